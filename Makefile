@@ -13,7 +13,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition fuzz-core-programs fuzz-files fuzz-torrent clean
+.PHONY: exact-networks fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,7 @@ check-prices: $(VENV)/installed-dev ## prices of the primitives against their em
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	$(BIN)/python tools/onnx_reference.py
+	$(BIN)/python tools/function_reference.py
 	PYTHONPATH=tests $(BIN)/python tools/error_reference.py
 	PYTHONPATH=benchmarks $(BIN)/python tools/results.py
 
@@ -111,6 +112,9 @@ fuzz-partition: $(VENV)/installed-dev ## COUNT=10000 random layers divided over 
 
 fuzz-core-programs: $(VENV)/installed-dev ## the same by programs of cores, then whole networks; COUNT=100
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_partition.py --programs --count $(COUNT) --seed $(SEED)
+
+faults: $(VENV)/installed-dev ## COUNT=10000 seeded faults, each before its nearest tests; goes on where it stopped; SEED=0
+	$(BIN)/python tools/faults.py --count $(COUNT) --seed $(SEED)
 
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package: passed, refused or wrong
 	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py

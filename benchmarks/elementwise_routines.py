@@ -13,46 +13,31 @@ import argparse
 from collections.abc import Iterator
 from itertools import cycle
 from math import prod
+from typing import Any
 
-import numpy as np
 from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.elementwise.reduce import (
+    ELEMENTS,
+    PARTS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
 from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
 from tilewright.targets.sw26010.elementwise.rows import UNROLLED
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing import reductions
-from tilewright.targets.sw26010.timing.maps import (
-    frequent_routines,
-    map_cycles,
-    map_terms,
-    map_timing,
-)
-from tilewright.targets.sw26010.timing.reductions import (
-    Extents,
-    reduce_cycles,
-    reduce_terms,
-)
-from tilewright.targets.sw26010.timing.vector import (
-    around,
-    assembled,
-    nest_cycles,
-    nest_terms,
-    routine_program,
-    rows_cycles,
-    rows_terms,
-    sampled_rows,
-    timings_of,
-)
+from tilewright.targets.sw26010.timing.derived import Derived
+from tilewright.targets.sw26010.timing.maps import MAPS
+from tilewright.targets.sw26010.timing.nests import NESTS, around
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents
 
 MACHINES = ("sw26010", "sw26010_cg", "sw26010_measured")
 LOOPS = ((1,), (3,), (16,), (2, 3), (3, 7), (2, 2, 2), (2, 1, 3, 2), (2, 2, 1, 1, 3))
-NESTS = tuple((*loops, items) for loops in LOOPS for items in (1, 2, 3, 4, 5, 6, 11, 28, 50))
+COUNTS = tuple((*loops, items) for loops in LOOPS for items in (1, 2, 3, 4, 5, 6, 11, 28, 50))
 CHANGES = tuple(
     (r, new, old)
     for r in (0, 1, 3, 9)
@@ -86,8 +71,8 @@ def all_of_them() -> Iterator[Emitted]:
     f32 takes the same arithmetic.
     """
     yield from all_routines()
-    yield from frequent_routines()
-    yield from reductions.frequent_routines()
+    yield from MAPS.frequent()
+    yield from REDUCTIONS.frequent()
     found = [map_routine(expression, (False,), "f64") for expression in FUNCTIONS]
     found.append(map_routine("pow(x0, x1)", (False, False), "f64"))
     yield from (routine for routine in found if routine)
@@ -111,77 +96,57 @@ def text_of(routine: Emitted) -> str:
 
 def errors(routine: Emitted, table: str) -> Iterator[float]:
     """Of the price, relative to the simulated cycles."""
+    kind = kind_of(routine)
+    for mode, fit in kind.timing(table, routine).items():
+        for sample in _samples(routine, mode):
+            priced = float(fit.cycles(kind.terms(routine, mode, sample)))
+            yield abs(priced / kind.simulate(table, routine, mode, sample) - 1)
+
+
+def kind_of(routine: Emitted) -> Derived[Any, Any]:
+    """What derives the routine's timing."""
     match routine:
         case ReduceRoutine():
-            yield from _errors_of_reduction(routine, table)
+            return REDUCTIONS
         case MapRoutine():
-            yield from _errors_of_map(routine, table)
+            return MAPS
         case Routine():
-            yield from _errors(routine, table)
+            return NESTS
 
 
-def _errors(routine: Routine, table: str) -> Iterator[float]:
-    program, timing = routine_program(routine, table), timings_of(table).routines[routine.name]
-    for mode in MODES:
-        coefficients = getattr(timing, mode).coefficients
-        if routine.work is None:
-            for moved, new, old in CHANGES:
-                terms = rows_terms(new > old, moved, max(new, old), min(new, old))
-                exact = rows_cycles(routine, program, mode, (moved, new, old))
-                yield abs(float(np.dot(coefficients, terms)) / exact - 1)
-            continue
-        for counts in _nests():
-            terms = nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
-            exact = nest_cycles(routine, program, mode, counts)
-            yield abs(float(np.dot(coefficients, terms)) / exact - 1)
-
-
-def _errors_of_map(routine: MapRoutine, table: str) -> Iterator[float]:
-    program, timing = assembled(routine.text(), table), map_timing(table, routine)
-    for mode in MODES:
-        coefficients = getattr(timing, mode).coefficients
-        for counts in _nests():
-            terms = map_terms(routine, mode, sampled_rows(mode, counts))
-            exact = map_cycles(routine, program, mode, counts)
-            yield abs(float(np.dot(coefficients, terms)) / exact - 1)
-
-
-def _errors_of_reduction(routine: ReduceRoutine, table: str) -> Iterator[float]:
-    program, lie = assembled(reduce_text(routine), table), routine.lie
-    timing = reductions.reduce_timing(table, routine)
-    for mode, fit in timing.modes.items():
-        gathering = cycle(AROUND if lie.loops else ((1, 1),))
-        lengths = cycle(LENGTHS if lie.along else (lie.taps,))
-        size = 1 if mode == ELEMENTS or lie.along else VECTOR_LANES
-        for *loops, items in _nests():
-            outer, inner = next(gathering)
-            extents = Extents(prod(loops), items * size, outer, inner, next(lengths), around(loops))
-            terms = reduce_terms(routine, mode, extents)
-            exact = reduce_cycles(routine, program, mode, loops, extents)
-            yield abs(float(np.dot(fit.coefficients, terms)) / exact - 1)
+def _samples(routine: Emitted, mode: str) -> Iterator[Any]:
+    match routine:
+        case Routine(work=None):
+            yield from CHANGES
+        case Routine() | MapRoutine():
+            yield from _nests()
+        case ReduceRoutine(lie=lie):
+            gathering = cycle(AROUND if lie.loops else ((1, 1),))
+            lengths = cycle(LENGTHS if lie.along else (lie.taps,))
+            size = 1 if mode == ELEMENTS or lie.along else VECTOR_LANES
+            for *loops, items in _nests():
+                gathered = (*next(gathering), next(lengths))
+                yield loops, Extents(prod(loops), items * size, *gathered, around(loops))
 
 
 def _nests() -> Iterator[tuple[int, ...]]:
-    return (counts for counts in NESTS if prod(counts) <= _MOST_ITEMS)
+    return (counts for counts in COUNTS if prod(counts) <= _MOST_ITEMS)
 
 
 def call_and_vector(routine: Emitted, table: str) -> tuple[float, float]:
     """Cycles of a call with one row, and of a vector in the loop of a row of whole vectors."""
+    found = next(iter(kind_of(routine).timing(table, routine).values())).coefficients
     match routine:
+        case ReduceRoutine(lie=lie) if lie.along:
+            return found[0], found[10 if lie.loops else 8] / (PARTS // VECTOR_LANES)
         case ReduceRoutine(lie=lie):
-            found = next(iter(reductions.reduce_timing(table, routine).modes.values())).coefficients
-            if lie.along:
-                return found[0], found[10 if lie.loops else 8] / (PARTS // VECTOR_LANES)
             each = (8 if routine.unrolled > 1 else 7) + 2 * lie.loops
             return found[0], found[each] / (routine.unrolled * lie.taps)
         case MapRoutine():
-            found = map_timing(table, routine).vectors.coefficients
             return found[0], found[7] / routine.unrolled
         case Routine(work=None):
-            found = timings_of(table).routines[routine.name].vectors.coefficients
             return found[1], found[4] / UNROLLED
         case Routine(work=work):
-            found = timings_of(table).routines[routine.name].vectors.coefficients
             return found[0], found[7] / work.unrolled
 
 

@@ -102,7 +102,7 @@ def figures(name: str, machine: str) -> dict[str, Any]:
     import onnx
 
     from tilewright.graph import network
-    from tilewright.graph.frontends.onnx_export import export_onnx
+    from tilewright.graph.frontends.onnx.export import export_onnx
     from tilewright.graph.weights import random_weights
 
     known = network(name, 1, dtype="f32")

@@ -34,7 +34,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.simulate import simulate_plan
 from tilewright.papers.swatop.listings import SIZES, listing1
-from tilewright.targets.sw26010.calls.map_prices import map_rows, routine_of_rows
+from tilewright.targets.sw26010.calls.prices import map_rows, routine_of_rows
 from tilewright.targets.sw26010.elementwise.routines import routine_of
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly
 from tilewright.targets.sw26010.gemm.instances import called_instances

@@ -2,7 +2,7 @@
 
 What is compiled on the way is kept in the checkout, not among the user's own files, and the user's
 calibration of the computer is not there. Tables are as wide as those of any output that is no
-terminal, whatever the terminal of the tests is.
+terminal, whatever the terminal of the tests is, and how long a command takes has no line.
 """
 
 import os
@@ -12,8 +12,10 @@ import pytest
 
 from support.emulation import emulate_avx512
 from support.examples import register_profiles
+from tilewright.cli import output
 
 register_profiles()
+output.LINE_SECONDS = 3600.0
 _OWN = Path(__file__).parents[1] / ".pytest_cache"
 os.environ["XDG_CACHE_HOME"] = str(_OWN / "compiled")
 os.environ["XDG_CONFIG_HOME"] = str(_OWN / "config")

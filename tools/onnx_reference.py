@@ -10,8 +10,8 @@ from pathlib import Path
 
 import onnx
 
-from tilewright.graph.frontends.onnx_declare import NEWEST_OPSET, Attribute, Input, Operator
-from tilewright.graph.frontends.onnx_operators import OPERATORS
+from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET, Attribute, Input, Operator
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "onnx.md"
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
     from tilewright.graph.frontends.notation import define
     from tilewright.graph.graph import Network
+    from tilewright.graph.training import training_step
     from tilewright.machine import Machine, list_machines, load_machine
     from tilewright.network.plans import NativeNetwork
     from tilewright.seeds.space import seed
@@ -40,6 +41,7 @@ _HOMES = {
     "load": "compiler.entry",
     "load_machine": "machine",
     "seed": "seeds.space",
+    "training_step": "graph.training",
 }
 """Where each public name lives: it is imported when it is first used, so that listing machines does
 not wait for the compiled cost model.
@@ -60,6 +62,7 @@ __all__ = [
     "load_machine",
     "ops",
     "seed",
+    "training_step",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Size budgets: no function over 50 lines, no file over 400, in sources, tests and scripts."""
+"""Size budgets: no function over 50 lines, no file over 600, in sources, tests and scripts."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,7 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )  # fmt: skip
 LONGEST_FUNCTION_LINES = 50
-LONGEST_FILE_LINES = 400
+LONGEST_FILE_LINES = 600
 
 EXCEPTIONS: dict[str, str] = {}
 """Path, or path::function, of what may be longer -> the reason."""
@@ -47,5 +47,5 @@ def test_each_exception_is_needed_and_has_a_reason():
 def test_the_budgets_are_measured(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     path = tmp_path / "long.py"
-    path.write_text("def f():\n" + "    pass\n" * 50 + "\n" * 350)
+    path.write_text("def f():\n" + "    pass\n" * 50 + "\n" * 550)
     assert too_long(path) == ["long.py", "long.py::f"]

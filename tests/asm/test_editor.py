@@ -13,9 +13,9 @@ import pytest
 from pygments import lex
 from pygments.token import Token
 
-from tilewright.asm.editor import Source, definition_of, meaning_of, problems_of
+from tilewright.asm.editor import Source, completions_of, definition_of, meaning_of, problems_of
 from tilewright.asm.highlight import AssemblyLexer
-from tilewright.cli.language_server import new_server
+from tilewright.cli.lsp import new_server
 from tilewright.isa import load_table
 from tilewright.targets.cambricon.dla.highlight import DlaLexer
 
@@ -92,6 +92,21 @@ def test_definitions_are_found_in_included_files(tmp_path: Path) -> None:
     assert meaning_of(program, 3, 1).startswith("br target\neffect: branch always")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("vg", ("vgt", "vgtm")),
+        ("again: @conv", ("@conv_bp", "@conv_fp")),
+        (".static", (".static_ro", ".static_rw")),
+        ("jump t", ("top",)),
+        ("vav $1", tuple(sorted(["$1", *(f"$1{n}" for n in range(10))]))),
+        ("xyz", ()),
+    ],
+)
+def test_words_that_may_stand_at_a_place(text: str, words: tuple[str, ...]) -> None:
+    assert completions_of(source(f"top: nop\n{text}"), 2, len(text) + 1) == words
+
+
 class Client:
     """The other end of the protocol: messages with their length before them."""
 
@@ -153,6 +168,9 @@ def test_an_editor_is_served_over_the_protocol(tmp_path: Path) -> None:
     assert (found["uri"], found["range"]["start"]["line"]) == (uri, 4)
     hover = client.ask("textDocument/hover", place)
     assert hover["contents"]["value"] == "top: @double $1, $2\np.dla:5"
+    begun = {**place, "position": {"line": 7, "character": 2}}
+    words = client.ask("textDocument/completion", begun)
+    assert [item["label"] for item in words] == ["jump", "jumpr"]
     right = {"text": "jump top\ntop: smove $1, #0\n"}
     changed = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [right]}
     client.notify("textDocument/didChange", changed)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.dialects import BRACKETED, TABLES
-from tilewright.asm.parse import line_parser
+from tilewright.asm.text.parse import line_parser
 from tilewright.isa import InstructionTable, load_table
 
 CPE = load_table("sw26010_cpe")

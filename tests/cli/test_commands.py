@@ -21,7 +21,7 @@ LAYER_KEYS = {
 RESULT_KEYS = {
     "machine", "batch", "dtype", "layers", "tuning_seconds", "candidates_total",
     "total_milliseconds", "checks", "timings", "candidates_fitting_total",
-    "candidates_priced_total",
+    "candidates_priced_total", "fitted_machine", "fitted_milliseconds",
 }  # fmt: skip
 
 
@@ -54,18 +54,29 @@ def test_compile_prints_one_line_per_layer_and_says_whose_the_numbers_are():
     text = run("compile", *GEMM, "--check", "--timings").stdout
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if line.strip()]
     assert lines[0] == "1 layer on sw26010_cg, f64"
-    assert lines[1] == (
-        "layer algorithm divided over schedule ms (model) ms (simulated) Gflop/s % of peak "
-        "bound by check"
-    )
-    assert re.fullmatch(r"gemm gemm whole row \d+ col \d+ depth \d+ .* exact", lines[3])
+    assert lines[1:3] == [
+        "ms",
+        "layer algorithm divided over ms (model) (simulated) Gflop/s % of peak bound by check",
+    ]
+    assert re.fullmatch(r"gemm gemm whole [\d.]+ .* exact", lines[4])
     assert re.fullmatch(
-        r"total [\d.]+ ms simulated, [\d.]+ Gflop/s, [\d.]+ % of peak; "
+        r"total [\d.]+ ms simulated on sw26010_cg, [\d.]+ Gflop/s, [\d.]+ % of peak; "
         r"\d+ candidates considered, \d+ fit, \d+ priced in [\d.]+ s",
-        lines[4],
+        lines[6],
     )
+    assert lines[7].startswith("simulated: statements, transfers and queues one by one")
     stages = ["choose", "confirm", "instantiate", "emit", "simulate", "check"]
-    assert [line.split()[0] for line in lines[5:]] == stages
+    assert [line.split()[0] for line in lines[8:]] == stages
+
+
+def test_a_table_keeps_to_a_page_and_wider_ones_show_schedules_with_a_legend(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "180")
+    lines = run("compile", *GEMM).stdout.splitlines()
+    assert any(re.search(r"row \d+ col \d+ depth \d+ vec \w+ 2x ", line) for line in lines)
+    assert lines[-1] == (
+        "schedule: NAME N: tiles of N, in the order of the loops; vec: the vectorised dimension; "
+        "2x: buffers that are doubled"
+    )
 
 
 def test_compile_gives_the_json_of_the_contract(artifact):
@@ -143,6 +154,10 @@ def test_tune_shows_the_best_candidates_as_they_were_simulated(tmp_path):
     again = run_json("tune", *GEMM, "--top", 4, "--records", records)
     assert set(again) == RESULT_KEYS
     assert again["layers"][0]["simulated_cycles"] == simulated[0]
+    out = tmp_path / "best"
+    assert run("tune", *GEMM, "-o", out).stdout.endswith(f"\nwritten to {out}\n")
+    assert run_json("tune", *GEMM, "-o", out)["layers"][0]["artifact"] == str(out)
+    assert (out / "kernel.json").exists()
 
 
 def test_tune_as_a_black_box_simulates_every_candidate(tmp_path):
@@ -197,7 +212,7 @@ def test_run_computes_judges_and_times(tmp_path):
     text = run("run", *NATIVE).stdout
     assert re.search(
         r"result: (exact|within bound), error \S+ of the largest value, \S+ expected\n"
-        r"[\d.]+ [mu]s measured, [\d.]+ us by the model; ",
+        r"[\d.]+ ([mu]s) measured, [\d.]+ \2 by the model; ",
         text,
     )
 
@@ -367,6 +382,22 @@ def test_assembling_dumping_and_timing_a_program(tmp_path):
     trace = tmp_path / "trace.json"
     assert "vmad" in run("pipeline", source, "--trace", trace).stdout
     assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_assembling_for_a_machine(tmp_path):
+    source = tmp_path / "loop.s"
+    source.write_text(SOURCE)
+    assert run_json("asm", source, "-m", "sw26010_cg")["table"] == "sw26010_cpe"
+    dumped = run_json("objdump", tmp_path / "loop.o", "--machine", "sw26010")
+    assert dumped["table"] == "sw26010_cpe"
+    assert run("asm", source, "-m", "host", code=1).stderr == (
+        "error: machine 'host' has no instruction table\n"
+    )
+    for command, file in (("asm", source), ("objdump", tmp_path / "loop.o")):
+        both = ("-m", "sw26010", "--table", "sw26010_cpe")
+        assert run(command, file, *both, code=2).stderr == (
+            "error: --machine has an instruction table of its own: leave --table\n"
+        )
 
 
 def test_the_version():

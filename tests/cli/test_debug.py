@@ -43,6 +43,12 @@ def session(commands: str, *, typed: str | None = None) -> list[str]:
     return result.output.splitlines()[4:]
 
 
+def refusal(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["debug", *arguments])
+    assert result.exit_code == 1, result.output
+    return result.stderr
+
+
 def test_breakpoints_and_registers() -> None:
     assert session("break turn; run; run; registers") == [
         "breakpoint at instruction 4",
@@ -93,8 +99,8 @@ def test_a_stop_at_a_line_of_the_source() -> None:
 def test_to_the_end_and_back() -> None:
     shown = session("run; print y; print y 0 0 0 1; back 1; print y; memory vector 0 4")
     assert shown[:2] == ["the program has ended", "14 instructions, cycle 113"]
-    assert shown[3:5] == ["[[[[ 8 16]]]]", "[[[[24 32]]]]"]
-    assert shown[-2:] == ["[[[[0 0]]]]", "[ 8 16 24 32]"]
+    assert shown[3:5] == ["[[[[0.03125 0.0625 ]]]]", "[[[[0.09375 0.125  ]]]]"]
+    assert shown[-2:] == ["[[[[0. 0.]]]]", "[ 8 16 24 32]"]
 
 
 def test_commands_that_are_typed() -> None:
@@ -155,7 +161,31 @@ def test_commands_that_are_typed() -> None:
     ],
 )
 def test_what_is_refused(command: str, message: list[str]) -> None:
-    assert session(command) == message
+    assert refusal("p.dla", "--input", "x.npz", "--commands", f"{command}; step") == "\n".join(
+        [*message, ""]
+    )
+    assert session("", typed=f"{command}\nquit\n") == message
+
+
+def test_real_numbers_are_printed_as_such_and_stored_in_fixed_point() -> None:
+    np.savez("x.npz", x=np.array([0.5, 1, -0.25, 0]))
+    assert session("print x; memory main 0 4") == [
+        "[[[[ 0.5   1.   -0.25  0.  ]]]]",
+        "[128 256 -64   0]",
+    ]
+
+
+def test_registers_and_memories_from_a_file() -> None:
+    given = {"$7": np.array(3), "vector": np.arange(4)}
+    np.savez("x.npz", x=np.array([1, 2, 3, 4]), **given)
+    assert session("registers; memory vector 0 5; step; back; registers")[:2] == [
+        "$7 = 3",
+        "[0 1 2 3 0]",
+    ]
+    np.savez("x.npz", vector=np.zeros(40_000))
+    assert refusal("p.dla", "--input", "x.npz", "--commands", "step") == (
+        "error: 40000 elements for 'vector' are more than the 32768 of the memory\n"
+    )
 
 
 CORE = """\
@@ -176,7 +206,7 @@ def test_a_core_alone_goes_by_the_cycles_in_which_something_issues() -> None:
     Path("k.s").write_text(CORE)
     commands = "break loop; run; run; registers; watch local 0 1; run; back 2; run; run; print x"
     result = CliRunner().invoke(app, ["debug", "k.s", "--commands", commands])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output
     again = [
         "7 instructions, cycle 8",
         " >     2  loop: ldw $2, 0($3)  line 3",
@@ -193,10 +223,26 @@ def test_a_core_alone_goes_by_the_cycles_in_which_something_issues() -> None:
     ]
     assert shown[-3:] == ["  end", "error: the program declares no data",
                           "  fix: memory shows elements"]  # fmt: skip
+    assert result.stderr.startswith("error: ")
 
 
-def test_data_of_a_host_means_nothing_to_a_core_alone() -> None:
+def test_registers_memories_and_data_of_a_core_alone() -> None:
     Path("k.s").write_text(CORE)
-    result = CliRunner().invoke(app, ["debug", "k.s", "--input", "x.npz"])
-    assert result.exit_code == 2
-    assert result.stderr == "error: --input means nothing on sw26010: its cores run alone\n"
+    np.savez("x.npz", **{"$5": np.array(9), "$6": np.array([0.5, 2.0]), "x": np.array([40])})
+    arguments = ["debug", "k.s", "--input", "x.npz", "--commands", "registers; step 4; registers"]
+    shown = CliRunner().invoke(app, arguments).output.splitlines()
+    assert shown[4] == "$5 = 9, $6 = [0.5, 2.0, 0.0, 0.0], $26 = 65568"
+    assert "$2 = 43" in shown[-1]
+    np.savez("x.npz", y=np.zeros(1))
+    assert refusal("k.s", "--input", "x.npz") == (
+        "error: 'y' is no register, memory or data of the program\n"
+        "  fix: registers: $0 to $31; memories: local; data: x\n"
+    )
+    np.savez("x.npz", local=np.zeros(10_000))
+    assert refusal("k.s", "--input", "x.npz") == (
+        "error: 80000 bytes for 'local' at address 0 lie outside the 65536-byte local memory\n"
+    )
+    np.savez("x.npz", **{"$5": np.array([1, 2])})
+    assert refusal("k.s", "--input", "x.npz") == (
+        "error: register '$5' takes one integer, or real numbers as its lanes\n"
+    )

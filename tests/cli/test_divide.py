@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tilewright.cli.main import app
 from tilewright.graph import network
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx_export import export_onnx
+from tilewright.graph.frontends.onnx.export import export_onnx
 from tilewright.graph.weights import random_weights
 
 BUFFERS = "memory.buffers.capacity_bytes"

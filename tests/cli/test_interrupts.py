@@ -33,7 +33,7 @@ def interrupt(*arguments: object, **options: object) -> None:
     [
         (commands, "command"),
         (TyperGroup, "make_context"),
-        ("tilewright.cli.machine_listing", "list_machines"),
+        ("tilewright.cli.machines", "list_machines"),
     ],
 )
 def test_an_interrupt_is_told(owner, name, monkeypatch):

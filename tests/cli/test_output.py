@@ -139,6 +139,24 @@ def test_the_bar_of_one_step_runs_until_its_end(monkeypatch):
     ]
 
 
+def test_away_from_a_terminal_progress_is_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(output, "LINE_SECONDS", 0.001)
+    told = ""
+    with output.progress_bar(output.OutputOptions()) as progress:
+        progress("choose", 3, 12)
+        while not told:
+            told = capsys.readouterr().err
+        progress("check", 0, 1)
+        while "check" not in told:
+            told += capsys.readouterr().err
+    told += capsys.readouterr().err
+    assert re.fullmatch(r"(choose 3 of 12, \d+ s\n)+(check, \d+ s\n)+", told)
+    with output.progress_bar(output.OutputOptions(json=True)) as progress:
+        progress("choose", 3, 12)
+        time.sleep(0.02)
+    assert capsys.readouterr().err == ""
+
+
 def test_the_clock_of_stages_counts_what_passes_between_calls(monkeypatch):
     """A stage that is not done owns the time up to the next call, one that is done does not."""
     now = iter([0.0, 100.0, 101.0, 104.0, 105.0, 111.0, 120.0])
@@ -155,7 +173,7 @@ def test_the_clock_of_stages_counts_what_passes_between_calls(monkeypatch):
 @pytest.mark.parametrize(
     ("machine", "others", "stages"),
     [
-        ("sw26010_cg", ("--check",), {"choose", "lay out", "check"}),
+        ("sw26010_cg", ("--check",), {"choose", "lay out", "simulate", "check"}),
         ("host_portable", ("-o", "OUT"), {"run", "write"}),
         ("bwdsp-56", (), {"divide", "put messages on links"}),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
@@ -63,3 +64,54 @@ def test_the_minimum_needs_no_run_that_succeeds(tmp_path: Path) -> None:
     )
     found = json.loads(pipeline(tmp_path, LEAVES_MEMORY, "--minimum", "--json"))
     assert (found["instructions"], found["proven_minimum"], found["failure"]) == (5, 7, failure)
+
+
+TORRENT = """
+loop:
+    $v1 = m[$4+=$9].h
+    $8 = $8 - 1
+    if ($8 != $0) loop
+    $v5 = $v5 + $v1
+    goto $31
+    nop
+"""
+
+
+def test_a_torrent_runs_on_the_arguments_and_data_of_a_file(tmp_path: Path) -> None:
+    data = tmp_path / "x.npz"
+    cycles = []
+    for turns in (2, 5):
+        np.savez(data, **{"$8": np.array(turns), "main": np.ones(640, "<i2")})
+        told = pipeline(tmp_path, TORRENT, "-m", "cns1-128", "--input", str(data), "--json")
+        cycles.append(json.loads(told)["total_cycles"])
+    assert cycles[1] > cycles[0] + 3 * 10
+    np.savez(data, **{"$v99": np.array(5)})
+    assert pipeline(tmp_path, TORRENT, "-m", "cns1-128", "--input", str(data), code=1) == (
+        "error: '$v99' is no register, memory or data of the program\n"
+        "  fix: registers: $0 to $vs31; memories: cache, main; data: none\n"
+    )
+
+
+def test_the_machine_is_that_of_the_language(tmp_path: Path) -> None:
+    source = tmp_path / "first.dla"
+    source.write_text(".code\n  smove $1, #0\n")
+    told = CliRunner().invoke(app, ["pipeline", str(source), "--json"])
+    assert json.loads(told.stdout)["machine"] == "dla-al"
+
+
+def test_a_loop_that_never_ends_is_given_up(tmp_path: Path) -> None:
+    source = tmp_path / "loop.dla"
+    source.write_text(".code\nt: sadd $1, $1, #1\n  jump t\n")
+    for command in ("simulate", "pipeline"):
+        told = CliRunner().invoke(app, [command, str(source), "--max-cycles", "50"])
+        assert (told.exit_code, told.stderr) == (
+            1,
+            "error: the core still runs after 50 cycles\n"
+            "  fix: raise max_cycles (--max-cycles), or look for a loop that never ends\n",
+        )
+    source.write_text(".code\nt: jump t\n")
+    told = CliRunner().invoke(app, ["simulate", str(source)])
+    assert (told.exit_code, told.stderr) == (
+        1,
+        "error: instruction 0, line 2: jump -1: branches to itself and never ends\n",
+    )

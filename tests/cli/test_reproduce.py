@@ -27,7 +27,7 @@ def test_one_experiment_prints_its_table_and_writes_its_files(tmp_path):
     text = run("swdnn/table2", "--jobs", 1, "-o", tmp_path).stdout
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
     assert lines[0] == "swdnn/table2: DMA bandwidth of one core group by block size"
-    assert "get of 128 bytes [GB/s] 17.25 17.51 +1.5 % model" in lines
+    assert "get of 128 bytes [GB/s] 17.25 17.51 +1.5 % fitted" in lines
     files = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     assert files == [
         "records.sqlite",

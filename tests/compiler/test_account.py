@@ -30,10 +30,13 @@ def test_causes_are_what_the_search_priced_for_the_busiest_thread(
     machine = load_machine("host_avx2", {"threads.count": threads})
     kernel = compile(op, machine, algorithm=algorithm, measure=False)
     found, nests = kernel.explanation(), kernel.option.candidate.nests
-    computing = sum(c.cycles for c in found.causes if c.kind in ("compute useful", "primitive"))
+    kinds = ("compute useful", "compute overhead", "primitive")
+    computing = sum(c.cycles for c in found.causes if c.kind in kinds)
     assert computing == pytest.approx(sum(n.compute_cycles for n in nests), rel=0.01)
     assert sum(cause.cycles for cause in found.causes) == kernel.estimate_cycles
     assert all(cause.cycles > 0 for cause in found.causes)
+    useful = sum(c.cycles for c in found.causes if c.kind == "compute useful")
+    assert useful <= kernel.account.useful_flops / machine.core.peak_flops_per_cycle("f32") + 1
     assert ("barrier" in {cause.kind for cause in found.causes}) == (threads > 1)
     assert found.threads == threads
     assert found.layer.lower_bound_cycles <= kernel.estimate_cycles

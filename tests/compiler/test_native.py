@@ -78,7 +78,7 @@ def test_causes_are_the_models_and_sum_to_its_estimate(product):
         product.estimate_cycles, rel=1e-3
     )
     assert {cause.kind for cause in found.causes} <= {
-        "compute useful", "primitive", "copy", "caches",
+        "compute useful", "compute overhead", "primitive", "copy", "caches",
     }  # fmt: skip
     assert found.changes == ()
     text = product.explain()

@@ -16,7 +16,7 @@ from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate, walk
 from tilewright.machine import load_machine
 from tilewright.simulate.kernel.level import simulate
-from tilewright.targets.sw26010.timing.product import product_timing
+from tilewright.targets.sw26010.timing.products import product_timing
 
 CG = load_machine("sw26010_cg")
 GIGA = 1e9

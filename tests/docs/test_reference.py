@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("tool", ["onnx_reference.py", "error_reference.py", "results.py"])
+@pytest.mark.parametrize(
+    "tool", ["onnx_reference.py", "function_reference.py", "error_reference.py", "results.py"]
+)
 def test_a_generated_page_is_current(tool):
     folders = [str(ROOT / "benchmarks"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     command = [sys.executable, ROOT / "tools" / tool, "--check"]

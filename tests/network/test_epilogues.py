@@ -22,6 +22,6 @@ def test_a_product_with_its_epilogue_is_ranked_once_for_all_drafts(monkeypatch):
     known = Rankings()
     first = ranked_epilogues([request], ranked, GROUP, known)
     assert first[request], "it pays"
-    monkeypatch.setattr("tilewright.network.epilogues.rank", None)
+    monkeypatch.setattr("tilewright.network.epilogues.kept_rankings", None)
     (variant,) = variants(whole, fuse=True)
     assert ranked_epilogues([variant.chains[0].request], ranked, GROUP, known) == first

@@ -3,46 +3,18 @@
 import numpy as np
 import pytest
 
-from support.definitions import by_index, integers_for, random_definition
+from support.definitions import (
+    by_index,
+    convolution,
+    integers_for,
+    random_convolution,
+    random_definition,
+)
 from tilewright.common.errors import ShapeError
-from tilewright.ops import conv2d
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition
 from tilewright.ops.piece import piece
-
-
-def convolution(op):
-    """The definition of a convolution."""
-    g, i, o = op.groups, op.in_channels // op.groups, op.out_channels // op.groups
-    extents = (op.batch, g, o, op.out_height, op.out_width, i, *op.kernel)
-    top, left, *_ = op.padding
-    (down, right), (below, beside) = op.stride, op.dilation
-    out, into = ((1, o), (2, 1)), ((1, i), (5, 1))
-    rows, columns = ((3, down), (6, below)), ((4, right), (7, beside))
-    images, weights = op.input_shapes
-    y = Access(op.out_shape, (((0, 1),), out, ((3, 1),), ((4, 1),)), (0,) * 4)
-    x = Access(images, (((0, 1),), into, rows, columns), (0, 0, -top, -left), 0.0)
-    w = Access(weights, (out, ((5, 1),), ((6, 1),), ((7, 1),)), (0,) * 4)
-    names = tuple("ngorciuv"), ("y", "x", "w")
-    return Definition(extents, y, (x, w), "x0 * x1", "sum", "x0", op.dtype, *names)
-
-
-def random_convolution(rng):
-    groups = int(rng.choice([1, 1, 2, 3]))
-    pair = lambda most: tuple(map(int, rng.integers(1, most + 1, 2)))  # noqa: E731
-    kernel, stride, dilation, image = pair(4), pair(3), pair(3), pair(11)
-    padding = tuple(map(int, rng.integers(0, 4, 4)))
-    channels = [groups * int(n) for n in rng.integers(1, 4, 2)]
-    dtype = str(rng.choice(["f64", "f32", "i8:i32", "i16:i32:i16"]))
-    try:
-        return conv2d(
-            batch=int(rng.integers(1, 4)), in_channels=channels[0], out_channels=channels[1],
-            height=image[0], width=image[1], kernel=kernel, stride=stride, padding=padding,
-            dilation=dilation, groups=groups, dtype=dtype,
-        )  # fmt: skip
-    except ShapeError:
-        return random_convolution(rng)
 
 
 def random_region(rng, shape):

@@ -91,7 +91,8 @@ def test_refused(text, message):
          "softmax computes in floating point, found the element type i16; use one of f64, f32"),
         (lambda: Unary("exp", (2, 3), dtype="i16"),
          "exp computes in floating point, found the element type i16; "
-         "integers have abs, add, clip, identity, max, min, mul, neg, relu, sub"),
+         "integers have abs, add, clip, identity, max, min, mul, neg, relu, shrink, sub, "
+         "thresholded_relu"),
         (lambda: flatten((2, 3), dtype="i16:i32"),
          "reshape changes no element and takes one type, found i16:i32"),
         (lambda: gemm(2, 2, 2, alpha=2, dtype="i16:i32"),

@@ -110,7 +110,7 @@ FORMULAS = {
 }
 
 
-@pytest.mark.parametrize("function", ops.UNARY_FUNCTIONS)
+@pytest.mark.parametrize("function", FORMULAS)
 def test_unary(function):
     x = np.array([0.25, 0.5, 3.0] if function in ("log", "sqrt") else [-2.0, -0.25, 0.5, 3.0])
     op = ops.Unary(function, x.shape, alpha=-1.5, beta=0.5)
@@ -118,7 +118,7 @@ def test_unary(function):
     assert np.allclose(op.reference(x), expected, rtol=1e-14, atol=0)
 
 
-@pytest.mark.parametrize("function", ops.BINARY_FUNCTIONS)
+@pytest.mark.parametrize("function", ["add", "div", "max", "min", "mul", "sub"])
 def test_binary_broadcasts(function):
     op = ops.Binary(function, (2, 3, 4), (3, 1))
     a, b = integers((2, 3, 4)), integers((3, 1), 1) + 20
@@ -152,8 +152,9 @@ def test_bias_adds_one_number_per_channel():
             "add: shapes 2x3 and 4 cannot be broadcast together",
         ),
         (
-            lambda: ops.Binary("pow", (2,), (2,)),
-            "unknown elementwise function 'pow'; known: add, div, max, min, mul, sub",
+            lambda: ops.Binary("exp", (2,), (2,)),
+            "unknown elementwise function 'exp'; known: add, div, fmod, max, min, mul, pow, prelu, "
+            "sub",
         ),
         (lambda: ops.relu((2, 0)), "relu: shape must have positive integer extents, found (2, 0)"),
         (lambda: ops.Bias((2, 3), axis=2), "bias: axis must be in 0..1, found 2"),

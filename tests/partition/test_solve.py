@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.partition import remainder
 from tilewright.partition.solve import cheapest, independent_bound, refined
 
 SHAPES = {
@@ -53,6 +54,22 @@ def test_costs_of_pairs_may_be_found_out_when_they_are_chosen(shape, seed, toler
     assert found.cost == total(nodes, edges, found.options)
     assert found.bound <= best.cost <= found.cost <= found.bound / (1 - tolerance) + 1e-9
     assert found.proven == (found.cost == found.bound) or tolerance
+
+
+def test_the_bound_of_what_is_not_proven_is_every_cost_at_its_least(monkeypatch):
+    """Four nodes that all meet are left to a solver, which may stop before it has a proof."""
+    nodes = [np.array([3.0, 1.0 + i]) for i in range(4)]
+    edges = {
+        pair: np.array([[5.0, 4.0], [2.0, 7.0]]) for pair in itertools.combinations(range(4), 2)
+    }
+    least = 1 + 2 + 3 + 3 + 6 * 2
+    assert independent_bound(nodes, edges) == least
+    monkeypatch.setattr(
+        remainder, "choose_remainder", lambda own, to: (dict.fromkeys(own, 0), False)
+    )
+    found = cheapest(nodes, edges)
+    assert found.options == (0, 0, 0, 0)
+    assert (found.cost, found.bound, found.proven) == (4 * 3 + 6 * 5, least, False)
 
 
 def test_after_so_many_rounds_the_best_choice_so_far_is_taken():

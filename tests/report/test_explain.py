@@ -98,6 +98,8 @@ routines of the code (cycles of one call)
   gemm_f64_n_column_row_8x16x4_8_...       8 x 7 x 4 per core      1       7
   gemm_f64_n_column_row_8x16x4_8_...       8 x 8 x 4 per core      1       8
                                                2 other shapes      2
+priced: by the model, fitted constants included
+simulated: the routine alone, instruction by instruction, its code in the cache
 
 arranged by the groups' cores, from and to C order (not in the time above)
   tensor    bytes         for  cycles  by the model     ms  least ms
@@ -204,6 +206,8 @@ def test_routines_of_a_source_as_a_whole_have_no_number_of_calls():
 routines of the code (cycles of one call)
   routine              call  priced  simulated
   p.s      the whole source     700        705
+priced: by the model, fitted constants included
+simulated: the routine alone, instruction by instruction, its code in the cache
 """
         in text
     )

@@ -159,6 +159,8 @@ their routines: calls of a core, and the cycles of all of them
   conv                                             tw_fill_f64       2      3     168        168
                             gemm_f64_n_column_row_8x16x4_8_...       1      4     400        404
   a_stage_with_a_name_t...                         map exp(x0)       1      1      80
+priced: by the model, fitted constants included
+simulated: the routine alone, instruction by instruction, its code in the cache
 
 no stage changes a layout
 

@@ -48,6 +48,12 @@ RESULT = NetworkResult(
 )
 
 
+LEGEND = (
+    "simulated: statements, transfers and queues one by one, a call and a transfer at the model's "
+    "price; left out: arranging operands and results around the layers"
+)
+
+
 def lines_of(result, **options):
     out = io.StringIO()
     Console(file=out, width=300).print(layer_table(result, 1_450_000_000, **options))
@@ -84,22 +90,38 @@ def test_narrow_tables_leave_the_schedules_out():
 
 def test_totals_are_weighted_by_time():
     assert totals(RESULT, 1e12) == (
-        "total 4.000 ms simulated, 250.0 Gflop/s, 25.0 % of peak; "
-        "1234 candidates considered, 500 fit, 200 priced in 1.2 s"
+        "total 4.000 ms simulated on toy, 250.0 Gflop/s, 25.0 % of peak; "
+        f"1234 candidates considered, 500 fit, 200 priced in 1.2 s\n{LEGEND}"
     )
+
+
+def test_totals_say_what_the_fitted_machine_takes():
+    ideal = msgspec.structs.replace(RESULT, fitted_machine="real", fitted_milliseconds=5.0)
+    lines = totals(ideal, 1e12).splitlines()
+    assert lines[0].startswith("total 4.000 ms simulated on toy (ideal), 250.0 Gflop/s")
+    assert lines[1:] == [
+        "real, whose constants were fitted to measured kernels, takes 5.000 ms for these schedules "
+        "(+25.0 %)",
+        LEGEND,
+    ]
+    fitted = msgspec.structs.replace(RESULT, fitted_machine="toy")
+    lines = totals(fitted, 1e12).splitlines()
+    assert lines[0].startswith("total 4.000 ms simulated on toy (fitted), 250.0 Gflop/s")
+    assert lines[1:] == [LEGEND]
 
 
 def test_totals_say_how_a_rate_can_be_beyond_the_peak():
     fast = msgspec.structs.replace(LAYER, peak_fraction=1.5)
     lines = totals(msgspec.structs.replace(RESULT, layers=(fast, LAYER)), 1e12).splitlines()
     assert lines[1:] == [
+        LEGEND,
         "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so "
-        "it can exceed 100 % of peak"
+        "it can exceed 100 % of peak",
     ]
     direct = msgspec.structs.replace(fast, name="c3", algorithm="direct", timed_by="measured")
-    lines = totals(msgspec.structs.replace(RESULT, layers=(direct, LAYER)), 1e12).splitlines()
+    lines = totals(msgspec.structs.replace(RESULT, layers=(direct, direct)), 1e12).splitlines()
     assert lines[1:] == [
-        "c3 beyond 100 % of peak: this computer is faster than toy is described; `tilewright "
+        "c3, c3 beyond 100 % of peak: this computer is faster than toy is described; `tilewright "
         "calibrate` measures it"
     ]
 

@@ -5,7 +5,10 @@ from math import prod
 
 import numpy as np
 
+from tilewright.common.errors import ShapeError
+from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ir.scalar import parse_scalar
+from tilewright.ops import conv2d
 from tilewright.ops.access import Access
 from tilewright.ops.definition import Definition
 
@@ -53,12 +56,16 @@ def result_access(rng, kept, extents):
     return Access(tuple(shape), tuple(terms), (0,) * len(shape))
 
 
-def random_definition(rng, bodies=("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "abs(x0 - x1)")):
+BODIES = ("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "abs(x0 - x1)")
+GATHERS = (None, "sum", "sum", "max", "min", "prod")
+
+
+def random_definition(rng, bodies=BODIES, gathers=GATHERS):
     """Up to seven axes and three operands: padding, steps, joint axes, any gather."""
     rank = int(rng.integers(1, 8))
     extents = tuple(int(n) for n in rng.integers(1, 5 if rank < 5 else 4, rank))
     body = str(rng.choice(bodies))
-    gather = [None, "sum", "sum", "max", "min", "prod"][int(rng.integers(6))]
+    gather = gathers[int(rng.integers(len(gathers)))]
     axes = list(range(rank))
     kept = axes if gather is None else [a for a in axes if rng.integers(3)]
     count = sum(f"x{i}" in body for i in range(3))
@@ -67,6 +74,46 @@ def random_definition(rng, bodies=("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "
         own = [a for a in axes if rng.integers(4) or (i == 0 and a not in kept)]
         operands.append(random_access(rng, own, extents))
     return Definition(extents, result_access(rng, kept, extents), tuple(operands), body, gather)
+
+
+def convolution(op):
+    """The definition of a convolution."""
+    g, i, o = op.groups, op.in_channels // op.groups, op.out_channels // op.groups
+    extents = (op.batch, g, o, op.out_height, op.out_width, i, *op.kernel)
+    top, left, *_ = op.padding
+    (down, right), (below, beside) = op.stride, op.dilation
+    out, into = ((1, o), (2, 1)), ((1, i), (5, 1))
+    rows, columns = ((3, down), (6, below)), ((4, right), (7, beside))
+    images, weights = op.input_shapes
+    y = Access(op.out_shape, (((0, 1),), out, ((3, 1),), ((4, 1),)), (0,) * 4)
+    x = Access(images, (((0, 1),), into, rows, columns), (0, 0, -top, -left), 0.0)
+    w = Access(weights, (out, ((5, 1),), ((6, 1),), ((7, 1),)), (0,) * 4)
+    names = tuple("ngorciuv"), ("y", "x", "w")
+    return Definition(extents, y, (x, w), "x0 * x1", "sum", "x0", op.dtype, *names)
+
+
+def random_convolution(rng):
+    groups = int(rng.choice([1, 1, 2, 3]))
+    pair = lambda most: tuple(map(int, rng.integers(1, most + 1, 2)))  # noqa: E731
+    kernel, stride, dilation, image = pair(4), pair(3), pair(3), pair(11)
+    padding = tuple(map(int, rng.integers(0, 4, 4)))
+    channels = [groups * int(n) for n in rng.integers(1, 4, 2)]
+    dtype = str(rng.choice(["f64", "f32", "i8:i32", "i16:i32:i16"]))
+    try:
+        return conv2d(
+            batch=int(rng.integers(1, 4)), in_channels=channels[0], out_channels=channels[1],
+            height=image[0], width=image[1], kernel=kernel, stride=stride, padding=padding,
+            dilation=dilation, groups=groups, dtype=dtype,
+        )  # fmt: skip
+    except ShapeError:
+        return random_convolution(rng)
+
+
+def network_of(op, name="network"):
+    """A network of one node, whose inputs are x0, x1, ... and whose output is y."""
+    inputs = tuple(Tensor(f"x{i}", s, op.dtype) for i, s in enumerate(op.input_shapes))
+    node = Node("node", op, tuple(t.name for t in inputs), "y")
+    return Network(name, inputs, (), (node,), ("y",))
 
 
 def by_index(op, *operands):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.ops import (
-    BINARY_FUNCTIONS,
-    UNARY_FUNCTIONS,
     BatchNorm,
     Bias,
     Binary,
@@ -27,6 +25,7 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
+from tilewright.ops.elementwise import binary_functions, unary_functions
 
 SHAPE = (2, 4, 6, 6)
 ALONE: list[Op] = [
@@ -42,7 +41,7 @@ ALONE: list[Op] = [
     Slice(SHAPE, (0, 1, 0, 1), (2, 2, 3, 3), (1, 1, 2, 2), "f32"),
     SpaceToDepth(*SHAPE, 2, "f32"),
     Transpose(SHAPE, (0, 2, 3, 1), "f32"),
-    *(Unary(name, SHAPE, 0.2, 0.5, "f32") for name in UNARY_FUNCTIONS),
+    *(Unary(name, SHAPE, 0.2, 0.5, "f32") for name in unary_functions()),
 ]
 """Those of one operand; parameters are those of a clip and of a slope."""
 CONVOLUTION = conv2d(
@@ -50,7 +49,7 @@ CONVOLUTION = conv2d(
 )  # fmt: skip
 TOGETHER: list[Op] = [
     Concat((SHAPE, SHAPE), 1, "f32"),
-    *(Binary(name, SHAPE, SHAPE, "f32") for name in BINARY_FUNCTIONS),
+    *(Binary(name, SHAPE, SHAPE, "f32") for name in binary_functions()),
     Bias(SHAPE, 1, dtype="f32"),
     Bias(SHAPE, 2, scale=0.5, dtype="f32"),
     BatchNorm(SHAPE, 1e-5, "f32"),

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tilewright.machine import GemmPrimitive, Machine, load_machine
 from tilewright.machine.sections import GemmTiming
-from tilewright.targets.sw26010.timing.product import product_timing
+from tilewright.targets.sw26010.timing.products import product_timing
 
 
 def small_mesh(name: str, rows: int, columns: int, **overrides: str) -> Machine:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from support.onnx_models import ints, model, node
-from tilewright.graph.frontends.onnx_operators import OPERATORS
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 OLDEST = 7
 """The first operator set that onnxruntime runs."""

@@ -57,6 +57,13 @@ def test_a_main_memory_that_is_too_small() -> None:
     assert found.factor == pytest.approx(1.1184)
 
 
+def test_more_than_any_memory_holds_has_another_way_out() -> None:
+    edge = 2**31 - 1
+    found = short(gemm(edge, edge, 512), "gemm", machine(main=200_000))
+    assert isinstance(found.error, CapacityError)
+    assert found.error.fix == "another algorithm, or smaller extents"
+
+
 def test_what_fits_is_short_of_nothing() -> None:
     (seed,) = seeds_for(PRODUCT, "gemm")
     assert shortage(PRODUCT, seed, CG) is None

@@ -7,20 +7,20 @@ move them to and from ELF files, `listing`, `disassemble` and `object_summary` s
 from tilewright.asm.assemble import assemble, assemble_file
 from tilewright.asm.diagnostics import Diagnostic, SourceErrors
 from tilewright.asm.disassemble import disassemble
-from tilewright.asm.elf import elf_bytes
-from tilewright.asm.elf_read import read_elf
 from tilewright.asm.encode import decode, encode
-from tilewright.asm.files import (
+from tilewright.asm.limits import Limits
+from tilewright.asm.objects.elf import elf_bytes
+from tilewright.asm.objects.elf_read import read_elf
+from tilewright.asm.objects.files import (
     dependency_rule,
     object_summary,
     read_object,
     stored_table_name,
     write_object,
 )
-from tilewright.asm.limits import Limits
-from tilewright.asm.link import LinkErrors, link
-from tilewright.asm.listing import listing
-from tilewright.asm.object import (
+from tilewright.asm.objects.link import LinkErrors, link
+from tilewright.asm.objects.listing import listing
+from tilewright.asm.objects.object import (
     LineEntry,
     Object,
     PlacedInstruction,
@@ -29,7 +29,7 @@ from tilewright.asm.object import (
     Section,
     Symbol,
 )
-from tilewright.asm.trace import expansion_trace
+from tilewright.asm.text.trace import expansion_trace
 
 __all__ = [
     "Diagnostic",

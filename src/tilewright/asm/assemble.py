@@ -9,22 +9,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright.asm.budget import Budget
-from tilewright.asm.collector import collector_paused
 from tilewright.asm.diagnostics import Fault, Reporter, SourceErrors, SourceLine
 from tilewright.asm.directives import Directive, directives
 from tilewright.asm.emit import emit_object
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expand import EXPANSION_WORDS, Expander
 from tilewright.asm.first_pass import FirstPass
 from tilewright.asm.front_end import FrontEnd, front_end_of
 from tilewright.asm.limits import DEFAULT_LIMITS, Limits
-from tilewright.asm.object import Object
-from tilewright.asm.parse import line_parser
-from tilewright.asm.parsed import ParsedLine
-from tilewright.asm.sections import SectionSet
-from tilewright.asm.source import IncludeFolder, SourceText, decode_source
+from tilewright.asm.objects.object import Object
+from tilewright.asm.objects.sections import SectionSet
 from tilewright.asm.suggest import did_you_mean
+from tilewright.asm.text.budget import Budget
+from tilewright.asm.text.collector import collector_paused
+from tilewright.asm.text.expand import EXPANSION_WORDS, Expander
+from tilewright.asm.text.parse import line_parser
+from tilewright.asm.text.parsed import ParsedLine
+from tilewright.asm.text.source import IncludeFolder, SourceText, decode_source
 from tilewright.common.errors import AssemblyError
 from tilewright.common.files import read_file
 from tilewright.isa import InstructionTable

@@ -12,10 +12,10 @@ from functools import lru_cache, partial
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.encode import no_operation_word
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import Integer, Name
 from tilewright.asm.first_pass import FirstPass, expression_of
-from tilewright.asm.parsed import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
-from tilewright.asm.sections import ByteItem, NumberItem
+from tilewright.asm.objects.sections import ByteItem, NumberItem
+from tilewright.asm.text.expression import Integer, Name
+from tilewright.asm.text.parsed import ParsedLine, ParsedOperand, ParsedString, ParsedType, span_of
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.asm.encode import decode
-from tilewright.asm.object import Object, Relocation, Section, Symbol
-from tilewright.asm.relocate import DATA_BYTES, symbolic
-from tilewright.asm.symbols import HIDDEN_PREFIX
+from tilewright.asm.objects.object import Object, Relocation, Section, Symbol
+from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
+from tilewright.asm.objects.symbols import HIDDEN_PREFIX
 from tilewright.isa import Instruction, InstructionTable, Label
 
 _BYTES_PER_ROW = 16

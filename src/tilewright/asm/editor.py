@@ -1,26 +1,30 @@
 """What an editor asks about an assembly source: what is wrong, what a word means, where it is from.
 
 In: the text of a source as it is typed, its table and its path. Out: plain values; the language
-server (`cli.language_server`) turns them into its protocol. Lines and columns count from 1.
+server (`cli.lsp`) turns them into its protocol. Lines and columns count from 1.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.asm.assemble import assemble
 from tilewright.asm.diagnostics import Diagnostic, Fault, SourceErrors, SourceLine, Span
+from tilewright.asm.directives import directives
 from tilewright.asm.front_end import language_of
 from tilewright.asm.limits import DEFAULT_LIMITS
-from tilewright.asm.source import IncludeFolder
+from tilewright.asm.text.source import IncludeFolder
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import InstructionSpec, InstructionTable
 
 _WORD = re.compile(r"(?P<mark>@\s*)?(?P<name>[A-Za-z_.][\w.]*)", re.ASCII)
 """A name; with the mark it is a word of a language's own."""
+_BEGUN = re.compile(r"[@$.]?[\w.]*$", re.ASCII)
+_STATEMENT = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*", re.ASCII)
+"""What may stand before a statement in its line: labels."""
 _INCLUDE = re.compile(r'\s*\.include\s+"([^"]+)"')
 _DEFINITIONS = (
     re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*?(?P<name>[A-Za-z_.][\w.]*)\s*:", re.ASCII),
@@ -183,3 +187,20 @@ def _described(table: InstructionTable, spec: InstructionSpec) -> str:
     rows = [f"{spec.mnemonic} {operands}".rstrip(), f"effect: {meaning.replace('_', ' ')}"]
     cycles = spec.cycles or f"latency {spec.latency_cycles}"
     return "\n".join([*rows, f"units: {', '.join(spec.units)}; cycles: {cycles}"])
+
+
+def completions_of(source: Source, line: int, column: int) -> tuple[str, ...]:
+    """The words that may stand at a place, which the part before it begins: where a statement
+    begins mnemonics, directives, words of the language and names of macros; behind that registers
+    and names.
+    """
+    before = source.lines[line - 1][: column - 1] if 1 <= line <= len(source.lines) else ""
+    match = _BEGUN.search(before)
+    begun, table = match[0] if match else "", source.table
+    names = {_names(source, place) for place in _places(source)}
+    known: Iterable[str] = (*table.register_names, *names)
+    if _STATEMENT.fullmatch(before[: len(before) - len(begun)]):
+        language = language_of(table.instruction_set)
+        own = () if language is None else language.words
+        known = (*table.mnemonics, *directives(table), *own, *names)
+    return tuple(sorted({word for word in known if word.startswith(begun)}))

@@ -11,12 +11,9 @@ from typing import assert_never
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
 from tilewright.asm.encode import encode
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import Name, Unary, Value, evaluate, signed64
 from tilewright.asm.first_pass import FirstPass, expression_of
-from tilewright.asm.object import Object, PlacedInstruction, Relocation, Section, Symbol
-from tilewright.asm.operands import bind_instruction, operand_span
-from tilewright.asm.parsed import ParsedOperand, ParsedReal, span_of
-from tilewright.asm.relocate import (
+from tilewright.asm.objects.object import Object, PlacedInstruction, Relocation, Section, Symbol
+from tilewright.asm.objects.relocate import (
     DATA_KINDS,
     label_of,
     relocated_value,
@@ -25,9 +22,12 @@ from tilewright.asm.relocate import (
     with_operand,
     without_labels,
 )
-from tilewright.asm.sections import ByteItem, CodeItem, Item, NumberItem, SectionBuilder
+from tilewright.asm.objects.sections import ByteItem, CodeItem, Item, NumberItem, SectionBuilder
+from tilewright.asm.objects.symbols import HIDDEN_PREFIX
 from tilewright.asm.suggest import did_you_mean
-from tilewright.asm.symbols import HIDDEN_PREFIX
+from tilewright.asm.text.expression import Name, Unary, Value, evaluate, signed64
+from tilewright.asm.text.operands import bind_instruction, operand_span
+from tilewright.asm.text.parsed import ParsedOperand, ParsedReal, span_of
 from tilewright.common.errors import AssemblyError
 from tilewright.common.expr import free_vars
 from tilewright.common.expr_parser import parse_expr

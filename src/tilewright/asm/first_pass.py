@@ -13,13 +13,13 @@ from msgspec import structs
 
 from tilewright.asm.diagnostics import Fault, Reporter, SourceLine, Span
 from tilewright.asm.error_codes import SourceError
-from tilewright.asm.expression import Expression, Value, evaluate
 from tilewright.asm.limits import Limits
-from tilewright.asm.object import LineEntry
-from tilewright.asm.operands import unknown_instruction
-from tilewright.asm.parsed import ParsedLabel, ParsedLine, ParsedOperand, span_of
-from tilewright.asm.sections import CodeItem, SectionSet
-from tilewright.asm.symbols import Definition, Label, NotYetKnown, Scope, SymbolTable
+from tilewright.asm.objects.object import LineEntry
+from tilewright.asm.objects.sections import CodeItem, SectionSet
+from tilewright.asm.objects.symbols import Definition, Label, NotYetKnown, Scope, SymbolTable
+from tilewright.asm.text.expression import Expression, Value, evaluate
+from tilewright.asm.text.operands import unknown_instruction
+from tilewright.asm.text.parsed import ParsedLabel, ParsedLine, ParsedOperand, span_of
 from tilewright.isa import InstructionTable
 
 _NO_LINE = SourceLine("", 0, "")

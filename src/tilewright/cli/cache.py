@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import partial
-from typing import Annotated
 
 import typer
 from msgspec import Struct
 
+from tilewright.cli.arguments import Action, Cache
 from tilewright.cli.output import OutputOptions, progress_bar
 from tilewright.common.cache import KindContent, cache_folder, clear, contents, damaged_entries
 from tilewright.common.errors import CheckFailed
 from tilewright.report.table import plain_table
-
-
-class Action(StrEnum):
-    """What `tilewright cache` does."""
-
-    LIST = "list"
-    VERIFY = "verify"
-    CLEAR = "clear"
 
 
 class CacheListing(Struct, frozen=True):
@@ -47,18 +38,15 @@ class CacheVerdict(Struct, frozen=True):
     damaged: list[DamagedEntry]
 
 
-def cache_command(
-    output: OutputOptions,
-    action: Annotated[Action, typer.Argument(help="List, verify or remove all entries.")],
-) -> None:
+def run(asked: Cache) -> None:
     """List, verify or clear what earlier commands compiled and computed."""
-    match action:
+    match asked.action:
         case Action.LIST:
-            _show(contents(), "holds", output)
+            _show(contents(), "holds", asked.output)
         case Action.VERIFY:
-            _verify(output)
+            _verify(asked.output)
         case Action.CLEAR:
-            _show(clear(), "is cleared of", output)
+            _show(clear(), "is cleared of", asked.output)
 
 
 def _show(kinds: list[KindContent], verb: str, output: OutputOptions) -> None:

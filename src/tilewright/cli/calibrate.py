@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+from msgspec import Struct
+from rich.table import Table
 
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.arguments import Calibrate
+from tilewright.cli.output import UsageProblem, progress_bar
+from tilewright.machine.calibration import CALIBRATES, Calibrates, CalibrationTable
+from tilewright.machine.family import family_names, find_family
+from tilewright.report.table import plain_table
 
 
-def calibrate_command(
-    output: OutputOptions,
-    machine: Annotated[
-        str | None, typer.Argument(help="A machine that is at hand; the only one without it.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File of the description.")
-    ] = None,
-    quick: Annotated[bool, typer.Option(help="Fewer and shorter samples.")] = False,
-) -> None:
-    """Measure this computer and write a machine description with its numbers."""
-    from tilewright.cli.calibrate_machine import calibrate_machine  # brings NumPy
+class CalibrationResult(Struct, frozen=True):
+    """What was measured, and where the machine description is."""
 
-    calibrate_machine(machine, file, output, quick=quick)
+    file: str
+    measured: Any
+
+
+def run(asked: Calibrate) -> None:
+    """Measure a machine that is at hand, and keep its description in the file."""
+    calibrates = _calibrates(asked.machine)
+    with progress_bar(asked.output) as progress:
+        found = calibrates.calibrate(asked.file, quick=asked.quick, progress=progress)
+    asked.output.value(CalibrationResult(str(found.file), found.measured))
+    asked.output.show(*found.head, *map(_table, found.tables))
+    asked.output.show(f"written: {found.file}", f"use it: --machine {found.usable_as}")
+
+
+def _calibrates(machine: str | None) -> Calibrates:
+    """The calibration of the machine of that name; UsageProblem where its family has none."""
+    families = [CALIBRATES.of_family(find_family(name)) for name in family_names()]
+    known = {found.machine: found for found in families if found is not None}
+    if machine is None and len(known) == 1:
+        return next(iter(known.values()))
+    if machine not in known:
+        names = " or ".join(repr(name) for name in sorted(known))
+        raise UsageProblem(f"only the machine {names} can be measured, found {machine!r}")
+    return known[machine]
+
+
+def _table(found: CalibrationTable) -> Table:
+    table = plain_table(found.title)
+    for column in found.columns:
+        table.add_column(column)
+    for row in found.rows:
+        table.add_row(*row)
+    return table

@@ -1,43 +1,33 @@
-"""The commands of the `tilewright` program, and nothing else.
+"""The commands of the `tilewright` program: their arguments as options, what does them on demand.
 
-A command's module is imported when the command is called, so that the light commands do not wait
-for the tuner and its compiled functions. It declares the options; a module named after what is done
-with them (`explain_subject`) is imported when they are read, so that help does not wait either.
+A command's arguments are declared in `arguments`; its module, which brings the tuner and its
+compiled functions, is imported when it runs, so that neither help nor a light command waits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from inspect import Parameter, Signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from tilewright.cli.arguments import COMMANDS, NETWORKS, OPERATORS
 from tilewright.cli.interrupts import interruptible
+from tilewright.cli.output import guarded
 from tilewright.common.version import tool_version
 
-COMMANDS = {
-    "compile": "Choose the best schedules of a network or operator; generate and time its code.",
-    "tune": "Search the schedules of every layer, and show the best ones.",
-    "run": "Run an operator or a network on this computer, compare it, and time it.",
-    "simulate": "Simulate a core group running a program or network, with a cause for each cycle.",
-    "check": "Check that operators fit a machine, or that a program is legal on it.",
-    "explain": "Explain the time of an operator, of a whole network, or of one layer of it.",
-    "report": "Write a report of what `compile -o` wrote: one HTML page, or a table.",
-    "calibrate": "Measure this computer and write a machine description with its numbers.",
-    "machines": "List the machines, or show one with the source of each number.",
-    "cache": "List, verify or clear what earlier commands compiled and computed.",
-    "asm": "Assemble a file into an ELF object.",
-    "objdump": "Show an object: sections, symbols, relocations, disassembly.",
-    "pipeline": "Run a program on one core alone; show its pipeline, with a cause for every stall.",
-    "debug": "Step through a program; `help` lists the commands.",
-    "lsp": "Serve an editor: errors, hover and definitions of DLA-AL and assembly sources.",
-    "reproduce": "Print published numbers, ours and the deviation; write figures, CSV and JSON.",
-}
-"""What `--help` says of each command without importing it: the first line of its docstring."""
-
-_MODULES = {"asm": "assembly", "objdump": "assembly"}
-"""Where a command lives that has no module of its own name."""
+HELP = {name: (kind.__doc__ or "").splitlines()[0] for name, kind in COMMANDS.items()}
+_OTHERS = ("tune", "check")
+_KNOWN = (
+    f"Networks: {', '.join(NETWORKS)}, FILE.onnx. Operators: {', '.join(OPERATORS)}. "
+    "Machines: as `tilewright machines` lists them; with `compile -m bwdsp-56 -o DIR` DIR is the "
+    "folder of a network divided over cores."
+)
 
 
 class Command(TyperCommand):
@@ -56,13 +46,57 @@ class Command(TyperCommand):
 
 def command(name: str) -> TyperCommand:
     """The command with its options."""
-    flat = import_module("tilewright.cli.flatten").flat
-    module = import_module(f"tilewright.cli.{_MODULES.get(name, name)}")
+    declared = COMMANDS[name]
+    takes_workload = any(field.name == "division" for field in fields(declared)) or name in _OTHERS
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name, cls=Command)(flat(getattr(module, f"{name}_command")))
+    single.command(name, cls=Command, epilog=_KNOWN if takes_workload else None)(
+        _function(name, declared)
+    )
     found = typer.main.get_command(single)
     assert isinstance(found, TyperCommand)
     return found
+
+
+def _function(name: str, declared: type[Any]) -> Callable[..., None]:
+    """A function whose parameters are the options of a command, those of groups among them."""
+
+    def run(**given: Any) -> None:
+        guarded(partial(_run, name), _value(declared, given))
+
+    parameters = sorted(_parameters(declared), key=lambda p: p.default is not Parameter.empty)
+    run.__name__, run.__doc__ = name, declared.__doc__
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _run(name: str, asked: object) -> None:
+    """Do what is asked by the command's module, which is imported here and nowhere else."""
+    import_module(f"tilewright.cli.{name}").run(asked)
+
+
+def _parameters(declared: type[Any]) -> Iterator[Parameter]:
+    """A parameter for each field, and for each field of a group."""
+    hints = get_type_hints(declared, include_extras=True)
+    for field in fields(declared):
+        hint, default = hints[field.name], field.default
+        if isinstance(hint, type) and is_dataclass(hint):
+            yield from _parameters(hint)
+        else:
+            usual = Parameter.empty if default is MISSING else default
+            kind = Parameter.POSITIONAL_OR_KEYWORD
+            yield Parameter(field.name, kind, default=usual, annotation=hint)
+
+
+def _value(declared: type[Any], given: Mapping[str, Any]) -> Any:
+    """The arguments of a command, or a group of them, out of all that are given."""
+    hints = get_type_hints(declared)
+    return declared(
+        **{
+            f.name: _value(hints[f.name], given) if is_dataclass(hints[f.name]) else given[f.name]
+            for f in fields(declared)
+        }
+    )
 
 
 class Commands(TyperGroup):
@@ -70,7 +104,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {name: TyperCommand(name, help=text) for name, text in COMMANDS.items()}
+        self.commands = {name: TyperCommand(name, help=text) for name, text in HELP.items()}
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options, flags with the default False: none at all is what pydantic, which takes

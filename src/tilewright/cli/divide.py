@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field, structs
 
-from tilewright.cli.compile_options import CompileOptions
-from tilewright.cli.division_options import DivisionOptions, StrategyOptions
-from tilewright.cli.options import OperatorOptions, SearchOptions
+from tilewright.cli.arguments import Compile, Explain, Run, Simulate
+from tilewright.cli.networks import read_inputs, require_alike
+from tilewright.cli.options import DivisionOptions, OperatorOptions, SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
     StageClock,
@@ -21,7 +21,6 @@ from tilewright.cli.output import (
     progress_bar,
     show_timings,
 )
-from tilewright.cli.run_network import read_inputs, require_alike
 from tilewright.cli.workload import read_network
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import (
@@ -33,11 +32,12 @@ from tilewright.codegen.folder import (
     write_text,
 )
 from tilewright.codegen.stored import read_stored
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import PartitionError, TilewrightError
 from tilewright.common.version import tool_version
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph import Network
 from tilewright.graph.weights import random_weights
-from tilewright.machine import Machine
 from tilewright.machine.model import document_of
 from tilewright.network.plans import Other
 from tilewright.network.rival import against
@@ -56,6 +56,11 @@ from tilewright.report.division import (
 from tilewright.report.division_picture import layer_picture
 from tilewright.report.findings import Finding
 
+if TYPE_CHECKING:
+    from tilewright.report import division_model
+else:  # heavy: onnx
+    division_model = Deferred("tilewright.report.division_model")
+
 _FORMAT = "tilewright divided network 2"
 _PICTURED = (2, IMAGES)
 """Dimensions of results that pictures show: matrices and images."""
@@ -72,87 +77,55 @@ class Written(Struct, frozen=True):
     files: tuple[str, ...] = ("plan.json", "traffic.json", "layers")
 
 
-def divide_network(
-    name: str,
-    machine: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    options: CompileOptions,
-    division: DivisionOptions,
-) -> None:
+def compile(asked: Compile, chain: Toolchain) -> None:
     """Plan, print, and write what was asked for."""
+    options, output = asked.options, asked.output
     others = {"check-each-algorithm": options.check_each_algorithm, "top": options.top > 0}
-    _require_divisions(search, others)
-    out, onnx_out = options.out, options.onnx_out
-    if out is not None:
-        require_replaceable(out)
-    network, clock = _network(name, machine, operator), StageClock()
-    divided, result = _divided(network, machine, search.partition, output, division, clock)
+    _require_divisions(asked.search, others)
+    if options.out is not None:
+        require_replaceable(options.out)
+    network, clock = _network(asked.network, chain, asked.operator), StageClock()
+    strategy = asked.search.partition
+    divided, result = _divided(network, chain, strategy, output, asked.division, clock)
     if options.check:
         inputs = read_inputs(network, None)
-        _, result = _computed(divided, result, inputs, search, "reference", output, clock)
-    if out is not None:
-        _write(divided, result, out)
-    if onnx_out is not None:
-        from tilewright.report.division_model import divided_model  # heavy: onnx
-
-        write_bytes(onnx_out, divided_model(divided, result))
+        _, result = _computed(divided, result, inputs, asked.search, "reference", output, clock)
+    if options.out is not None:
+        _write(divided, result, options.out)
+    if options.onnx_out is not None:
+        write_bytes(options.onnx_out, division_model.divided_model(divided, result))
     result = structs.replace(result, timings=clock.seconds)
-    show_division(result, output, out, onnx_out)
+    show_division(result, output, options.out, options.onnx_out)
     if options.timings:
         show_timings(result.timings, output)
 
 
-def run_divided(
-    name: str,
-    machine: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    other: Other | None,
-    output: OutputOptions,
-    files: tuple[Path | None, Path | None],
-    top: int,
-    division: DivisionOptions,
-) -> None:
-    """Compute a network on all cores; `files` are those of the inputs and for the outputs."""
-    _require_divisions(search, {"top": top > 0})
-    network, (source, out) = _network(name, machine, operator), files
-    given = source and read_inputs(network, source)  # before what takes long
-    divided, result = _divided(network, machine, search.partition, output, division)
-    inputs = given or read_inputs(network, None)
-    outputs, result = _computed(divided, result, inputs, search, other, output)
-    if out is not None:
-        write_arrays(out, outputs)
-        result = structs.replace(result, output=str(out))
-    show_division(result, output, out)
+def run(asked: Run, chain: Toolchain) -> None:
+    """Compute a network on all cores."""
+    _require_divisions(asked.search, {"top": asked.top > 0})
+    network, output = _network(asked.workload_name, chain, asked.operator), asked.output
+    given = asked.inputs and read_inputs(network, asked.inputs)  # before what takes long
+    divided, result = _divided(network, chain, asked.search.partition, output, asked.division)
+    inputs, other = given or read_inputs(network, None), asked.compare.other
+    outputs, result = _computed(divided, result, inputs, asked.search, other, output)
+    if asked.out is not None:
+        write_arrays(asked.out, outputs)
+        result = structs.replace(result, output=str(asked.out))
+    show_division(result, output, asked.out)
 
 
-def simulate_divided(
-    name: str,
-    machine: Machine,
-    operator: OperatorOptions,
-    output: OutputOptions,
-    division: StrategyOptions,
-) -> None:
+def simulate(asked: Simulate, chain: Toolchain) -> None:
     """The time of a network on all cores."""
-    network = _network(name, machine, operator)
-    _, found = _divided(network, machine, division.partition, output, division)
-    show_division(found, output)
+    network = _network(str(asked.source), chain, asked.network.undivided())
+    division, output = asked.division, asked.output
+    show_division(_divided(network, chain, division.partition, output, division)[1], output)
 
 
-def explain_divided(
-    name: str,
-    machine: Machine,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    division: DivisionOptions,
-) -> None:
+def explain(asked: Explain, chain: Toolchain) -> None:
     """The time of a network on all cores, and which layers take it for what."""
-    _require_divisions(search, {})
-    network = _network(name, machine, operator)
-    _, found = _divided(network, machine, search.partition, output, division)
+    _require_divisions(asked.search, {})
+    network, output = _network(asked.subject, chain, asked.operator), asked.output
+    _, found = _divided(network, chain, asked.search.partition, output, asked.division)
     show_explained(found, output)
 
 
@@ -162,11 +135,9 @@ def show_explained(found: DividedRun, output: OutputOptions) -> None:
     output.show("", *division_explanation(found))
 
 
-def check_divided(
-    name: str, machine: Machine, operator: OperatorOptions, output: OutputOptions
-) -> tuple[Finding, ...]:
+def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> tuple[Finding, ...]:
     """Whether some division of each layer fits the cores' buffers."""
-    network = _network(name, machine, operator)
+    machine = chain.machine
     try:
         layers, model = DIVIDES.required(machine).planned(network, machine)
     except TilewrightError as error:
@@ -199,13 +170,13 @@ def show_division(found: DividedRun, output: OutputOptions, *written: Path | Non
     require_alike(found.comparison, output)
 
 
-def _network(name: str, machine: Machine, operator: OperatorOptions) -> Network:
-    return read_network(name, operator, known_dtype=machine.core.types[0])
+def _network(name: str, chain: Toolchain, operator: OperatorOptions) -> Network:
+    return read_network(name, operator, chain.usual_type)
 
 
 def _divided(
     network: Network,
-    machine: Machine,
+    chain: Toolchain,
     strategy: str | None,
     output: OutputOptions,
     division: DivisionOptions,
@@ -214,9 +185,9 @@ def _divided(
     """A plan, and its times."""
     weights, most_work = _weights(division.objective), division.most_work or 1.0
     with progress_bar(output, clock) as progress:
-        divided = DIVIDES.required(machine).divide(
+        divided = DIVIDES.required(chain.machine).divide(
             network,
-            machine,
+            chain.machine,
             strategy,
             weights,
             most_work,

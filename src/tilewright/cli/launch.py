@@ -11,6 +11,7 @@ from tilewright.cli.output import OutputOptions
 from tilewright.codegen.folder import write_arrays, write_text
 from tilewright.common.errors import MachineError
 from tilewright.common.files import require_regular
+from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.report.window import window_perfetto_json, window_report, window_text
@@ -31,6 +32,7 @@ class LaunchedProgram:
     trace: Path | None = None
     timing: bool = False
     timeline: int = 0
+    max_cycles: int = MOST_WINDOW_CYCLES
 
 
 def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
@@ -39,7 +41,9 @@ def launch_program(program: LaunchedProgram, output: OutputOptions) -> None:
     image = linked_image(program.source, table)
     given = {} if program.inputs is None else read_arrays(program.inputs)
     runtime = RUNTIMES.required(program.machine)
-    found = runtime.run(image, program.machine, given, values=not program.timing)
+    found = runtime.run(
+        image, program.machine, given, values=not program.timing, max_cycles=program.max_cycles
+    )
     instructions, _ = instructions_of(image, table)
     if program.outputs is not None:
         write_arrays(program.outputs, found.outputs)

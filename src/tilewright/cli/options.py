@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""The options that commands share, declared without what reads them, so that help is light."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from tilewright.common.limits import MOST_THREADS
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from tilewright.machine import Machine
+    from tilewright.compiler.settings import Check
+    from tilewright.network.plans import Other
 
 _MOST = 2**31 - 1
+DATA_HELP = "An .npz file: arrays of a program's data, of memories from their start, of registers."
 
 Extent = Annotated[int | None, typer.Option(min=1, max=_MOST, rich_help_panel="Operator")]
 Text = Annotated[str | None, typer.Option(rich_help_panel="Operator")]
@@ -26,6 +28,7 @@ Flag = Annotated[bool, typer.Option(rich_help_panel="Operator")]
 Factor = Annotated[float | None, typer.Option(rich_help_panel="Operator")]
 
 
+_DIVIDED = "Network divided over cores"
 AlgorithmName = Annotated[str | None, typer.Option(help="Consider one algorithm only.")]
 
 
@@ -47,18 +50,6 @@ class MachineOptions:
         ),
     ] = None
 
-    def load(self) -> Machine:
-        """The machine with its changes."""
-        from tilewright.machine import find_machine  # brings NumPy, which help does without
-
-        changes, name = overrides(self.set), self.machine or DEFAULT_MACHINE
-        machine = find_machine(name, changes)
-        if self.threads is None:
-            return machine
-        if machine.threads is None:
-            raise UsageProblem(f"--threads: {machine.name!r} has no threads")
-        return find_machine(name, {**changes, "threads.count": str(self.threads)})
-
 
 @dataclass(frozen=True)
 class HostMachineOptions(MachineOptions):
@@ -71,7 +62,7 @@ class HostMachineOptions(MachineOptions):
 
 @dataclass(frozen=True)
 class OwnMachineOptions(MachineOptions):
-    """The same for commands that take a written folder, which has a machine of its own."""
+    """The same for commands that take what has a machine of its own: a written folder, assembly."""
 
     machine: Annotated[
         str,
@@ -79,7 +70,7 @@ class OwnMachineOptions(MachineOptions):
             "--machine",
             "-m",
             help="Name of a machine, or a .toml file.",
-            show_default=f"a written folder's own, else {DEFAULT_MACHINE}",
+            show_default=f"that of the folder or language, else {DEFAULT_MACHINE}",
         ),
     ] = ""
 
@@ -126,6 +117,21 @@ class OperatorOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
+        ),
+    ] = None
+    extents: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AXIS=NUMBER,...",
+            help="Extents of the axes of a definition, as n=8,o=64; its tensors take --shape.",
+            rich_help_panel="Operator",
+        ),
+    ] = None
+    fill: Annotated[
+        float | None,
+        typer.Option(
+            help="What stands beyond the border of a definition's operands.",
+            rich_help_panel="Operator",
         ),
     ] = None
     in_channels: Extent = None
@@ -213,6 +219,155 @@ class SearchOptions:
                 raise UsageProblem(f"--{name} is for kernels that are compiled alone: {way_out}")
 
 
+@dataclass(frozen=True)
+class DivisionOptions:
+    """What a plan has least of, and what it may do for that."""
+
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What a plan has least of: traffic (default), activations and sums (activations: "
+            "what cores send each other), time, or traffic and time with a cycle counted as this "
+            "many values.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = None
+    most_work: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0,
+            help="How much of a layer a core may compute, over what it has by the BWDSP paper's "
+            "strategy (default 1); with more, halos may be computed again in place of moves.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = None
+    place: Annotated[
+        bool,
+        typer.Option(
+            "--place",
+            help="Choose the core of each share, too; share j is on core j otherwise.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = False
+
+    def require_undivided(self) -> None:
+        """Raise UsageProblem for what only networks divided over cores take."""
+        for field in fields(self):
+            if getattr(self, field.name) != field.default:
+                option = field.name.replace("_", "-")
+                raise UsageProblem(
+                    f"--{option} is for networks on machines whose cores divide them"
+                )
+
+
+@dataclass(frozen=True)
+class StrategyOptions(DivisionOptions):
+    """The same for commands whose `--partition` has no other meaning."""
+
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the grids of this strategy, or of several with commas between.",
+            rich_help_panel=_DIVIDED,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What to do beyond choosing."""
+
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
+    ] = None
+    top: Annotated[
+        int,
+        typer.Option(
+            min=0, max=10_000, help="Simulate or measure the K best and take the fastest."
+        ),
+    ] = 0
+    measure: Annotated[
+        bool, typer.Option(help="Time the chosen code, where the machine is this computer.")
+    ] = True
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Run the generated code of an operator or of every layer on the host; compare a "
+            "whole network with the reference.",
+        ),
+    ] = False
+    check_each_algorithm: Annotated[
+        bool,
+        typer.Option(
+            "--check-each-algorithm",
+            help="Run the code of each algorithm, on the smallest layer it applies to; of one that "
+            "did not win there, with fewer images where all would take long.",
+        ),
+    ] = False
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
+    ] = None
+    layers: Annotated[
+        bool,
+        typer.Option(
+            "--layers",
+            help="The convolutions and matrix products of a network, each tuned alone as a kernel.",
+        ),
+    ] = False
+    onnx_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX file for a network divided over cores, with the plan in its metadata."
+        ),
+    ] = None
+    timings: Annotated[bool, typer.Option("--timings", help="Say how long each stage took.")] = (
+        False
+    )
+
+    def require_undivided(self) -> None:
+        """Raise UsageProblem for what only networks divided over cores take."""
+        if self.onnx_out is not None:
+            raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
+
+    def require_one_check(self) -> None:
+        """Raise UsageProblem where checks of layers and of algorithms are both asked for."""
+        if self.check and self.check_each_algorithm:
+            raise UsageProblem("--check already checks every layer: leave --check-each-algorithm")
+
+    @property
+    def which(self) -> Check:
+        """Which code to run."""
+        if self.check:
+            return "each layer"
+        return "each algorithm" if self.check_each_algorithm else "none"
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What a network is compared with."""
+
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare a network with onnxruntime, which reads the file itself, or with the "
+            "NumPy reference; exit code 3 where they differ."
+        ),
+    ] = None
+
+    @property
+    def other(self) -> Other | None:
+        """The one that is meant; UsageProblem for anything else."""
+        match self.compare:
+            case None | "onnxruntime" | "reference":
+                return self.compare
+            case _:
+                raise UsageProblem(
+                    f"--compare takes onnxruntime or reference, found {self.compare!r}"
+                )
+
+
 def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:
     """`["x=1x3"]` -> `{"x": (1, 3)}`; UsageProblem for anything else."""
     found = {}
@@ -223,6 +378,19 @@ def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:
                 f"--shape takes NAME=EXTENTS such as x=1x3x224x224, found {setting!r}"
             )
         found[name] = tuple(map(int, extents.split("x")))
+    return found
+
+
+def extents_of(settings: list[str] | None) -> dict[str, int]:
+    """`["n=8,o=4"]` -> `{"n": 8, "o": 4}`; UsageProblem for anything else."""
+    found: dict[str, int] = {}
+    for setting in (one for text in settings or [] for one in text.split(",")):
+        match = re.fullmatch(r"([A-Za-z_]\w*)=([1-9][0-9]{0,9})", setting.strip())
+        if match is None:
+            raise UsageProblem(f"--extents takes AXIS=NUMBER such as n=8,o=64, found {setting!r}")
+        name, number = match.groups()
+        if found.setdefault(name, int(number)) != int(number):
+            raise UsageProblem(f"--extents: {name} is {found[name]} and {number}")
     return found
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event, Thread
 from typing import Annotated, Any
 
 import msgspec
@@ -26,10 +27,8 @@ from tilewright.cli.interrupts import STANDARD_OUTPUT
 from tilewright.common.errors import TilewrightError
 from tilewright.report.stage_table import PAGE
 
-_PLAIN_WIDTH = 200
-"""Columns of a table that does not go to a terminal: wide enough for any, so that nothing wraps."""
-
-
+LINE_SECONDS = 5.0
+"""How often progress has a line where no bar can run."""
 _WIDE = 140
 """From so many columns on tables show schedules."""
 
@@ -67,18 +66,15 @@ class OutputOptions:
 
     @property
     def columns(self) -> int:
-        """How many columns a table of stages keeps to: those of the terminal; elsewhere those of a
-        page, unless the environment variable COLUMNS says otherwise.
+        """How many columns a table keeps to: those of the terminal; elsewhere those of a page,
+        unless the environment variable COLUMNS says otherwise.
         """
-        if sys.stdout.isatty():
-            return _console().width
-        given = os.environ.get("COLUMNS", "")
-        return int(given) if given.isdecimal() and int(given) else PAGE
+        return _console().width
 
     @property
     def is_wide(self) -> bool:
         """Whether a table has room for schedules."""
-        return _console().width >= _WIDE
+        return self.columns >= _WIDE
 
     def value(self, value: Any) -> None:
         """Print for programs, with `--json` only."""
@@ -102,8 +98,10 @@ def _standard_output() -> Iterator[None]:
 
 
 def _console() -> Console:
-    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
-    return Console(file=sys.stdout, width=width)
+    if sys.stdout.isatty():
+        return Console(file=sys.stdout)
+    given = os.environ.get("COLUMNS", "")
+    return Console(file=sys.stdout, width=int(given) if given.isdecimal() and int(given) else PAGE)
 
 
 def _fitting_width(renderable: RenderableType, console: Console) -> int:
@@ -143,14 +141,13 @@ def _messages(*, verbose: bool) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def guarded(command: Callable[..., None], **options: Any) -> None:
+def guarded(command: Callable[[Any], None], asked: Any) -> None:
     """Run a command; whatever is wrong with its input becomes a message and an exit code."""
-    output = options.get("output")
-    as_json = isinstance(output, OutputOptions) and output.json
-    verbose = isinstance(output, OutputOptions) and output.verbose
+    output = getattr(asked, "output", OutputOptions())
+    as_json = output.json
     try:
-        with _messages(verbose=verbose):
-            command(**options)
+        with _messages(verbose=output.verbose):
+            command(asked)
     except TilewrightError as error:
         _report(error, as_json)
         raise typer.Exit(error.exit_code) from None
@@ -217,8 +214,8 @@ def show_timings(seconds: Mapping[str, float], output: OutputOptions) -> None:
 def progress_bar(
     output: OutputOptions, clock: StageClock | None = None
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """A live line on standard error per stage; silent with `--json` and away from a terminal. The
-    `clock` is told, too.
+    """A live line on standard error per stage; away from a terminal a line every few seconds;
+    silent with `--json`. The `clock` is told, too.
     """
     with _live_lines(output) as advance:
         if clock is None:
@@ -236,8 +233,12 @@ def progress_bar(
 @contextmanager
 def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], None]]:
     console = Console(stderr=True)
-    if output.json or not console.is_terminal:
+    if output.json:
         yield lambda stage, done, total: None
+        return
+    if not console.is_terminal:
+        with _lines_now_and_then() as tell:
+            yield tell
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
@@ -251,3 +252,27 @@ def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], Non
             progress.update(tasks[stage], completed=done, total=known)
 
         yield advance
+
+
+@contextmanager
+def _lines_now_and_then() -> Iterator[Callable[[str, int, int], None]]:
+    """A line every `LINE_SECONDS`: the stage that runs, how far it is, and since when."""
+    started, ended = time.monotonic(), Event()
+    now: list[tuple[str, int, int]] = []
+
+    def told(stage: str, done: int, total: int) -> None:
+        now[:] = [(stage, done, total)]
+
+    def tell() -> None:
+        while not ended.wait(LINE_SECONDS):
+            for stage, done, total in now:
+                far = f" {done} of {total}" if total > 1 else ""
+                typer.echo(f"{stage}{far}, {time.monotonic() - started:.0f} s", err=True)
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield told
+    finally:
+        ended.set()
+        teller.join()

@@ -2,46 +2,127 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from dataclasses import replace
 
-import typer
+from tilewright.asm import assemble_file, link
+from tilewright.asm.front_end import machine_of_file
+from tilewright.cli.arguments import Pipeline
+from tilewright.cli.arrays import read_arrays
+from tilewright.cli.launch import LaunchedProgram, launch_program
+from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.workload import machine_of
+from tilewright.codegen.folder import write_text
+from tilewright.common.defaults import DEFAULT_MACHINE
+from tilewright.common.errors import MachineError, SimulationError
+from tilewright.isa import InstructionTable, load_table
+from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
+from tilewright.isa.operations import operations_of
+from tilewright.machine import Machine
+from tilewright.report.minimum import minimum_text
+from tilewright.report.pipeline import (
+    PipelineReport,
+    hottest_loop,
+    longest_loop,
+    pipeline_report,
+)
+from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
+from tilewright.report.pipeline_text import pipeline_text
+from tilewright.simulate.image import load_image, with_data
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.program import Program
+from tilewright.simulate.window.hosted import RUNTIMES
 
-from tilewright.cli.options import MachineOptions
-from tilewright.cli.output import OutputOptions
-from tilewright.common.limits import MOST_CORE_CYCLES
+_NO_LOOP = "no minimum: the program has no loop, and --minimum is about one iteration of a loop"
 
 
-@dataclass(frozen=True)
-class PipelineOptions:
-    """Where the core starts, how long it runs and what is shown of it."""
-
-    entry: Annotated[
-        str | None, typer.Option(help="Symbol where the core starts; the first instruction else.")
-    ] = None
-    timeline: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Cycles that the timeline shows.")
-    ] = 64
-    minimum: Annotated[
-        bool, typer.Option("--minimum", help="Prove how few cycles the hottest loop can take.")
-    ] = False
-    ideal_buses: Annotated[
-        bool, typer.Option(help="Gets find a zero at once; without it nobody puts to the core.")
-    ] = False
-    max_cycles: Annotated[
-        int, typer.Option(min=1, max=10**12, help="Cycles after which a run is given up.")
-    ] = MOST_CORE_CYCLES
-    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None
-
-
-def pipeline_command(
-    file: Annotated[Path, typer.Argument(help="Assembly text.")],
-    machine: MachineOptions,
-    output: OutputOptions,
-    options: PipelineOptions,
-) -> None:
+def run(asked: Pipeline) -> None:
     """Run a program on one core alone; show its pipeline, with a cause for every stall."""
-    from tilewright.cli.pipeline_of_core import pipeline_of_core  # heavy: numba
+    name = asked.machine.machine or machine_of_file(asked.file) or DEFAULT_MACHINE
+    machine = machine_of(replace(asked.machine, machine=name))
+    if RUNTIMES.of(machine) is None:
+        _run_core(asked, machine)
+        return
+    _refuse(machine, asked.entry or asked.minimum or asked.ideal_buses)
+    launched = LaunchedProgram(
+        asked.file, machine, asked.inputs, trace=asked.trace, timing=True,
+        timeline=asked.timeline, max_cycles=asked.max_cycles,
+    )  # fmt: skip
+    launch_program(launched, asked.output)
 
-    pipeline_of_core(file, machine, options, output)
+
+def _run_core(asked: Pipeline, machine: Machine) -> None:
+    table, output = _table(machine), asked.output
+    image = link([assemble_file(asked.file, table)], table)
+    loaded = load_image(image, table)
+    if asked.inputs is not None:
+        loaded = with_data(loaded, image, read_arrays(asked.inputs))
+    program, entry = loaded.program, asked.entry
+    try:
+        run = simulate_core(
+            program,
+            entry=0 if entry is None else program.number_at(image.address_of(entry)),
+            registers=loaded.registers,
+            local_memory=loaded.local_memory,
+            ideal_communication=asked.ideal_buses,
+            max_cycles=asked.max_cycles,
+        )
+    except SimulationError as error:
+        if asked.minimum and (bounds := longest_loop(program)):
+            _show_minimum(program, bounds, table, error, output)
+            return
+        raise
+    loop = hottest_loop(run)
+    bounds = (loop.first, loop.last) if loop else longest_loop(program)
+    best = _best_schedule(program, bounds, table) if asked.minimum and bounds else None
+    if asked.trace:
+        write_text(asked.trace, pipeline_perfetto_json(run, asked.file.name))
+    output.value(pipeline_report(run, None if best is None else best.lower_bound_cycles))
+    output.show(pipeline_text(run, best, asked.timeline).rstrip("\n"))
+    if asked.minimum and best is None:
+        output.show(f"\n{_NO_LOOP}")
+    if asked.trace:
+        output.show(f"timeline written to {asked.trace}")
+
+
+def _refuse(machine: Machine, given: object) -> None:
+    """Options that mean something for cores whose instructions are pipelined alone."""
+    if given:
+        raise UsageProblem(f"--entry, --minimum and --ideal-buses mean nothing on {machine.name}")
+
+
+def _table(machine: Machine) -> InstructionTable:
+    """The instruction table of a machine's cores. Errors: MachineError."""
+    if machine.core.instruction_table is None:
+        raise MachineError(
+            f"machine {machine.name!r} has no instruction table: its cores are not simulated",
+            fix="give a machine that has core.instruction_table",
+        )
+    return load_table(machine.core.instruction_table)
+
+
+def _best_schedule(
+    program: Program, loop: tuple[int, int], table: InstructionTable
+) -> ModuloSchedule:
+    """The shortest schedule of the body of a loop, with its proof."""
+    body = program.instructions[loop[0] : loop[1] + 1]
+    return modulo_schedule(operations_of(body), table.issue, effort=Effort())
+
+
+def _show_minimum(
+    program: Program,
+    loop: tuple[int, int],
+    table: InstructionTable,
+    error: SimulationError,
+    output: OutputOptions,
+) -> None:
+    """The minimum of a loop of a program that does not run, which needs no run."""
+    best, (first, last) = _best_schedule(program, loop, table), loop
+    bound = best.lower_bound_cycles
+    output.value(
+        PipelineReport(table.name, last - first + 1, 0, 0.0, 0, {}, {}, bound, failure=str(error))
+    )
+    output.show(
+        f"the program does not run: {error}",
+        f"of its longest loop, instructions {first} to {last}:",
+        minimum_text(best),
+    )

@@ -1,102 +1,178 @@
-"""`tilewright simulate`: run written code or a program's text on the cycle simulator."""
+"""`tilewright simulate`: written code, a program's text or a network on the cycle simulator."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from msgspec import Struct
 
-from tilewright.cli.division_options import StrategyOptions
-from tilewright.cli.options import OperatorOptions
+from tilewright.asm.front_end import machine_of_file
+from tilewright.cli import divide
+from tilewright.cli.arguments import NetworkOptions, Simulate
+from tilewright.cli.kernels import kernel_folder
+from tilewright.cli.launch import LaunchedProgram, launch_program
+from tilewright.cli.options import given_options, overrides
 from tilewright.cli.output import OutputOptions, UsageProblem
-
-Subject = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SUBJECT",
-        help="A folder of `compile -o`, program text, assembly, a known network or FILE.onnx.",
-    ),
-]
-
-
-@dataclass(frozen=True)
-class NetworkOptions:
-    """What is simulated of a whole network."""
-
-    batch: Annotated[int | None, typer.Option(min=1, help="Images of a network.")] = None
-    dtype: Annotated[str | None, typer.Option(help="Element type of a network.")] = None
-    unfused: Annotated[
-        bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
-    ] = False
-
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
-        ),
-    ] = None
-
-    def undivided(self) -> OperatorOptions:
-        """Which network; UsageProblem for what machines do not know whose cores divide it."""
-        if self.unfused:
-            raise UsageProblem("--unfused is for machines that run a network stage by stage")
-        return self.chosen()
-
-    def chosen(self) -> OperatorOptions:
-        """Which network."""
-        return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape)
+from tilewright.cli.planned import simulated
+from tilewright.cli.workload import read_network
+from tilewright.codegen.folder import read_text, write_text
+from tilewright.compiler.adding import simulated_run
+from tilewright.compiler.artifact import read_kernel, read_program
+from tilewright.compiler.toolchain import Toolchain
+from tilewright.graph.rewriting import simplified
+from tilewright.graph.zoo import list_networks
+from tilewright.ir.nodes import Program
+from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
+from tilewright.network.simulate import described
+from tilewright.report.network import plan_table, plan_totals
+from tilewright.report.perfetto import perfetto_json
+from tilewright.report.table import duration
+from tilewright.report.view import CauseRow, TrafficRow
+from tilewright.simulate.kernel.level import KernelRun
+from tilewright.simulate.window.hosted import RUNTIMES
 
 
-@dataclass(frozen=True)
-class SimulateOptions:
-    """On which machine, what of it, with which data."""
+class SimulateResult(Struct, frozen=True):
+    """The `--json` form of `simulate`; one core group, `causes` sum to `cycles`."""
 
-    machine: Annotated[
-        str | None,
-        typer.Option("--machine", "-m", help="Instead of the machine it was compiled for."),
-    ] = None
-    set: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a number of --machine."),
-    ] = None
-    layer: Annotated[str | None, typer.Option(help="Which layer of a network.")] = None
-    trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None
-    trace_limit: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Events recorded in detail.")
-    ] = 20_000
-    inputs: Annotated[
-        Path | None, typer.Option("--input", help="An .npz file with the data of a program.")
-    ] = None
-    outputs: Annotated[
-        Path | None, typer.Option("--output", help="Write what the program wrote as .npz.")
-    ] = None
-    timing: Annotated[
-        bool, typer.Option("--timing", help="Count the cycles of a program and compute nothing.")
-    ] = False
-
-    def for_programs(self) -> list[str]:
-        """Those that are given and mean nothing for a network."""
-        named = {
-            "--layer": self.layer is not None,
-            "--trace": self.trace is not None,
-            "--trace-limit": self.trace_limit != SimulateOptions.trace_limit,
-            "--input": self.inputs is not None,
-            "--output": self.outputs is not None,
-            "--timing": self.timing,
-        }
-        return [name for name, is_given in named.items() if is_given]
+    machine: str
+    program: str
+    cycles: int
+    milliseconds: float
+    causes: tuple[CauseRow, ...]
+    traffic: tuple[TrafficRow, ...]
+    scratchpad_bytes: int
+    scratchpad_peak_bytes: int
+    trace: str | None = None
 
 
-def simulate_command(
-    source: Subject,
-    network: NetworkOptions,
-    output: OutputOptions,
-    options: SimulateOptions,
-    division: StrategyOptions,
-) -> None:
+def run(asked: Simulate) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
-    from tilewright.cli.simulate_subject import simulate_subject  # heavy: numba
+    source, output, changes = asked.source, asked.output, overrides(asked.set)
+    if _is_network(source, asked.network, asked.for_programs()):
+        chain = Toolchain(load_machine(asked.machine or DEFAULT_MACHINE, changes))
+        if chain.divides is not None:
+            divide.simulate(asked, chain)
+        else:
+            asked.division.require_undivided()
+            _simulate_network(asked, chain)
+        return
+    asked.division.require_undivided()
+    machine = asked.machine or (machine_of_file(source) if source.is_file() else None)
+    if changes and machine is None:
+        raise UsageProblem("--set changes the machine that --machine names: give both")
+    given = load_machine(machine, changes) if machine else None
+    if given is not None and source.is_file() and RUNTIMES.of(given) is not None:
+        inputs, outputs, limit = asked.inputs, asked.outputs, asked.max_cycles
+        launched = LaunchedProgram(
+            source, given, inputs, outputs, asked.trace, asked.timing, max_cycles=limit
+        )
+        launch_program(launched, output)
+        return
+    if asked.inputs or asked.outputs or asked.timing or asked.limited:
+        raise UsageProblem(
+            "--input, --output, --timing and --max-cycles are for programs in assembly language"
+        )
+    programs, target = _read(source, asked.layer, given, output)
+    _simulate(programs, target, asked.trace, asked.trace_limit, output)
 
-    simulate_subject(source, network, options, division, output)
+
+def _simulate_network(asked: Simulate, chain: Toolchain) -> None:
+    """Plan a network, simulate its stages, and say where the time goes."""
+    network = simplified(read_network(str(asked.source), asked.network.chosen()))
+    unfused, output = asked.network.unfused, asked.output
+    run, other, seconds = simulated(network, chain, output, unfused=unfused)
+    found = described(run, plan_seconds=seconds, unfused=other)
+    output.value(found)
+    output.show(plan_table(found, output.columns), plan_totals(found))
+
+
+def _is_network(source: Path, options: NetworkOptions, others: Sequence[str]) -> bool:
+    """Whether `source` is a network, and no file of ours or folder.
+
+    Raises UsageProblem where `options` are for something else, or there are `others`, which are for
+    programs.
+    """
+    text = str(source)
+    if text.endswith(".onnx") or (text in list_networks() and not source.exists()):
+        if others:
+            raise UsageProblem(f"{source} is a network: leave {', '.join(others)}")
+        return True
+    if options != NetworkOptions():
+        raise UsageProblem(f"{source} is no network: leave {', '.join(given_options(options))}")
+    return False
+
+
+def _simulate(
+    programs: Sequence[Program],
+    target: Machine,
+    trace: Path | None,
+    limit: int,
+    output: OutputOptions,
+) -> None:
+    """Simulate programs one after the other, write the timeline of the first and show where the
+    time goes.
+    """
+    program = programs[0]
+    run = simulated_run(programs, target, limit if trace else 0)
+    if trace:
+        write_text(trace, perfetto_json(run, target, program.name))
+    result = _result(run, program, target, trace)
+    output.value(result)
+    _show(result, output)
+
+
+def _read(
+    source: Path, layer: str | None, machine: Machine | None, output: OutputOptions
+) -> tuple[tuple[Program, ...], Machine]:
+    """The programs of a group, and the machine to simulate them on. Errors: SimulationError."""
+    if source.is_dir():
+        quiet = OutputOptions(json=True)
+        stored, programs = read_kernel(kernel_folder(source, layer, quiet))
+        target = machine or stored.machine
+    else:
+        if layer is not None:
+            raise UsageProblem(f"{source} is no network: leave --layer")
+        programs = (read_program(read_text(source), str(source)),)
+        target = machine or load_machine(DEFAULT_MACHINE)
+    Toolchain(target).require_simulated()
+    return programs, target
+
+
+def _result(
+    run: KernelRun, program: Program, machine: Machine, trace: Path | None
+) -> SimulateResult:
+    return SimulateResult(
+        machine=machine.name,
+        program=program.name,
+        cycles=run.cycles,
+        milliseconds=run.seconds * 1e3,
+        causes=tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
+        traffic=tuple(
+            TrafficRow(
+                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
+            )
+            for t in run.tensors
+        ),
+        scratchpad_bytes=run.allocated_bytes,
+        scratchpad_peak_bytes=run.peak_bytes,
+        trace=str(trace) if trace else None,
+    )
+
+
+def _show(result: SimulateResult, output: OutputOptions) -> None:
+    output.show(
+        f"{result.program} on one core group of {result.machine}: {result.cycles} cycles "
+        f"simulated, {duration(result.milliseconds)}"
+    )
+    for cause in result.causes:
+        share = 100 * cause.cycles / max(1, result.cycles)
+        name = f"{cause.kind} {cause.subject}".strip()
+        output.show(f"  {name:32} {cause.cycles:>14} {share:6.1f} %")
+    output.show(
+        f"scratchpad: {result.scratchpad_bytes} bytes allocated, "
+        f"at most {result.scratchpad_peak_bytes} in use"
+    )
+    if result.trace:
+        output.show(f"timeline written to {result.trace}")

@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Iterator
 
-import typer
+from rich.table import Table
 
-from tilewright.cli.compile import WorkloadName
-from tilewright.cli.options import MachineOptions, OperatorOptions, SearchOptions
-from tilewright.cli.output import OutputOptions
+from tilewright.cli.arguments import Method, Tune
+from tilewright.cli.kernels import searched, show_result, write_result
+from tilewright.cli.workload import machine_of, read_workload
+from tilewright.codegen.folder import require_replaceable
+from tilewright.compiler.kernel import Kernel
+from tilewright.report.table import plain_table, short_schedule
+from tilewright.tune.measure import EVERYTHING, schedule_text
 
-
-class Method(StrEnum):
-    """Who judges candidates: the model, or the simulator alone."""
-
-    MODEL = "model"
-    SIMULATE = "simulate"
+_SHOWN = 10
 
 
-def tune_command(
-    network: WorkloadName,
-    machine: MachineOptions,
-    operator: OperatorOptions,
-    search: SearchOptions,
-    output: OutputOptions,
-    method: Annotated[
-        Method,
-        typer.Option(
-            help="Rank by the model, or simulate (measure on this computer) all as a black box."
-        ),
-    ] = Method.MODEL,
-    top: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Simulate or measure the K best by the model "
-            "(default: 0 with model, all with simulate).",
-        ),
-    ] = None,
-) -> None:
+def run(asked: Tune) -> None:
     """Search the schedules of every layer, and show the best ones."""
-    from tilewright.cli.tune_workload import tune_workload  # heavy: numba
+    output, out, top, black_box = (
+        asked.output,
+        asked.out,
+        asked.top,
+        asked.method is Method.SIMULATE,
+    )
+    simulated = top if top is not None else EVERYTHING if black_box else 0
+    workload, target = read_workload(asked.network, asked.operator), machine_of(asked.machine)
+    if out is not None:
+        require_replaceable(out)
+    keep = EVERYTHING if black_box else _SHOWN
+    compiled = searched(workload, target, asked.search, simulated, output, keep=keep)
+    show_result(write_result(workload, compiled, out, output), target, output)
+    for kernel in dict.fromkeys(compiled.kernels.values()):
+        output.show(_candidates(kernel))
+    if out is not None:
+        output.show(f"written to {out}")
 
-    black_box = method is Method.SIMULATE
-    tune_workload(network, machine, operator, search, output, top, black_box=black_box)
+
+def _candidates(kernel: Kernel) -> Table:
+    """The best candidates of one operator, as they were judged."""
+    table = plain_table(f"{kernel.name}: {kernel.op.describe()}")
+    for column in ("algorithm", "divided over", "schedule"):
+        table.add_column(column)
+    judge = "measured" if kernel.simulated is None else "simulated"
+    for column in ("cycles (model)", f"cycles ({judge})"):
+        table.add_column(column, justify="right")
+    for row in _rows(kernel):
+        table.add_row(*row)
+    return table
+
+
+def _rows(kernel: Kernel) -> Iterator[tuple[str, ...]]:
+    for option in kernel.choice.options[:_SHOWN]:
+        simulated = "" if option.measured_cycles is None else str(option.measured_cycles)
+        yield (
+            option.algorithm,
+            option.partition.kind,
+            short_schedule(schedule_text(option.candidate)),
+            f"{option.cycles:.0f}",
+            simulated,
+        )

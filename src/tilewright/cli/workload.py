@@ -1,4 +1,4 @@
-"""What to compile: an operator by its options, a known network or an ONNX file."""
+"""What to compile: an operator by its options, a definition, a known network or an ONNX file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,32 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.options import OperatorOptions, numbers, shapes_of
+from tilewright.cli.options import (
+    MachineOptions,
+    OperatorOptions,
+    extents_of,
+    numbers,
+    overrides,
+    shapes_of,
+)
 from tilewright.cli.output import UsageProblem
 from tilewright.common.errors import GraphError
+from tilewright.common.files import read_file_text
 from tilewright.compiler.entry import load
+from tilewright.graph.frontends.notation import define, network_of, read_notes
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
+from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.ops import OPERATORS, Op
+from tilewright.ops.definition import Definition
+from tilewright.ops.notation import Size
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
 _EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
 """Options of several numbers, and how many they may be."""
+DEFINED, SUFFIX = "defined", ".tw"
+"""The name of what a text defines, and how files of definitions end."""
 _TYPES = ("dtype", "sum_dtype", "result_dtype")
 """Options that are one text together."""
 
@@ -44,6 +58,11 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
 
     Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
     """
+    if is_definition(name):
+        found = _defined(name, options, known_dtype)
+        if isinstance(found, Network):
+            return Workload(found.name, tuple(found.layers()), found)
+        return Workload(DEFINED, ((DEFINED, found),))
     if is_operator(name):
         return Workload(name, ((name, _operator(name, options)),))
     network = read_network(name, options, known_dtype)
@@ -55,9 +74,12 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
 
     Raises as `read_workload` does.
     """
+    if is_definition(name):
+        found = _defined(name, options, known_dtype)
+        return found if isinstance(found, Network) else network_of(found)
     _refuse_others(name, options, _NETWORK_OPTIONS)
     if not name.endswith(".onnx") and name not in list_networks():
-        known = [*list_networks(), *OPERATORS]
+        known = [*list_networks(), *(kind for kind in OPERATORS if is_operator(kind))]
         close = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise GraphError(f"unknown network {quoted(name)}", fix=f"{meant} or give an .onnx file")
@@ -67,9 +89,43 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
     return load(path, known_dtype=known_dtype, shapes=shapes, **given)
 
 
+def machine_of(options: MachineOptions) -> Machine:
+    """The machine with its changes. Raises UsageProblem, MachineError."""
+    changes, name = overrides(options.set), options.machine or DEFAULT_MACHINE
+    machine = find_machine(name, changes)
+    if options.threads is None:
+        return machine
+    if machine.threads is None:
+        raise UsageProblem(f"--threads: {machine.name!r} has no threads")
+    return find_machine(name, {**changes, "threads.count": str(options.threads)})
+
+
 def is_operator(name: str) -> bool:
-    """Whether `name` is an operator, whose extents are options, and not a network."""
-    return name in OPERATORS
+    """Whether `name` is an operator and not a network: one whose extents are options, or the
+    definition of a sum of products, which has kernels of its own.
+    """
+    if is_definition(name):
+        notes = read_notes(_text_of(name))
+        return len(notes.statements) == 1 and notes.statements[0].is_product
+    return name in OPERATORS and name != "contraction"
+
+
+def is_definition(name: str) -> bool:
+    """Whether `name` is the text of definitions, or the name of a file of them."""
+    return "[" in name or name.endswith(SUFFIX)
+
+
+def _text_of(name: str) -> str:
+    return read_file_text(Path(name)) if name.endswith(SUFFIX) else name
+
+
+def _defined(name: str, options: OperatorOptions, known_dtype: str) -> Definition | Network:
+    """The operator or the network that a text defines; raises ShapeError, GraphError."""
+    _refuse_others("a definition", options, ("extents", "fill", "shape", *_TYPES))
+    given = _typed(_given(options))
+    sizes: dict[str, Size] = {**extents_of(given.get("extents")), **shapes_of(given.get("shape"))}
+    dtype = given.get("dtype", known_dtype)
+    return define(_text_of(name), name=DEFINED, dtype=dtype, fill=given.get("fill"), **sizes)
 
 
 def _operator(kind: str, options: OperatorOptions) -> Op:

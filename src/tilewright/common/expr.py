@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, assert_never, final
+from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class _Operators:
 class Const(_Operators):
     """An integer literal."""
 
+    symbols: ClassVar[frozenset[str]] = frozenset()
     value: int
 
     def __str__(self) -> str:
@@ -74,6 +75,11 @@ class Var(_Operators):
     """A named symbol: loop variable, factor, extent, or mesh position."""
 
     name: str
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Its own name."""
+        return frozenset((self.name,))
 
     def __str__(self) -> str:
         return self.name
@@ -91,7 +97,7 @@ class Binary(_Operators):
     @cached_property
     def symbols(self) -> frozenset[str]:
         """Names of the symbols inside."""
-        return free_vars(self.a) | free_vars(self.b)
+        return self.a.symbols | self.b.symbols
 
     @cached_property
     def _hash(self) -> int:
@@ -177,16 +183,28 @@ def binary(op: str, left: object, right: object) -> Expr:
         if not (op in ("//", "%", "ceil_div") and b.value == 0):
             return Const(int(OPERATIONS[op](a.value, b.value)))
         raise ProgramError(f"division by zero in {a} {op} {b}")
-    found = _BUILT.get((op, a, b))
-    if found is None:
-        if len(_BUILT) >= _MOST_BUILT:
-            _BUILT.clear()
-        found = _BUILT[op, a, b] = _simplify(op, a, b) or Binary(op, a, b)
+    a, b = _single(a), _single(b)
+    key = op, id(a), id(b)
+    known = _BUILT.get(key)
+    if known is not None:
+        return known[2]
+    if len(_BUILT) >= _MOST_BUILT:
+        _BUILT.clear()
+    found = _simplify(op, a, b) or Binary(op, a, b)
+    _BUILT[key] = a, b, found
     return found
 
 
-_BUILT: dict[tuple[str, Expr, Expr], Expr] = {}
-"""One object for equal expressions, so that look-ups compare by identity."""
+def _single(e: Expr) -> Expr:
+    """The one object that stands for equal leaves."""
+    return e if type(e) is Binary else _LEAVES.setdefault(e, e)
+
+
+_LEAVES: dict[Expr, Expr] = {}
+_BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
+"""One object for equal expressions, so that look-ups compare by identity: what was made of two
+others, which stay alive with it, so that their ids stay theirs.
+"""
 _MOST_BUILT = 1_000_000
 
 
@@ -374,12 +392,4 @@ def coefficient(e: Expr, name: str) -> Expr:
 
 def free_vars(e: Expr) -> frozenset[str]:
     """Names of the symbols in `e`."""
-    match e:
-        case Const():
-            return frozenset()
-        case Var(name):
-            return frozenset((name,))
-        case Binary():
-            return e.symbols
-        case _:
-            assert_never(e)
+    return e.symbols

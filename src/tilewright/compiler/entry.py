@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from tilewright.codegen.artifact import LOADS
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import GraphError, ScheduleError, ShapeError
 from tilewright.compiler.settings import Options, Settings
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
@@ -24,7 +25,12 @@ from tilewright.network.search import Search
 from tilewright.ops import Op, Shape
 
 if TYPE_CHECKING:
+    from tilewright.compiler import pipeline
     from tilewright.compiler.kernel import CompiledNetwork, Kernel
+    from tilewright.graph.frontends import onnx
+else:  # heavy: numba, onnx
+    pipeline = Deferred("tilewright.compiler.pipeline")
+    onnx = Deferred("tilewright.graph.frontends.onnx")
 
 DEFAULT_BATCH = 1
 
@@ -81,10 +87,9 @@ def compile(
     a whole network, CheckFailed where generated code computes something else than the reference.
     """
     target = find_machine(machine) if isinstance(machine, str) else machine
-    settings = Settings(**options)
-    native = LOADS.of(target) is not None
+    settings, chain = Settings(**options), Toolchain(target)
     if isinstance(workload, str | Path):
-        own = "f32" if native else "f64"
+        own = "f32" if chain.executes_here else "f64"
         workload = load(workload, batch=batch, dtype=dtype, shapes=shapes, known_dtype=own)
     elif batch is not None:
         raise ShapeError("the batch of an operator or a loaded network is part of its shape")
@@ -97,21 +102,19 @@ def compile(
     if isinstance(workload, Network):
         if layers:
             return _compile_layers(workload, target, settings)
-        return compile_network(workload, target, settings)
+        return _compile_network(workload, chain, settings)
     if layers:
         raise GraphError(f"the layers of a network are compiled alone, found {workload.describe()}")
-    from tilewright.compiler.pipeline import compile_layers  # heavy: numba
-
     named = [(workload.kind, workload)]
-    return compile_layers(workload.kind, named, target, settings).kernels[workload.kind]
+    return pipeline.compile_layers(workload.kind, named, target, settings).kernels[workload.kind]
 
 
-def compile_network(network: Network, machine: Machine, settings: Settings) -> NativeNetwork:
+def _compile_network(network: Network, chain: Toolchain, settings: Settings) -> NativeNetwork:
     """A network as a whole. Raises as `compile` does."""
     layers = "layers=True for the products of the network alone"
-    networks = require_networks(machine, layers, divided=False)
-    usual, native = Settings(), LOADS.of(machine) is not None
-    alone = ("partition", "records", "executor", "check", *(() if native else ("top",)))
+    networks, usual = require_networks(chain.machine, layers, divided=False), Settings()
+    measured = () if chain.executes_here else ("top",)
+    alone = ("partition", "records", "executor", "check", *measured)
     given = [name for name in alone if getattr(settings, name) != getattr(usual, name)]
     if given:
         raise ScheduleError(
@@ -119,15 +122,13 @@ def compile_network(network: Network, machine: Machine, settings: Settings) -> N
             fix="layers=True",
         )
     search = Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
-    return networks.compile(simplified(network), machine, search, progress=settings.progress)
+    return networks.compile(simplified(network), chain.machine, search, progress=settings.progress)
 
 
 def _compile_layers(network: Network, machine: Machine, settings: Settings) -> CompiledNetwork:
     """A kernel for each convolution and matrix product of a network. Raises as `compile` does."""
-    from tilewright.compiler.pipeline import compile_layers  # heavy: numba
-
     simpler = simplified(network)
-    return compile_layers(simpler.name, list(simpler.layers()), machine, settings)
+    return pipeline.compile_layers(simpler.name, list(simpler.layers()), machine, settings)
 
 
 def load(
@@ -144,9 +145,7 @@ def load(
     `shapes` replace those of a file's inputs, by name.
     """
     if str(name).endswith(".onnx"):
-        from tilewright.graph.frontends.onnx import load_onnx  # heavy: onnx
-
-        return load_onnx(name, batch, dtype, shapes)
+        return onnx.load_onnx(name, batch, dtype, shapes)
     if shapes:
         raise GraphError(
             f"the shapes of {quoted(str(name))} are known", fix="give a batch, or an .onnx file"

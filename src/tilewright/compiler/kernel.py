@@ -26,6 +26,7 @@ from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.account import Account, every_call, model_account, simulated_account
+from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.analysis import (
     arranged,
     changes_that_help,
@@ -46,6 +47,7 @@ from tilewright.compiler.meaning import operator_meaning
 from tilewright.cost.roofline import Roofline, roofline
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
+from tilewright.machine.load import fitted_variant
 from tilewright.network.arranging import arranged_by_cores
 from tilewright.network.groups import DRIVES, GroupWork, group_work
 from tilewright.ops import Op
@@ -117,6 +119,16 @@ class Kernel:
         """Cycles by the simulator, as measured at the machine's clock, or by the model."""
         measured = self.account.measured_seconds
         return round(self.account.cycles if measured is None else measured * self.machine.clock_hz)
+
+    @cached_property
+    def fitted_milliseconds(self) -> float | None:
+        """Simulated time of the same programs with constants fitted to measured kernels; None
+        where the machine has no such description, or is it.
+        """
+        fitted = None if self.simulated is None else fitted_variant(self.machine)
+        if fitted is None:
+            return None
+        return 1e3 * simulated_run(self.programs, fitted).cycles / fitted.clock_hz
 
     @property
     def result(self) -> LayerResult:
@@ -298,6 +310,7 @@ class CompiledNetwork:
         for name, kernel in self.kernels.items():
             folder = None if written is None else str(Path(written) / kernel.name)
             layers.append(structs.replace(kernel.result, name=name, artifact=folder))
+        fitted = [kernel.fitted_milliseconds for kernel in self.kernels.values()]
         searched = [kernel.choice.counts for kernel in set(self.kernels.values())]
         return NetworkResult(
             machine=self.machine.name,
@@ -311,6 +324,8 @@ class CompiledNetwork:
             total_milliseconds=sum(layer.milliseconds for layer in layers),
             checks=self.checks,
             timings=dict(self.timings),
+            fitted_machine=self.machine.fitted,
+            fitted_milliseconds=None if None in fitted else sum(f for f in fitted if f is not None),
         )
 
     def kernel(self, layer: str) -> Kernel:

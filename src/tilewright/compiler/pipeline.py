@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tilewright.codegen.artifact import EMITS, LOADS
+from tilewright.codegen.artifact import EMITS
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.each_algorithm import Checks
 from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Op
-from tilewright.partition.capability import DIVIDES
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -36,18 +36,19 @@ def compile_layers(
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
     watch = _Watch()
-    EMITS.required(machine, "compile a network as a whole" if DIVIDES.of(machine) else "")
+    EMITS.required(machine, "compile a network as a whole" if Toolchain(machine).divides else "")
     machine = machine.of_one_program
+    chain = Toolchain(machine)
     firsts = {op: layer for layer, op in reversed(layers)}
     ops = list(dict.fromkeys(op for _, op in layers))
 
     with Checks(machine, settings.check, settings.progress) as running:
         choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
         watch.lap("choose")
-        choices = _confirmed(choices, machine, settings)
+        choices = _confirmed(choices, chain, settings)
         watch.lap("confirm")
         running.choose(choices)
-        kernels = _generated(choices, firsts, machine, settings, watch, running)
+        kernels = _generated(choices, firsts, chain, settings, watch, running)
         kernels, found = running.finished(kernels)
     checks = found if settings.check == "each algorithm" else ()
     watch.lap("check")
@@ -88,7 +89,7 @@ def _chosen(
 def _generated(
     choices: Sequence[Choice],
     names: Mapping[Op, str],
-    machine: Machine,
+    chain: Toolchain,
     settings: Settings,
     watch: _Watch,
     checks: Checks,
@@ -97,7 +98,8 @@ def _generated(
     measure one of them, all have the model's time. Their checks begin at once, but not beside a
     measure.
     """
-    emits, native = EMITS.required(machine), LOADS.of(machine) is not None
+    machine, native = chain.machine, chain.executes_here
+    emits = EMITS.required(machine)
     kernels: dict[Op, Kernel] = {}
     for choice in choices:
         settings.progress("generate", len(kernels), len(choices))
@@ -110,7 +112,7 @@ def _generated(
         adding = adding_program(option, machine)
         kernels[op] = Kernel(names[op], op, machine, choice, option, program, code, adding=adding)
         try:
-            kernels[op] = _timed(kernels[op], settings)
+            kernels[op] = _timed(kernels[op], chain, settings)
         except BusyError as error:
             _LOG.warning("times are the model's, not measured: %s", error.message)
             settings = replace(settings, measure=False)
@@ -124,9 +126,9 @@ def _generated(
     return kernels
 
 
-def _timed(kernel: Kernel, settings: Settings) -> Kernel:
+def _timed(kernel: Kernel, chain: Toolchain, settings: Settings) -> Kernel:
     """The kernel with its time: simulated, or measured where the machine is this computer."""
-    if LOADS.of(kernel.machine) is None:
+    if not chain.executes_here:
         return replace(kernel, simulated=simulated_run(kernel.programs, kernel.machine))
     if not settings.measure:
         return kernel
@@ -146,14 +148,14 @@ class _Watch:
         self._last = now
 
 
-def _confirmed(choices: list[Choice], machine: Machine, settings: Settings) -> list[Choice]:
+def _confirmed(choices: list[Choice], chain: Toolchain, settings: Settings) -> list[Choice]:
     """The choices with their best candidates measured, if that is asked for. The progress counts
     simulated candidates, one operator's may take minutes; this computer measures an operator's at
     the same time.
     """
     if settings.top < 1:
         return choices
-    native = LOADS.of(machine) is not None
+    native = chain.executes_here
     counts = [1 if native else len(choice.options[: settings.top]) for choice in choices]
     confirmed = []
     for index, (choice, count) in enumerate(zip(choices, counts, strict=True)):
@@ -162,7 +164,7 @@ def _confirmed(choices: list[Choice], machine: Machine, settings: Settings) -> l
         found = confirm_choice(
             choice,
             settings.top,
-            machine,
+            chain.machine,
             NativeMeasure() if native else SimulatedMeasure(),
             records=settings.records,
             executor=settings.executor,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.cost.calls import priced_call
 from tilewright.cost.timing import issue_cycles, transfer_cycles
-from tilewright.cost.totals import TransferGroup, cycles_of, executed
+from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.threads import busiest_thread, meetings
@@ -31,14 +32,27 @@ def model_causes(program: Program, machine: Machine, cycles: float) -> list[tupl
         met = meetings(program.body) + 1
         causes["barrier", ""] = met * machine.threads.meet_cycles
     for call in calls:
-        primitive = call.stmt.primitive
-        kind = "compute useful" if isinstance(primitive, MatrixProduct) else "primitive"
-        key = (kind, primitive.name)
-        causes[key] = causes.get(key, 0.0) + call.count * cycles_of(call, program, machine)
+        for kind, own in _parts(call, program, machine):
+            key = (kind, call.stmt.primitive.name)
+            causes[key] = causes.get(key, 0.0) + call.count * own
     for moved in transfers:
         key = ("copy", f"{moved.stmt.tensor} {moved.stmt.direction}")
         causes[key] = causes.get(key, 0.0) + moved.count * copy_cycles(moved, machine)
     return _whole(causes, round(cycles))
+
+
+def _parts(call: CallGroup, program: Program, machine: Machine) -> tuple[tuple[str, float], ...]:
+    """The cycles of one call by cause: of a product those that it takes at the core's peak, and
+    what is beyond them.
+    """
+    primitive, cycles = call.stmt.primitive, cycles_of(call, program, machine)
+    if not isinstance(primitive, MatrixProduct):
+        return (("primitive", cycles),)
+    core, kind = machine.core, priced_call(call.stmt, call.dims, program).dtype
+    peak = core.peak_flops_per_cycle(kind if kind in core.arithmetic else core.usual_type)
+    flops = float(primitive.flops(call.dims, machine.mesh.columns))
+    useful = min(flops / peak, cycles)
+    return (("compute useful", useful), ("compute overhead", cycles - useful))
 
 
 def copy_cycles(group: TransferGroup, machine: Machine) -> float:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tilewright.common.expr import Value
 from tilewright.cost.calls import call_cycles, priced_call
 from tilewright.cost.chain import Prepared
-from tilewright.cost.moments import Kinds
+from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
@@ -58,14 +58,18 @@ def tables_of(
     """
     width = _width(env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
-    values = moments.code(env)
-    numbers = [_over_kinds([values[place] for place in own]) for own in moments.numbers]
-    service, issue = (np.empty((sum(item.rows for item in moments.items), width)) for _ in range(2))
+    numbers, extents = moments.numbers(env)
+    rows = [prod(item.kinds) for item in moments.items]
+    service, issue = (np.empty((sum(rows), width)) for _ in range(2))
     first = 0
-    for item in moments.items:
-        rows = slice(first, first := first + item.rows)
-        service[rows], issue[rows] = _costs(item, prepared.program, numbers, machine, prices)
-    iterations = _stacked([values[place] for place in moments.counts], width)
+    for item, count, own in zip(moments.items, rows, numbers, strict=True):
+        part = slice(first, first := first + count)
+        service[part], issue[part] = _costs(item.step, prepared.program, own, machine, prices)
+    counts = [
+        np.broadcast_to(extent, (prod(kinds), width))
+        for extent, kinds in zip(extents, moments.counts, strict=True)
+    ]
+    iterations = np.concatenate([np.empty((0, width)), *counts])
     alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
     contest = np.zeros(width, np.int64) if contest is None else contest
     return Tables(iterations, service, issue, alike, contest, doubles)
@@ -150,13 +154,6 @@ def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
     return uniform
 
 
-def _stacked(rows: Sequence[Value], width: int) -> Floats:
-    result = np.empty((len(rows), width))
-    for i, row in enumerate(rows):
-        result[i] = row
-    return result
-
-
 def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
     if isinstance(step, CallStep):
         return CALL
@@ -164,13 +161,12 @@ def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
 
 
 def _costs(
-    item: Kinds, program: Program, every: Sequence[Value], machine: Machine, prices: Prices
+    step: Costed, program: Program, own: Sequence[Value], machine: Machine, prices: Prices
 ) -> tuple[Value, Value]:
     """(service or call cycles, issue cycles), zero where the item does not happen: of the form
     (kinds, tiles), or what broadcasts to it.
     """
-    holds, *numbers = (every[i] for i in item.numbers)
-    step = item.step
+    holds, *numbers = own
     if not np.any(holds):
         return 0.0, 0.0
     if isinstance(step, CallStep):
@@ -184,13 +180,3 @@ def _costs(
     if prices.transfer_kind(direction) == COPY:
         return (service + issue) * holds, 0.0
     return service * holds, issue * holds
-
-
-def _over_kinds(values: Sequence[Value]) -> Value:
-    """One value for all kinds as it is, several as (kinds, tiles)."""
-    if len(values) == 1:
-        return values[0]
-    found = np.empty((len(values), max(getattr(v, "size", 1) for v in values)), np.int64)
-    for row, value in zip(found, values, strict=True):
-        row[...] = value
-    return found

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, MachineError
 from tilewright.machine import Machine
+from tilewright.machine.check import capacity_setting
 from tilewright.machine.parts import Direction, Engine, Scope, Space
 
 _WIDTH: Mapping[Scope, int] = {"core": 0, "group": 1, "machine": 2}
@@ -151,12 +152,12 @@ def _aligned(size: int, space: Space) -> int:
 
 def _too_large(name: str, space: Space, tile: Tile, parts: Mapping[str, int]) -> CapacityError:
     needed = sum(parts.values())
+    setting = capacity_setting(name, needed + space.reserved_bytes)
     each = ", ".join(f"{size:,} for {operand}" for operand, size in parts.items())
     return CapacityError(
         f"tile {tile} needs {needed:,} bytes of memory {name!r} ({each}), "
         f"it has {space.available_bytes:,}",
-        fix=f"a smaller tile, or --set memory.{name}.capacity_bytes="
-        f"{needed + space.reserved_bytes}",
+        fix=f"a smaller tile, or {setting}" if setting else "a smaller tile",
     )
 
 

@@ -37,9 +37,18 @@ class Node:
 
 
 @dataclass(frozen=True)
+class State:
+    """An input that the next run takes from an output of this one: a weight that is trained."""
+
+    tensor: str
+    next: str
+
+
+@dataclass(frozen=True)
 class Network:
     """Nodes in topological order; `values` holds those weights whose numbers are known,
-    `source` names the model file that it was read from.
+    `source` names the model file that it was read from, `states` are inputs that outputs replace
+    after a run.
 
     Names of tensors may be any text a model file holds: they are keys and never part of a path.
     Raises GraphError where a node does not fit the tensors it names.
@@ -52,6 +61,7 @@ class Network:
     outputs: tuple[str, ...]
     values: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
     source: str = field(default="", compare=False)
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         known: dict[str, Tensor] = {}
@@ -70,6 +80,22 @@ class Network:
                 raise GraphError(
                     f"the network's outputs name the tensor {quoted(output)} a second time"
                 )
+        for state in self.states:
+            self._check_state(known, state)
+
+    def _check_state(self, known: Mapping[str, Tensor], state: State) -> None:
+        """An input and an output of one shape and type."""
+        if state.tensor not in (t.name for t in self.inputs) or state.next not in self.outputs:
+            raise GraphError(
+                f"a state is an input that an output replaces, found {quoted(state.tensor)} and "
+                f"{quoted(state.next)}"
+            )
+        before, after = known[state.tensor], known[state.next]
+        if (before.shape, before.dtype) != (after.shape, after.dtype):
+            raise GraphError(
+                f"the state {quoted(state.tensor)} is {show_shape(before.shape)} {before.dtype}, "
+                f"its next value {show_shape(after.shape)} {after.dtype}"
+            )
 
     @property
     def tensors(self) -> dict[str, Tensor]:

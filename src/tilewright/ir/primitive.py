@@ -105,6 +105,11 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         return self.arguments[0].access == "accumulates"
 
     @property
+    def executed(self) -> Primitive:
+        """The primitive that machines have for it, where that is another one."""
+        return self
+
+    @property
     def replaces(self) -> bool:
         """Whether the result is made of the other operands alone."""
         return not self.accumulates and len(self.arguments) > 1

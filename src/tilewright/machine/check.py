@@ -191,6 +191,13 @@ def check_sources(where: str, tree: Tree, sources: Mapping[str, object]) -> None
             )
 
 
+def capacity_setting(space: str, size_bytes: int) -> str:
+    """The `--set` that gives a memory so many bytes; empty for more than a description may say."""
+    if size_bytes > LARGEST_NUMBER:
+        return ""
+    return f"--set memory.{space}.capacity_bytes={size_bytes}"
+
+
 def tree_leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, object]]:
     """The dotted path and value of each leaf of nested tables."""
     for key, value in tree.items():

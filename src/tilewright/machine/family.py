@@ -7,6 +7,7 @@ package and the methods of the object in it. Shipped families register exactly a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -89,6 +90,14 @@ def find_family(name: str) -> Family:
 
     Raises ToolError when no package registers it, when two packages register different families
     under one name, or when what is registered is not a family.
+    """
+    return _find(name, tuple(sys.path))
+
+
+@cache
+def _find(name: str, _: tuple[str, ...]) -> Family:
+    """Found once for each search path: a search asks a million times, and the family of a package
+    that is exchanged stays loaded anyway.
     """
     found = registered(FAMILIES, "target")
     if name not in found:

@@ -67,7 +67,7 @@ def expanded(tree: Tree) -> dict[str, object]:
     engines = found.pop("engines", {})
     if isinstance(engines, Mapping):
         dma = {"dma": found.pop("dma")} if "dma" in found else {}
-        clock = found.get("clock_hz")
+        clock = _clock(found.get("clock_hz"))
         engines = {n: _engine(n, e, clock) for n, e in {**dma, **engines}.items()}
     found["engines"] = engines
     if isinstance(found.get("core"), Mapping):
@@ -77,6 +77,11 @@ def expanded(tree: Tree) -> dict[str, object]:
         scoped = {"scope": PRESUMED["memory.main.scope"], **main}
         found["memory"] = {**_table(found, "memory"), "main": scoped}
     return found
+
+
+def _clock(value: object) -> object:
+    """The clock that rates are derived by: 1 Hz for a wrong one, so that its own key is blamed."""
+    return 1 if value is not None and not (isinstance(value, int | float) and value > 0) else value
 
 
 def _engine(name: str, value: object, clock_hz: object) -> object:

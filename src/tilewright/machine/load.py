@@ -79,6 +79,15 @@ def load_machine(name_or_path: str, overrides: Mapping[str, Leaf] | None = None)
     return _build(where, tree, sources)
 
 
+def fitted_variant(machine: Machine) -> Machine | None:
+    """The description of `machine` with constants fitted to measured kernels; None where there is
+    none, where `machine` is that one, or where its numbers are not those that come with it.
+    """
+    if machine.fitted in ("", machine.name) or machine.name not in list_machines():
+        return None
+    return load_machine(machine.fitted) if machine == load_machine(machine.name) else None
+
+
 def _build(where: str, tree: Table, sources: Table) -> Machine:
     machine = described_machine(tree, where)
     check_sources(where, tree, sources)
@@ -173,6 +182,12 @@ def _merge(base: Table, derived: Table) -> Table:
 
 def _override(tree: Table, key: str, text: str) -> None:
     """Set the leaf at the dotted `key` to `text`, read as the type that the leaf has."""
+    if key == "target" and text != tree.get(key):
+        raise MachineError(
+            f"target: the family of a machine is not set, found {shown(text)}",
+            where="--set",
+            fix="name a machine of that family",
+        )
     *parents, last = key.split(".")
     table: object = tree
     for name in parents:

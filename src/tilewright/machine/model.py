@@ -160,12 +160,14 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One machine. `sources` pairs the key of each number in the file with where it comes from.
 
     A machine without a `target` has no family behind it: it can be shown and checked, and products
-    can be bounded by its roofline; nothing is generated for it.
+    can be bounded by its roofline; nothing is generated for it. `fitted` names the description of
+    the same machine whose constants were fitted to measured kernels, itself where it is that one.
     """
 
     name: Text
     description: str
     target: str = ""
+    fitted: str = ""
     clock_hz: PositiveInt
     groups: Groups = Groups(1)
     mesh: Mesh = Mesh(1, 1)
@@ -320,7 +322,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def content_hash(self) -> str:
         """A stable digest of everything that can change a result: all but name and prose."""
-        prose = ("name", "description", "sources")
+        prose = ("name", "description", "fitted", "sources")
         lines = [
             f"{path}={value!r}" for path, value in leaves(self) if path.split(".")[0] not in prose
         ]

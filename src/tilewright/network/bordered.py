@@ -131,5 +131,5 @@ def _priced_anew(
         float(estimate(program, machine, bound).cycles.min())
         for program in (nest.structure.staged, staged)
     )
-    structure = replace(nest.structure, staged=staged)
+    structure = replace(nest.structure, program=lambda: staged)
     return replace(nest, structure=structure, cycles=nest.cycles + after - before)

@@ -31,7 +31,8 @@ from tilewright.seeds.pooling import PoolWindows, windows_of, with_pooling
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout, Step
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.search import Ranking, rank
+from tilewright.tune.kept import kept_rankings
+from tilewright.tune.search import Ranking
 
 _PATIENCE = 0.9
 """A fused product may take this part of the time of the pass that it saves."""
@@ -122,7 +123,7 @@ class Rankings:
         if new:
             asked = [pairs[i] for i in new.values()]
             names = [shared[i] for i in new.values()]
-            rankings = rank(asked, one_group(machine), shared=names, keep=2)
+            rankings = kept_rankings(asked, one_group(machine), shared=names, keep=2)
             self._found.update(zip(new, rankings, strict=True))
         return [self._found[key] for key in keys]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tilewright.graph.graph import Node
-from tilewright.ir.scalar import Element, Scalar, parse_scalar, renumbered
+from tilewright.ir.scalar import Element, Scalar, renumbered
 from tilewright.network.expressions import Constant, Elementwise, Operand, elementwise
 
 
@@ -41,7 +41,7 @@ def expressed(nodes: Sequence[Node]) -> Expressed:
         scalar: Scalar = Element(0)
         reads = [Read((nodes[0].output,), tuple(range(len(nodes[0].op.out_shape))))]
     else:
-        scalar, reads = parse_scalar(first.expression), _reads(nodes[0], first)
+        scalar, reads = first.scalar, _reads(nodes[0], first)
     for before, node in pairwise(nodes):
         found, at = elementwise(node.op), node.inputs.index(before.output)
         assert found is not None
@@ -53,7 +53,7 @@ def expressed(nodes: Sequence[Node]) -> Expressed:
                 if read not in reads:
                     reads.append(read)
                 numbers.append(Element(reads.index(read)))
-        scalar = renumbered(parse_scalar(found.expression), numbers)
+        scalar = renumbered(found.scalar, numbers)
     return Expressed(scalar, tuple(reads))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -32,7 +33,6 @@ class Forms:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Candidate, bool], dict[str, Form]] = {}
-        self._plain: dict[tuple[Op, int | None, tuple[int, ...]], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         """The form of each operand and of the result, by the name of the seed's tensor; those of
@@ -58,32 +58,31 @@ class Forms:
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
         seed, dims = candidate.seed, [*_extents(candidate, name, candidate.op)]
-        plain = self._as_declared(candidate, name)
+        plain = _as_declared(candidate, name)
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
         found = canonical(plain.shape, ordered, plain.before)
         return like(found, result_shape(seed, candidate.op)) if _is_pooled(seed, name) else found
 
-    def _as_declared(self, candidate: Candidate, name: str) -> Form:
-        """The form with the dimensions as the seed declares them, found on few images where many
-        are only more of the same.
-        """
-        op, seed = candidate.op, candidate.seed
-        operand = None if name == seed.result else seed.operands.index(name)
-        extents = tuple(_extents(candidate, name, op).values())
-        shape = _shape(op, operand)
-        for few in _with_few_images(op):
-            fewer = tuple(_extents(candidate, name, few).values())
-            if _is_more(extents, fewer) == _is_more(shape, _shape(few, operand)):
-                grown = _grown(self._sent_through(few, operand, fewer), shape, extents)
-                if grown is not None:
-                    return grown
-        return self._sent_through(op, operand, extents)
 
-    def _sent_through(self, op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
-        key = (op, operand, extents)
-        if key not in self._plain:
-            self._plain[key] = _plain_form(*key)
-        return self._plain[key]
+def _as_declared(candidate: Candidate, name: str) -> Form:
+    """The form with the dimensions as the seed declares them, found on few images where many are
+    only more of the same.
+    """
+    op, seed = candidate.op, candidate.seed
+    operand = None if name == seed.result else seed.operands.index(name)
+    extents = tuple(_extents(candidate, name, op).values())
+    shape = _shape(op, operand)
+    for few in _with_few_images(op):
+        fewer = tuple(_extents(candidate, name, few).values())
+        if _is_more(extents, fewer) == _is_more(shape, _shape(few, operand)):
+            grown = _grown(_sent_through(few, operand, fewer), shape, extents)
+            if grown is not None:
+                return grown
+    return _sent_through(op, operand, extents)
+
+
+def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
+    return _plain_form(op, operand, extents)  # type: ignore[arg-type]  # operators are hashable
 
 
 def _is_pooled(seed: Seed, name: str) -> bool:
@@ -138,6 +137,7 @@ def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
     return {d: int(evaluate(e, values)) for d, e in dims}
 
 
+@cache
 def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
     """The form of an operand, by its index, or of the result, its dimensions as declared."""
     shape = _shape(op, operand)

@@ -28,6 +28,7 @@ from tilewright.network.memory import in_order, unbordered
 from tilewright.network.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op, Pool2d, Reshape, Transpose
+from tilewright.ops.definition import Definition
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate
@@ -369,6 +370,8 @@ def _kept_order(op: Op, held: Form) -> Form:
     """The form of what gathers or moves elements of a tensor that is held in a form."""
     if isinstance(op, Transpose):
         return permuted(held, op.order)
+    if isinstance(op, Definition):
+        return row_major(op.out_shape)
     return in_order(op.out_shape, _order(held))
 
 

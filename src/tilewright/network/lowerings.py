@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from tilewright.graph.graph import Node
+from tilewright.network.defined import assembled, defined
 from tilewright.network.memory import Located, Memory
 from tilewright.network.moves import (
     concatenated,
@@ -34,11 +35,15 @@ from tilewright.ops import (
     SpaceToDepth,
     Transpose,
 )
+from tilewright.ops.assembly import Assembly
+from tilewright.ops.definition import Definition
 
 Lowering: TypeAlias = Callable[[Memory, Node, Any], Located]
 
 LOWERINGS: Mapping[type[Any], Lowering] = {
     Concat: concatenated,
+    Assembly: assembled,
+    Definition: defined,
     LocalResponseNorm: local_response,
     Pad: padded,
     Pool2d: pool,

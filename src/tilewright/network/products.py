@@ -22,7 +22,7 @@ from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
-from tilewright.tune.search import rank
+from tilewright.tune.kept import kept_rankings
 from tilewright.tune.ways import ways
 
 _Kind = TypeVar("_Kind", bound=Candidate)
@@ -89,7 +89,7 @@ def ranked_products(
     )
     pairs = [(op, seed) for op, own in zip(ops, found, strict=True) for _, seed in own]
     constants = [constants_of(seed) if images > 1 else frozenset[str]() for _, seed in pairs]
-    rankings = rank(
+    rankings = kept_rankings(
         pairs,
         single,
         shared=constants,

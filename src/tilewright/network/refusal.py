@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tilewright.codegen.artifact import EMITS, LOADS
+from tilewright.common.deferred import Deferred
 from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine
 from tilewright.network.plans import NETWORKS, CompilesNetworks
 from tilewright.partition.capability import DIVIDES
+
+if TYPE_CHECKING:
+    from tilewright.simulate.window import hosted
+else:  # heavy: lark
+    hosted = Deferred("tilewright.simulate.window.hosted")
 
 
 def require_networks(
@@ -24,11 +32,9 @@ def require_networks(
 
 
 def _instead(machine: Machine, layers: str) -> str:
-    from tilewright.simulate.window.hosted import RUNTIMES  # heavy: lark
-
     types = machine.core.types
     if EMITS.of(machine) is None:
-        assembly = RUNTIMES.of(machine) is not None
+        assembly = hosted.RUNTIMES.of(machine) is not None
         return "simulate a program in its assembly language" if assembly else ""
     if any(dtype(name).is_float for name in types):
         return layers

@@ -62,7 +62,7 @@ def onnxruntime_session(
             "comparing with onnxruntime needs onnxruntime, which is not installed",
             fix="pip install onnxruntime",
         ) from None
-    from tilewright.graph.frontends.onnx_export import (  # heavy: onnx
+    from tilewright.graph.frontends.onnx.export import (  # heavy: onnx
         export_onnx,
         original_model,
     )

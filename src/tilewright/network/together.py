@@ -24,7 +24,7 @@ from tilewright.ops import Op
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.search import rank
+from tilewright.tune.kept import kept_rankings
 from tilewright.tune.ways import ways
 
 
@@ -41,7 +41,7 @@ def ranked_shares(
         for pieces in pieces_of(op, machine.groups.count)
         for seed in _seeds(pieces, single, search)
     ]
-    rankings = rank(
+    rankings = kept_rankings(
         [(pieces.piece, seed) for pieces, seed in asked],
         single,
         shared=[pieces.shared(seed) for pieces, seed in asked],
@@ -107,7 +107,7 @@ def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
             shared.append(frozenset(name for name, step in names if not step))
             whole.append(op)
     best: dict[Op, Candidate] = {}
-    for op, ranking in zip(whole, rank(pairs, single, shared=shared, keep=1), strict=True):
+    for op, ranking in zip(whole, kept_rankings(pairs, single, shared=shared, keep=1), strict=True):
         for c in ranking.best:
             if op not in best or c.cycles < best[op].cycles:
                 best[op] = c

@@ -9,8 +9,6 @@ from pkgutil import iter_modules
 from tilewright.ops.arranging import Pad, Resize, Slice, Transpose
 from tilewright.ops.conv2d import Conv2d, conv2d
 from tilewright.ops.elementwise import (
-    BINARY_FUNCTIONS,
-    UNARY_FUNCTIONS,
     Bias,
     Binary,
     Unary,
@@ -30,10 +28,8 @@ for _module in iter_modules(__path__):
 globals().update({kind: found.make for kind, found in CONTRACTIONS.items()})
 
 __all__ = [
-    "BINARY_FUNCTIONS",
     "CONTRACTIONS",
     "OPERATORS",
-    "UNARY_FUNCTIONS",
     "BatchNorm",
     "Bias",
     "Binary",

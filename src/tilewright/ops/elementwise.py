@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tilewright.common.errors import ShapeError
+from tilewright.ir.scalar import (
+    COMPARISONS,
+    FUNCTIONS,
+    Apply,
+    Element,
+    Number,
+    Scalar,
+    expanded,
+    wrapped,
+)
 from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
@@ -27,57 +37,27 @@ from tilewright.ops.op import (
     show_shape,
 )
 
-UnaryFunction = Callable[[Array, float, float], Array]
-BinaryFunction = Callable[[Array, Array], Array]
+_KEEPING_STEPS = ("+", "-", "negative", "abs", "if", "and", "or", "not", *COMPARISONS)
 
 
-def _not_negative(x: Array) -> Array:
-    return np.where(x < 0, 0, x)
+def unary_functions() -> tuple[str, ...]:
+    """The names of the functions of one tensor, and of up to two parameters."""
+    return tuple(sorted(name for name in FUNCTIONS if _is_unary(name)))
 
 
-def _below(x: Array, most: float) -> Array:
-    return np.where(x > most, most, x)
+def binary_functions() -> tuple[str, ...]:
+    """The names of the functions of two tensors."""
+    return tuple(sorted(name for name in FUNCTIONS if _is_binary(name)))
 
 
-UNARY_FUNCTIONS: dict[str, UnaryFunction] = {
-    "abs": lambda x, a, b: np.abs(x),
-    "ceil": lambda x, a, b: np.ceil(x),
-    "clip": lambda x, a, b: _below(np.where(x < a, a, x), b),
-    "elu": lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x),
-    "exp": lambda x, a, b: np.exp(x),
-    "floor": lambda x, a, b: np.floor(x),
-    "hard_sigmoid": lambda x, a, b: _below(_not_negative(a * x + b), 1),
-    "identity": lambda x, a, b: x.copy(),
-    "leaky_relu": lambda x, a, b: np.where(x < 0, a * x, x),
-    "log": lambda x, a, b: np.log(x),
-    "neg": lambda x, a, b: -x,
-    "reciprocal": lambda x, a, b: 1 / x,
-    "relu": lambda x, a, b: _not_negative(x),
-    "sigmoid": lambda x, a, b: np.exp(-np.logaddexp(0, -x)),
-    "sign": lambda x, a, b: np.where(x < 0, -1, np.where(x > 0, 1, x)),
-    "softplus": lambda x, a, b: np.logaddexp(x, 0),
-    "sqrt": lambda x, a, b: np.sqrt(x),
-    "tanh": lambda x, a, b: np.tanh(x),
-}
-"""Name -> function of x, alpha and beta; those that have no parameters ignore them.
+def _is_unary(name: str) -> bool:
+    own = FUNCTIONS[name]
+    return own.is_called and own.arity - own.parameters == 1 and own.parameters <= 2
 
-What is no number stays so. Comparisons decide which operand is the result, and so the sign of zero:
-where two are equal, `clip` and `relu` give x, `max` and `min` the second one.
-"""
 
-BINARY_FUNCTIONS: dict[str, BinaryFunction] = {
-    "add": np.add,
-    "div": np.divide,
-    "max": lambda a, b: np.where((a > b) | (a != a), a, b),
-    "min": lambda a, b: np.where((a < b) | (a != a), a, b),
-    "mul": np.multiply,
-    "sub": np.subtract,
-}
-
-EXACT_FUNCTIONS = frozenset(
-    ("abs", "add", "clip", "identity", "max", "min", "mul", "neg", "relu", "sub")
-)
-"""Those that make integers of integers, so that integer and fixed-point types have them, too."""
+def _is_binary(name: str) -> bool:
+    own = FUNCTIONS[name]
+    return own.is_called and own.arity == 2 and own.parameters == 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +71,8 @@ class Unary(Shaped):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        _require_function(self.function, UNARY_FUNCTIONS)
+        if self.function not in FUNCTIONS or not _is_unary(self.function):
+            raise _unknown(self.function, unary_functions())
         require_shape(self.function, "shape", self.shape)
         _require_exact(self.function, self.numerics)
         require_alike(self.function, self.numerics)
@@ -115,18 +96,22 @@ class Unary(Shaped):
         """Function and shape."""
         return f"{self.function} {show_shape(self.shape)}"
 
+    @property
+    def scalar(self) -> Scalar:
+        """The function of the element x0; parameters of fixed-point types are in their steps."""
+        parameters = (self._steps(parameter) for parameter in (self.alpha, self.beta))
+        operands: tuple[Scalar, ...] = (Element(0), *map(Number, parameters))
+        return Apply(self.function, operands[: FUNCTIONS[self.function].arity])
+
     def reference(self, *operands: Array) -> Array:
         """The function of each element in double precision; of integers, exact."""
-        if not self.numerics.is_float:
-            (own,) = in_integers(self, operands)
-            low, high = self._steps(self.alpha), self._steps(self.beta)
-            return self.numerics.write_back(UNARY_FUNCTIONS[self.function](own, low, high))
-        (x,) = in_double(self, operands)
-        return rounded(self, UNARY_FUNCTIONS[self.function](x, self.alpha, self.beta))
+        return _reference(self, operands)
 
-    def _steps(self, parameter: float) -> int:
+    def _steps(self, parameter: float) -> float:
         """A parameter in steps of the operand's type."""
-        return int(np.floor(parameter * 2.0**self.numerics.sums.fraction_bits))
+        if self.numerics.is_float:
+            return float(parameter)
+        return float(np.floor(parameter * 2.0**self.numerics.sums.fraction_bits))
 
 
 @dataclass(frozen=True)
@@ -139,7 +124,8 @@ class Binary(Divisible):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        _require_function(self.function, BINARY_FUNCTIONS)
+        if self.function not in FUNCTIONS or not _is_binary(self.function):
+            raise _unknown(self.function, binary_functions())
         require_shape(self.function, "a", self.a_shape)
         require_shape(self.function, "b", self.b_shape)
         _require_exact(self.function, self.numerics)
@@ -194,13 +180,14 @@ class Binary(Divisible):
         """Function and shapes."""
         return f"{self.function} {show_shape(self.a_shape)}, {show_shape(self.b_shape)}"
 
+    @property
+    def scalar(self) -> Scalar:
+        """The function of the elements x0 and x1."""
+        return Apply(self.function, (Element(0), Element(1)))
+
     def reference(self, *operands: Array) -> Array:
         """The function of each pair of elements in double precision; of integers, exact."""
-        if not self.numerics.is_float:
-            left, right = in_integers(self, operands)
-            return self.numerics.write_back(BINARY_FUNCTIONS[self.function](left, right))
-        a, b = in_double(self, operands)
-        return rounded(self, BINARY_FUNCTIONS[self.function](a, b))
+        return _reference(self, operands)
 
 
 @dataclass(frozen=True)
@@ -273,18 +260,39 @@ def _broadcast(result: Box, shape: Shape) -> Box:
     return Box.of(*sides)
 
 
-def _require_function(
-    name: str, known: dict[str, UnaryFunction] | dict[str, BinaryFunction]
-) -> None:
-    if name not in known:
-        raise ShapeError(
-            f"unknown elementwise function {name!r}", fix=f"known: {', '.join(sorted(known))}"
-        )
+def _reference(op: Unary | Binary, operands: Sequence[Array]) -> Array:
+    if not op.numerics.is_float:
+        numerics = op.numerics
+        return numerics.write_back(wrapped(op.scalar, in_integers(op, operands), numerics.sums))
+    with np.errstate(all="ignore"):  # infinities and what is no number are results, too
+        found = op.scalar.value(in_double(op, operands))
+    return rounded(op, np.array(np.broadcast_to(found, op.out_shape), np.float64))
+
+
+def _unknown(name: str, known: Sequence[str]) -> ShapeError:
+    return ShapeError(f"unknown elementwise function {name!r}", fix=f"known: {', '.join(known)}")
 
 
 def _require_exact(function: str, numerics: Numerics) -> None:
-    if not numerics.is_float and function not in EXACT_FUNCTIONS:
+    if not numerics.is_float and not _is_exact(function):
+        exact = [f for f in (*unary_functions(), *binary_functions()) if _is_exact(f)]
         raise ShapeError(
             f"{function} computes in floating point, found the element type {numerics}",
-            fix=f"integers have {', '.join(sorted(EXACT_FUNCTIONS))}",
+            fix=f"integers have {', '.join(sorted(exact))}",
         )
+
+
+def _is_exact(function: str) -> bool:
+    """Whether integers have it, and numbers of fixed point in whatever steps they count."""
+    operands = tuple(map(Element, range(FUNCTIONS[function].arity)))
+    return function == "mul" or _keeps_steps(expanded(Apply(function, operands)))
+
+
+def _keeps_steps(scalar: Scalar) -> bool:
+    match scalar:
+        case Number(number):
+            return number == 0
+        case Element():
+            return True
+        case Apply(function, arguments):
+            return function in _KEEPING_STEPS and all(map(_keeps_steps, arguments))

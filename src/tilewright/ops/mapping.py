@@ -15,8 +15,16 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from tilewright.common.errors import ProgramError, ShapeError
-from tilewright.ir.primitives.maps import Gathering, wrapped
-from tilewright.ir.scalar import integral, numbers_of, operand_count, operations, parse_scalar
+from tilewright.ir.primitives.maps import Gathering
+from tilewright.ir.scalar import (
+    check_floats,
+    integral,
+    numbers_of,
+    operand_count,
+    operations,
+    parse_scalar,
+    wrapped,
+)
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.numerics import require_float
@@ -90,7 +98,9 @@ class Mapping(_InMemory):
 
     def __post_init__(self) -> None:
         require_shape(self.kind, "extents", self.extents)
-        if not self.numerics.is_float:
+        if self.numerics.is_float:
+            _require_floats(self.kind, self.expression)
+        else:
             self._require_wrapping()
         for access in (self.result, *self.operands):
             _check(access, self.kind, self.extents)
@@ -172,6 +182,15 @@ class Mapping(_InMemory):
         return rounded(self, whole)
 
 
+def _require_floats(kind: str, *expressions: str) -> None:
+    """Raise ShapeError for functions that floats do not have."""
+    for expression in expressions:
+        try:
+            check_floats(parse_scalar(expression))
+        except ProgramError as error:
+            raise ShapeError(f"{kind}: {error.message}", fix=error.fix) from error
+
+
 def mapping(n: int, expression: str, *, dtype: str = "f64") -> Mapping:
     """The expression over x0, x1, ... of each of n elements; raises ShapeError for one that reads
     none, ProgramError for what is no expression.
@@ -212,6 +231,7 @@ class Reduction(_InMemory):
         require_float(self.kind, self.numerics)
         _check(self.result, self.kind, self.extents)
         _check(self.operand, self.kind, self.extents, beyond=True)
+        _require_floats(self.kind, self.expression, self.finish)
         self._require_neutral()
         if not 0 <= self.kept <= len(self.extents) or max(self.result.axes, default=-1) >= (
             self.kept

@@ -17,8 +17,8 @@ from tilewright.common.syntax import expression_tree
 from tilewright.ir.scalar import parse_scalar
 from tilewright.ops.access import Access
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Definition, Gather
-from tilewright.ops.op import Shape, show_shape
+from tilewright.ops.definition import Definition, Gather, factors_of
+from tilewright.ops.op import CONTRACTIONS, Maker, Shape, show_shape
 
 Size = int | Shape
 """The extent of an axis, or the shape of a tensor."""
@@ -68,6 +68,12 @@ class Statement:
         """Their names, those of the result first, in the order in which they come up."""
         named = (a for e in self.elements for terms, _ in e.places for a, _ in terms)
         return tuple(dict.fromkeys(named))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it sums products of two elements."""
+        factors = factors_of(parse_scalar(self.body)) or []
+        return self.gather == "sum" and sorted(factors) == [0, 1]
 
     def column_of(self, axis: str, element: Element) -> int:
         """Where an element first names an axis."""
@@ -358,3 +364,6 @@ def _require_inside(statement: Statement, element: Element, access: Access, axes
                 element.column,
                 f"give fill=... for what lies beyond the border, or another {element.tensor}=...",
             )
+
+
+CONTRACTIONS["contraction"] = Maker(Definition, define)

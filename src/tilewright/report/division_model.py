@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tilewright.graph.frontends.onnx_export import Notes, export_onnx
+from tilewright.graph.frontends.onnx.export import Notes, export_onnx
 from tilewright.partition.divided import DividedLayer, DividedNetwork, DividedResult
 
 PREFIX = "tilewright."

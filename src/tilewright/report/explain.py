@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import assert_never
 
 from tilewright.codegen.artifact import RoutineCycles
-from tilewright.report.routines import routine_rows
+from tilewright.report.routines import LEGEND, routine_rows
 from tilewright.report.table import duration, short_schedule
 from tilewright.report.view import CauseRow, Change, Explanation, Rejected, TrafficRow
 
@@ -138,6 +138,7 @@ def routine_lines(routines: Sequence[RoutineCycles]) -> Iterator[str]:
     """The routines and a call of each."""
     yield "routines of the code (cycles of one call)"
     yield from columns(routine_rows(routines))
+    yield from LEGEND
 
 
 def _arranged(e: Explanation) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tilewright.network.explain import MeasuredExplanation, NetworkExplanation, 
 from tilewright.network.results import LayoutChange, NetworkRun, StageResult
 from tilewright.report.explain import columns
 from tilewright.report.network import counted, network_totals, plan_totals, shared, shares, wrapped
-from tilewright.report.routines import STAGE_HEAD, stage_rows
+from tilewright.report.routines import LEGEND, STAGE_HEAD, stage_rows
 
 _SLOWEST = 10
 _DEAREST = 10
@@ -110,6 +110,7 @@ def _routines(e: NetworkExplanation) -> Iterator[str]:
     yield "their routines: calls of a core, and the cycles of all of them"
     rows = [row for stage in slowest for row in stage_rows(stage.stage, stage.routines)]
     yield from columns([STAGE_HEAD, *rows])
+    yield from LEGEND
 
 
 def _layouts(e: NetworkExplanation) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What an experiment of a paper found: the values of the `--json` contract, and their table.
 
 name              published  ours    deviation  kind       note
-get of 128 bytes      17.25  17.51      +1.5 %  model
+get of 128 bytes      17.25  17.51      +1.5 %  fitted
 
 In: a `Result`. Out: a table, and lines of text below it.
 """
@@ -16,9 +16,10 @@ from rich.table import Table
 
 from tilewright.report.table import plain_table
 
-Kind = Literal["model", "simulated", "measured", "exact", "published"]
+Kind = Literal["model", "simulated", "measured", "exact", "published", "fitted"]
 """Whose number `ours` is: the analytic model's, the simulator's, a clock's (a run on hardware at
-hand), a count or text that follows exactly; "published" where it restates what is printed."""
+hand), a count or text that follows exactly; "published" where it restates what is printed, "fitted"
+where an input of ours was derived from it."""
 
 
 class Row(Struct, frozen=True):

@@ -36,6 +36,10 @@ def routine_rows(routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
     return rows
 
 
+LEGEND = (
+    "priced: by the model, fitted constants included",
+    "simulated: the routine alone, instruction by instruction, its code in the cache",
+)
 STAGE_HEAD = ("stage", "routine", "shapes", "calls", "priced", "simulated")
 
 

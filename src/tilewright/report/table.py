@@ -7,8 +7,8 @@ conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, assert_never
 
 from rich import box
 from rich.table import Table
@@ -19,6 +19,10 @@ if TYPE_CHECKING:  # they bring the cost model with them, and light commands sho
 _FEWER_OPERATIONS = (
     "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so it "
     "can exceed 100 % of peak"
+)
+_LEGEND = (
+    "simulated: statements, transfers and queues one by one, a call and a transfer at the model's "
+    "price; left out: arranging operands and results around the layers"
 )
 _SHORT_MILLISECONDS = 0.01
 """What takes less is told in microseconds."""
@@ -48,6 +52,19 @@ def main_schedule(schedule: str) -> str:
     product = next((nest for nest in nests if "vectorize(" in nest), nests[0] if nests else "")
     others = f" (+{len(nests) - 1})" if len(nests) > 1 else ""
     return _short_nest(product) + others
+
+
+def schedule_legend(schedules: Iterable[str]) -> str:
+    """What the short forms of schedules say; empty where there is nothing to say."""
+    text = " ".join(map(main_schedule, schedules))
+    said = {
+        r"\w \d": "NAME N: tiles of N, in the order of the loops",
+        r"\bvec ": "vec: the vectorised dimension",
+        r"\b2x ": "2x: buffers that are doubled",
+        r"\(\+": "(+N): nests beside the product",
+    }
+    words = [meaning for mark, meaning in said.items() if re.search(mark, text)]
+    return f"schedule: {'; '.join(words)}" if words else ""
 
 
 def _short_nest(text: str) -> str:
@@ -123,7 +140,31 @@ def _figures(layer: LayerResult) -> tuple[str, ...]:
 
 
 def _whose(result: NetworkResult) -> str:
-    return "by the model" if result.timed_by == "model" else result.timed_by
+    match result.timed_by:
+        case "measured":
+            return "measured"
+        case "model":
+            return "by the model"
+        case "simulated" if result.fitted_machine:
+            fitted = result.fitted_machine == result.machine
+            return f"simulated on {result.machine} ({'fitted' if fitted else 'ideal'})"
+        case "simulated":
+            return f"simulated on {result.machine}"
+        case _:
+            assert_never(result.timed_by)
+
+
+def _simulated(result: NetworkResult) -> Iterator[str]:
+    """What the simulated times are of, and what other constants make of them."""
+    if result.timed_by != "simulated":
+        return
+    if result.fitted_milliseconds is not None:
+        more = result.fitted_milliseconds / max(1e-9, result.total_milliseconds) - 1
+        yield (
+            f"{result.fitted_machine}, whose constants were fitted to measured kernels, takes "
+            f"{duration(result.fitted_milliseconds)} for these schedules ({100 * more:+.1f} %)"
+        )
+    yield _LEGEND
 
 
 _APART = 2
@@ -140,11 +181,12 @@ def totals(result: NetworkResult, peak_flops: float) -> str:
     share = rate / peak_flops
     apart = max((layer.peak_fraction for layer in result.layers), default=0.0) > _APART * share
     whose = "the whole machine's peak" if apart and len(result.layers) == 1 else "peak"
+    beside = (*_simulated(result), *_beyond_peak(result))
     return (
         f"total {duration(milliseconds)} {_whose(result)}, {rate / 1e9:.1f} Gflop/s, "
         f"{100 * share:.1f} % of {whose}; {considered} {candidates} "
         f"considered, {fitting} fit, {result.candidates_priced_total} priced "
-        f"in {result.tuning_seconds:.1f} s" + "".join(f"\n{line}" for line in _beyond_peak(result))
+        f"in {result.tuning_seconds:.1f} s" + "".join(f"\n{line}" for line in beside)
     )
 
 

@@ -64,7 +64,11 @@ class AlgorithmCheck(Struct, frozen=True):
 
 
 class NetworkResult(Struct, frozen=True):
-    """All operators of a run, in the order of the network; repeated layers are listed again."""
+    """All operators of a run, in the order of the network; repeated layers are listed again.
+
+    `fitted_machine` is the description of this machine with constants fitted to measured kernels;
+    `fitted_milliseconds` is what the same schedules take there, where it is another one.
+    """
 
     machine: str
     batch: int | None
@@ -77,6 +81,8 @@ class NetworkResult(Struct, frozen=True):
     timings: dict[str, float] = {}
     candidates_fitting_total: int = 0
     candidates_priced_total: int = 0
+    fitted_machine: str = ""
+    fitted_milliseconds: float | None = None
 
     @property
     def timed_by(self) -> TimedBy:

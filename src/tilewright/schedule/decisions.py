@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import assert_never
 
 from tilewright.common.errors import ScheduleError
@@ -103,6 +104,7 @@ class Decisions:
         return (*found, *self.walks.values())
 
 
+@cache
 def decisions(nest: Nest, steps: tuple[Step, ...], rules: Rules = STRICT) -> Decisions:
     """Collect the steps.
 

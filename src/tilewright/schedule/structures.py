@@ -8,9 +8,9 @@ Results are kept: layers of a network share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
@@ -19,26 +19,46 @@ from tilewright.ir.nodes import Program, Tile, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.passes.base import run
+from tilewright.passes.map_accumulations import MapAccumulations
 from tilewright.passes.staging import Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower
 from tilewright.seeds.space import Seed, Space
-from tilewright.seeds.steps import Layout, Step
+from tilewright.seeds.steps import Layout, Step, Vectorize
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """One set of discrete choices for one nest, with its parametric program.
-
-    `aligned`: element counts that must be whole vectors, so that vector accesses are aligned.
+    """One set of discrete choices for one nest; `program` lowers it to a parametric program, which
+    is not done before somebody asks.
     """
 
     space: Space
     steps: tuple[Step, ...]
-    decisions: Decisions
-    staged: Program
-    layouts: frozenset[Layout]
-    aligned: tuple[Expr, ...] = ()
+    rules: Rules
+    program: Callable[[], Program]
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """The steps, in a form to look things up in."""
+        return decisions(self.space.nest, self.steps, self.rules)
+
+    @cached_property
+    def staged(self) -> Program:
+        """The parametric program."""
+        return self.program()
+
+    @cached_property
+    def layouts(self) -> frozenset[Layout]:
+        """The storage orders of its tensors."""
+        return frozenset(s for s in self.steps if isinstance(s, Layout))
+
+    @cached_property
+    def aligned(self) -> tuple[Expr, ...]:
+        """Element counts that must be whole vectors, so that vector accesses are aligned. Raises
+        ScheduleError or ProgramError where the primitive cannot take the staged views.
+        """
+        return check_structure(self.decisions, self.staged)
 
     @property
     def along_terms(self) -> bool:
@@ -77,16 +97,35 @@ def _structures(
 ) -> tuple[Structure, ...]:
     found: list[Structure] = []
     refused: list[TilewrightError] = []
-    for chosen in layouts:
-        for steps in space.combinations(in_place=rules.in_place):
-            made = _attempt(space, (*chosen, *steps), dtype, staging, rules)
-            if not isinstance(made, Structure):
-                refused.append(made)
-            elif not _repeats(made, found):
-                found.append(made)
+    legal_ones: set[tuple[Step, ...]] = set()
+    for steps in _combinations(space, layouts, rules):
+        scalar = tuple(s for s in steps if not isinstance(s, Vectorize))
+        if scalar in legal_ones:
+            continue  # only one dimension of the result is contiguous
+        made = _attempt(space, steps, dtype, staging, rules)
+        if not isinstance(made, Structure):
+            refused.append(made)
+            continue
+        if scalar != steps:
+            legal_ones.add(scalar)
+        if not _repeats(made, found):
+            found.append(made)
     if not found:
         raise _none_is_legal(space.nest.name, refused)
     return tuple(found)
+
+
+def combinations(seed: Seed, space: Space, rules: Rules) -> tuple[tuple[Step, ...], ...]:
+    """Every step list of one nest, the illegal ones too."""
+    return _combinations(space, _own_layouts(seed, space), rules)
+
+
+@cache
+def _combinations(
+    space: Space, layouts: tuple[tuple[Layout, ...], ...], rules: Rules
+) -> tuple[tuple[Step, ...], ...]:
+    every = tuple(space.combinations(in_place=rules.in_place))
+    return tuple((*chosen, *steps) for chosen in layouts for steps in every)
 
 
 def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleError:
@@ -113,7 +152,7 @@ def _attempt(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure | TilewrightError:
     """The structure, or why the combination is illegal."""
-    decisions(space.nest, steps)
+    decisions(space.nest, steps, rules)
     try:
         return legal(space, steps, dtype, staging, rules)
     except (ScheduleError, ProgramError) as error:
@@ -124,10 +163,25 @@ def legal(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure:
     """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
-    p = decisions(space.nest, steps, rules)
-    staged = run(staging(p.stages), lower(space.nest, steps, dtype, rules))
-    chosen = frozenset(s for s in steps if isinstance(s, Layout))
-    return Structure(space, steps, p, staged, chosen, check_structure(p, staged))
+    made = structure(space, steps, dtype, staging, rules)
+    _ = made.aligned  # raises where the primitive cannot take the views
+    return made
+
+
+@cache
+def structure(
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
+) -> Structure:
+    """One combination, not lowered yet and perhaps illegal."""
+    return Structure(space, steps, rules, partial(_lowered, space, steps, dtype, staging, rules))
+
+
+def _lowered(
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
+) -> Program:
+    stages = decisions(space.nest, steps, rules).stages
+    passes = (*staging(stages), MapAccumulations())
+    return run(passes, lower(space.nest, steps, dtype, rules))
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:

@@ -20,8 +20,8 @@ from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Spread, Stage
 
-_LETTERS = "pqrstuvw"
-_MOST = {1: 8, 2: 6, 3: 4}
+LETTERS = "pqrstuvw"
+MOST = {1: 8, 2: 6, 3: 4}
 """Tile sizes of each axis to try, by the number of axes; 3 where there are more."""
 
 Pattern = tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]
@@ -91,14 +91,14 @@ def _mapping(
     uses = [_use(x, p, axes) for x, p in zip(inputs, operands, strict=True)]
     blocks = _blocks((result, *operands))
     cut = tuple(a for n, a in enumerate(axes) if n not in blocks)
-    roles = dict(zip(_LETTERS, cut, strict=False))
+    roles = dict(zip(LETTERS, cut, strict=False))
     body = nest("map", "map", axes, roles, _use(y, result, axes), *uses, expression=expression)
     if in_place:
         space = Space(body).split(*cut).choose(tuple(Stage(t.name, IN_PLACE) for t in (y, *inputs)))
         space = space.limit(largest=1 << 31, most=1)
     else:
-        space = _spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
-        space = space.limit(largest=1 << 14, most=_MOST.get(rank, 3))
+        space = spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
+        space = space.limit(largest=1 << 14, most=MOST.get(rank, 3))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
 
 
@@ -144,7 +144,7 @@ def _reduction(
     y, x = _tensor("y", "output", result), _tensor("x0", "input", operand, 0, unit=not own)
     gathered = tuple(axes[a] for a in own) or (unit,)
     taps = tuple(axes[a] for a in range(kept, rank) if a not in own)
-    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(_LETTERS, axes[:kept], strict=False))
+    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, axes[:kept], strict=False))
     written = _use(y, result, axes)
     last = Epilogue(Map(finish), (written,)) if finish != "x0" else None
     body = nest(
@@ -159,11 +159,11 @@ def _reduction(
         expression=expression,
     )
     cut = (*axes[:kept], *(gathered if own else ()))
-    space = _spread(Space(body).split(*cut), axes[:kept])
+    space = spread(Space(body).split(*cut), axes[:kept])
     space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
     if taps:
         space = space.stage(x, taps[0])
-    space = space.prefetch(y, x).limit(largest=1 << 14, most=_MOST.get(len(cut), 3))
+    space = space.prefetch(y, x).limit(largest=1 << 14, most=MOST.get(len(cut), 3))
     return Seed("reduce", (y, x), (space,), (), ("x0",), "y")
 
 
@@ -193,7 +193,7 @@ def _use(
     return Use(spec, tuple(every), exact=spec.kind == "output")
 
 
-def _spread(space: Space, axes: tuple[Axis, ...]) -> Space:
+def spread(space: Space, axes: tuple[Axis, ...]) -> Space:
     """One axis over all cores, or two over rows and columns."""
     single = [(Spread(a.name, "cores"),) for a in axes]
     double = [(Spread(a.name, "rows"), Spread(b.name, "columns")) for a, b in combinations(axes, 2)]

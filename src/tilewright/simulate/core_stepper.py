@@ -36,7 +36,11 @@ class CoreStepper:
     position: int = 0
 
     def __post_init__(self) -> None:
-        whole = simulate_core(self.image.program, local_memory=self.image.local_memory)
+        whole = simulate_core(
+            self.image.program,
+            registers=self.image.registers,
+            local_memory=self.image.local_memory,
+        )
         self._whole = whole
         self._steps = [list(each) for _, each in groupby(whole.issues, lambda issue: issue.cycle)]
 
@@ -116,4 +120,9 @@ class CoreStepper:
         """The core before the next step."""
         if not self._next:
             return self._whole
-        return core_after(self.image.program, self.time, local_memory=self.image.local_memory)
+        return core_after(
+            self.image.program,
+            self.time,
+            registers=self.image.registers,
+            local_memory=self.image.local_memory,
+        )

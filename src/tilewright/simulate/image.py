@@ -6,23 +6,30 @@ addresses are the image's, and the initial local memory (data sections at their 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.asm import Object, Section, decode
-from tilewright.common.errors import AssemblyError
+from tilewright.common.errors import AssemblyError, SimulationError
 from tilewright.isa import Instruction, InstructionTable
+from tilewright.isa.table import LocalMemory
+from tilewright.simulate.launch import Registers, Value
 from tilewright.simulate.program import Program, encode_program
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedImage:
-    """A program and the bytes of the local memories that every core starts with."""
+    """A program, and the bytes of the local memories and the registers that every core starts with;
+    registers that are not named are zero.
+    """
 
     program: Program
     local_memory: NDArray[np.uint8]
+    registers: Registers = field(default_factory=dict)
 
 
 def load_image(image: Object, table: InstructionTable) -> LoadedImage:
@@ -30,6 +37,53 @@ def load_image(image: Object, table: InstructionTable) -> LoadedImage:
     instructions, start = instructions_of(image, table)
     program = encode_program(instructions, table, name=image.file_name, code_address=start)
     return LoadedImage(program, _local_memory(image, table))
+
+
+def with_data(
+    loaded: LoadedImage, image: Object, arrays: Mapping[str, NDArray[Any]]
+) -> LoadedImage:
+    """The loaded `image` with arrays laid over it by name: a register's number or lanes, the first
+    bytes of a memory, the bytes at a symbol.
+
+    Errors: SimulationError for other names, and for arrays that do not fit.
+    """
+    table, memory = loaded.program.table, loaded.local_memory.copy()
+    registers = {n: _lanes(n, a) for n, a in arrays.items() if n in table.register_numbers}
+    for name, array in ((n, a) for n, a in arrays.items() if n not in registers):
+        place, address = _data_place(image, table, name)
+        data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+        if address + len(data) > place.capacity_bytes:
+            raise SimulationError(
+                f"{len(data)} bytes for '{name}' at address {address} lie outside the "
+                f"{place.capacity_bytes}-byte {table.memory_title(place)}"
+            )
+        start = table.memory_origins[place.name] + address
+        memory[start : start + len(data)] = data
+    return LoadedImage(loaded.program, memory, registers)
+
+
+def _lanes(name: str, array: NDArray[Any]) -> Value:
+    if array.dtype.kind != "f" and array.size != 1:
+        raise SimulationError(f"register '{name}' takes one integer, or real numbers as its lanes")
+    return array.ravel().tolist() if array.dtype.kind == "f" else int(array.item())
+
+
+def _data_place(image: Object, table: InstructionTable, name: str) -> tuple[LocalMemory, int]:
+    """The memory that a name stands for or lies in, and its address there."""
+    for memory in table.memories:
+        if memory.name == name:
+            return memory, 0
+    code = {section.name for section in image.sections if section.is_code}
+    sections = {s.name: s.section for s in image.symbols if s.section and s.section not in code}
+    if name in sections:
+        memory_name = table.dialect.section_style(sections[name]).memory
+        return table.memory(memory_name), image.address_of(name)
+    memories = ", ".join(memory.name for memory in table.memories)
+    raise SimulationError(
+        f"'{name}' is no register, memory or data of the program",
+        fix=f"registers: {table.register_names[0]} to {table.register_names[-1]}; "
+        f"memories: {memories}; data: {', '.join(sections) or 'none'}",
+    )
 
 
 def instructions_of(image: Object, table: InstructionTable) -> tuple[list[Instruction], int]:

@@ -99,6 +99,7 @@ def core_after(
     cycles: int,
     *,
     entry: str | int = 0,
+    registers: Registers | None = None,
     local_memory: ArrayLike | None = None,
     ideal_communication: bool = False,
 ) -> CoreRun:
@@ -106,7 +107,7 @@ def core_after(
     program has ended or not. Arguments and errors as in `simulate_core`.
     """
     mesh = Mesh(1, 1, ideal_communication=ideal_communication)
-    cores = [Core(program, program.entry(entry), {}, False)]
+    cores = [Core(program, program.entry(entry), registers or {}, False)]
     images = None if local_memory is None else [local_memory]
     state, bases = launch(cores, mesh, images, cycles - 1, 0)
     run_in_order(state)

@@ -26,9 +26,10 @@ from tilewright.seeds.space import Seed, bindings
 from tilewright.seeds.steps import Spread
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
+from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.search import Counts, rank
+from tilewright.tune.search import Counts
 from tilewright.tune.sums import adding
 from tilewright.tune.ways import Way, ways
 
@@ -156,7 +157,7 @@ def _rank_into(
     """
     pairs = [(part.piece, seed) for (_, part, seed), _ in cases]
     shared = [shared_operands(part, seed) for (_, part, seed), _ in cases]
-    rankings = rank(pairs, machine, shared=shared, keep=keep, steps=steps)
+    rankings = kept_rankings(pairs, machine, shared=shared, keep=keep, steps=steps)
     for ((i, part, _), own), ranking in zip(cases, rankings, strict=True):
         found.options[i] += [Option(part, candidate, adding=own) for candidate in ranking.best]
         found.counts[i] += ranking.counts

@@ -21,6 +21,7 @@ from tilewright.cost.prices import Limited, prices_of
 from tilewright.ir.nodes import SCRATCHPAD, Program, memory_words
 from tilewright.ir.visit import moved_tensors
 from tilewright.machine import Machine
+from tilewright.machine.check import capacity_setting
 from tilewright.ops import Op
 from tilewright.schedule.factors import Columns, FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.structures import Structure
@@ -109,10 +110,12 @@ def _main_memory_error(op: Op, seed: Seed, needed: int, limit: int) -> CapacityE
     values = bindings(op, seed)[0]
     own = {t.name: _tensor_bytes(op, values, t) for t in seed.tensors if not t.storage}
     largest = max(own, key=lambda name: own[name])
+    setting = capacity_setting("main", needed)
+    smaller = f"a smaller batch, or {setting}" if setting else "or smaller extents"
     return CapacityError(
         f"{seed.name} of {op.describe()} takes {needed} bytes of main memory, {own[largest]} "
         f"of them for {largest!r}, the limit is {limit}",
-        fix=f"another algorithm, a smaller batch, or --set memory.main.capacity_bytes={needed}",
+        fix=f"another algorithm, {smaller}",
     )
 
 
@@ -123,7 +126,7 @@ def _space_error(op: Op, need: _Need, machine: Machine) -> CapacityError:
         f"no tile of {op.describe()} fits: the smallest tiles of {need.nest!r} take "
         f"{need.total_bytes} bytes of {memory_words(need.space)}, {need.tensor_bytes} of them for "
         f"{need.tensor!r}, the limit is {space.available_bytes}",
-        fix=f"--set memory.{need.space}.capacity_bytes={capacity}",
+        fix=capacity_setting(need.space, capacity) or "smaller extents",
     )
 
 

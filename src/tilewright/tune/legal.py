@@ -15,8 +15,9 @@ from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.decisions import Rules
-from tilewright.schedule.structures import Structure, structures
+from tilewright.schedule.structures import Structure, structure, structures
 from tilewright.seeds.space import Seed, Space
+from tilewright.seeds.steps import Step
 
 _ALONG_TERMS = {"n": "k", "k": "n"}
 
@@ -99,3 +100,8 @@ def require_updates(op: Op, machine: Machine) -> None:
 def structures_on(machine: Machine, seed: Seed, space: Space, dtype: str) -> tuple[Structure, ...]:
     """The structures of one nest that are legal on the machine."""
     return structures(seed, space, dtype, lowering_of(machine).staging, rules_of(machine))
+
+
+def structure_on(machine: Machine, space: Space, steps: tuple[Step, ...], dtype: str) -> Structure:
+    """The structure of one nest by its steps, which are known to be legal on the machine."""
+    return structure(space, steps, dtype, lowering_of(machine).staging, rules_of(machine))

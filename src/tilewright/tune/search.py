@@ -22,6 +22,7 @@ from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import prices_of
 from tilewright.ir.chains import ChainRules
+from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
@@ -126,7 +127,7 @@ def rank(
     overflows the scratchpad has an empty `best`. `shared` names, pair by pair, the tensors that
     every group of cores reads at the same time. `steps` counts the different pairs that are ranked.
     """
-    together = _told_apart(shared or [frozenset()] * len(cases), machine)
+    together = told_apart(shared or [frozenset()] * len(cases), machine)
     groups: dict[tuple[int, str, frozenset[str]], dict[Op, Seed]] = {}
     for (op, seed), names in zip(cases, together, strict=True):
         groups.setdefault((id(seed), op.dtype, names), {})[op] = seed
@@ -154,10 +155,10 @@ def choice_of(
     """What the search calls by this schedule, priced; None where it is not in the nest's space, or
     does not fit the machine.
     """
-    (told,) = _told_apart([shared], machine)
+    (told,) = told_apart([shared], machine)
     for structure in structures_on(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
-            (priced,) = _price(_sharing(structure, told), [(op, blocks)], machine, seed, keep=0)
+            (priced,) = _price(sharing(structure, told), [(op, blocks)], machine, seed, keep=0)
             every = priced.top(priced.cycles.size) if priced.cycles.size else []
             for choice in every:
                 if choice.factors == dict(schedule.factors):
@@ -165,7 +166,7 @@ def choice_of(
     return None
 
 
-def _told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
+def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
     """Nothing is shared where the machine makes no difference: fewer programs to price."""
     engines = [e for e in machine.engines.values() if "get" in e.directions]
     if all(
@@ -181,7 +182,7 @@ def _rank_seed(
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     priced = [
         [
-            _price(_sharing(s, shared), cases, machine, seed, keep)
+            _price(sharing(s, shared), cases, machine, seed, keep)
             for s in structures_on(machine, seed, space, ops[0].dtype)
         ]
         for space in seed.spaces
@@ -215,13 +216,16 @@ def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
 
 
 @cache
-def _sharing(structure: Structure, shared: frozenset[str]) -> Structure:
+def sharing(structure: Structure, shared: frozenset[str]) -> Structure:
     """The structure, with the tensors marked that all groups read together."""
-    tensors = structure.staged.tensors
-    if not any(t.name in shared for t in tensors):
+    if shared.isdisjoint(use.tensor.name for use in structure.space.nest.every_use):
         return structure
-    marked = tuple(replace(t, shared=t.name in shared) for t in tensors)
-    return replace(structure, staged=replace(structure.staged, tensors=marked))
+    return replace(structure, program=lambda: _marked(structure.staged, shared))
+
+
+def _marked(program: Program, shared: frozenset[str]) -> Program:
+    tensors = tuple(replace(t, shared=t.name in shared) for t in program.tensors)
+    return replace(program, tensors=tensors)
 
 
 def _price(

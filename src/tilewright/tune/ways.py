@@ -95,7 +95,7 @@ def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
         seed.name: space.nest.primitive.name
         for seed in seeds
         for space in seed.spaces
-        if type(space.nest.primitive) not in costs
+        if type(space.nest.primitive.executed) not in costs
     }
     if len(lacking) == len(seeds):
         why = ", ".join(f"{name} needs {primitive!r}" for name, primitive in lacking.items())
@@ -104,7 +104,7 @@ def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
             fix=f"it has {', '.join(kind.name for kind in costs)}",
         )
     priced = [seed for seed in seeds if seed.name not in lacking]
-    kinds = {s.name: [type(space.nest.primitive) for space in s.spaces] for s in priced}
+    kinds = {s.name: [type(space.nest.primitive.executed) for space in s.spaces] for s in priced}
     found = [seed for seed in priced if not absent.keys() & kinds[seed.name]]
     if not found:
         raise next(error for kind, error in absent.items() if kind in kinds[priced[0].name])

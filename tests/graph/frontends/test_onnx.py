@@ -105,6 +105,15 @@ CASES = {
     "hard_sigmoid": ([node("HardSigmoid", "x", "y")], IMAGE, {}),
     "elu": ([node("Elu", "x", "y")], IMAGE, {}),
     "sigmoid": ([node("Sigmoid", "x", "y")], IMAGE, {}),
+    "prelu": ([node("PRelu", "xw", "y")], IMAGE, {"w": floats(8)}),
+    "power": (
+        [node("Abs", "x", "a"), node("Pow", "aw", "y")],
+        IMAGE,
+        {"w": np.float32(1.5)},
+    ),
+    "remainder": ([node("Mod", "xw", "y", fmod=1)], IMAGE, {"w": np.float32(0.3)}),
+    "selu": ([node("Selu", "x", "y", gamma=0.5)], IMAGE, {}),
+    "shrink": ([node("Shrink", "x", "y", lambd=0.25, bias=0.125)], IMAGE, {}),
     "space_to_depth": ([node("SpaceToDepth", "x", "y", blocksize=2)], {"x": (1, 3, 4, 6)}, {}),
     "constant": (
         [node("Constant", [], "c", value_float=2.5), node("Mul", "xc", "y")],
@@ -139,6 +148,21 @@ def test_results_are_those_of_the_onnx_reference(tmp_path, name):
     assert result.dtype == np.float32
     assert result.shape == expected.shape
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_slopes_before_operator_set_7_lie_along_channels(tmp_path):
+    x, slope = floats(*IMAGE["x"]), floats(IMAGE["x"][1])
+    proto = model([node("PRelu", "xw", "y")], IMAGE, {"w": slope}, opset=6)
+    result = load_onnx(saved(tmp_path, proto)).evaluate({"x": x})["y"]
+    expected = np.where(x < 0, slope[:, None, None] * x, x)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("approximate", "function"), [("none", "gelu"), ("tanh", "gelu_tanh")])
+def test_gelu_by_the_error_function_or_by_tanh(tmp_path, approximate, function):
+    proto = model([node("Gelu", "x", "y", approximate=approximate)], IMAGE, opset=20)
+    (made,) = load_onnx(saved(tmp_path, proto)).nodes
+    assert made.op.kind == function
 
 
 def test_softmax_before_operator_set_13_takes_a_matrix(tmp_path):

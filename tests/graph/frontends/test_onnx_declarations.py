@@ -3,8 +3,8 @@
 import onnx
 import pytest
 
-from tilewright.graph.frontends.onnx_declare import NEWEST_OPSET
-from tilewright.graph.frontends.onnx_operators import OPERATORS
+from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 KINDS = {
     "integer": "INT", "integers": "INTS", "number": "FLOAT", "numbers": "FLOATS",

@@ -9,10 +9,22 @@ from hypothesis import given
 from support.examples import examples
 from support.networks import networks, numbers_for
 from tilewright.common.errors import GraphError
+from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx_export import export_onnx
+from tilewright.graph.frontends.onnx.export import export_onnx
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
+from tilewright.ir.scalar import FUNCTIONS
+from tilewright.ops import Binary, Unary
+from tilewright.ops.elementwise import binary_functions, unary_functions
+
+WITHOUT_A_FORM = (
+    "expm1", "gelu", "gelu_tanh", "hard_swish", "log1p", "mish", "selu", "swish", "trunc",
+)  # fmt: skip
+"""Functions that ONNX 13 lacks, or has with attributes of its own."""
+FUNCTIONS_WITH_A_FORM = [
+    name for name in (*unary_functions(), *binary_functions()) if name not in WITHOUT_A_FORM
+]
 
 
 def test_networks_come_back(tmp_path) -> None:
@@ -29,6 +41,34 @@ def test_networks_come_back(tmp_path) -> None:
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)
 
     check()
+
+
+def one_node(op: Unary | Binary) -> Network:
+    net = NetworkBuilder("one", "f64")
+    given = [net.input(name, shape) for name, shape in zip("xw", op.input_shapes, strict=False)]
+    return net.build((net.apply(op, *given, name="y"),))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS_WITH_A_FORM)
+def test_functions_come_back(tmp_path, function: str) -> None:
+    op: Unary | Binary
+    if function in unary_functions():
+        parameters = FUNCTIONS[function].parameters
+        alpha, beta = (0.25, 0.5)[:parameters] + (0.0, 0.0)[parameters:]
+        op = Unary(function, (2, 3), alpha, beta)
+    else:
+        op = Binary(function, (2, 3), (3,))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(export_onnx(one_node(op), {}).SerializeToString())
+    (node,) = load_onnx(path).nodes
+    assert node.op == op
+
+
+@pytest.mark.parametrize("function", WITHOUT_A_FORM)
+def test_functions_that_onnx_lacks_are_refused(function: str) -> None:
+    with pytest.raises(GraphError) as refusal:
+        export_onnx(one_node(Unary(function, (2, 3))), {})
+    assert str(refusal.value) == f"node y: {function} is no operator of ONNX 13"
 
 
 def test_numbers_are_needed() -> None:

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from support.onnx_models import IMAGE, floats, ints, model, node, refusal, saved
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx_operators import OPERATORS
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 WEIGHT = {"w": floats(6, 4, 3, 3)}
 CONV = node("Conv", "xw", "y", name="c")

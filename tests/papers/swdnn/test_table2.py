@@ -8,6 +8,7 @@ def test_the_rule_holds_where_it_was_fitted():
     result = table2.run(Lab())
     assert len(result.rows) == 24
     assert result.rows[2].published == 17.25
+    assert {row.kind for row in result.rows[1:12]} == {"fitted"}
     assert result.summary["get, fitted sizes, rows compared"] == 11
     assert result.summary["get, fitted sizes, mean absolute deviation %"] < 2.8
     assert result.summary["put, fitted sizes, worst absolute deviation %"] < 14
@@ -15,7 +16,8 @@ def test_the_rule_holds_where_it_was_fitted():
 
 def test_a_small_put_is_said_not_to_be_fitted():
     (row,) = [r for r in table2.run(Lab()).rows if r.name == "put of 32 bytes"]
-    assert row.note.startswith("not fitted")
+    assert row.kind == "model"
+    assert row.note.startswith("a put this small reads")
     assert row.deviation > 0.5
 
 
@@ -25,7 +27,7 @@ def test_a_users_rows_take_the_place_of_the_table(tmp_path):
         "# source: mine\nsize_bytes,get_gigabytes_per_second,put_gigabytes_per_second\n256,20,25\n"
     )
     result = table2.run(Lab(rows=path))
-    assert [row.published for row in result.rows] == [20, 25]
+    assert [(row.published, row.kind) for row in result.rows] == [(20, "model"), (25, "model")]
     assert result.notes[0] == "published: mine"
 
 

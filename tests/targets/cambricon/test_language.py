@@ -155,6 +155,19 @@ def test_macros_and_blocks_of_ones_own() -> None:
         (f"{DATA}.code\n@fuse\n@fc_fp y, x, w", [
             "10:1 @fuse at p.dla:9 without @endfuse; write @endfuse behind its blocks"
         ]),
+        ("C-Macro relu_fp a\nmend", ["1:1 'relu_fp' is built in; choose another name"]),
+        ("C-Macro neuron a\nmend", ["1:1 'neuron' is built in; choose another name"]),
+        ("C-Macro f a\nmend\nC-Macro f b\nmend", ["3:1 'f' is already defined at p.dla:1"]),
+        (".static_rw\n@parameter p, 1, 2", ["2:12 @parameter p takes one number"]),
+        (".code\n@endfuse", ["2:2 @endfuse without @fuse; write @fuse before its blocks"]),
+        (".code\n@fuse\n@endfuse", ["3:2 nothing stands between @fuse and @endfuse"]),
+        (f".code\n@fuse\n@fuse\n@fc_fp y, x, w\n@endfuse{DATA}", [
+            "3:2 @fuse inside @fuse; write @endfuse before it"
+        ]),
+        (f".code\n@fc_fp y, x, w, x, x{DATA}", [
+            "2:2 @fc_fp takes 3 to 4 arguments (out, in, w[, b]), 5 given"
+        ]),
+        ("C-Macro f a, b\nmend\n@f 1", ["3:2 C-Macro 'f' takes 2 arguments (a, b), 1 given"]),
         (f".code\n@fuse\n@relu_fp y, y\n@fc_fp y, x, w\n@endfuse{DATA}", [
             "4:2 @fc_fp cannot be fused behind another block; fuse @relu_fp, @sigmoid_fp, "
             "@tanh_fp, @maxpool_fp or @avgpool_fp behind a block"

@@ -206,6 +206,14 @@ end:    sadd  $4, #0
     assert found.cycles == found.issue_cycles + sum(found.stalls.values())
 
 
+@pytest.mark.parametrize("branch", ["jump here", "cb $2, here"])
+def test_a_branch_to_itself_never_ends(branch: str) -> None:
+    with pytest.raises(SimulationError) as error:
+        run(f"smove $2, #1\nhere: {branch}", load_machine("dla-al"))
+    shown = branch.replace("here", "-1")
+    assert str(error.value) == f"instruction 1, line 2: {shown}: branches to itself and never ends"
+
+
 @pytest.mark.parametrize("address", [3, 4000, -4])
 @pytest.mark.parametrize("jump", ["jumpr $1", "cbr $2, $1"])
 def test_a_jump_to_no_instruction_is_refused(jump: str, address: int) -> None:

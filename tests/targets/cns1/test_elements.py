@@ -159,7 +159,8 @@ def test_expressions_that_do_not_fit_the_registers_are_refused(expression, messa
     [
         (
             "x0 / 2", "i32", ShapeError,
-            "map: integers have no 'x0 / 2.0'; take +, -, * and whole numbers",
+            "map: integers have no 'x0 / 2.0'; "
+            "take +, -, *, comparisons, bits, abs, min, max and whole numbers",
         ),
         (
             "2 * x0", "i8:i32:i16", ShapeError,

@@ -1,6 +1,7 @@
 """The closed form: anchors of the report, and the interleaving played against the formula."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,15 @@ from tilewright.targets.cns1.timing.messages import (
     transfer_cycles,
 )
 from tilewright.targets.cns1.timing.recall import recall_times
-from tilewright.targets.cns1.timing.training import training_times, update_cycles
+from tilewright.targets.cns1.timing.training import (
+    backward_times,
+    error_cycles,
+    error_preload_cycles,
+    training_times,
+    update_cycles,
+    update_hidden_cycles,
+    update_outputs_cycles,
+)
 
 
 def test_ways_of_the_instruction_cache_keep_codes_apart():
@@ -39,6 +48,56 @@ def test_anchors():
     assert 4 * global_sum_cycles(machine, output_sum(machine)) == 4280
     assert update_cycles(machine, 1024, 512) == 203542
     assert transfer_cycles(machine, 32, 137) == 240  # section 4.1.1
+
+
+def test_hidden_vectors_beyond_the_cache_are_read_again():
+    """4096 hidden nodes of two bytes are twice the data cache: outputs are preloaded for the error,
+    words of the hidden vector are read from main memory, and the errors are updated in two parts.
+    """
+    machine, small, large = (
+        load_machine("cns1-128"),
+        Layers(1024, 2048, 1024),
+        Layers(1024, 4096, 1024),
+    )
+    parameter, passes, hit, miss = 20 + 2, 8, 53, 62
+    own = parameter + (passes - 4) * hit + 4 * miss
+    preload = 4 * 27 + (8 - 4) * 14
+    assert error_cycles(machine, small) == own
+    assert error_cycles(machine, large) == own + preload
+    words = 4096 // 4 * 20
+    assert update_outputs_cycles(machine, small) == update_cycles(machine, 2048, 1024)
+    assert update_outputs_cycles(machine, large) == update_cycles(machine, 4096, 1024) + words
+    errors = 6 + 2048 // 64 * 14 + 4 + 13
+    assert error_preload_cycles(machine, 2048) == errors
+    part = update_cycles(machine, 1024, 2048) + 1024 // 4 * 20 + errors
+    assert update_hidden_cycles(machine, large) == 2 * part
+    assert update_hidden_cycles(machine, small) == part
+    near = Layers(1024, 1024, 1024)
+    errors = 6 + 1024 // 64 * 14 + 4 + 6.5
+    assert update_hidden_cycles(machine, near) == update_cycles(machine, 1024, 1024) + errors
+    scaled = [backward_times(machine, layers).scaling_cycles for layers in (small, large)]
+    assert scaled[1] - scaled[0] == 27 - 4
+
+
+def test_many_outputs_miss_the_open_lines_again():
+    """32768 outputs are 256 passes; beyond 16 K each 4 K of them miss once more."""
+    layers = Layers(1024, 2048, 32768)
+    assert error_cycles(load_machine("cns1-128"), layers) == 22 + 248 * 53 + 8 * 62
+    few = Layers(1024, 2048, 256)
+    assert error_cycles(load_machine("cns1-128"), few) == 22 + 2 * 62
+
+
+def test_instruction_misses_of_training_are_counted_step_by_step():
+    """44 cycles a miss, 13 a line that is restored: twelve blocks are read, 32 rounds go back, each
+    with sums in three rounds.
+    """
+    worst = MODEL.training(replace(WORST, worst_instruction_misses=True))
+    reading = 44 * (2 + 5 * 12)
+    backward = 44 * (31 * (6 * 3 + 2) + 8) + 13 * (3 + 31 * (3 * 3 + 1))
+    update, preload = 4 * 44 + 3 * 13, 2 * 44 + 13
+    own = reading + 44 + backward + update + preload
+    assert worst.penalty_cycles == worst.forward.penalty_cycles + own
+    assert worst.total_cycles == MODEL.training(WORST).total_cycles + worst.penalty_cycles
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -83,11 +142,13 @@ def test_parts_are_whole(layers, message, fix):
 
 
 def test_one_number_of_the_machine_changes_every_time_that_depends_on_it():
-    slower = MODEL.recall(BEST, {"fabrics.torrents.hop_cycles": 40.0})
+    changed = load_machine("cns1-128", {"fabrics.torrents.hop_cycles": 40.0})
+    slower = recall_times(changed, MODEL.layers, BEST)
     assert slower.forward.hidden.sum_cycles > MODEL.recall(BEST).forward.hidden.sum_cycles
     assert slower.forward.hidden.product_cycles == 17807
     more = training_times(MODEL.machine(), MODEL.layers, BEST)
-    assert MODEL.training(BEST, {"memory.rdram.read_hit_ns": 64.0}).total_cycles > more.total_cycles
+    changed = load_machine("cns1-128", {"memory.rdram.read_hit_ns": 64.0})
+    assert training_times(changed, MODEL.layers, BEST).total_cycles > more.total_cycles
 
 
 READ = {

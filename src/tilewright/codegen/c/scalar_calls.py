@@ -30,10 +30,8 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Fill, Map, MultiplyAccumulate, Reduce, ScalarPrimitive
-from tilewright.ir.scalar import c_text, integral
+from tilewright.ir.scalar import c_text, c_text_of_integers
 from tilewright.ir.visit import walk
-
-_INT_BYTES = 4
 
 
 def _pointers(views: tuple[View, ...], context: CallContext) -> list[str]:
@@ -95,9 +93,7 @@ def _value(mapping: Map, operands: Sequence[str]) -> str:
     if mapping.dtype is None:
         return c_text(mapping.scalar, [f"(double){operand}" for operand in operands])
     own = dtype(mapping.dtype)
-    wide = "unsigned long long" if own.size_bytes > _INT_BYTES else "unsigned"
-    value = c_text(integral(mapping.scalar), [f"({wide}){operand}" for operand in operands])
-    return f"({own.c_name}){value}"
+    return f"({own.c_name}){c_text_of_integers(mapping.scalar, operands, own)}"
 
 
 def _reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:

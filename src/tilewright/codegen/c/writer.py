@@ -200,6 +200,12 @@ class CWriter:
         yield
         self._depth -= 1
 
+    def guarded(self, condition: str, statement: str) -> None:
+        """A statement that is executed where the condition holds."""
+        self.line(f"if ({condition})")
+        with self.deeper():
+            self.line(statement)
+
     @contextmanager
     def flat(self) -> Iterator[None]:
         """No block: what is written inside stays at this depth."""

@@ -57,6 +57,16 @@ def define(
     return _network(name, notes.statements, every, dtype, beyond)
 
 
+def network_of(op: Definition, name: str = "defined") -> Network:
+    """The network of one definition; a tensor that it reads twice is one input."""
+    builder = NetworkBuilder(name, op.out_dtype)
+    for tensor, shape, kind in zip(op.tensors[1:], op.input_shapes, op.operand_dtypes, strict=True):
+        if not builder.has(tensor):
+            builder.input(tensor, shape, kind)
+    result = op.tensors[0]
+    return builder.build((builder.apply(op, *op.tensors[1:], name=result, output=result),))
+
+
 def read_notes(text: str) -> Notes:
     """Statements, sizes and fills of a text, one a line or between semicolons; `#` begins a
     comment. Raises ShapeError for a line that is none of these.

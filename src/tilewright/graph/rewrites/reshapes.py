@@ -20,7 +20,7 @@ class Reshapes:
         made: dict[str, Node] = {}
         nodes = []
         for node in network.nodes:
-            before = made.get(node.inputs[0])
+            before = made.get(node.inputs[0]) if node.inputs else None
             match node.op, before:
                 case Reshape() as last, Node(_, Reshape() as first, inputs):
                     kept = replace(node, op=replace(last, shape=first.shape), inputs=inputs)

@@ -9,7 +9,7 @@ from tilewright.ir.primitives.elementwise import (
     ScaleAdd,
 )
 from tilewright.ir.primitives.lookup import Lookup
-from tilewright.ir.primitives.maps import Map, Reduce, ScalarPrimitive
+from tilewright.ir.primitives.maps import Accumulate, Map, Reduce, ScalarPrimitive
 from tilewright.ir.primitives.product import MatrixProduct
 from tilewright.ir.primitives.registry import (
     find_primitive,
@@ -27,6 +27,7 @@ from tilewright.ir.primitives.winograd import (
 )
 
 __all__ = [
+    "Accumulate",
     "Copy",
     "Fill",
     "Lookup",

@@ -5,7 +5,6 @@ computes in integers, which wrap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +15,17 @@ from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives.registry import register
-from tilewright.ir.scalar import Scalar, integral, operand_count, parse_scalar
+from tilewright.ir.scalar import (
+    Apply,
+    Element,
+    Scalar,
+    check_floats,
+    integral,
+    operand_count,
+    parse_scalar,
+    renumbered,
+    wrapped,
+)
 from tilewright.ir.verify_types import check_one_type, element_types
 
 Gathering: TypeAlias = Literal["sum", "max"]
@@ -35,6 +44,8 @@ class ScalarPrimitive(Primitive, frozen=True):
         self.check_types(operands, place)
         try:
             needed = operand_count(self.scalar)
+            if self.computed_in is None:
+                check_floats(self.scalar)
         except ProgramError as error:
             raise place.error(error.message, error.fix) from error
         if needed > len(operands) - 1:
@@ -49,13 +60,6 @@ class ScalarPrimitive(Primitive, frozen=True):
         kind = element_types(operands, place)[0]
         if not kind.is_float:
             raise place.error(f"{self.name} computes in floating point, not in {kind}")
-
-
-def wrapped(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Array:
-    """The expression over integers, which wrap to the type that they are computed in."""
-    with np.errstate(all="ignore"):  # what wraps at 64 bits has the same lower ones
-        found = integral(scalar).value([x.astype(np.int64) for x in inputs])
-        return np.asarray(found, np.int64).astype(kind.numpy)
 
 
 @register
@@ -106,6 +110,38 @@ class Map(ScalarPrimitive, frozen=True):
     def dependence(self, operands: tuple[Array, ...]) -> Array:
         y, *inputs = operands
         return np.zeros(y.shape) + sum(0.0 * x for x in inputs)
+
+
+@register
+class Accumulate(ScalarPrimitive, frozen=True):
+    """y = the sum or the largest of y and of the expression over the elements x0, x1, ... of the
+    further operands: one step of a gathering whose axes are loops. Runs as a `map`.
+    """
+
+    name: ClassVar[str] = "accumulate"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument(""))
+    broadcasts: ClassVar[bool] = True
+
+    function: Gathering
+    expression: str = "x0"
+
+    @property
+    def scalar(self) -> Scalar:
+        return parse_scalar(self.expression)
+
+    @property
+    def executed(self) -> Map:
+        """The map of y and the further operands that does the same."""
+        count = operand_count(self.scalar)
+        each = renumbered(self.scalar, [Element(i + 1) for i in range(count)])
+        taken = "+" if self.function == "sum" else "max"
+        return Map(str(Apply(taken, (Element(0), each))))
+
+    def start(self, kind: DType) -> float:
+        return -np.inf if self.function == "max" else 0.0
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        return self.executed.meaning((operands[0], *operands))
 
 
 @register

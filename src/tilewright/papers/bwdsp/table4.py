@@ -14,7 +14,7 @@ from msgspec import Struct
 from tilewright.ops.window import seen
 from tilewright.papers.bwdsp.network import CORES, convolution
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.model import Kind, Result, Row, compare
 from tilewright.partition.strategies.input_rows import input_rows
 from tilewright.partition.strategies.output_tiles import output_tile
 
@@ -48,7 +48,7 @@ def run(lab: Lab) -> Result:
         own, literal, odd = by_rule(line), as_printed(line), without_rounding(line)
         for key, found in zip(right, (literal, odd, own), strict=True):
             right[key] += found == line.region
-        rows += _rows(line, own, literal)
+        rows += _rows(line, own, literal, odd)
     return Result(
         paper="bwdsp",
         experiment="table4",
@@ -109,11 +109,14 @@ def _seen(line: Printed, tile: tuple[int, int]) -> Region:
     return rows[1] - rows[0], columns[1] - columns[0], *tile
 
 
-def _rows(line: Printed, own: Region, literal: Region) -> Iterator[Row]:
+def _rows(line: Printed, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
+    """That widths are even was concluded from the extents that it changes: those are fitted."""
     names = ("input rows", "input columns", "output rows", "output columns")
-    for name, printed, found, formula in zip(names, line.region, own, literal, strict=True):
+    extents = zip(names, line.region, own, literal, odd, strict=True)
+    for name, printed, found, formula, unrounded in extents:
+        kind: Kind = "exact" if found == unrounded else "fitted"
         note = "" if formula == printed else f"the formula as printed gives {formula}"
-        yield compare(f"{line.layer} {line.strategy}: {name}", printed, found, "exact", note=note)
+        yield compare(f"{line.layer} {line.strategy}: {name}", printed, found, kind, note=note)
 
 
 def _coverage(lines: tuple[Printed, ...]) -> Iterator[str]:

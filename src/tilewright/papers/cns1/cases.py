@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.machine import Machine, load_machine
-from tilewright.machine.model import Leaf
 from tilewright.targets.cns1.timing.forward import Conditions
 from tilewright.targets.cns1.timing.layers import Layers
 from tilewright.targets.cns1.timing.memory import refresh_factor
@@ -42,32 +40,23 @@ class Case:
         """The network."""
         return NETWORKS[self.network]
 
-    def machine(self, changes: Mapping[str, Leaf] | None = None) -> Machine:
-        """The machine, some of its numbers changed."""
-        return load_machine(f"cns1-{self.nodes}{CHIPS[self.chips]}", changes)
+    def machine(self) -> Machine:
+        """The machine."""
+        return load_machine(f"cns1-{self.nodes}{CHIPS[self.chips]}")
 
-    def recall(
-        self, conditions: Conditions, changes: Mapping[str, Leaf] | None = None
-    ) -> RecallTimes:
+    def recall(self, conditions: Conditions) -> RecallTimes:
         """Times of two patterns."""
-        return recall_times(self.machine(changes), self.layers, conditions)
+        return recall_times(self.machine(), self.layers, conditions)
 
-    def training(
-        self, conditions: Conditions, changes: Mapping[str, Leaf] | None = None
-    ) -> TrainingTimes:
+    def training(self, conditions: Conditions) -> TrainingTimes:
         """Times of one pattern."""
-        return training_times(self.machine(changes), self.layers, conditions)
+        return training_times(self.machine(), self.layers, conditions)
 
 
 SHAPES = ((128, "192M"), (128, "768M"), (128, "1536M"), (1024, "768M"), (1024, "1536M"))
 CASES = tuple(Case(nodes, network, chips) for chips in CHIPS for nodes, network in SHAPES)
 MODEL = Case(128, "192M", "4.5 Mb")
 """The model conditions of section 5.1.1."""
-
-SMALL_LINES: dict[str, Leaf] = {"memory.rdram.line_bytes": 1024}
-"""What most of the 18 Mb columns were computed with, by their numbers."""
-SLOW_MISSES: dict[str, Leaf] = {"memory.rdram.read_clean_miss_ns": 156.0}
-SHORT_FETCHES: dict[str, Leaf] = {"memory.caches.instruction_miss_cycles": 20}
 
 
 def recall_rate(case: Case, cycles: float) -> float:

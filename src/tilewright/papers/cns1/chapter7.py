@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilewright.papers.cns1 import chapter5
 from tilewright.papers.cns1.cases import (
     BEST,
@@ -18,11 +16,10 @@ from tilewright.papers.cns1.cases import (
     training_share,
 )
 from tilewright.papers.cns1.chapter5 import one_pattern_cycles
-from tilewright.papers.cns1.printed import Reading, printed_most, printed_numbers, reproduced
+from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
 from tilewright.papers.cns1.table5_5 import rate_of as recall_rate_of
 from tilewright.papers.cns1.table7_1 import rate_of
 from tilewright.papers.cns1.table7_3 import penalty
-from tilewright.papers.cns1.table7_4 import PRINTED_BACKWARD, PRINTED_TOTAL
 from tilewright.papers.cns1.table7_6 import procedures
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
@@ -35,12 +32,13 @@ from tilewright.targets.cns1.timing.memory import (
 )
 
 TITLE = "percentages and factors in the text of chapter 7"
+_WITHOUT = "7.2.2 without optimizations"
 
 
 def run(lab: Lab) -> Result:
     """Scaling, run time by step, memory, optimizations, and recall against training."""
     ours = _rates() | _steps() | _memory() | _optimizations() | _against_recall() | _scaling()
-    return reproduced(lab, "chapter7", TITLE, ours, _readings())
+    return reproduced(lab, "chapter7", TITLE, ours, {_WITHOUT: _without_optimizations()})
 
 
 def _rates() -> dict[str, float]:
@@ -220,79 +218,17 @@ def _scaling() -> dict[str, float]:
     }
 
 
-def _readings() -> dict[str, list[Reading]]:
-    found: dict[str, list[Reading]] = {}
-    for name, text, value in (*_from_printed(), *_from_tables(), *_from_table7_7()):
-        found.setdefault(name, []).append(Reading(text, value))
-    return found
+def _without_optimizations() -> Reading:
+    """Section 7.2.2 adds up the percentages of Table 7.7 as they are printed, and 24 percent."""
+    table, run_time = printed_numbers("table7_7"), "run time"
 
+    def weighted(what: str) -> float:
+        names = [name.removesuffix(f": {run_time}") for name in table if name.endswith(run_time)]
+        return sum(table[f"{n}: {run_time}"] * table[f"{n}: {what}"] for n in names) / 100
 
-def _from_printed() -> Iterator[tuple[str, str, float]]:
-    """Numbers of the text that follow from printed ones: (row, how, value)."""
-    means = "perhaps the mean of the printed 164.1 and 166.1 of Table 7.1"
-    yield "1024 nodes, least [10^9]", means, (164.1 + 166.1) / 2
-    yield "1024 nodes, most [10^9]", "the printed 173.5 of Table 7.1", 173.5
-    scaled = "speedup by 1024 nodes, fixed global size"
-    yield f"{scaled}, least", "the printed 166.1 / 22.3", 166.1 / 22.3
-    yield f"{scaled}, most", "the printed 169.9 / 20.3", 169.9 / 20.3
-    yield "the same, at most, percent of eight", "8.4 / 8", 100 * 8.4 / 8
-    chips = 100 * (21.7 / 20.3 - 1)
-    least = 100 * (166.1 / 164.1 - 1)
-    yield "impact of the chips, least [percent]", "the printed 166.1 / 164.1", least
-    alone = "perhaps each of them alone, the chips most: the printed 21.7 / 20.3"
-    yield "impact of nodes, size and chips together [percent]", alone, chips
-    yield "impact of the chips, most [percent]", "the printed 21.7 / 20.3", chips
-    fast = PRINTED_TOTAL / with_fast_memory_cycles()
-    yield "a faster memory [times]", "the total of Table 7.4", fast
-    slower = 100 * (PRINTED_BACKWARD / 121248 - 1)
-    transposed = "product with the transposed matrix, slower [percent]"
-    yield transposed, "the run times of Table 7.6", slower
-    loss = "perhaps 53 * 0.5, less the 7.6 percent of the transposed product,"
-    yield "the matrix stored twice: loss [percent]", loss, 53 * 0.5 * (1 - 0.076)
-    twice = "none of them and the matrix stored twice [times]"
-    yield twice, "the printed 2.5 + 2 * 0.24", 2.5 + 2 * 0.24
-    yield "recall of one pattern [times]", "the estimate 1.75 of section 5.2.1", 1.75
-    yield "recall scales, fixed global size [percent]", "the limit 5.5 / 8", 100 * 5.5 / 8
-    yield "training scales, fixed global size [percent]", "8.4 / 8", 100 * 8.4 / 8
-    ratios = "perhaps the relative 1.5 to 2.1 of Table 7.8, times 1.75,"
-    yield "recall of one pattern over training, least", ratios, 1.5 * 1.75
-    yield "recall of one pattern over training, most", ratios, 2.1 * 1.75
-
-
-def _from_tables() -> Iterator[tuple[str, str, float]]:
-    """Numbers of the text that stand in a printed table: (row, how, value)."""
-    training, recall = (
-        sorted({float(v) for name, v in printed_numbers(table).items() if name.endswith("share")})
-        for table in ("table7_1", "table5_5")
-    )
-    without = f"Table 7.1 without its {training[-1]:.0f}"
-    yield "relative performance, most [percent]", without, training[-2]
-    for which, value in (("least", recall[0]), ("most", recall[-1])):
-        row = f"relative performance of recall, {which} [percent]"
-        yield row, f"the printed {value} of Table 5.5", value
-    overhead = float(printed_numbers("table7_6")["backpropagation B: overhead"])
-    waiting = "matrix products that wait for memory [percent]"
-    yield waiting, f"the printed {overhead} of backpropagation", overhead
-    rates, shares = printed_most("table7_8", "rates"), printed_most("table7_8", "shares")
-    yield "recall over training, most", f"the printed {rates} of Table 7.8", rates
-    relative = "relative performance, recall over training, most"
-    yield relative, f"the printed {shares} of Table 7.8", shares
-
-
-def _from_table7_7() -> Iterator[tuple[str, str, float]]:
-    """What the optimizations are worth by the printed percentages."""
-    table = "the printed percentages of Table 7.7"
-    overlap = 23 * 0.48 + 11 * 0.1 + 12 * 0.09
-    stripes = 23 * 0.97 + 11 * 0.95 + 12 * 0.94 + 53 * 0.99
-    pipelining = 23 * 0.51 + 11 * 0.54 + 12 * 0.50 + 53 * 0.32
-    yield "no overlap of transfer and computation [percent]", table, overlap
-    yield "stripes of 32 [percent]", table, stripes
-    yield "no unrolling and pipelining [percent]", table, pipelining
-    every = 1 + (overlap + stripes + pipelining) / 100
-    yield "none of the optimizations [times]", table, every
-    yield "none of the optimizations, penalty [percent]", table, 100 * (every - 1)
-
-
-def printed_penalty_times() -> float:
-    """None of the optimizations by the printed percentages of Table 7.7 (7.2.2)."""
-    return next(v for name, _, v in _from_table7_7() if name == "none of the optimizations [times]")
+    shares = [weighted(what) for what in ("hidden transfer", "memory accesses", "computation")]
+    penalty = sum(shares)
+    values = (*shares, penalty, 1 + penalty / 100, 1 + (150 + 2 * 24) / 100)
+    names = printed_numbers("chapter7", _WITHOUT)
+    text = "arithmetic on the printed percentages of Table 7.7"
+    return Reading(text, dict(zip(names, values, strict=True)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tilewright.papers.cns1 import chapter5, chapter7
 from tilewright.papers.cns1.cases import CASES, MODEL, WORST, recall_share
-from tilewright.papers.cns1.printed import Reading, printed_most, reproduced
+from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.cns1.table5_5 import rate_of
 from tilewright.papers.cns1.table7_1 import rate_of as training_rate_of
-from tilewright.papers.cns1.table7_4 import PRINTED_BACKWARD
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
@@ -54,33 +53,4 @@ def run(lab: Lab) -> Result:
         "the abstract says 3 for all optimizations of training, this chapter and 7.2.2 say 2.5:"
         " 3 has the matrix stored twice besides",
     )
-    return reproduced(lab, "chapter8", TITLE, ours, _readings(), notes=notes)
-
-
-def _readings() -> dict[str, list[Reading]]:
-    small = "4.5 Mb", "18 Mb"
-    recall = max(printed_most("table5_5", f"128 nodes, {chips}: rate") for chips in small)
-    training = max(printed_most("table7_1", f"128 nodes, {chips}: rate") for chips in small)
-    return {
-        "recall [10^9 connections per second]": [Reading("the printed 111 of Table 5.5", recall)],
-        "training [10^9 updates per second]": [Reading("the printed 22.3 of Table 7.1", training)],
-        "recall of the peak [percent]": [Reading("111 of 128", 100 * recall / 128)],
-        "product with the transposed matrix, slower [percent]": [
-            Reading("the run times of Table 7.6", 100 * (PRINTED_BACKWARD / 121248 - 1))
-        ],
-        "optimizations of recall [times]": [
-            Reading("the sum 3.37 + 0.595, where a product is meant,", 3.37 + 0.595)
-        ],
-        "optimizations of training [times]": [
-            Reading("the printed percentages of 7.2.2", chapter7.printed_penalty_times())
-        ],
-        "optimizations of training, abstract [times]": [
-            Reading("the printed 2.5 + 2 * 0.24", 2.5 + 2 * 0.24)
-        ],
-        "recall over training, relative, abstract, most": [
-            Reading("the printed 2.1 of Table 7.8", printed_most("table7_8", "shares"))
-        ],
-        "training with a faster memory, faster by [percent]": [
-            Reading("perhaps the 2.1 times of 7.1.2 taken as twice", 100 * (round(2.1) - 1))
-        ],
-    }
+    return reproduced(lab, "chapter8", TITLE, ours, notes=notes)

@@ -1,15 +1,18 @@
 """Printed numbers beside those of the formulas, to the printed digit.
 
-In: a table of printed numbers as text, our numbers by the same names, and for numbers that the
-formulas do not give the readings that do: what the table was computed with instead. Out: a
-`Result` whose notes say which reading gives a printed number, or that none does.
+In: a table of printed numbers as text, our numbers by the same names, and for a column that the
+formulas do not give the other arithmetic that gives all of it. Out: a `Result` whose rows are as
+printed, slips of their column, or off by a difference. Numbers that an input of ours was derived
+from are no evidence: they are counted apart.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -18,39 +21,45 @@ from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare
 from tilewright.papers.published import read_published
 
 PAPER = "cns1"
+LEAST_CELLS = 4
+"""Numbers of a column that other arithmetic has to give: fewer are given by chance."""
+
+Verdict = Literal["as printed", "within a printed limit", "slip", "off", "fitted"]
 
 
 class Printed(Struct, frozen=True):
-    """One number as the report prints it; a limit is given with < or >."""
+    """One number as the report prints it; a limit is given with < or >.
+
+    Numbers of one `column` stand or fall with one reading. `fitted` names the input of ours that
+    was derived from this number, or the text that it is taken from.
+    """
 
     name: str
     value: str
-    relation: str = "="
+    relation: Literal["=", "<", ">"] = "="
+    column: str = ""
+    fitted: str = ""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Another way to arithmetic that gives, or comes near to, a printed number: `text` says how."""
+    """Other arithmetic for every number of a column, by name: `text` says it once for all."""
 
     text: str
-    value: float
+    values: Mapping[str, float]
 
 
-Readings = Mapping[str, Sequence[Reading]]
+Readings = Mapping[str, Reading]
+"""By column."""
 
 
-def printed_numbers(experiment: str) -> dict[str, str]:
-    """The printed numbers of a table by name, as they are printed."""
-    return {row.name: row.value for row in read_published(PAPER, experiment, Printed).rows}
+def printed_numbers(experiment: str, column: str = "") -> dict[str, float]:
+    """The printed numbers of a table, or of one column of it, by name."""
+    rows = read_published(PAPER, experiment, Printed).rows
+    return {row.name: float(row.value) for row in rows if column in ("", row.column)}
 
 
-def printed_most(experiment: str, ending: str) -> float:
-    """The largest printed number of a table whose name ends so."""
-    numbers = printed_numbers(experiment)
-    return max(float(value) for name, value in numbers.items() if name.endswith(ending))
-
-
-def prints_as(value: float, printed: Printed, rounding: str = ROUND_HALF_UP) -> bool:
+def prints_as(value: float, printed: Printed) -> bool:
     """Whether a number agrees with the printed one: rounded to its digits, or within its limit."""
     wanted = Decimal(printed.value)
     exact = Decimal(repr(round(value, 9)))
@@ -59,8 +68,32 @@ def prints_as(value: float, printed: Printed, rounding: str = ROUND_HALF_UP) -> 
             return exact < wanted
         case ">":
             return exact > wanted
-        case _:
-            return exact.quantize(wanted, rounding) == wanted
+        case "=":
+            return exact.quantize(wanted, ROUND_HALF_UP) == wanted
+
+
+def verdicts(
+    table: Sequence[Printed], ours: Mapping[str, float], readings: Readings
+) -> list[Verdict]:
+    """What becomes of each printed number. A reading gives all numbers of its column or none."""
+    given = {column for column, reading in readings.items() if _gives(reading, column, table)}
+    return [_verdict(printed, ours[printed.name], printed.column in given) for printed in table]
+
+
+def _gives(reading: Reading, column: str, table: Sequence[Printed]) -> bool:
+    cells = [printed for printed in table if printed.column == column]
+    return len(cells) >= LEAST_CELLS and all(
+        printed.name in reading.values and prints_as(reading.values[printed.name], printed)
+        for printed in cells
+    )
+
+
+def _verdict(printed: Printed, ours: float, given: bool) -> Verdict:
+    if printed.fitted:
+        return "fitted"
+    if prints_as(ours, printed):
+        return "as printed" if printed.relation == "=" else "within a printed limit"
+    return "slip" if given else "off"
 
 
 def reproduced(
@@ -78,56 +111,56 @@ def reproduced(
 
     Raises ExperimentError for a printed number without a counterpart, or the other way round.
     """
-    table = lab.published(PAPER, experiment, Printed)
-    names = [row.name for row in table.rows]
-    if lab.rows is None and sorted(names) != sorted(ours):
-        odd = sorted(set(names) ^ set(ours))
-        raise ExperimentError(f"rows without a counterpart: {', '.join(odd)}", where=experiment)
-    found = [
-        _row(printed, ours[printed.name], (readings or {}).get(printed.name, ()), kind)
-        for printed in table.rows
-        if printed.name in ours
+    table, readings = lab.published(PAPER, experiment, Printed), readings or {}
+    if lab.rows is None:
+        _require_counterparts(experiment, table.rows, ours, readings)
+    compared = [printed for printed in table.rows if printed.name in ours]
+    found = verdicts(compared, ours, readings)
+    rows = [
+        _row(printed, ours[printed.name], verdict, readings.get(printed.column), kind)
+        for printed, verdict in zip(compared, found, strict=True)
     ]
+    counts = Counter(found)
     return Result(
         paper=PAPER,
         experiment=experiment,
         title=title,
-        rows=(*found, *beside),
-        summary=_summary(table.rows, found),
+        rows=(*rows, *beside),
+        summary={"rows": len(rows), **{verdict: counts[verdict] for verdict in get_args(Verdict)}},
         notes=(f"published: {table.source}", *notes),
     )
 
 
-def _row(printed: Printed, ours: float, readings: Sequence[Reading], kind: Kind) -> Row:
-    bound = {"<": "printed as an upper limit", ">": "printed as a lower limit"}
-    note = bound.get(printed.relation, "")
-    if not prints_as(ours, printed):
-        found = (Reading("the formula", ours), *readings)
-        note = "; ".join(filter(None, (note, _slip(printed, found))))
-    return compare(printed.name, float(printed.value), ours, kind, note=note)
+def _require_counterparts(
+    experiment: str, table: Sequence[Printed], ours: Mapping[str, float], readings: Readings
+) -> None:
+    odd = {printed.name for printed in table} ^ set(ours)
+    for column, reading in readings.items():
+        odd |= {p.name for p in table if p.column == column} ^ set(reading.values)
+    if odd:
+        message = f"rows without a counterpart: {', '.join(sorted(odd))}"
+        raise ExperimentError(message, where=experiment)
 
 
-def _slip(printed: Printed, readings: Sequence[Reading]) -> str:
-    for reading in readings:
-        if prints_as(reading.value, printed):
-            return f"slip: {reading.text} gives {_shown(reading.value)}"
-    for reading in readings:
-        if prints_as(reading.value, printed, ROUND_DOWN):
-            return f"slip: cut and not rounded, {reading.text} gives {_shown(reading.value)}"
-    nearest = min(readings, key=lambda reading: abs(reading.value - float(printed.value)))
-    return f"no reading gives it; the nearest is {nearest.text}: {_shown(nearest.value)}"
+def _row(
+    printed: Printed, ours: float, verdict: Verdict, reading: Reading | None, kind: Kind
+) -> Row:
+    published = float(printed.value)
+    bound = {"<": "printed as an upper limit", ">": "printed as a lower limit", "=": ""}
+    said = ""
+    match verdict:
+        case "slip":
+            assert reading is not None, printed.name
+            said = f"slip: {reading.text} gives {_shown(reading.values[printed.name])}"
+        case "off":
+            said = f"off by {ours - published:+.3g}"
+        case "fitted":
+            kind, said = "fitted", f"fitted: {printed.fitted}"
+        case _:
+            pass
+    note = "; ".join(filter(None, (bound[printed.relation], said)))
+    return compare(printed.name, published, ours, kind, note=note)
 
 
 def _shown(value: float) -> str:
     return f"{value:.10g}" if float(value).is_integer() else f"{value:.5g}"
-
-
-def _summary(table: Sequence[Printed], rows: Sequence[Row]) -> dict[str, float | str]:
-    slips = sum("slip: " in row.note for row in rows)
-    open_ = sum("no reading" in row.note for row in rows)
-    return {
-        "rows": len(rows),
-        "as printed": len(rows) - slips - open_,
-        "slips with the arithmetic that prints them": slips,
-        "given by no reading": open_,
-    }

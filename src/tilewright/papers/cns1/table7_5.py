@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tilewright.papers.cns1.cases import MODEL, WORST
-from tilewright.papers.cns1.printed import Reading, reproduced
-from tilewright.papers.cns1.table7_4 import PRINTED_BACKWARD
+from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.timing.forward import LayerTimes
@@ -40,7 +39,7 @@ def run(lab: Lab) -> Result:
             ours[f"{name}: processor of the sums"] = count * processor
             ours[f"{name}: network hidden"] = wire * (count if count == 1 else count - visible)
         ours[f"step {step}, in all: network visible"] = visible * wire
-    return reproduced(lab, "table7_5", TITLE, ours, _readings(ours, backward.rounds))
+    return reproduced(lab, "table7_5", TITLE, ours)
 
 
 def _layer(layer: LayerTimes) -> tuple[int, int, int, int]:
@@ -50,14 +49,3 @@ def _layer(layer: LayerTimes) -> tuple[int, int, int, int]:
         layer.sum_processor_cycles,
         layer.sum_network_cycles,
     )
-
-
-def _readings(ours: dict[str, float], rounds: int) -> dict[str, list[Reading]]:
-    short = "T_MVM without r_m,d = 27"
-    products = "32 (n_po r_h / 2 - 8 r_h + 600) + 8 * 13"
-    return {
-        "step 3, a round: product": [Reading(short, ours["step 3, a round: product"] - 27)],
-        "step 3, in all: product": [Reading(short, ours["step 3, in all: product"] - 8 * 27)],
-        "step 6, a round: product": [Reading(f"({products}) / 32", PRINTED_BACKWARD / rounds)],
-        "step 6, in all: product": [Reading(products, PRINTED_BACKWARD)],
-    }

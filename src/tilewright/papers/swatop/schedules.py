@@ -21,7 +21,7 @@ from tilewright.papers.lab import Lab
 from tilewright.partition import Partition, split
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.simulate.kernel.level import KernelRun, simulate
-from tilewright.targets.sw26010.timing.product import product_timing
+from tilewright.targets.sw26010.timing.products import product_timing
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose, shared_operands
 from tilewright.tune.fit import main_memory_bytes

@@ -88,6 +88,11 @@ class Executor:
         following = self._commit(step, unit, self.time)
         self.group += 1
         if step.instruction.traits.branch is not Branch.NONE:
+            if following == step.number:
+                raise SimulationError(
+                    f"{step.instruction.text()}: branches to itself and never ends",
+                    where=place_of(step),
+                )
             self._branched(step, following)
         if self.group == self.rules.width:
             self._next_cycle(self.time + 1)

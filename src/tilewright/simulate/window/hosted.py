@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from tilewright.asm import Object
+from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.machine import Capability, Machine
 from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
@@ -47,6 +48,9 @@ class Debugged(Protocol):
         ShapeError.
         """
 
+    def numbers(self, elements: NDArray[Any]) -> NDArray[Any]:
+        """The real numbers that elements stand for."""
+
     def watch(self, name: str, index: Sequence[int]) -> Watch:
         """A watch of declared data, or of a segment of it. Errors: ShapeError."""
 
@@ -55,10 +59,17 @@ class Runtime(Protocol):
     """A family whose programs are launched by a host."""
 
     def run(
-        self, image: Object, machine: Machine, inputs: Mapping[str, NDArray[Any]], *, values: bool
+        self,
+        image: Object,
+        machine: Machine,
+        inputs: Mapping[str, NDArray[Any]],
+        *,
+        values: bool,
+        max_cycles: int = MOST_WINDOW_CYCLES,
     ) -> HostedRun:
         """Put the inputs into main memory, run the program, and fetch what it may write. Without
-        `values` the program is only timed. Errors: AssemblyError, SimulationError, ShapeError.
+        `values` the program is only timed. Errors: AssemblyError, SimulationError, also beyond
+        `max_cycles`, ShapeError.
         """
 
     def debug(

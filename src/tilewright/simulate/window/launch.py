@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.errors import MachineError
+from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.isa import Instruction, InstructionTable
 from tilewright.machine import Machine
 from tilewright.machine.parts import Issue
@@ -22,7 +23,6 @@ from tilewright.simulate.window.memories import Memories, Range
 from tilewright.simulate.window.operations import OPERATIONS
 from tilewright.simulate.window.run import WindowRun
 
-MAX_CYCLES = 10_000_000_000
 _ELEMENTS = {1: np.int8, 2: np.int16, 4: np.int32}
 
 
@@ -35,7 +35,7 @@ def window_executor(
     memories: Mapping[str, NDArray[Any]] | None = None,
     read_only: Sequence[Range] = (),
     values: bool = True,
-    max_cycles: int = MAX_CYCLES,
+    max_cycles: int = MOST_WINDOW_CYCLES,
     code_address: int = 0,
 ) -> Executor:
     """What runs linked instructions; arguments and errors as of `simulate_window`.
@@ -71,7 +71,7 @@ def simulate_window(
     memories: Mapping[str, NDArray[Any]] | None = None,
     read_only: Sequence[Range] = (),
     values: bool = True,
-    max_cycles: int = MAX_CYCLES,
+    max_cycles: int = MOST_WINDOW_CYCLES,
 ) -> WindowRun:
     """Run linked instructions until they end; registers by name, the others start at zero.
 
@@ -97,7 +97,7 @@ def simulate_registers(
     table: InstructionTable,
     registers: Mapping[str, int],
     *,
-    max_cycles: int = MAX_CYCLES,
+    max_cycles: int = MOST_WINDOW_CYCLES,
 ) -> WindowRun:
     """A program that computes on integer registers alone, without a machine and its memories."""
     executor = Executor(

@@ -11,6 +11,7 @@ import re
 from tilewright.common.errors import CapacityError, PartitionError
 from tilewright.ir.nodes import memory_words
 from tilewright.machine import Machine
+from tilewright.machine.check import capacity_setting
 from tilewright.targets.bwdsp.core import READ, RESULTS
 
 _WORDS = {READ: "the two buffers that are read", RESULTS: "the buffer of results"}
@@ -29,7 +30,7 @@ def of_whole(error: CapacityError, core: Machine, layer: str) -> PartitionError:
 
 def _fix(space: str, needed: int, core: Machine) -> str:
     if space not in _WORDS:
-        return f"--set memory.{space}.capacity_bytes={needed}"
+        return capacity_setting(space, needed) or "smaller extents"
     buffers = core.space(READ).banks
     share = buffers - 1 if space == READ else 1
-    return f"--set memory.buffers.capacity_bytes={-(-needed // share) * buffers}"
+    return capacity_setting("buffers", -(-needed // share) * buffers) or "smaller extents"

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from tilewright.asm import Object
 from tilewright.asm.suggest import did_you_mean
 from tilewright.common.errors import ShapeError, SimulationError
+from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import Machine
 from tilewright.simulate.image import instructions_of
 from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import HostedRun
-from tilewright.simulate.window.launch import MAX_CYCLES, window_executor
+from tilewright.simulate.window.launch import window_executor
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.dla.declarations import Data, declared_in
@@ -73,7 +74,7 @@ class Device:
         data, first = self._declared(name), self._address(name)
         self._main[first : first + data.layout.size] = element
 
-    def launch(self, *, values: bool = True, max_cycles: int = MAX_CYCLES) -> WindowRun:
+    def launch(self, *, values: bool = True, max_cycles: int = MOST_WINDOW_CYCLES) -> WindowRun:
         """Run the program until its last instruction is done. Errors: SimulationError."""
         run = self.executor(values=values, max_cycles=max_cycles).run()
         if values:
@@ -81,7 +82,7 @@ class Device:
         self._run = run
         return run
 
-    def executor(self, *, values: bool = True, max_cycles: int = MAX_CYCLES) -> Executor:
+    def executor(self, *, values: bool = True, max_cycles: int = MOST_WINDOW_CYCLES) -> Executor:
         """A run on the data as it is, not yet begun."""
         return window_executor(
             self.instructions,
@@ -145,7 +146,11 @@ class Device:
 
     def real(self, name: str) -> NDArray[np.float64]:
         """The same as real numbers. Errors: ShapeError."""
-        found: NDArray[np.float64] = self.download(name) / self._one
+        return self.numbers(self.download(name))
+
+    def numbers(self, elements: Array) -> NDArray[np.float64]:
+        """The real numbers that elements stand for."""
+        found: NDArray[np.float64] = elements / self._one
         return found
 
     @property
@@ -193,14 +198,20 @@ class _Runtime:
     """The capability `simulate.window.hosted.RUNTIMES`."""
 
     def run(
-        self, image: Object, machine: Machine, inputs: Mapping[str, Array], *, values: bool
+        self,
+        image: Object,
+        machine: Machine,
+        inputs: Mapping[str, Array],
+        *,
+        values: bool,
+        max_cycles: int = MOST_WINDOW_CYCLES,
     ) -> HostedRun:
         """What the host's program in the image says; without one, upload what is given, launch,
         and download all that the program may write.
         """
         steps = host_program(image, tuple(inputs))
         device = self._prepared(image, machine, inputs, values=values)
-        run = device.launch(values=values)
+        run = device.launch(values=values, max_cycles=max_cycles)
         fetched = [step.name for step in steps if step.action == "download"]
         return HostedRun({name: device.download(name) for name in fetched if values}, run)
 

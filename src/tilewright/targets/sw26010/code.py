@@ -13,8 +13,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.calls.files import routine_texts
-from tilewright.targets.sw26010.calls.maps import map_headers
+from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import build_plan, emit_makefile
 from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit.slave import emit_slave
@@ -69,7 +68,7 @@ class Sw26010Code:
             "tw_primitives.c": primitives_source(),
             "Makefile": emit_makefile(plan, [*routines]),
             **routines,
-            **map_headers([program]),
+            **expression_headers([program]),
         }
         if kinds:
             files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)

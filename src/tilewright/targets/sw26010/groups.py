@@ -9,7 +9,7 @@ all groups read is arranged by the first one. A tensor that lies as the kernel t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
@@ -18,13 +18,13 @@ from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
+from tilewright.ir.nodes import TensorKind
 from tilewright.machine import Machine
 from tilewright.network.arranging import WHOLE
 from tilewright.network.groups import Cut, GroupWork
 from tilewright.network.plan import Stage
 from tilewright.network.products import one_group
-from tilewright.targets.sw26010.calls.files import routine_texts
-from tilewright.targets.sw26010.calls.maps import map_headers
+from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import (
     HOST_FLAGS,
     SLAVE_FLAGS,
@@ -32,9 +32,130 @@ from tilewright.targets.sw26010.emit.build import (
     emit_makefile,
 )
 from tilewright.targets.sw26010.emit.host import tensor_bytes
-from tilewright.targets.sw26010.launch.driver import Driver
-from tilewright.targets.sw26010.launch.programs import Launched, declare, launch, launched
-from tilewright.targets.sw26010.launch.sums import Sums
+from tilewright.targets.sw26010.emit.launch import Launched, declare, launch, launched
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """`program` adds up one group's share of the partial results that the tensor `result` has."""
+
+    program: Launched
+    result: TensorInfo
+    groups: int
+
+    @property
+    def stored(self) -> TensorInfo:
+        """The tensor of a result with what the last share goes beyond it: that is added up like
+        the rest and not used.
+        """
+        return TensorInfo(
+            self.result.name, self.result.identifier, self.result.dtype, "scratch",
+            (self.groups * self._share,),
+        )  # fmt: skip
+
+    @property
+    def places(self) -> list[str]:
+        """The arrays of the partial results, in the structure of a call."""
+        return [f"partial[{group}]" for group in range(self.groups)]
+
+    def declare(self, writer: CWriter) -> None:
+        """The arrays, in that structure."""
+        writer.line(f"{dtype(self.result.dtype).c_name} *partial[TW_GROUPS];")
+
+    def write(self, writer: CWriter, name: str, whole: str) -> None:
+        """The function that a group runs behind its piece; `whole` is the array of the sum."""
+        places = {f"x{i}": f"{name}_now.{place}" for i, place in enumerate(self.places)}
+        with writer.block(f"static int {name}_sums(long group)"):
+            writer.line(f"const long first = group * {self._share}L;")
+            writer.line("long other;")
+            asked = f"if ({name}_now.failed[other])"
+            with writer.block("for (other = 0; other < TW_GROUPS; other++)"), writer.block(asked):
+                writer.line("return 1;")
+            with writer.block():
+                tensors = self.program.tensors
+                pairs = [(t.identifier, f"{places.get(t.name, whole)} + first") for t in tensors]
+                launch(writer, self.program.name, pairs)
+            writer.line("return 0;")
+        writer.line()
+
+    @property
+    def _share(self) -> int:
+        return next(prod(t.shape) for t in self.program.tensors if t.kind == "output")
+
+
+GROUPS_SUFFIX = "_groups"
+
+
+@dataclass(frozen=True, eq=False)
+class Driver:
+    """The tensors of the kernel's entry function with what they are cut from; the programs that
+    arrange them, by the identity of their candidates; how partial results are added up.
+    """
+
+    kernel: Artifact
+    cuts: tuple[tuple[TensorInfo, Cut], ...]
+    movers: Mapping[int, Launched]
+    sums: Sums | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.kernel.name}{GROUPS_SUFFIX}"
+
+    @property
+    def whole(self) -> tuple[TensorInfo, ...]:
+        """The tensors of the driver's entry function."""
+        return tuple(replace(t, shape=c.shape, kind=_kind(t)) for t, c in self.cuts)
+
+    @property
+    def launched(self) -> tuple[Launched, ...]:
+        """What is launched beside the kernel."""
+        beside = () if self.sums is None else (self.sums.program,)
+        return (*self.movers.values(), *beside)
+
+    @property
+    def arrays(self) -> list[tuple[str, TensorInfo]]:
+        """What all groups see, by its place: shared tensors, and partial results."""
+        found = [(self.part(info), info) for info, _ in self.shared]
+        if self.sums is None:
+            return found
+        alike = [place for place, info in found if info.kind == "output"]
+        alike += [f"{self.name}_now.{place}" for place in self.sums.places]
+        given = [(place, info) for place, info in found if info.kind != "output"]
+        return [*given, *((place, self.sums.stored) for place in alike)]
+
+    @property
+    def own(self) -> list[TensorInfo]:
+        """What each group allocates."""
+        moved = [t for t, cut in self.cuts if cut.is_moved and not cut.shared]
+        return [*moved, *(t for t in self.kernel.tensors if t.kind == "scratch")]
+
+    @property
+    def shared(self) -> list[tuple[TensorInfo, Cut]]:
+        """What one group arranges for all."""
+        return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
+
+    def region(self, info: TensorInfo) -> str:
+        """A group's first element of a whole array."""
+        x = info.identifier
+        return f"{self.name}_now.{x} + {self.name}_{x}_first[group]"
+
+    def part(self, info: TensorInfo) -> str:
+        """The tensor that the kernel takes."""
+        cut = next((cut for t, cut in self.cuts if t is info), None)
+        if cut is None or (cut.is_moved and not cut.shared):
+            return info.identifier
+        shared = f"{self.name}_now.shared_{info.identifier}"
+        return shared if cut.is_moved else self.region(info)
+
+    def written(self, info: TensorInfo) -> str:
+        """The tensor that the kernel takes or writes."""
+        partial = self.sums is not None and info.kind == "output"
+        return f"{self.name}_now.partial[group]" if partial else self.part(info)
+
+
+def _kind(info: TensorInfo) -> TensorKind:
+    return "output" if info.kind == "output" else "input"
+
 
 _ALIGNMENT_BYTES = 128
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
@@ -146,7 +267,7 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
 
 
 def _needed(mover: Launched) -> tuple[str, ...]:
-    return (f"{mover.name}.h", *_HEADERS, *map_headers([mover.program]))
+    return (f"{mover.name}.h", *_HEADERS, *expression_headers([mover.program]))
 
 
 def _pointer(info: TensorInfo) -> str:

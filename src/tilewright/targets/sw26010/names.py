@@ -12,6 +12,7 @@ from tilewright.codegen.c.names import buffer_end, buffer_infos, tensor_infos
 from tilewright.codegen.c.writer import identifier
 from tilewright.common.expr import Const
 from tilewright.ir.nodes import CORE_SYMBOLS, MESH_SYMBOLS, Program
+from tilewright.ir.scalar import LIBRARY_FUNCTIONS
 from tilewright.machine import Machine
 
 KERNEL_SUFFIX = "_kernel"
@@ -30,7 +31,7 @@ _RESERVED = frozenset(
 """Words of athread C."""
 _LIBRARY = frozenset(
     (
-        *("fabs", "ceil", "floor", "exp", "expm1", "log", "log1p", "sqrt", "tanh", "pow"),
+        *LIBRARY_FUNCTIONS,
         *("free", "malloc", "posix_memalign", "abort", "exit", "abs", "main"),
         *("memory", "arena", "parameters"),
     )

@@ -16,14 +16,10 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.targets.sw26010.calls.compiled_loops import compiled_map, compiled_reduce
-from tilewright.targets.sw26010.calls.map_prices import emitted_map
-from tilewright.targets.sw26010.calls.reduce_prices import emitted_reduce
-from tilewright.targets.sw26010.calls.vector_prices import emitted_costs
+from tilewright.targets.sw26010.calls.prices import emitted_costs, emitted_map, emitted_reduce
 from tilewright.targets.sw26010.dma import request_fields
-from tilewright.targets.sw26010.gemm.instances import PRECISIONS
 from tilewright.targets.sw26010.gemm.reach import reaches
-from tilewright.targets.sw26010.timing.chain import chain_terms
-from tilewright.targets.sw26010.timing.product import linked_timing, product_timing
+from tilewright.targets.sw26010.timing.products import chain_cycles, product_timing
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -37,9 +33,8 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     links = dims.get("links", 1)
     if np.all(np.greater(links, 1)):
         extents = (rows, columns, dims["k"] // links, links)
-        terms = chain_terms(PRECISIONS[call.dtype], machine.mesh.columns, *extents)
         switches = rows * columns * machine.mesh.columns * gemm.switch_cycles
-        return linked_timing(machine, call.dtype).cycles(terms) + switches
+        return chain_cycles(machine, call.dtype, extents) + switches
     timing, blocks = product_timing(machine, call.dtype), rows * columns
     each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
     cycles = timing.call_cycles + rows * timing.row_cycles + blocks * machine.mesh.columns * each

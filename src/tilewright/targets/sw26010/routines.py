@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,41 +23,32 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.simulate.program import Program as CoreProgram
-from tilewright.targets.sw26010.calls.map_prices import (
+from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops
+from tilewright.targets.sw26010.calls.prices import (
+    PricedLoops,
     has_as_many_loops,
     map_rows,
-    routine_cycles,
-    routine_of_rows,
-)
-from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops
-from tilewright.targets.sw26010.calls.reduce_prices import (
-    PricedLoops,
     mode_cycles,
     mode_shares,
+    nests_of,
     priced_loops,
+    repacked_cycles,
+    routine_cycles,
     routine_of_code,
+    routine_of_rows,
 )
-from tilewright.targets.sw26010.calls.vector_prices import nest_cycles as priced_nest
-from tilewright.targets.sw26010.calls.vector_prices import nests_of, repacked_cycles
+from tilewright.targets.sw26010.calls.prices import nest_cycles as priced_nest
 from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
-from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, exact_gemm_cost
+from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.timing.maps import map_cycles
+from tilewright.targets.sw26010.timing.nests import NESTS, nest_cycles
 from tilewright.targets.sw26010.timing.reductions import reduce_cycles
-from tilewright.targets.sw26010.timing.vector import (
-    assembled,
-    nest_cycles,
-    routine_program,
-    rows_cycles,
-    timings_of,
-)
 
 
 @dataclass(frozen=True)
@@ -138,7 +129,7 @@ class _Calls:
         calls = called_instances(self.program, self.machine)
         return {id(call): instances for call, instances in calls}
 
-    def _product(self, group: CallGroup, call: PricedCall[Primitive]) -> RoutineCycles:
+    def _product(self, group: CallGroup, call: PricedCall[Any]) -> RoutineCycles:
         links = int(group.dims.get("links", 1))
         m, n, k = (int(group.dims[axis]) for axis in "mnk")
         shapes = self._instances[id(group.stmt)]
@@ -147,7 +138,7 @@ class _Calls:
         instance = shapes[found.index(extents)]
         exact = None
         if self.simulated:
-            exact = round(float(exact_gemm_cost(GEMM_CYCLES)(self.machine, call)))
+            exact = simulated_gemm_cycles(self.machine, call, GEMM_CYCLES)
         linked = f"{links} links of " if links > 1 else ""
         what = f"{linked}{m} x {n} x {k // links} per core"
         return RoutineCycles(instance.symbol, what, self._price(call), exact)
@@ -157,19 +148,17 @@ class _Calls:
 
     def _nest(self, routine: Routine, rows: Rows) -> RoutineCycles:
         assert routine.work is not None
-        timing = timings_of(self.table).routines[routine.name]
+        timing = NESTS.timing(self.table, routine)
         priced = round(float(priced_nest(timing, routine.work.unrolled, rows)))
         exact = None
         if self.simulated:
-            code = routine_program(routine, self.table)
-            exact = nest_cycles(routine, code, mode_of(rows), counts_of(rows))
+            exact = nest_cycles(self.table, routine, mode_of(rows), counts_of(rows))
         return RoutineCycles(routine.name, call_text(rows), priced, exact)
 
     def _mapped(self, routine: MapRoutine, rows: Rows) -> RoutineCycles:
         priced, exact = round(float(routine_cycles(self.table, routine, rows))), None
         if self.simulated:
-            code = assembled(routine.text(), self.table)
-            exact = map_cycles(routine, code, mode_of(rows), counts_of(rows))
+            exact = map_cycles(self.table, routine, mode_of(rows), counts_of(rows))
         what = f"{call_text(rows)}: {routine.expression}"
         return RoutineCycles(routine.name, what, priced, exact)
 
@@ -196,8 +185,7 @@ class _Calls:
         by_vectors = mode != ELEMENTS and not routine.lie.along
         rows, exact = replace(nest.rows, by_vectors=by_vectors), None
         if self.simulated:
-            code = assembled(reduce_text(routine), self.table)
-            exact = reduce_cycles(routine, code, mode, counts_of(rows)[:-1], extents)
+            exact = reduce_cycles(self.table, routine, mode, counts_of(rows)[:-1], extents)
         taken = prod(map(int, (extents.outer, extents.inner, extents.length)))
         what = f"{call_text(rows)} of {taken}: {routine.function} {routine.expression}"
         return RoutineCycles(routine.name, what, priced, exact)
@@ -205,10 +193,9 @@ class _Calls:
     def _repacked(self, routine: Routine, call: PricedCall[Primitive]) -> RoutineCycles:
         exact = None
         if self.simulated:
-            code = routine_program(routine, self.table)
 
             def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
-                return _rows_simulated(routine, code, grows, (rows, larger, smaller))
+                return _rows_simulated(self.table, routine, grows, (rows, larger, smaller))
 
             exact = round(float(repacked_cycles(call.dims, cycles)))
         what = f"a tile of {call.dims['source_elements']} elements to {call.dims['elements']}"
@@ -253,7 +240,7 @@ def call_text(rows: Rows) -> str:
 
 
 def _rows_simulated(
-    routine: Routine, code: CoreProgram, grows: bool, change: tuple[Value, Value, Value]
+    table: str, routine: Routine, grows: bool, change: tuple[Value, Value, Value]
 ) -> Value:
     """Cycles of rows that change between two lengths in elements; rows, the larger and the smaller
     length may differ from core to core.
@@ -265,7 +252,7 @@ def _rows_simulated(
         whole = more % VECTOR_LANES == less % VECTOR_LANES == 0
         size, mode = (VECTOR_LANES, MODES[0]) if whole else (1, MODES[1])
         lengths = (more // size, less // size) if grows else (less // size, more // size)
-        cycles[at] = rows_cycles(routine, code, mode, (count, *lengths))
+        cycles[at] = nest_cycles(table, routine, mode, (count, *lengths))
     return cycles
 
 

@@ -35,16 +35,14 @@ from tilewright.ir.primitives import (
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program as CoreProgram
-from tilewright.targets.sw26010.calls.map_prices import map_rows
-from tilewright.targets.sw26010.calls.maps import routine_of_map
+from tilewright.targets.sw26010.calls.expressions import routine_of_map, routine_of_reduce
 from tilewright.targets.sw26010.calls.nest_rows import rows_of
-from tilewright.targets.sw26010.calls.reductions import routine_of_reduce
+from tilewright.targets.sw26010.calls.prices import map_rows
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_text
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.emit.call import emit_call
-from tilewright.targets.sw26010.timing.vector import assembled
+from tilewright.targets.sw26010.timing.derived import assembled
 
 MACHINES = ("sw26010", "sw26010_cg", "sw26010_measured")
 COUNT_AT, MOVES_AT, OTHERS_AT, STACK_AT = 60_000, 60_064, 60_384, 59_392
@@ -122,8 +120,7 @@ def emitted_cycles(call: Call, dtype: str, table: str) -> int:
 @cache
 def assembled_once(routine: Routine | MapRoutine | ReduceRoutine, table: str) -> CoreProgram:
     """The routine's program."""
-    text = reduce_text(routine) if isinstance(routine, ReduceRoutine) else routine.text()
-    return assembled(text, table)
+    return assembled(routine.text(), table)
 
 
 def offset_of(given: View) -> Expr:

@@ -16,12 +16,17 @@ from tilewright.cost.timing import call_dims
 from tilewright.ir.nodes import Call, View, at
 from tilewright.ir.primitives import Reduce
 from tilewright.machine import load_machine
-from tilewright.targets.sw26010.calls.reduce_prices import lie_of, priced_loops
-from tilewright.targets.sw26010.calls.reductions import reduce_loops, routine_of_reduce
-from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, LANES, VECTORS, Lie
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.calls.expressions import reduce_loops, routine_of_reduce
+from tilewright.targets.sw26010.calls.prices import lie_of, priced_loops
+from tilewright.targets.sw26010.elementwise.reduce import (
+    ELEMENTS,
+    LANES,
+    VECTORS,
+    Lie,
+    reduce_routine,
+)
+from tilewright.targets.sw26010.timing.nests import around
 from tilewright.targets.sw26010.timing.reductions import Extents, reduce_cycles
-from tilewright.targets.sw26010.timing.vector import around, assembled
 
 
 def view(roles: str, shape: tuple[int, ...], *ranges: tuple[int, int]) -> View:
@@ -91,9 +96,8 @@ def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -
     assert routine == reduce_routine("max", "x0", lie, "f64")
     table = machine.core.instruction_table
     assert table is not None
-    program = assembled(reduce_text(routine), table)
     extents = replace(extents, around=around(loops))
-    exact = reduce_cycles(routine, program, mode, loops, extents)
+    exact = reduce_cycles(table, routine, mode, loops, extents)
     assert priced == exact
 
 

@@ -8,11 +8,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tilewright.targets.sw26010.vector_trigonometry import LARGEST_ANGLE
 
+from support.scalars import OF_FLOATS
+from tilewright.ir.scalar import FUNCTIONS, Apply, Element
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.elementwise.functions import has_power
 from tilewright.targets.sw26010.elementwise.maps import map_routine
-from tilewright.targets.sw26010.timing.vector import assembled
+from tilewright.targets.sw26010.timing.derived import assembled
 
 TABLE = "sw26010_cpe"
 PLACES_AT, COUNT_AT, STEPS_AT, STACK_AT = 57_344, 57_408, 57_472, 60_000
@@ -82,6 +85,11 @@ def c_power(x: float, exponent: float) -> float:
         return math.inf if x > 0 or exponent % 2 == 0 else -math.inf
 
 
+def of_angles(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    """The core has no result for angles that are too large."""
+    return np.array([function(v) if abs(v) < LARGEST_ANGLE else math.nan for v in x])
+
+
 GENERAL = (0.3, -0.5, -1.0, -3.0, 4.0, 5.0, -7.25, 1e-3, 700.1, -2e5, 0.0, 1e300, -1e300)
 """Exponents that are neither quarters nor small: fractions, odd, even, huge ones."""
 CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -90,6 +98,11 @@ CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh(x0)": np.tanh,
     "log(x0)": np.log,
     "log1p(x0)": np.log1p,
+    "sin(x0)": lambda x: of_angles(math.sin, x),
+    "cos(x0)": lambda x: of_angles(math.cos, x),
+    "atan(x0)": lambda x: np.array([math.atan(v) for v in x]),
+    "erf(x0)": lambda x: np.array([math.erf(v) for v in x]),
+    "round(x0)": np.rint,
     **{
         f"pow(x0, {e})": lambda x, e=e: np.array([c_power(float(v), e) for v in x])
         for e in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.25, 3.0, *GENERAL)
@@ -117,6 +130,41 @@ def require_close(x: tuple[np.ndarray, ...], found: np.ndarray, expected: np.nda
     assert not np.isnan(apart).any(), [a[np.isnan(apart)] for a in x]
     other = (np.signbit(found) != np.signbit(expected)) & ~np.isnan(expected)
     assert not other.any(), [a[other] for a in x]
+
+
+@pytest.mark.parametrize("quarter", [1, 2, 3, 1000, 2**20 + 1, 683_565_275])
+def test_angles_near_whole_quarters_of_a_turn(quarter: int) -> None:
+    """Where next to nothing of the angle is left."""
+    x = np.nextafter(quarter * np.pi / 2, [0, np.inf, 0, np.inf]) * [1, 1, -1, -1]
+    for name, function in {"sin": math.sin, "cos": math.cos}.items():
+        require_close((x,), computed(f"{name}(x0)", x), of_angles(function, x))
+
+
+@pytest.mark.parametrize("name", OF_FLOATS)
+def test_every_function_of_the_table_is_what_arrays_hold(name: str) -> None:
+    rng, count = np.random.default_rng(len(name)), FUNCTIONS[name].arity
+    edges = np.array(list(product([*SPECIAL, *np.negative(SPECIAL), np.nan], repeat=count))).T
+    parts = [rng.uniform(-10, 10, (count, 600)), rng.normal(size=(count, 600)) * 1e4]
+    x = np.concatenate([*parts, edges[:, rng.permutation(edges.shape[1])[:1600]]], axis=1)
+    x = x[:, : x.shape[1] // 4 * 4]
+    scalar = Apply(name, tuple(map(Element, range(count))))
+    with np.errstate(all="ignore"):
+        expected = np.asarray(scalar.value(list(x)), np.float64)
+    found = computed(str(scalar), *x)
+    if name in ("sin", "cos", "tan"):
+        expected = np.where(np.abs(x[0]) < LARGEST_ANGLE, expected, np.nan)
+    if name in ("%", "fmod"):
+        with np.errstate(all="ignore"):
+            countable = ~(np.abs(x[0] / x[1]) >= 2.0**52) | ~np.isfinite(x[0]) | (x[1] == 0)
+        found, expected = found[countable], expected[countable]
+    np.testing.assert_allclose(found, expected, rtol=2e-14, atol=2e-15)
+
+
+def test_remainders_of_any_size_are_exact() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, 8000)) * 10.0 ** rng.uniform(-7, 7, (2, 8000))
+    np.testing.assert_array_equal(computed("fmod(x0, x1)", x, y), np.fmod(x, y))
+    np.testing.assert_array_equal(computed("x0 % x1", x, y), np.mod(x, y))
 
 
 def test_a_power_of_two_operands_is_that_of_c() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from importlib import resources
 from itertools import cycle, product
 from math import prod
 from pathlib import Path
@@ -16,22 +15,23 @@ from support.held_out import NOT_SAMPLED
 from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.ir.scalar import parse_scalar
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.targets.sw26010.calls.reductions import header_of
-from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, PARTS, Lie, ReduceRoutine
-from tilewright.targets.sw26010.elementwise.reduce_text import reduce_routine, reduce_text
+from tilewright.targets.sw26010.calls.expressions import header_of
+from tilewright.targets.sw26010.elementwise.reduce import (
+    ELEMENTS,
+    PARTS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing import reductions as timing
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
+from tilewright.targets.sw26010.timing.nests import around
 from tilewright.targets.sw26010.timing.reductions import (
-    TIMINGS,
+    REDUCTIONS,
     Extents,
-    derive_frequent,
     reduce_cycles,
     reduce_terms,
-    reduce_timing,
-    shipped_timings,
-    write_shipped,
 )
-from tilewright.targets.sw26010.timing.vector import SHIPPED_TABLES, around, assembled
 
 TABLE = "sw26010_cpe"
 KEPT = (9, 10, 11, 12, 13, 14, 15)
@@ -148,7 +148,7 @@ class Nest:
         registers: dict[str, object] = {f"${r}": [r + lane / 8 for lane in range(4)] for r in KEPT}
         registers |= {"$16": 0, "$17": self.x_at, "$18": COUNT_AT, "$19": MOVES_AT}
         done = simulate_core(
-            assembled(reduce_text(self.routine), TABLE),
+            assembled(self.routine.text(), TABLE),
             entry=self.routine.name,
             registers={**registers, "$30": STACK_AT},  # type: ignore[arg-type]
             local_memory=self.memory,
@@ -274,25 +274,6 @@ def test_what_there_is_no_routine_for() -> None:
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
-def test_the_shipped_timings_are_what_the_routines_take_today(
-    table: str, request: pytest.FixtureRequest
-) -> None:
-    if request.config.getoption("--update-golden", default=False):
-        write_shipped(Path(str(resources.files(timing.__package__) / TIMINGS)))
-        shipped_timings.cache_clear()
-    assert derive_frequent(table) == shipped_timings()[table]
-
-
-def test_shipped_timings_are_found_without_the_routines_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(timing, "derive", None)
-    timing._timing.cache_clear()
-    routine = routine_of("max", "x0", Lie(2))
-    assert reduce_timing(TABLE, routine) == shipped_timings()[TABLE].routines[routine.name]
-
-
-@pytest.mark.parametrize("table", SHIPPED_TABLES)
 @pytest.mark.parametrize(
     ("function", "expression", "lie"),
     [
@@ -305,16 +286,16 @@ def test_every_price_is_the_simulated_cycles_also_where_it_was_not_sampled(
     function: str, expression: str, lie: Lie, table: str
 ) -> None:
     routine = routine_of(function, expression, lie)
-    found, program = reduce_timing(table, routine), assembled(reduce_text(routine), table)
+    found = REDUCTIONS.timing(table, routine)
     gathering = cycle(((2, 3), (5, 1), (2, 2)) if lie.loops else ((1, 1),))
     lengths = cycle((31, 12, 7, 1, 16) if lie.along else (lie.taps,))
-    for mode, fit in found.modes.items():
+    for mode, fit in found.items():
         assert fit.worst_error == 0
         size = 1 if mode == ELEMENTS or lie.along else VECTOR_LANES
         for *loops, items in NOT_SAMPLED[::4]:
             outer, inner = next(gathering)
             extents = Extents(prod(loops), items * size, outer, inner, next(lengths), around(loops))
             terms = reduce_terms(routine, mode, extents)
-            priced = float(np.dot(fit.coefficients, terms))
-            exact = reduce_cycles(routine, program, mode, loops, extents)
+            priced = float(fit.cycles(terms))
+            exact = reduce_cycles(table, routine, mode, loops, extents)
             assert priced == pytest.approx(exact, rel=1e-9), (mode, loops, extents)

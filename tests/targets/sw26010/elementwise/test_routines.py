@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,25 +13,18 @@ from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.elementwise.code import MODES, item_elements
 from tilewright.targets.sw26010.elementwise.routines import all_routines
-from tilewright.targets.sw26010.timing import vector as timing
-from tilewright.targets.sw26010.timing.vector import (
-    SHIPPED_TABLES,
-    TIMINGS,
-    derive_timings,
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
+from tilewright.targets.sw26010.timing.nests import (
+    NESTS,
     nest_cycles,
     nest_terms,
-    routine_program,
-    rows_cycles,
     rows_terms,
     sampled_rows,
-    shipped_timings,
-    timings_of,
-    write_shipped,
 )
 
 TABLE = "sw26010_cpe"
 ROUTINES = {routine.name: routine for routine in all_routines()}
-NESTS = [name for name, routine in ROUTINES.items() if routine.work]
+NAMES = [name for name, routine in ROUTINES.items() if routine.work]
 KEPT = (9, 10, 11, 12, 13, 14, 15, 29, 30)
 ARGUMENTS_AT, STACK_AT = 60_000, 59_000
 X_AT = 24_576
@@ -75,7 +66,7 @@ class Nest:
         else:
             given = [0, X_AT, at, at + 64, at + 128, sixth]
         registers |= {f"${16 + i}": value for i, value in enumerate(given)} | {"$30": stack}
-        program = routine_program(self.routine, TABLE)
+        program = assembled(self.routine.text(), TABLE)
         done = simulate_core(
             program,
             entry=self.routine.name,
@@ -177,7 +168,7 @@ def test_rows_of_another_length(rows: int, new: int, old: int, precision: str) -
     expected = np.zeros((rows, new))
     expected[:, : min(new, old)] = tile[:, : min(new, old)]
     run = simulate_core(
-        routine_program(routine, TABLE),
+        assembled(routine.text(), TABLE),
         entry=routine.name,
         registers={"$16": 0, "$17": rows, "$18": new, "$19": old},
         local_memory=memory,
@@ -195,42 +186,22 @@ def test_an_empty_loop_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
-def test_the_shipped_timings_are_what_the_routines_take_today(
-    table: str, request: pytest.FixtureRequest
-) -> None:
-    if request.config.getoption("--update-golden", default=False):
-        write_shipped(Path(str(resources.files(timing.__package__) / TIMINGS)))
-    assert derive_timings(table) == shipped_timings()[table]
-
-
-def test_shipped_timings_are_found_without_the_routines_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(timing, "all_routines", None)
-    timings_of.cache_clear()
-    timing.question.cache_clear()
-    assert timings_of(TABLE) == shipped_timings()[TABLE]
-
-
-@pytest.mark.parametrize("table", SHIPPED_TABLES)
 def test_every_form_is_what_its_routine_takes(table: str) -> None:
-    for name, found in timings_of(table).routines.items():
-        assert found.vectors.worst_error == found.elements.worst_error == 0, name
+    for name, found in NESTS.shipped[table].routines.items():
+        assert [fit.worst_error for fit in found.values()] == [0, 0], name
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
-@pytest.mark.parametrize("name", NESTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_nests_that_were_not_sampled_are_priced_at_what_they_take(name: str, table: str) -> None:
     routine = ROUTINES[name]
     assert routine.work is not None
-    found = timings_of(table).routines[name]
-    program = routine_program(routine, table)
+    found = NESTS.timing(table, routine)
     for mode in MODES:
-        fitted = getattr(found, mode)
         for counts in NOT_SAMPLED:
             terms = nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
-            priced = float(np.dot(fitted.coefficients, terms))
-            assert priced == nest_cycles(routine, program, mode, counts), counts
+            priced = float(found[mode].cycles(terms))
+            assert priced == nest_cycles(table, routine, mode, counts), counts
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
@@ -239,14 +210,14 @@ def test_changed_rows_that_were_not_sampled_are_priced_at_what_they_take(
     precision: str, table: str
 ) -> None:
     routine = ROUTINES[f"tw_repack_rows_{precision}"]
-    program, timing = routine_program(routine, table), timings_of(table).routines[routine.name]
+    timing = NESTS.timing(table, routine)
     for mode in MODES:
         for rows, new, old in product((0, 1, 2, 3, 9), (0, 1, 2, 3, 11, 25), (0, 1, 2, 4, 17, 40)):
             if new == old:
                 continue
             terms = rows_terms(new > old, rows, max(new, old), min(new, old))
-            priced = float(np.dot(getattr(timing, mode).coefficients, terms))
-            exact = rows_cycles(routine, program, mode, (rows, new, old))
+            priced = float(timing[mode].cycles(terms))
+            exact = nest_cycles(table, routine, mode, (rows, new, old))
             assert priced == exact, (rows, new, old)
 
 

@@ -189,10 +189,12 @@ class _Code:
                 return self.apply("-", self.value(a), self.constant(number))
             case Apply("+", (Number(number), a)) | Apply("+", (a, Number(number))):
                 return self.apply("-", self.value(a), self.constant(-number))
-            case Apply(function, (a, b)):
+            case Apply("+" | "-" | "*" as function, (a, b)):
                 return self.apply(function, self.value(a), self.value(b))
             case _:
-                raise ProgramError(f"a Torrent has no code for {scalar}")
+                raise ProgramError(
+                    f"a Torrent has no code for {str(scalar)[:60]!r}", fix="take +, - and *"
+                )
 
     def negated(self, scalar: Scalar) -> int:
         """Zero less the value."""

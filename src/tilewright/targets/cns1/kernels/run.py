@@ -92,7 +92,7 @@ def backward(machine: Machine, weights: Array, error: Array, hidden: Array) -> N
     """hidden * (hidden - 1) * (weights x error): [rows, columns] i16, [columns] i16, [rows] i8 ->
     [rows] i16, wrapped, as the report's listing has it. Of reals in 0 .. 1 that is the derivative
     of the falling sigmoid 1 / (1 + exp(x)) times the sum; the 1 is an integer here as there, which
-    for bytes in steps of 1/128 is no 1 (docs/reference/cns1.md, slips).
+    for bytes in steps of 1/128 is no 1.
     """
     weights, count = arguments.matrix(weights), len(weights)
     error = arguments.integers("error", error, "<i2", weights.shape[1])

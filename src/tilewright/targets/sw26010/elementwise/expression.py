@@ -8,27 +8,60 @@ gives a mask, and a selection looks at a mask or at the sign of a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import copysign, isfinite
 
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Number, Scalar
+from tilewright.ir.scalar import (
+    COMPARISONS,
+    FUNCTIONS,
+    Apply,
+    Element,
+    Elementary,
+    Number,
+    Scalar,
+    expanded,
+)
 from tilewright.targets.sw26010.elementwise.functions import (
     exponential,
     exponential_less_one,
     has_power,
     hyperbolic_tangent,
+    nearest,
     power,
+    remainder,
     rounded,
 )
 from tilewright.targets.sw26010.elementwise.logarithms import logarithm, logarithm_of_one_more
 from tilewright.targets.sw26010.elementwise.powers import general_power
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
+from tilewright.targets.sw26010.elementwise.trigonometry import (
+    arc_tangent,
+    cosine,
+    error_function,
+    sine,
+)
 
 _BINARY = {"+": "vaddd", "-": "vsubd", "*": "vmuld", "/": "vdivd"}
+_ROUTINES: Mapping[str, Callable[[Sums, int], int]] = {
+    "atan": arc_tangent,
+    "ceil": partial(rounded, up=True),
+    "cos": cosine,
+    "erf": error_function,
+    "exp": exponential,
+    "expm1": exponential_less_one,
+    "floor": partial(rounded, up=False),
+    "log": logarithm,
+    "log1p": logarithm_of_one_more,
+    "round": nearest,
+    "sin": sine,
+    "tanh": hyperbolic_tangent,
+}
 _TRUE = 2.0
 """What a comparison that holds gives."""
+_TESTS = (*COMPARISONS, "and", "or", "not")
 
 
 @dataclass
@@ -45,6 +78,7 @@ class Arithmetic:
 
     def value(self, scalar: Scalar) -> int:
         """The number of the value; ProgramError for what the core has no instruction for."""
+        scalar = expanded(scalar)
         text = str(scalar)  # which tells 0.0 and -0.0 apart
         if text not in self.known:
             self.known[text] = self._computed(scalar)
@@ -69,18 +103,10 @@ class Arithmetic:
                 return self._selected(test, self.value(then), self.value(otherwise))
             case Apply() if self.library:
                 return self._called(scalar)
-            case Apply("exp", (a,)):
-                return exponential(self.sums, self.value(a))
-            case Apply("expm1", (a,)):
-                return exponential_less_one(self.sums, self.value(a))
-            case Apply("tanh", (a,)):
-                return hyperbolic_tangent(self.sums, self.value(a))
-            case Apply("log", (a,)):
-                return logarithm(self.sums, self.value(a))
-            case Apply("log1p", (a,)):
-                return logarithm_of_one_more(self.sums, self.value(a))
-            case Apply("floor" | "ceil", (a,)):
-                return rounded(self.sums, self.value(a), up=scalar.function == "ceil")
+            case Apply(function, (a,)) if function in _ROUTINES:
+                return _ROUTINES[function](self.sums, self.value(a))
+            case Apply("fmod", (a, b)):
+                return remainder(self.sums, self.value(a), self.value(b))
             case Apply("pow", (a, Number(exponent))) if has_power(exponent):
                 return power(self.sums, self.value(a), exponent)
             case Apply("pow", (_, Number(0.0))):
@@ -90,7 +116,7 @@ class Arithmetic:
                 return general_power(self.sums, self.value(a), y, exponent)
             case Apply("pow", (a, b)):
                 return general_power(self.sums, self.value(a), self.value(b))
-            case Apply("<" | ">" | "!=" | "or"):
+            case Apply(function) if function in _TESTS:
                 one = self.sums.constant(1.0)
                 return self.sums.add("vseleq", self._mask(scalar), ZERO_VALUE, one)
             case _:
@@ -115,11 +141,20 @@ class Arithmetic:
         match test:
             case Apply("<", (a, b)) | Apply(">", (b, a)):
                 return self.sums.add("vfcmplt", self.value(a), self.value(b))
+            case Apply("<=", (a, b)) | Apply(">=", (b, a)):
+                return self.sums.add("vfcmple", self.value(a), self.value(b))
+            case Apply("==", (a, b)):
+                return self.sums.add("vfcmpeq", self.value(a), self.value(b))
             case Apply("!=", (a, b)):
                 same = self.sums.add("vfcmpeq", self.value(a), self.value(b))
                 return self.sums.add("vseleq", same, self.sums.constant(_TRUE), ZERO_VALUE)
             case Apply("or", (a, b)):
                 return self.sums.add("vaddd", self._truth(a), self._truth(b))
+            case Apply("and", (a, b)):
+                return self.sums.add("vmuld", self._truth(a), self._truth(b))
+            case Apply("not", (a,)):
+                true = self.sums.constant(_TRUE)
+                return self.sums.add("vseleq", self._mask(a), true, ZERO_VALUE)
             case _:
                 return self.value(test)
 
@@ -130,10 +165,12 @@ class Arithmetic:
     def _called(self, call: Apply) -> int:
         """As many multiply-adds as the function counts, each behind the one before."""
         value, *others = [self.value(argument) for argument in call.arguments]
-        for _ in range(FUNCTIONS[call.function].operations):
+        own = FUNCTIONS[call.function]
+        assert isinstance(own, Elementary)
+        for _ in range(own.operations):
             value = self.sums.add("vmad", value, *(others or [value])[:1], ZERO_VALUE)
         return value
 
 
 def _is_test(scalar: Scalar) -> bool:
-    return isinstance(scalar, Apply) and scalar.function in ("<", ">", "!=", "or")
+    return isinstance(scalar, Apply) and scalar.function in _TESTS

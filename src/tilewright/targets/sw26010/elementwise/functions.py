@@ -1,17 +1,17 @@
-"""exp, expm1, tanh, powers by quarters, floor and ceil as arithmetic of an SW26010 core.
+"""exp, expm1, tanh, powers by quarters, roundings and remainders as arithmetic of an SW26010 core.
 
 In: a value among `Sums`. Out: operations on it, those of `POWER` among them, whose scalar code a
 routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the first part of 2 ln 2
 is exact), and exp(r) - 1 is a polynomial whose coefficients interpolate it at the zeros of a
 Chebyshev polynomial (7e-17 relative to exp(r)): results are within 3 units in the last place.
 exp(x) is scaled by 2 ** n twice, so that results overflow and underflow once, by rounding.
-Infinities and what is no number come out as they should. floor and ceil are exact.
+Infinities and what is no number come out as they should. floor, ceil, round and fmod are exact.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf
+from math import inf, nan
 
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 
@@ -108,13 +108,43 @@ def power(sums: Sums, x: int, exponent: float) -> int:
 
 def rounded(sums: Sums, x: int, *, up: bool) -> int:
     """The nearest whole number up to x, or from it on, with the sign of x where it is zero."""
+    near = _near(sums, x)
+    ordered = (near, x) if up else (x, near)
+    beyond = sums.add("vfcmplt", *ordered)
+    moved = sums.add("vmad" if up else "vnmad", beyond, sums.constant(0.5), near)
+    return _whole(sums, x, moved)
+
+
+def nearest(sums: Sums, x: int) -> int:
+    """The nearest whole number, the even one of two, with the sign of x where it is zero."""
+    return _whole(sums, x, _near(sums, x))
+
+
+def remainder(sums: Sums, x: int, y: int) -> int:
+    """What is left of x once the whole multiples of y up to it are taken away, exact and with the
+    sign of x; no number where there are 2 ** 52 of them or more.
+    """
+    size, step = (sums.add("vselle", v, sums.add("vsubd", ZERO_VALUE, v), v) for v in (x, y))
+    large = sums.constant(_WHOLE)
+    quotient = sums.add("vdivd", size, step)
+    inside = sums.add("vfcmplt", quotient, large)
+    times = sums.add("vsubd", sums.add("vaddd", quotient, large), large)
+    left = sums.add("vseleq", times, size, sums.add("vnmad", times, step, size))
+    left = sums.add("vsellt", left, sums.add("vaddd", left, step), left)
+    signed = sums.add("vsellt", x, sums.add("vmuld", left, sums.constant(-1.0)), left)
+    signed = sums.add("vseleq", left, sums.add("vmuld", x, ZERO_VALUE), signed)
+    return sums.add("vseleq", inside, sums.constant(nan), signed)
+
+
+def _near(sums: Sums, x: int) -> int:
     large = sums.constant(_WHOLE)
     shift = sums.add("vsellt", x, sums.constant(-_WHOLE), large)
-    nearest = sums.add("vsubd", sums.add("vaddd", x, shift), shift)
-    ordered = (nearest, x) if up else (x, nearest)
-    beyond = sums.add("vfcmplt", *ordered)
-    moved = sums.add("vmad" if up else "vnmad", beyond, sums.constant(0.5), nearest)
-    signed = sums.add("vseleq", moved, sums.add("vmuld", x, ZERO_VALUE), moved)
+    return sums.add("vsubd", sums.add("vaddd", x, shift), shift)
+
+
+def _whole(sums: Sums, x: int, found: int) -> int:
+    """What is found for x, with its sign where that is zero; x where it is whole or no number."""
+    signed = sums.add("vseleq", found, sums.add("vmuld", x, ZERO_VALUE), found)
     square = sums.add("vmuld", x, x)
     has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))
     return sums.add("vseleq", has_fraction, x, signed)

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from typing import ClassVar
 
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar import operand_count, parse_scalar
+from tilewright.ir.scalar import expanded, operand_count, parse_scalar
 from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
-    LINK,
     MODES,
     STACK,
     ZERO,
@@ -32,7 +32,6 @@ from tilewright.targets.sw26010.elementwise.code import (
     load,
     move,
     op,
-    saved,
     scaled_add,
     store,
     with_number,
@@ -45,8 +44,18 @@ from tilewright.targets.sw26010.elementwise.lanes import (
     loaded_lanes,
     stored_lanes,
 )
-from tilewright.targets.sw26010.elementwise.operands import (
+from tilewright.targets.sw26010.elementwise.loops import (
+    COUNT,
+    EXTENT,
     LEVELS,
+    SAVED_AT,
+    WORD,
+    Loops,
+    Part,
+    closing,
+    framed,
+)
+from tilewright.targets.sw26010.elementwise.operands import (
     MOST_SOURCES,
     PLACES,
     SOURCES,
@@ -60,17 +69,17 @@ from tilewright.targets.sw26010.elementwise.operands import (
     reached,
     watched,
 )
-from tilewright.targets.sw26010.elementwise.steps import LONG, WORD, Steps, stored_constants
+from tilewright.targets.sw26010.elementwise.steps import (
+    Steps,
+    stored_constants,
+    takes_long,
+)
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
-from tilewright.targets.sw26010.gemm.shape import F32, F64, VECTOR_LANES, Precision
+from tilewright.targets.sw26010.gemm.shape import PRECISIONS, VECTOR_LANES, Precision
 
-_COUNT, _EXTENT = 18, 20
-_LEFT, _ROWS_LEFT, _OUTER = 25, 27, 28
+_LEFT, _OUTER = 25, 28
 _FREE, _KEPT = (5, 6, 7, 8, PLACES), (9, 10, 11, 12, 13, 14, 15)
-_STACK_AT, _SAVED_AT = 40, 64
-_LOOPS_IN_MEMORY = LEVELS - 2
 _UNROLLED = (4, 2, 1)
-_PRECISIONS = {p.name: p for p in (F64, F32)}
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class MapRoutine:
     still: tuple[bool, ...]
     unrolled: int
     short: bool = False
+    modes: ClassVar[tuple[str, ...]] = MODES
 
     @property
     def name(self) -> str:
@@ -113,7 +123,7 @@ class MapRoutine:
         """Whether elements that lie apart are brought together to vectors: those of what takes
         long enough.
         """
-        return any(name in LONG for name, _, _ in self.arithmetic[0].steps)
+        return takes_long(self.arithmetic[0])
 
     def chunks(self, mode: str) -> tuple[Chunk, ...]:
         """What a row is cut into: as many of the first one as there are, then those of half the
@@ -163,7 +173,7 @@ class MapRoutine:
     @property
     def saved_at(self) -> int:
         """The place in the frame of the registers that are saved, behind that of pointers."""
-        return _SAVED_AT + far_bytes(len(self.still))
+        return SAVED_AT + far_bytes(len(self.still))
 
     @cached_property
     def saves(self) -> tuple[int, ...]:
@@ -251,13 +261,13 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
     """The routine of an expression over so many operands; none where the core has no instruction
     for a function, or not the registers for its values.
     """
-    if dtype not in _PRECISIONS or len(still) > MOST_SOURCES:
+    if dtype not in PRECISIONS or len(still) > MOST_SOURCES:
         return None
-    scalar = parse_scalar(expression)
+    scalar = expanded(parse_scalar(expression))
     if operand_count(scalar) > len(still):
         return None
     for unrolled, short in (*((n, False) for n in _UNROLLED), (1, True)):
-        routine = MapRoutine(_PRECISIONS[dtype], str(scalar), still, unrolled, short)
+        routine = MapRoutine(PRECISIONS[dtype], str(scalar), still, unrolled, short)
         try:
             for chunk in (chunk for mode in MODES for chunk in routine.chunks(mode)):
                 routine.items(chunk)
@@ -270,87 +280,50 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
 @cache
 def _text(routine: MapRoutine) -> str:
     objects = {Y: "y", STACK: "frame"} | dict.fromkeys(SOURCES, "x")
-    objects |= dict.fromkeys((PLACES, _COUNT, STEPS), "arguments")
+    objects |= dict.fromkeys((PLACES, COUNT, STEPS), "arguments")
     text = RoutineText(routine.name, AliasRules(objects))
-    text.block("", _opening(routine))
+    loops = Loops(text, _LEFT, _OUTER, spare=5, moved=partial(_moved, routine))
+    text.block("", _opening(routine, loops))
     text.block("", [op("bne", _LEFT, "elements_row")])
     for mode in MODES:
-        _rows(text, routine, mode)
-    text.block("done", [*_closing(routine), op("ret", LINK)])
+        chunks = routine.chunks(mode)
+        opening = [with_number("srl", EXTENT, chunks[0].elements.bit_length() - 1, _LEFT)]
+        still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
+        for i in still:
+            opening += first_of(routine.precision, 1 + i, routine.place[i])
+        loops.rows(mode, opening, [_part(routine, chunk) for chunk in chunks])
+    text.block("done", closing(routine.saves, routine.saved_at))
     return text.text()
 
 
-def _opening(routine: MapRoutine) -> list[Instruction]:
+def _part(routine: MapRoutine, chunk: Chunk) -> Part:
+    return Part(str(chunk.elements), chunk.elements, lambda _: [("", routine.items(chunk))])
+
+
+def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
     """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
     in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
     size = routine.constants_at + WORD * len(in_memory)
-    code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
-    code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
-    code += saved(routine.saves, routine.saved_at)
+    code = framed(size, routine.saves, routine.saved_at)
     for i in range(len(routine.still)):
         code += begun(1 + i, 5) if i in routine.uses else []
     turns = deque((5, 6, 7, 8))
-    code += [move(ZERO, _OUTER), op("ldl", _EXTENT, (WORD * (LEVELS - 1), _COUNT))]
-    for level in range(LEVELS - 1):
-        register = _ROWS_LEFT if level == _LOOPS_IN_MEMORY else turns[0]
-        turns.rotate(-1)
-        code.append(op("ldl", register, (WORD * level, _COUNT)))
-        if level < _LOOPS_IN_MEMORY:
-            code.append(op("stl", register, (WORD * level, STACK)))
-        code += [with_number("subl", register, 1, turns[0])]
-        code += [op("or", _OUTER, turns[0], _OUTER)]
-        turns.rotate(-1)
-    code += _forbidden(routine, turns)
+    code += [move(ZERO, _OUTER), op("ldl", EXTENT, (WORD * (LEVELS - 1), COUNT))]
+    code += loops.counted(turns) + _forbidden(routine, turns)
     code += stored_constants(in_memory, routine.constants_at, turns)
     if not routine.constants_in_memory:
         for number, value in enumerate(routine.arithmetic[0].constants):
             code += constant(value, routine.place[-1 - number])
-    code += [with_number("subl", _EXTENT, 1, 5), op("or", _OUTER, 5, 5)]
+    code += [with_number("subl", EXTENT, 1, 5), op("or", _OUTER, 5, 5)]
     return [*code, op("blt", 5, "done")]
 
 
 def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
     """LEFT = 0 only where rows are contiguous, whole vectors that start aligned."""
-    code = [with_number("and", _EXTENT, VECTOR_LANES - 1, _LEFT)]
+    code = [with_number("and", EXTENT, VECTOR_LANES - 1, _LEFT)]
     for operand in (0, *(1 + i for i in routine.walking)):
         code += watched(routine.precision, operand, _LEFT, turns)
     return code
-
-
-def _rows(text: RoutineText, routine: MapRoutine, mode: str) -> None:
-    """One row after the other in one mode."""
-    most, *fewer = routine.chunks(mode)
-    follows = [*(f"{mode}_rest_{chunk.elements}" for chunk in fewer), f"{mode}_next"]
-    opening = [with_number("srl", _EXTENT, most.elements.bit_length() - 1, _LEFT)]
-    still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
-    for i in still:
-        opening += first_of(routine.precision, 1 + i, routine.place[i])
-    text.block(f"{mode}_row", [*opening, op("beq", _LEFT, follows[0])])
-    group = f"{mode}_group"
-    count = [with_number("subl", _LEFT, 1, _LEFT), op("bne", _LEFT, group)]
-    text.block(group, [*routine.items(most), *count])
-    for chunk, label, following in zip(fewer, follows, follows[1:], strict=False):
-        test = with_number("and", _EXTENT, chunk.elements, _LEFT)
-        text.block(label, [test, op("beq", _LEFT, following)])
-        text.block("", routine.items(chunk))
-    _next(text, routine, mode)
-
-
-def _next(text: RoutineText, routine: MapRoutine, mode: str) -> None:
-    """Leads to the next row, through as many levels of the nest as have ended."""
-    text.block(f"{mode}_next", [op("beq", _OUTER, "done")])
-    count = with_number("subl", _ROWS_LEFT, 1, _ROWS_LEFT)
-    forward = _moved(routine, _LOOPS_IN_MEMORY)
-    text.block("", [*forward, count, op("bne", _ROWS_LEFT, f"{mode}_row")])
-    for level in reversed(range(_LOOPS_IN_MEMORY)):
-        inner = level + 1
-        again = [op("ldl", _ROWS_LEFT, (WORD * inner, _COUNT))]
-        if inner < _LOOPS_IN_MEMORY:
-            again = [op("ldl", 5, (WORD * inner, _COUNT)), op("stl", 5, (WORD * inner, STACK))]
-        code = [op("ldl", _LEFT, (WORD * level, STACK)), *again, *_moved(routine, level)]
-        code += [with_number("subl", _LEFT, 1, _LEFT), op("stl", _LEFT, (WORD * level, STACK))]
-        text.block("", [*code, op("bne", _LEFT, f"{mode}_row")])
-    text.block("", [op("br", "done")])
 
 
 def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
@@ -359,8 +332,3 @@ def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
     for operand in (0, *(1 + i for i in range(len(routine.still)) if i in routine.uses)):
         code += moved(routine.precision, operand, level, turns)
     return code
-
-
-def _closing(routine: MapRoutine) -> list[Instruction]:
-    code = saved(routine.saves, routine.saved_at, restore=True)
-    return [*code, op("ldl", STACK, (_STACK_AT, STACK))]

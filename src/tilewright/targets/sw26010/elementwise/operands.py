@@ -11,11 +11,9 @@ from collections.abc import Callable
 
 from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import STACK, op, scaled_add, with_number
-from tilewright.targets.sw26010.elementwise.steps import WORD
+from tilewright.targets.sw26010.elementwise.loops import LEVELS, WORD
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
 
-LEVELS = 6
-"""Loops of a routine."""
 Y, PLACES, STEPS = 16, 17, 19
 """The result, the operands' addresses, and what pointers move by in each loop."""
 SOURCES, STEP = (21, 22, 23, 24), (0, 1, 2, 3, 4)

@@ -1,49 +1,89 @@
 """Reductions in SW26010 assembly: y = y gathered with f(x) along loops, row after row of results.
 
-In: what is gathered, the expression, and how a row's operands lie. Out: a routine, whose text is
-that of `reduce_text`. Rows whose results lie contiguous and aligned are done four results in
-a vector: where the elements do so as well by loads of vectors, else lane by lane. Other rows are
-done element by element. Every result takes its elements in the order of the loops. Where the
-elements of one result lie contiguous, a routine goes along them in eight partial results, those of
-places 0, 1, ... modulo 8, which it joins at the end of each run: by vectors or by elements alike.
+In: what is gathered, the expression, and how a row's operands lie. Out: the text of a routine: six
+loops over results around up to three that gather. Which of its modes a call takes is decided once.
+Rows whose results lie contiguous and aligned are done four results in a vector: where the elements
+do so as well by loads of vectors, else lane by lane. Other rows are done element by element. Every
+result takes its elements in the order of the loops. Where the elements of one result lie
+contiguous, a routine goes along them in eight partial results, those of places 0, 1, ... modulo 8,
+which start with what changes nothing. At the end of a run those four apart are joined, then those
+two apart, then the last two, with the result; elements behind the last eight follow one by one.
 Arithmetic is in double precision; a store rounds to the elements' type.
+
+The arguments are y, x, the extents of the loops (six over results, two that gather, the length of a
+run) and what pointers move by, in elements: y and x at the end of an iteration of each loop over
+results, x in the two loops that gather, and from one tap to the next.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from math import inf
 
 from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError
 from tilewright.ir.primitives.maps import Gathering
-from tilewright.ir.scalar import parse_scalar
+from tilewright.ir.scalar import expanded, operand_count, parse_scalar
 from tilewright.isa import Instruction, Register
-from tilewright.targets.sw26010.elementwise.code import ZERO, load, move, op, scaled_add, store
+from tilewright.isa.dependence import AliasRules
+from tilewright.targets.sw26010.elementwise.code import (
+    STACK,
+    ZERO,
+    RoutineText,
+    constant,
+    load,
+    move,
+    op,
+    scaled_add,
+    store,
+    with_number,
+)
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
-from tilewright.targets.sw26010.elementwise.steps import LONG, Steps
+from tilewright.targets.sw26010.elementwise.loops import (
+    COUNT,
+    EXTENT,
+    LEVELS,
+    SAVED_AT,
+    WORD,
+    Block,
+    Loops,
+    Part,
+    closing,
+    framed,
+)
+from tilewright.targets.sw26010.elementwise.steps import Steps, stored_constants, takes_long
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 from tilewright.targets.sw26010.gemm.parts import instruction
-from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
+from tilewright.targets.sw26010.gemm.shape import PRECISIONS, VECTOR_LANES, Precision
 
 VECTORS, LANES, ELEMENTS = "vectors", "lanes", "elements"
-Y, X, COUNT, MOVES, EXTENT, LEFT, AT, TAP = 16, 17, 18, 19, 20, 21, 22, 23
-Y_STEP, X_STEP, ROWS_LEFT, INNER_LEFT = 24, 25, 27, 28
+Y, X, MOVES, LEFT, AT, TAP = 16, 17, 19, 21, 22, 23
+Y_STEP, X_STEP, INNER_LEFT = 24, 25, 28
 OUTER_LEFT, INNER_MOVE, OUTER_MOVE, OUTSIDE = 0, 1, 2, 3
 TO, FROM = 4, 5
 """Pointers that walk over operands whose elements lie apart."""
 TRIPS, LENGTH = 6, 7
 """Of a run of elements along which a result is gathered: what is left of it, and its length."""
 _FREE, KEPT = (8, 7, 6, 5, 4, 2, 1, 28, 0, 25, 24, 23, 22), (9, 10, 11, 12, 13, 14, 15)
-_Y_STEP_AT, _X_STEP_AT = 8 * 5, 8 * 11
+_Y_STEP_AT, _X_STEP_AT = WORD * (LEVELS - 1), WORD * (2 * LEVELS - 1)
 """Where the moves from one result to the next lie among all moves, in bytes."""
 _ELEMENT, _GATHERED = 0, 1
 """The numbers of the values that an element is taken in from."""
 PARTS = 8
 MOST_TAPS = 3
+OUTER_AT, INNER_AT, LENGTH_AT = LEVELS, LEVELS + 1, LEVELS + 2
+"""Their places among the extents."""
+OUTER_MOVE_AT, INNER_MOVE_AT, TAP_AT = 2 * LEVELS, 2 * LEVELS + 1, 2 * LEVELS + 2
+"""Their places among the moves."""
+_X_FORBIDS, _RUNS = OUTER_LEFT, 8
+_UNROLLED = (4, 2, 1)
+_BATCH = 2
+"""Elements that are loaded before they are taken in, which need registers."""
+_SAME, _UPPER = 0b11100100, 0b11101110
+"""The lanes of a shuffle: those of the register itself, and its upper two twice."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +129,15 @@ class ReduceRoutine:
         kind = (self.function, self.expression, lie.step, lie.taps, lie.loops, lie.along)
         return f"tw_reduce_{digest(*map(str, kind))[:10]}_{self.precision.name}"
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The ways in which rows are done, the fastest first."""
+        return self.lie.modes
+
+    def text(self) -> str:
+        """Its assembly."""
+        return _text(self)
+
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:
         """The operations that take in an element, of which the last gives the new result."""
@@ -127,7 +176,7 @@ class ReduceRoutine:
     @property
     def by_lanes(self) -> bool:
         """Whether a run that is not aligned is brought together to vectors: what takes long."""
-        return self.lie.along and any(name in LONG for name, _, _ in self.arithmetic[0].steps)
+        return self.lie.along and takes_long(self.arithmetic[0])
 
     @property
     def registers(self) -> tuple[int, ...]:
@@ -290,3 +339,262 @@ class Items:
         if not self.free:
             raise ProgramError(f"{self.routine.expression[:60]!r} has more values than registers")
         return self.free.popleft()
+
+
+class Along:
+    """The code of one result's runs."""
+
+    def __init__(self, routine: ReduceRoutine, mode: str, memory: int = 0) -> None:
+        self.routine, self.mode = routine, LANES if routine.by_lanes and mode != VECTORS else mode
+        self.items = Items(routine, mode, 1, memory)
+        size = 1 if self.mode == ELEMENTS else VECTOR_LANES
+        self.parts = [self.items.taken() for _ in range(PARTS // size)]
+        self.item_bytes = size * routine.precision.element_bytes
+
+    def run(self, prefix: str) -> list[Block]:
+        """Blocks that gather a run; the last one is behind it."""
+        items = self.items
+        ends = [self._neutral(part) for part in self.parts]
+        shift = PARTS.bit_length() - 1
+        ends += [move(AT, FROM), with_number("srl", LENGTH, shift, TRIPS)]
+        rest = [with_number("and", LENGTH, PARTS - 1, TRIPS), op("beq", TRIPS, f"{prefix}_end")]
+        element = self.routine.precision.element_bytes
+        single = [*self._taken_in(items.totals, 0, ELEMENTS), move(FROM, FROM, element)]
+        return [
+            ("", [*ends, op("beq", TRIPS, f"{prefix}_rest")]),
+            (f"{prefix}_eight", self._again(self._eight(), f"{prefix}_eight")),
+            ("", self._joined()),
+            (f"{prefix}_rest", rest),
+            (f"{prefix}_single", self._again(single, f"{prefix}_single")),
+            (f"{prefix}_end", []),
+        ]
+
+    def _neutral(self, part: int) -> Instruction:
+        if self.routine.constants_in_memory:
+            last = WORD * (len(self.routine.constants) - 1)
+            return op("ldde", part, (self.items.memory + last, STACK))
+        return _shuffled(self.routine.constant_registers[-1], part, _SAME)
+
+    def _again(self, body: list[Instruction], label: str) -> list[Instruction]:
+        return [*body, with_number("subl", TRIPS, 1, TRIPS), op("bne", TRIPS, label)]
+
+    def _eight(self) -> list[Instruction]:
+        code: list[Instruction] = []
+        batch = 1 if self.routine.short else _BATCH
+        for start in range(0, len(self.parts), batch):
+            code += self._taken_in(self.parts[start : start + batch], start, self.mode)
+        return [*code, move(FROM, FROM, PARTS * self.routine.precision.element_bytes)]
+
+    def _taken_in(self, totals: list[int], first: int, mode: str) -> list[Instruction]:
+        loads = []
+        for i in range(len(totals)):
+            register = self.items.taken()
+            place = ((first + i) * self.item_bytes, FROM)
+            code = [op(load(self.routine.precision, mode), register, place)]
+            if mode == LANES:
+                code = self.items.lanes(register, FROM, first + i, 1)
+            loads.append((register, code))
+        return self.items.gathered(totals, loads, mode)
+
+    def _joined(self) -> list[Instruction]:
+        """The partial results with each other, and the last one with the result."""
+        items, parts, code = self.items, list(self.parts), []
+        if self.mode != ELEMENTS:
+            code += self._join(parts[0], parts[1])
+            for lanes in (_UPPER, 1):
+                code += [_shuffled(parts[0], parts[1], lanes), *self._join(parts[0], parts[1])]
+        while len(parts) > 1 and self.mode == ELEMENTS:
+            half = len(parts) // 2
+            for one, other in zip(parts[:half], parts[half:], strict=True):
+                code += self._join(one, other)
+            parts = parts[:half]
+        return [*code, *self._join(items.totals[0], parts[0])]
+
+    def _join(self, total: int, part: int) -> list[Instruction]:
+        if self.routine.function == "sum":
+            return [op("vaddd", total, part, total)]
+        larger = self.items.taken()
+        self.items.free.append(larger)
+        return [op("vfcmplt", total, part, larger), op("vseleq", larger, total, part, total)]
+
+
+def _shuffled(source: int, target: int, selection: int) -> Instruction:
+    return instruction("vshff", Register(source), Register(source), selection, Register(target))
+
+
+@cache
+def reduce_routine(
+    function: Gathering, expression: str, lie: Lie, dtype: str
+) -> ReduceRoutine | None:
+    """The routine of a reduction; none where the core has no instruction for a function, or not the
+    registers for its values.
+    """
+    scalar = expanded(parse_scalar(expression))
+    if dtype not in PRECISIONS or operand_count(scalar) > 1:
+        return None
+    plain = ReduceRoutine(PRECISIONS[dtype], function, str(scalar), lie)
+    ways = [(unrolled, False) for unrolled in ((1,) if lie.along else _UNROLLED)]
+    for unrolled, short in (*ways, (1, True)):
+        routine = replace(plain, unrolled=unrolled, short=short)
+        try:
+            for mode in lie.modes:
+                for count in _counts(routine):
+                    _items(routine, mode, count, "")
+        except ProgramError:
+            continue
+        return routine
+    return None
+
+
+@cache
+def _text(routine: ReduceRoutine) -> str:
+    objects = {Y: "y", TO: "y", X: "x", FROM: "x", AT: "x", STACK: "frame"}
+    if routine.lie.step and not routine.lie.along:
+        objects = {Y: "y", X: "x", STACK: "frame"}
+    objects |= dict.fromkeys((COUNT, MOVES), "arguments")
+    text = RoutineText(routine.name, AliasRules(objects))
+    loops = Loops(text, LEFT, OUTSIDE, spare=TO, moved=partial(_moved, routine))
+    text.block("", _opening(routine, loops))
+    modes = routine.lie.modes
+    if ELEMENTS in modes and len(modes) > 1 and not routine.lie.along:
+        text.block("", [op("bne", LEFT, f"{ELEMENTS}_row")])
+    if VECTORS in modes:
+        text.block("", [op("bne", _X_FORBIDS, f"{modes[1]}_row")])
+    for mode in modes:
+        parts = [_part(routine, mode, count) for count in _counts(routine)]
+        opening = with_number("srl", EXTENT, parts[0].elements.bit_length() - 1, LEFT)
+        if routine.lie.along:
+            opening = op("ldl", LEFT, (WORD * (LEVELS - 1), COUNT))
+        loops.rows(mode, [opening], parts)
+    text.block("done", closing(_saves(routine), SAVED_AT))
+    return text.text()
+
+
+def _part(routine: ReduceRoutine, mode: str, count: int) -> Part:
+    """So many results, or vectors of them."""
+    size = VECTOR_LANES if mode in (VECTORS, LANES) and not routine.lie.along else 1
+    memory = _constants_at(routine)
+    return Part(str(count), count * size, lambda at: _items(routine, mode, count, at, memory))
+
+
+def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
+    """Items that are done together: those of the loop, then what may be left."""
+    return tuple(n for n in _UNROLLED if n <= routine.unrolled)
+
+
+def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
+    """The kept registers that are overwritten."""
+    ways = ((mode, count) for mode in routine.modes for count in _counts(routine))
+    code = (one for way in ways for _, lines in _items(routine, *way, "") for one in lines)
+    taken = {r for one in code for r in one.writes}
+    return tuple(r for r in KEPT if r in taken or r in routine.constant_registers)
+
+
+def _constants_at(routine: ReduceRoutine) -> int:
+    """The place of constants in the frame, behind that of the registers that are saved."""
+    return SAVED_AT + 32 * len(_saves(routine))
+
+
+def _items(
+    routine: ReduceRoutine, mode: str, count: int, prefix: str, memory: int = 0
+) -> list[Block]:
+    """Blocks that do so many results, or vectors of them, each with its label."""
+    lie, along = routine.lie, None
+    if lie.along:
+        along = Along(routine, mode, memory)
+        items, run = along.items, along.run(f"{prefix}_run")
+    else:
+        items = Items(routine, mode, count, memory)
+        run = [("", items.taps())]
+    first, last = items.first(), items.last()
+    if lie.loops:
+        first += [move(X, AT), op("ldl", OUTER_LEFT, (WORD * OUTER_AT, COUNT))]
+        inner, outer = f"{prefix}_inner", f"{prefix}_outer"
+        starts = [op("ldl", INNER_LEFT, (WORD * INNER_AT, COUNT))]
+        begun = [(outer, starts), (inner, []), *run]
+        ends = [(INNER_LEFT, INNER_MOVE_AT, inner), (OUTER_LEFT, OUTER_MOVE_AT, outer)]
+        return [("", first), *begun, *(_next(routine, items, *end) for end in ends), ("", last)]
+    if along is not None:
+        first.append(move(X, AT))
+    return [("", first), *run, ("", last)]
+
+
+def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) -> Block:
+    """The next iteration of a loop that gathers."""
+    code, distance = [], INNER_MOVE if at == INNER_MOVE_AT else OUTER_MOVE
+    if routine.moves_in_memory:
+        distance = items.free[0]
+        code.append(op("ldl", distance, (WORD * at, MOVES)))
+    code += [op(scaled_add(routine.precision), distance, AT, AT)]
+    return "", [*code, with_number("subl", left, 1, left), op("bne", left, label)]
+
+
+def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
+    """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
+    in_memory = routine.constants if routine.constants_in_memory else ()
+    size = _constants_at(routine) + WORD * len(in_memory)
+    turns = deque((5, 6, 7))
+    code = [*framed(size, _saves(routine), SAVED_AT), move(ZERO, OUTSIDE)]
+    code += loops.counted(turns)
+    code += [op("ldl", EXTENT, (WORD * (LEVELS - 1), COUNT))]
+    code += [with_number("subl", EXTENT, 1, _RUNS), op("or", OUTSIDE, _RUNS, _RUNS)]
+    for at in (OUTER_AT, INNER_AT, LENGTH_AT):
+        code += [op("ldl", turns[0], (WORD * at, COUNT))]
+        code += [with_number("subl", turns[0], 1, 4), op("or", _RUNS, 4, _RUNS)]
+        turns.rotate(-1)
+    code += _forbidden(routine) + stored_constants(in_memory, _constants_at(routine), turns)
+    code += _arguments(routine)
+    for value, register in zip(routine.constants, routine.constant_registers, strict=False):
+        code += constant(value, register)
+    return [*code, op("blt", _RUNS, "done")]
+
+
+def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
+    """LEFT = 0 only where results are whole vectors that start aligned, and the flag of x only
+    where its elements are.
+    """
+    lie, code, turns = routine.lie, [], deque((5, 6, 7, 4, 2))
+    last = routine.precision.vector_bytes - 1
+
+    def watched(flag: int, pointer: int, places: Sequence[int]) -> None:
+        code.append(with_number("and", pointer, last, flag))
+        for place in places:
+            code.append(op("ldl", turns[0], (WORD * place, MOVES)))
+            code.append(with_number("and", turns[0], VECTOR_LANES - 1, turns[0]))
+            code.append(op("or", flag, turns[0], flag))
+            turns.rotate(-1)
+
+    if lie.step and not lie.along:
+        watched(LEFT, Y, range(LEVELS - 1))
+        code.append(with_number("and", EXTENT, VECTOR_LANES - 1, turns[0]))
+        code.append(op("or", LEFT, turns[0], LEFT))
+    if VECTORS in lie.modes:
+        places = [*range(LEVELS, 2 * LEVELS - 1 + lie.along)]
+        places += [OUTER_MOVE_AT, INNER_MOVE_AT] if lie.loops else []
+        places += [TAP_AT] if lie.taps > 1 else []
+        watched(_X_FORBIDS, X, places)
+    return code
+
+
+def _arguments(routine: ReduceRoutine) -> list[Instruction]:
+    """What stays in registers."""
+    lie = routine.lie
+    if lie.along:
+        return [op("ldl", LENGTH, (WORD * LENGTH_AT, COUNT))]
+    wanted = {TAP: TAP_AT} if lie.taps > 1 else {}
+    if lie.loops and not routine.moves_in_memory:
+        wanted |= {INNER_MOVE: INNER_MOVE_AT, OUTER_MOVE: OUTER_MOVE_AT}
+    if lie.step == 0 and not routine.moves_in_memory:
+        wanted |= {Y_STEP: LEVELS - 1, X_STEP: 2 * LEVELS - 1}
+    return [op("ldl", register, (WORD * at, MOVES)) for register, at in wanted.items()]
+
+
+def _moved(routine: ReduceRoutine, level: int) -> list[Instruction]:
+    """Both pointers to the next iteration of a loop."""
+    add = scaled_add(routine.precision)
+    return [
+        op("ldl", FROM, (WORD * level, MOVES)),
+        op(add, FROM, Y, Y),
+        op("ldl", _RUNS, (WORD * (LEVELS + level), MOVES)),
+        op(add, _RUNS, X, X),
+    ]

@@ -15,11 +15,16 @@ from tilewright.common.errors import ProgramError
 from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import STACK, constant, op
 from tilewright.targets.sw26010.elementwise.lanes import LANE_WORKS
+from tilewright.targets.sw26010.elementwise.loops import WORD
 from tilewright.targets.sw26010.elementwise.sums import Sums
 
-WORD = 8
-LONG = (*LANE_WORKS, "vdivd", "vsqrtd")
-"""What takes so long that elements which lie apart are brought together to vectors for it."""
+_LONG, _MANY = (*LANE_WORKS, "vdivd", "vsqrtd"), 32
+"""Operations that take long, and how many others do."""
+
+
+def takes_long(sums: Sums) -> bool:
+    """Whether elements that lie apart are worth bringing together to vectors."""
+    return len(sums.steps) > _MANY or any(name in _LONG for name, _, _ in sums.steps)
 
 
 @dataclass

@@ -32,8 +32,7 @@ from tilewright.ir.primitives import (
     WinogradTransform,
 )
 from tilewright.ir.winograd import TEXTBOOK_POINTS
-from tilewright.targets.sw26010.calls.maps import emit_map
-from tilewright.targets.sw26010.calls.reductions import emit_reduce
+from tilewright.targets.sw26010.calls.expressions import emit_map, emit_reduce
 
 _VECTOR_DIMENSIONS = {"m": "VECTOR_M", "n": "VECTOR_N"}
 _ORDERS = {"row": "ROW_MAJOR", "column": "COLUMN_MAJOR"}

@@ -34,7 +34,7 @@ from tilewright.ir.nodes import (
 from tilewright.ir.visit import used_symbols, walk
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
-from tilewright.targets.sw26010.calls.maps import map_headers
+from tilewright.targets.sw26010.calls.expressions import expression_headers
 from tilewright.targets.sw26010.emit.call import emit_call, emit_chain
 from tilewright.targets.sw26010.emit.transfer import emit_transfer
 from tilewright.targets.sw26010.names import Naming, buffer_end, buffer_infos, core_scope
@@ -78,7 +78,7 @@ def _head(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
     writer.lines(
         f'#include "{naming.artifact}.h"\n#include "spm_gemm.h"\n#include "tw_primitives.h"'
     )
-    writer.lines("\n".join(f'#include "{file}"' for file in map_headers([context.program])))
+    writer.lines("\n".join(f'#include "{file}"' for file in expression_headers([context.program])))
     writer.line()
     used, available = _used_bytes(infos), context.machine.spm_available_bytes
     writer.line(f"typedef char {naming.check}[{used} <= {available} ? 1 : -1];")

@@ -1,10 +1,12 @@
-"""The steps of a chain of products in the SW26010 GEMM primitive: C += sum of A_i B_i in one call.
+"""Chains of products in the SW26010 GEMM primitive: C += sum of A_i B_i in one call.
 
-In: a `GemmPlan` of several links. Out: code that takes the place of `steps.all_steps`. A core
-goes through all links of a step in one role (loop order: blocks, steps, links, k), so that roles
-change as often as in a single product. From link to link a core that sends an operand moves the
-pointer of it by a distance that it reads; one that receives only counts. One copy of the loop over
-k for each role is enough, and has room for more iterations than many copies would have.
+In: a `GemmPlan` of several links. Out: code that takes the place of `steps.all_steps`, of the
+transitions of `blocks`, and of the pointers and the outermost loop of `kernel`. A core goes through
+all links of a step in one role (loop order: blocks, steps, links, k), so that roles change as often
+as in a single product. From link to link a core that sends an operand moves the pointer of it by a
+distance that it reads; one that receives only counts. One copy of the loop over k for each role is
+enough, and has room for more iterations than many copies would have. In the steps of a block the
+register of the result's address holds distances, so that the address waits in the tables.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.isa import Instruction, Label, Register
+from tilewright.targets.sw26010.gemm.blocks import (
+    block_label,
+    result_accesses,
+    scheduled,
+    straight_block,
+)
 from tilewright.targets.sw26010.gemm.parts import (
+    BLOCK,
     COUNTER,
     RESULT_POINTER,
     SCALAR_POINTER,
@@ -24,7 +33,7 @@ from tilewright.targets.sw26010.gemm.parts import (
     Role,
     instruction,
 )
-from tilewright.targets.sw26010.gemm.shape import GemmPlan
+from tilewright.targets.sw26010.gemm.shape import SCALAR_BLOCK, GemmPlan
 from tilewright.targets.sw26010.gemm.steps import (
     Slots,
     advance,
@@ -44,7 +53,18 @@ from tilewright.targets.sw26010.gemm.steps import (
     unrolled_loop,
     unrolling,
 )
-from tilewright.targets.sw26010.gemm.tables import VECTOR_DISTANCES, scalar_distances
+from tilewright.targets.sw26010.gemm.tables import (
+    BLOCKS_LEFT,
+    END_TARGETS,
+    FOLLOWED_TABLE,
+    LIMIT,
+    RESULT_ADDRESS,
+    SCALAR_REWIND,
+    START,
+    VECTOR_DISTANCES,
+    VECTOR_REWIND,
+    scalar_distances,
+)
 
 WORD = 8
 LINKS_LEFT = TEMPORARY
@@ -176,3 +196,169 @@ def _step(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
 def _labelled(code: list[Instruction], label: str) -> list[Instruction]:
     labels = tuple(dict.fromkeys((label, *code[0].labels)))
     return [replace(code[0], labels=labels), *code[1:]]
+
+
+_PAIRS, _VECTOR_PLACE, _SCALAR_PLACE, _COUNT = 7, 8, 9, 10
+_HERE, _NEXT = (11, 12), (13, 14)
+_PAIR_BYTES = 2 * WORD
+
+
+def chain_start(plan: GemmPlan, then: Role) -> list[Instruction]:
+    """The start of the first C block of a row of blocks."""
+    code = result_accesses(plan, plan.variant.precision.vector_load)
+    code += [_word("stl", RESULT_POINTER, RESULT_ADDRESS), *opened_step(plan)]
+    code += by_slot(emitted(plan, ahead(plan, then, 0)))
+    return straight_block(code, f"start_{then.name}", loop_label(then))
+
+
+def chain_drain(plan: GemmPlan, now: Role) -> list[Instruction]:
+    """The end of the last C block of a row of blocks."""
+    passed = _passed(plan, now)
+    code = [_word("ldl", RESULT_POINTER, RESULT_ADDRESS - passed)]
+    code += by_slot(emitted(plan, last_iteration(plan, now)))
+    code += result_accesses(plan, plan.variant.precision.vector_store)
+    code += advance(TABLE_POINTER, -passed)
+    return straight_block(code, f"drain_{now.name}", "next_row")
+
+
+def chain_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
+    """The end of a C block and the start of the next of its row. The limit tells whether that is
+    the last one, and so what stands at the end of the table.
+    """
+    passed, flag = _passed(plan, now), Register(TEMPORARY)
+    code = [_word("ldl", RESULT_POINTER, RESULT_ADDRESS - passed)]
+    code += by_slot(emitted(plan, last_iteration(plan, now)))
+    code += result_accesses(plan, plan.variant.precision.vector_store)
+    code += _rewound(passed) + advance(SCALAR_POINTER, SCALAR_BLOCK * plan.scalar_stride)
+    code += advance(RESULT_POINTER, SCALAR_BLOCK * plan.result_stride)
+    code.append(_word("stl", RESULT_POINTER, RESULT_ADDRESS - passed))
+    code += result_accesses(plan, plan.variant.precision.vector_load)
+    code += [
+        _word("ldl", TEMPORARY, LIMIT - passed),
+        instruction("cmpeq", Register(RESULT_POINTER), flag, flag),
+        *advance(TABLE_POINTER, -passed),
+        instruction("s8addl", flag, Register(TABLE_POINTER), flag),
+        instruction("ldl", flag, (END_TARGETS, TEMPORARY)),
+        _word("stl", TEMPORARY, _last_target(plan)),
+    ]
+    code += opened_step(plan) + by_slot(emitted(plan, ahead(plan, then, 0)))
+    return straight_block(code, block_label(now, then), loop_label(then))
+
+
+def chain_pointers(plan: GemmPlan, row: int, column: int) -> list[Instruction]:
+    """The operands of the first link, and where the distances of this core start: its place in the
+    mesh, in registers `row` and `column`, says in which steps it sends.
+    """
+    by_m = plan.variant.vectorised == "m"
+    vector_step, scalar_step = (column, row) if by_m else (row, column)
+    vector, scalar = _offsets(plan)
+    table, count = Register(TABLE_POINTER), Register(_COUNT)
+    return [
+        instruction("ldl", Register(VECTOR_POINTER), (vector, _GIVEN_PAIRS)),
+        instruction("ldl", Register(SCALAR_POINTER), (scalar, _GIVEN_PAIRS)),
+        instruction("ldi", Register(_PAIRS), (0, _GIVEN_PAIRS)),
+        instruction("s8addl", Register(vector_step), table, Register(_VECTOR_PLACE)),
+        instruction("s8addl", Register(scalar_step), table, Register(_SCALAR_PLACE)),
+        instruction("ldi", count, (plan.vector_blocks, ZERO)),
+        _word("stl", _COUNT, BLOCKS_LEFT),
+        instruction("ldi", count, (plan.shape.links - 1, ZERO)),
+        instruction("ldi", Register(RESULT_POINTER), (0, _GIVEN_RESULT)),
+    ]
+
+
+_GIVEN_PAIRS, _GIVEN_RESULT = 16, 18
+
+
+def chain_distances(plan: GemmPlan) -> list[Instruction]:
+    """Fills in how far each link's operands are behind the end of the loop over the last link's,
+    and how far the first link's are.
+    """
+    links, mesh, places = plan.shape.links, plan.shape.mesh, (_VECTOR_PLACE, _SCALAR_PLACE)
+    lists = (VECTOR_DISTANCES, scalar_distances(links, mesh))
+    code = []
+    for here, following, offset in zip(_HERE, _NEXT, _offsets(plan), strict=True):
+        code.append(instruction("ldl", Register(here), (offset, _PAIRS)))
+        code.append(instruction("ldl", Register(following), (offset + _PAIR_BYTES, _PAIRS)))
+    for operand in range(2):
+        here, following = _HERE[operand], _NEXT[operand]
+        code += _difference(plan, operand, following, here)
+        code.append(instruction("stl", Register(following), (lists[operand], places[operand])))
+    code += advance(_PAIRS, _PAIR_BYTES) + advance(places[0], WORD) + advance(places[1], WORD)
+    code.append(instruction("subl", Register(_COUNT), 1, Register(_COUNT)))
+    body = scheduled(code)
+    loop = [replace(body[0], labels=("pairs",)), *body[1:]]
+    loop.append(instruction("bne", Register(_COUNT), Label("pairs")))
+    rest = []
+    pointers, rewinds = (VECTOR_POINTER, SCALAR_POINTER), (VECTOR_REWIND, SCALAR_REWIND)
+    for operand, offset in enumerate(_offsets(plan)):
+        first, last = _NEXT[operand], _HERE[operand]
+        rest.append(instruction("ldl", Register(last), (offset, _PAIRS)))
+        rest.append(instruction("ldi", Register(first), (0, pointers[operand])))
+        rest += _difference(plan, operand, first, last)
+        rest.append(_word("stl", first, rewinds[operand]))
+    return loop + scheduled(rest)
+
+
+def chain_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
+    """What stands around a row of blocks: its limit, the target at its end, and the pointers of the
+    next one.
+    """
+    scratch, across = 3, plan.scalar_blocks - 1
+    result, scalar = SCALAR_BLOCK * plan.result_stride, SCALAR_BLOCK * plan.scalar_stride
+    opening = [instruction("ldi", Register(scratch), (0, RESULT_POINTER))]
+    opening += advance(scratch, across * result)
+    opening += [
+        _word("stl", scratch, LIMIT),
+        _word("ldl", TARGET, START),
+        _word("ldl", scratch, END_TARGETS + WORD * (across == 0)),
+        _word("stl", scratch, _last_target(plan)),
+    ]
+    closing = _rewound(0)
+    closing += [
+        _word("ldl", scratch, BLOCKS_LEFT),
+        instruction("subl", Register(scratch), 1, Register(scratch)),
+        _word("stl", scratch, BLOCKS_LEFT),
+    ]
+    closing += advance(VECTOR_POINTER, BLOCK * plan.vector_bytes)
+    closing += advance(SCALAR_POINTER, -across * scalar)
+    closing += advance(RESULT_POINTER, BLOCK * plan.vector_bytes - across * result)
+    return opening, closing
+
+
+def _word(mnemonic: str, register: int, place: int) -> Instruction:
+    """A word of the tables."""
+    return instruction(mnemonic, Register(register), (place, TABLE_POINTER))
+
+
+def _last_target(plan: GemmPlan) -> int:
+    return FOLLOWED_TABLE + WORD * (plan.shape.mesh - 1)
+
+
+def _passed(plan: GemmPlan, now: Role) -> int:
+    """How far the table pointer is behind the table's start at the end of a block."""
+    return WORD * plan.shape.mesh + walked_bytes(plan, now)
+
+
+def _rewound(passed: int) -> list[Instruction]:
+    """The pointers of the operands from behind the last link to the first."""
+    code = []
+    for pointer, place, held in (
+        (VECTOR_POINTER, VECTOR_REWIND, COUNTER),
+        (SCALAR_POINTER, SCALAR_REWIND, TARGET),
+    ):
+        code.append(_word("ldl", held, place - passed))
+        code.append(instruction("addl", Register(pointer), Register(held), Register(pointer)))
+    return code
+
+
+def _offsets(plan: GemmPlan) -> tuple[int, int]:
+    """Where the vector and the scalar operand stand in a pair of A and B."""
+    return (0, WORD) if plan.variant.vectorised == "m" else (WORD, 0)
+
+
+def _difference(plan: GemmPlan, operand: int, to: int, start: int) -> list[Instruction]:
+    """`to` minus `start`, less what the loop has moved the pointer by."""
+    how = unrolling(plan)
+    step = (plan.vector_step, plan.scalar_step)[operand]
+    code = [instruction("subl", Register(to), Register(start), Register(to))]
+    return code + advance(to, -how.trips * how.body * step)

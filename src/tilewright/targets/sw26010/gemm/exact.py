@@ -2,8 +2,9 @@
 
 In: the extents of one call. Out: cycles of the emitted routine on all cores of the mesh, its stack
 frame included, as a `CallCost`: `simulate(program, machine, costs={**call_costs(machine),
-MatrixProduct: cost})`. It takes the place of the calibrated form of swATOP Eq. 2. The machine's
-instruction table gives the timing; its `switch_cycles`, which no simulation shows, are added.
+MatrixProduct: simulated_gemm_cycles})`. It takes the place of the calibrated form of swATOP Eq. 2.
+The machine's instruction table gives the timing; its `switch_cycles`, which no simulation shows,
+are the price's alone.
 Cycles do not depend on the data, and on leading dimensions only where a pointer step needs several
 instructions (beyond 32 KB); the smallest legal ones are simulated. Each shape is simulated once per
 process, and once at all with a cache.
@@ -21,25 +22,24 @@ from tilewright.asm import assemble, link
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Value
-from tilewright.cost.calls import CallCost, PricedCall
+from tilewright.cost.calls import PricedCall
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import InstructionTable, load_table, table_names
 from tilewright.machine import Machine
-from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, routine_name
-from tilewright.targets.sw26010.gemm.instances import PRECISIONS, GemmInstance, square_mesh
+from tilewright.targets.sw26010.gemm.instances import GemmInstance, square_mesh
 from tilewright.targets.sw26010.gemm.parts import TABLE_NAME
 from tilewright.targets.sw26010.gemm.shape import (
+    PRECISIONS,
     VECTOR_LANES,
     GemmShape,
     GemmVariant,
     Layout,
 )
-from tilewright.targets.sw26010.timing.chain import chain_memory
+from tilewright.targets.sw26010.timing.products import chain_memory
 
 _ARTIFACT = "measured"
 _VECTOR_BYTES = 32
@@ -47,27 +47,22 @@ GEMM_CYCLES = Cache("gemm-cycles")
 """The simulated cycles of this user."""
 
 
-def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
-    """A cost function for `gemm` calls; `cache` keeps cycles for other processes.
+def simulated_gemm_cycles(
+    machine: Machine, call: PricedCall[MatrixProduct], cache: Cache | None = None
+) -> int:
+    """Cycles of the instructions of one call, nothing that was fitted beside them; `cache` keeps
+    them for other processes.
 
-    The function takes one shape at a time. It raises ProgramError for a machine with other cores
-    than the routines are written for, ScheduleError and CapacityError for shapes that they refuse.
+    Raises ProgramError for a machine with other cores than the routines are written for, and for
+    several shapes at once, ScheduleError and CapacityError for shapes that they refuse.
     """
-
-    def cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-        table = _table_of(machine)
-        if any(np.ndim(call.dims[axis]) for axis in "mnk"):
-            raise ProgramError(
-                "exact cycles of a gemm are simulated one shape at a time",
-                fix="price many shapes with the calibrated form, call_costs(machine)",
-            )
-        mesh = square_mesh(machine)
-        instance = _instance(call, mesh)
-        blocks = instance.plan.vector_blocks * instance.plan.scalar_blocks
-        switches = blocks * mesh * machine.section(GemmPrimitive).switch_cycles
-        return _known_cycles(instance, table, cache) + switches
-
-    return cost
+    table = _table_of(machine)
+    if any(np.ndim(call.dims[axis]) for axis in "mnk"):
+        raise ProgramError(
+            "exact cycles of a gemm are simulated one shape at a time",
+            fix="price many shapes with the calibrated form, call_costs(machine)",
+        )
+    return _known_cycles(_instance(call, square_mesh(machine)), table, cache)
 
 
 def _table_of(machine: Machine) -> str:

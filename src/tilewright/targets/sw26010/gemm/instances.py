@@ -25,8 +25,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 from tilewright.targets.sw26010.gemm.shape import (
-    F32,
-    F64,
+    PRECISIONS,
     VECTOR_LANES,
     Dimension,
     GemmPlan,
@@ -37,7 +36,6 @@ from tilewright.targets.sw26010.gemm.shape import (
 from tilewright.targets.sw26010.gemm.tables import LARGEST_MESH
 
 Integers: TypeAlias = npt.NDArray[np.int64]
-PRECISIONS = {"f64": F64, "f32": F32}
 MOST_POINTS = 1 << 22
 ROLES = (("m", "n"), ("m", "k"), ("k", "n"))
 

@@ -37,14 +37,14 @@ from tilewright.targets.sw26010.gemm.blocks import (
     scheduled,
     start_block,
 )
-from tilewright.targets.sw26010.gemm.chain import chain_steps
-from tilewright.targets.sw26010.gemm.chain_blocks import (
+from tilewright.targets.sw26010.gemm.chain import (
     chain_block,
     chain_distances,
     chain_drain,
     chain_pointers,
     chain_rows,
     chain_start,
+    chain_steps,
 )
 from tilewright.targets.sw26010.gemm.pack import pack_code
 from tilewright.targets.sw26010.gemm.parts import (

@@ -49,6 +49,7 @@ class Precision:
 
 F64 = Precision("f64", "d", 8, "vmad", "vldd", "vstd", "ldde", fused=True)
 F32 = Precision("f32", "s", 4, "vmas", "vlds", "vsts", "ldse", fused=False)
+PRECISIONS = {"f64": F64, "f32": F32}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, TensorInfo
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
@@ -27,8 +27,14 @@ from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan
 from tilewright.network.products import one_group
 from tilewright.ops.op import Shape
-from tilewright.targets.sw26010.calls.files import routine_texts
-from tilewright.targets.sw26010.emit.build import emit_makefile, own_names
+from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
+from tilewright.targets.sw26010.emit.build import (
+    HOST_FLAGS,
+    SLAVE_FLAGS,
+    compile_step,
+    emit_makefile,
+    own_names,
+)
 from tilewright.targets.sw26010.emit.host import (
     READY,
     emit_header,
@@ -37,9 +43,9 @@ from tilewright.targets.sw26010.emit.host import (
     initialize_once,
     tensor_bytes,
 )
+from tilewright.targets.sw26010.emit.launch import Launched, declare, launched
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.gemm.instances import gemm_instances, gemm_types, has_chains
-from tilewright.targets.sw26010.launch.programs import Launched, declare, launched
 from tilewright.targets.sw26010.names import (
     KERNEL_SUFFIX,
     PARAMETERS_SUFFIX,
@@ -47,9 +53,33 @@ from tilewright.targets.sw26010.names import (
     name_program,
     tensor_infos,
 )
-from tilewright.targets.sw26010.network.build import network_build
 from tilewright.targets.sw26010.network.driver import NetworkDriver
 from tilewright.targets.sw26010.network.stages import Launch, StagesCode
+
+
+def network_build(
+    code: StagesCode, routines: Sequence[str], gemm_names: tuple[str, ...]
+) -> BuildPlan:
+    """The steps from sources to a static library `lib<name>.a`; `gemm_names` are the flags of the
+    matrix functions, if there are any.
+    """
+    name, kernels = code.network, code.kernels
+    flags = (*SLAVE_FLAGS, *gemm_names)
+    headers = tuple(f"{k.name}.h" for k in kernels)
+    every = (f"{code.name}.h", *headers)
+    steps = [
+        compile_step(f"{name}_host.c", HOST_FLAGS, (f"{name}.h", *every)),
+        compile_step(f"{code.name}_slave.c", SLAVE_FLAGS, every),
+    ]
+    for kernel, header in zip(kernels, headers, strict=True):
+        needed = (header, "spm_gemm.h", "tw_primitives.h", *expression_headers([kernel.program]))
+        steps.append(compile_step(f"{kernel.name}_slave.c", flags, needed))
+    steps += [compile_step(file, SLAVE_FLAGS, ()) for file in routines]
+    if gemm_names:
+        steps.append(compile_step("spm_gemm.c", flags, ("spm_gemm.h",)))
+        steps.append(compile_step(f"{name}_gemm.S", SLAVE_FLAGS, ()))
+    objects, library = tuple(step.output for step in steps), f"lib{name}.a"
+    return BuildPlan((*steps, BuildStep(library, objects, ("ar", "rcs", library, *objects))))
 
 
 @dataclass(frozen=True)

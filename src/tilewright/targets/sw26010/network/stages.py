@@ -14,7 +14,7 @@ from tilewright.codegen.artifact import Artifact, BufferInfo, BuildPlan, TensorI
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import I32
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.launch.programs import Launched
+from tilewright.targets.sw26010.emit.launch import Launched
 from tilewright.targets.sw26010.names import KERNEL_SUFFIX, PARAMETERS_SUFFIX
 
 _MET = "met"

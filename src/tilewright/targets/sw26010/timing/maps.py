@@ -1,67 +1,31 @@
-"""What the routines of maps take on a core: derived from their own text by simulating it.
+"""Cycles of the routines of maps, by vectors and by elements.
 
-In: a routine and an instruction table. Out: the coefficients of the form of `map_terms`, by
-vectors and by elements, and how far they are from the simulated cycles. Those of frequent
-expressions come with tilewright for the shipped cores, and are used while the table and what makes
-the text are those that they were derived from; others are derived when they are asked for, in a
-fraction of a second, and kept in the cache.
+In: a `MapRoutine`. Out: the terms of the form that follows its code, and what simulates a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
-from tilewright.common.digest import PACKAGE, digest, digest_of_files
 from tilewright.common.expr import Value
-from tilewright.isa import load_table
 from tilewright.seeds.pooling import POOLED, PoolWindows
-from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import Program
 from tilewright.targets.sw26010.calls.nest_rows import Rows
-from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.operands import LEVELS
-from tilewright.targets.sw26010.timing.gemm import SHIPPED_TABLES, table_timing
-from tilewright.targets.sw26010.timing.shipped import read_timings, routine_timing, write_timings
-from tilewright.targets.sw26010.timing.vector import (
+from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
+from tilewright.targets.sw26010.timing.nests import (
     FEW_ITEMS,
     ITEMS,
     LOOPS,
-    Fitted,
-    RoutineTiming,
-    VectorTimings,
-    assembled,
-    fitted,
-    memory_words,
+    Counts,
     sampled_loops,
     sampled_rows,
+    simulated,
 )
 
-TIMINGS = "maps.json"
-"""What `write_shipped` gives; `pytest tests/targets/sw26010 --update-golden` writes it anew."""
-MAKERS = (
-    "isa/dependence.py",
-    "isa/operations.py",
-    "isa/reorder.py",
-    "targets/sw26010/gemm/parts.py",
-    "targets/sw26010/gemm/shape.py",
-    "targets/sw26010/elementwise/code.py",
-    "targets/sw26010/elementwise/expression.py",
-    "targets/sw26010/elementwise/functions.py",
-    "targets/sw26010/elementwise/lanes.py",
-    "targets/sw26010/elementwise/logarithms.py",
-    "targets/sw26010/elementwise/maps.py",
-    "targets/sw26010/elementwise/operands.py",
-    "targets/sw26010/elementwise/powers.py",
-    "targets/sw26010/elementwise/steps.py",
-    "targets/sw26010/elementwise/sums.py",
-)
-"""What makes the routines' texts."""
 _BIASED, _SCALED = "x0 + x1", "x0 * x1 + x2"
 FREQUENT: tuple[tuple[str, tuple[bool, ...]], ...] = (
     ("x0", (False,)),
@@ -87,70 +51,20 @@ windows of two rows and columns.
 """
 LANES_ITEMS = (1, 2, 3, 5, 6, 8, 13, 16, 24, 37, 52)
 """Elements of rows of samples of what brings them together to vectors."""
-_PLACES_AT, _COUNT_AT, _STEPS_AT, _STACK_AT = 60_000, 60_064, 60_128, 59_392
+_PLACES_AT, _COUNT_AT, _STEPS_AT = 60_000, 60_064, 60_128
 
 
-def map_timing(table: str, routine: MapRoutine) -> RoutineTiming:
-    """The timing of a routine on a core: shipped, kept, or derived now."""
-    return _timing(table, routine)
-
-
-@cache
-def _timing(table: str, routine: MapRoutine) -> RoutineTiming:
-    asked, shipped = question(table), shipped_timings().get(table)
-    return routine_timing(
-        shipped, asked, routine.name, RoutineTiming, lambda: derive(table, routine)
-    )
-
-
-@cache
-def question(table: str) -> str:
-    """Digest of the instruction table, the samples and what makes the routines' texts."""
-    makers = digest_of_files(PACKAGE, MAKERS)
-    samples = repr((LOOPS, ITEMS, FEW_ITEMS, LANES_ITEMS))
-    return digest(samples, table_timing(load_table(table)), makers)[:16]
-
-
-@cache
-def shipped_timings() -> Mapping[str, VectorTimings]:
-    """What was derived for the shipped cores, by instruction table."""
-    return read_timings(TIMINGS, VectorTimings)
-
-
-def frequent_routines() -> tuple[MapRoutine, ...]:
+def frequent_routines() -> Iterable[MapRoutine]:
     """The routines whose timings are shipped."""
     found = (map_routine(e, still, t) for t in ("f64", "f32") for e, still in FREQUENT)
-    return tuple(routine for routine in found if routine)
+    return (routine for routine in found if routine)
 
 
-def derive_frequent(table: str) -> VectorTimings:
-    """The timings of the frequent routines, derived now."""
-    return VectorTimings(question(table), {r.name: derive(table, r) for r in frequent_routines()})
-
-
-def write_shipped(path: Path) -> None:
-    """Derive the timings of the shipped cores and write the file that ships them."""
-    write_timings(path, {name: derive_frequent(name) for name in SHIPPED_TABLES})
-
-
-def derive(table: str, routine: MapRoutine) -> RoutineTiming:
-    """Simulate samples of a routine and fit the form to them."""
-    program = assembled(routine.text(), table)
-    return RoutineTiming(*(_derived(routine, program, mode) for mode in MODES))
-
-
-def _derived(routine: MapRoutine, program: Program, mode: str) -> Fitted:
-    terms, cycles = [], []
-    for loops, items in product(LOOPS, _sampled(routine, mode)):
-        terms.append(map_terms(routine, mode, sampled_rows(mode, (*loops, items))))
-        cycles.append(map_cycles(routine, program, mode, (*loops, items)))
-    return fitted(terms, cycles, routine.name)
-
-
-def _sampled(routine: MapRoutine, mode: str) -> tuple[int, ...]:
+def _samples(routine: MapRoutine, mode: str) -> Iterable[Counts]:
+    items: Sequence[int] = ITEMS if routine.unrolled > 1 else FEW_ITEMS
     if mode == "elements" and routine.by_lanes:
-        return LANES_ITEMS
-    return ITEMS if routine.unrolled > 1 else FEW_ITEMS
+        items = LANES_ITEMS
+    return [(*loops, count) for loops, count in product(LOOPS, items)]
 
 
 def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
@@ -167,22 +81,23 @@ def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
     return [1 + 0 * count, many, *rows.around, count + 0 * row, count * groups, *some, *rest]
 
 
-def map_cycles(routine: MapRoutine, program: Program, mode: str, counts: Sequence[int]) -> int:
+def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> int:
     """Cycles of a nest of so many iterations, outermost first, of which the last are items."""
     loops, strides = sampled_loops(mode, counts)
-    memory = np.zeros(memory_words(), np.int64)
     inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
     moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]
-    steps = [
-        [0] * LEVELS if operand and routine.still[operand - 1] else moves
-        for operand in range(1 + len(routine.still))
-    ]
-    for place, values in ((_COUNT_AT, loops), (_STEPS_AT, [n for step in steps for n in step])):
-        memory[place // 8 : place // 8 + len(values)] = values
+    steps = [*moves, *(n for same in routine.still for n in ([0] * LEVELS if same else moves))]
     start = routine.precision.element_bytes if mode == "elements" else 0
-    registers = {"$16": start, "$17": _PLACES_AT, "$18": _COUNT_AT, "$19": _STEPS_AT}
-    registers["$30"] = _STACK_AT
-    run = simulate_core(
-        program, entry=routine.name, registers=registers, local_memory=memory, trace=False
-    )
-    return run.cycles
+    arguments = [start, _PLACES_AT, _COUNT_AT, _STEPS_AT]
+    words = {_COUNT_AT: loops, _STEPS_AT: steps}
+    return simulated(table, routine, arguments, words)
+
+
+MAPS = Derived(
+    file=__file__,
+    makers=ELEMENTWISE_MAKERS,
+    frequent=frequent_routines,
+    samples=_samples,
+    terms=lambda routine, mode, counts: map_terms(routine, mode, sampled_rows(mode, counts)),
+    simulate=map_cycles,
+)

@@ -1,0 +1,1 @@
+"""Objects and images: sections, symbols, relocation, ELF files, listings."""

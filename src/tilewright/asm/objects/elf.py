@@ -1,0 +1,202 @@
+"""Objects as ELF64 files: ET_REL before linking, ET_EXEC after.
+
+`readelf -a`, `objdump -h -t -r -s`, `addr2line` and independent readers accept them. The machine
+number is the instruction table's, whose name stands in `.tilewright.table`. Layout after the System
+V ABI, chapter 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.asm.objects import elf_format as fmt
+from tilewright.asm.objects.dwarf import debug_sections
+from tilewright.asm.objects.object import Object, Relocation, Section
+from tilewright.asm.text.expression import signed64
+
+_MASK64 = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class _Strings:
+    """A string table; offset 0 is the empty string."""
+
+    data: bytearray = field(default_factory=lambda: bytearray(1))
+    known: dict[str, int] = field(default_factory=lambda: {"": 0})
+
+    def add(self, text: str) -> int:
+        if text not in self.known:
+            self.known[text] = len(self.data)
+            self.data += text.replace("\0", "").encode("utf-8", "replace") + b"\0"
+        return self.known[text]
+
+
+@dataclass(slots=True)
+class _Part:
+    """One section of the file."""
+
+    name: str
+    type: int
+    data: bytes
+    flags: int = 0
+    address: int = 0
+    size: int = -1
+    link: int = 0
+    info: int = 0
+    alignment: int = 1
+    entry_bytes: int = 0
+    offset: int = 0
+
+
+def elf_bytes(source: Object) -> bytes:
+    """The ELF file of an object or image."""
+    parts = [_Part("", fmt.SECTION_NULL, b"", alignment=0)]
+    parts += [_content(section) for section in source.sections]
+    count = len(parts)
+    relocated = [
+        s.name for s in source.sections if any(r.section == s.name for r in source.relocations)
+    ]
+    extra = {fmt.TABLE_SECTION: source.instruction_set.encode() + b"\0", **debug_sections(source)}
+    symtab_index = count + len(relocated) + len(extra)
+    strings = _Strings()
+    symbols, first_global, numbers = _symbols(source, strings)
+    for name in relocated:
+        index = next(i for i, part in enumerate(parts) if part.name == name)
+        data = _relocations(source, name, numbers)
+        parts.append(_Part(f".rela{name}", fmt.SECTION_RELA, data, fmt.FLAG_INFO_LINK))
+        parts[-1].link, parts[-1].info = symtab_index, index
+        parts[-1].alignment, parts[-1].entry_bytes = 8, fmt.RELA_BYTES
+    parts += [_Part(name, fmt.SECTION_PROGBITS, data) for name, data in extra.items()]
+    parts.append(_Part(".symtab", fmt.SECTION_SYMTAB, symbols, link=symtab_index + 1))
+    parts[-1].info, parts[-1].alignment = first_global, 8
+    parts[-1].entry_bytes = fmt.SYMBOL_BYTES
+    parts.append(_Part(".strtab", fmt.SECTION_STRTAB, bytes(strings.data)))
+    return _file(source, parts)
+
+
+def _content(section: Section) -> _Part:
+    flags = sum(fmt.FLAG_OF_LETTER[letter] for letter in sorted(set(section.flags)))
+    kind = fmt.SECTION_NOBITS if section.nobits else fmt.SECTION_PROGBITS
+    part = _Part(section.name, kind, section.data, flags, section.address, section.size_bytes)
+    part.alignment = section.alignment_bytes
+    return part
+
+
+def _symbols(source: Object, strings: _Strings) -> tuple[bytes, int, dict[str, int]]:
+    """The symbol table, the index of its first global symbol, and the index of each name."""
+    record = fmt.symbol_record(source.byte_order)
+    rows = [bytes(fmt.SYMBOL_BYTES)]
+    rows.append(
+        record.pack(strings.add(source.file_name), fmt.KIND_FILE, 0, fmt.INDEX_ABSOLUTE, 0, 0)
+    )
+    numbers: dict[str, int] = {}
+    indices = {"": fmt.INDEX_ABSOLUTE}
+    for index, section in enumerate(source.sections, 1):
+        numbers[section.name], indices[section.name] = len(rows), index
+        rows.append(record.pack(0, fmt.KIND_SECTION, 0, index, section.address, 0))
+    local = [symbol for symbol in source.symbols if not symbol.is_global]
+    shared = [symbol for symbol in source.symbols if symbol.is_global]
+    first_global = len(rows) + len(local)
+    for symbol in (*local, *shared):
+        numbers[symbol.name] = len(rows)
+        index = fmt.INDEX_UNDEFINED if symbol.section is None else indices[symbol.section]
+        base = source.section(symbol.section).address if symbol.section else 0
+        bind = fmt.BIND_GLOBAL if symbol.is_global else fmt.BIND_LOCAL
+        information = bind << 4 | fmt.KIND_NUMBERS[symbol.kind]
+        value = (base + symbol.value) & _MASK64
+        rows.append(
+            record.pack(strings.add(symbol.name), information, 0, index, value, symbol.size_bytes)
+        )
+    return b"".join(rows), first_global, numbers
+
+
+def _relocations(source: Object, section: str, numbers: dict[str, int]) -> bytes:
+    record = fmt.relocation_record(source.byte_order)
+    return b"".join(
+        record.pack(r.offset, _information(r, numbers), signed64(r.addend))
+        for r in source.relocations
+        if r.section == section
+    )
+
+
+def _information(relocation: Relocation, numbers: dict[str, int]) -> int:
+    return numbers[relocation.symbol] << 32 | fmt.relocation_type(relocation)
+
+
+def _file(source: Object, parts: list[_Part]) -> bytes:
+    """Header, segments, contents and section headers."""
+    names = _Strings()
+    parts.append(_Part(".shstrtab", fmt.SECTION_STRTAB, b""))
+    name_offsets = [names.add(part.name) for part in parts]
+    parts[-1].data = bytes(names.data)
+    loaded = [p for p in parts if p.flags & fmt.FLAG_ALLOC and source.is_linked]
+    body = bytearray(fmt.HEADER_BYTES + fmt.PROGRAM_HEADER_BYTES * len(loaded))
+    for part in parts[1:]:
+        body += bytes(-len(body) % max(part.alignment, 1))
+        part.offset = len(body)
+        body += part.data
+    body += bytes(-len(body) % 8)
+    headers = b"".join(
+        _header(part, name, source.byte_order)
+        for part, name in zip(parts, name_offsets, strict=True)
+    )
+    segments = b"".join(_segment(source, part) for part in loaded)
+    body[: fmt.HEADER_BYTES] = _file_header(source, len(loaded), len(body), len(parts))
+    body[fmt.HEADER_BYTES : fmt.HEADER_BYTES + len(segments)] = segments
+    return bytes(body) + headers
+
+
+def _header(part: _Part, name: int, byte_order: fmt.ByteOrder) -> bytes:
+    size = len(part.data) if part.size < 0 else part.size
+    return fmt.section_header(byte_order).pack(
+        name,
+        part.type,
+        part.flags,
+        part.address,
+        part.offset,
+        size,
+        part.link,
+        part.info,
+        part.alignment,
+        part.entry_bytes,
+    )
+
+
+def _segment(source: Object, part: _Part) -> bytes:
+    flags = 4 | (part.flags & fmt.FLAG_WRITE) << 1 | (part.flags & fmt.FLAG_CODE) >> 2
+    return fmt.program_header(source.byte_order).pack(
+        fmt.SEGMENT_LOAD,
+        flags,
+        part.offset,
+        part.address,
+        part.address,
+        len(part.data),
+        part.size,
+        1,
+    )
+
+
+def _file_header(source: Object, segments: int, section_offset: int, sections: int) -> bytes:
+    data = 1 if source.byte_order == "little" else 2
+    identification = b"\x7fELF" + bytes([2, data, 1]) + bytes(9)
+    return identification + fmt.header(source.byte_order).pack(
+        fmt.TYPE_EXECUTABLE if source.is_linked else fmt.TYPE_RELOCATABLE,
+        source.elf_machine,
+        1,
+        _entry_address(source),
+        fmt.HEADER_BYTES if segments else 0,
+        section_offset,
+        0,
+        fmt.HEADER_BYTES,
+        fmt.PROGRAM_HEADER_BYTES if segments else 0,
+        segments,
+        fmt.SECTION_HEADER_BYTES,
+        sections,
+        sections - 1,
+    )
+
+
+def _entry_address(source: Object) -> int:
+    """The first code section's start in an image; objects have none."""
+    code = (section.address for section in source.sections if section.is_code)
+    return next(code, 0) if source.is_linked else 0

@@ -1,0 +1,288 @@
+"""Linking: objects become one image with addresses and without relocations.
+
+Sections of one name are joined in the order of the objects. Data and zeros start at address 0 of
+the core's local memory, code behind it, so that no two addresses mean different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from msgspec import structs
+
+from tilewright.asm.encode import decode, encode
+from tilewright.asm.objects.object import (
+    LineEntry,
+    Object,
+    PlacedInstruction,
+    Relocation,
+    RelocationKind,
+    Section,
+    Symbol,
+)
+from tilewright.asm.objects.relocate import DATA_BYTES, relocated_value, unit_bytes, with_operand
+from tilewright.asm.suggest import did_you_mean
+from tilewright.common.errors import AssemblyError
+from tilewright.isa import InstructionTable
+from tilewright.isa.table import LocalMemory
+
+
+class LinkErrors(AssemblyError):
+    """All that keeps objects from being linked; `message` and `fix` are the first one's."""
+
+    def __init__(self, errors: Sequence[AssemblyError]) -> None:
+        first = errors[0]
+        super().__init__(first.message, where=first.where, fix=first.fix)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)
+
+
+@dataclass(slots=True)
+class _Joined:
+    """An output section being filled."""
+
+    name: str
+    flags: str
+    nobits: bool
+    data: bytearray = field(default_factory=bytearray)
+    size_bytes: int = 0
+    alignment_bytes: int = 1
+    address: int = 0
+
+
+@dataclass(slots=True)
+class _Linker:
+    """The state of one link; a place of object i in section s moves by `shifts[i, s]`."""
+
+    objects: Sequence[Object]
+    table: InstructionTable
+    sections: dict[str, _Joined] = field(default_factory=dict)
+    shifts: dict[tuple[int, str], int] = field(default_factory=dict)
+    defined: list[dict[str, Symbol]] = field(default_factory=list)
+    globals: dict[str, tuple[int, Symbol]] = field(default_factory=dict)
+    errors: list[AssemblyError] = field(default_factory=list)
+
+    def join(self, index: int, section: Section) -> None:
+        """Append a section of an object to the output section of its name."""
+        joined = self.sections.setdefault(
+            section.name, _Joined(section.name, section.flags, section.nobits)
+        )
+        if (set(joined.flags), joined.nobits) != (set(section.flags), section.nobits):
+            self._error(index, f"section {section.name} has other flags than in another object")
+            return
+        joined.alignment_bytes = max(joined.alignment_bytes, section.alignment_bytes)
+        joined.size_bytes += -joined.size_bytes % section.alignment_bytes
+        self.shifts[index, section.name] = joined.size_bytes
+        joined.size_bytes += section.size_bytes
+        if not section.nobits:
+            joined.data += bytes(self.shifts[index, section.name] - len(joined.data)) + section.data
+
+    def collect_symbols(self, index: int) -> None:
+        """Note what an object defines, for itself and for the others."""
+        defined = {s.name: s for s in self.objects[index].symbols if s.section is not None}
+        self.defined.append(defined)
+        for symbol in defined.values():
+            if not symbol.is_global:
+                continue
+            known = self.globals.get(symbol.name)
+            if known is not None:
+                first = self.objects[known[0]].file_name
+                self._error(index, f"'{symbol.name}' is also defined in {first}")
+            else:
+                self.globals[symbol.name] = (index, symbol)
+
+    def address(self, index: int, symbol: Symbol) -> int:
+        """The final address of a defined symbol."""
+        if not symbol.section:
+            return symbol.value
+        return self.sections[symbol.section].address + self.offset(index, symbol)
+
+    def offset(self, index: int, symbol: Symbol) -> int:
+        """The final offset of a symbol in its section."""
+        return symbol.value + self.shifts[index, symbol.section or ""]
+
+    def target(self, index: int, name: str) -> int | None:
+        """The address of a name as an object sees it: its own, or another's global one."""
+        if (index, name) in self.shifts:
+            return self.sections[name].address + self.shifts[index, name]
+        own = self.defined[index].get(name)
+        if own is not None:
+            return self.address(index, own)
+        found = self.globals.get(name)
+        return None if found is None else self.address(*found)
+
+    def relocate(self, index: int, relocation: Relocation) -> None:
+        """Fill one place."""
+        joined = self.sections[relocation.section]
+        offset = relocation.offset + self.shifts[index, relocation.section]
+        base = self.target(index, relocation.symbol)
+        where = f"{relocation.section}+{relocation.offset:#x}"
+        if base is None:
+            fix = did_you_mean(relocation.symbol, self.globals)
+            self._error(index, f"undefined symbol '{relocation.symbol}' at {where}", fix)
+            return
+        try:
+            target = base + relocation.addend * unit_bytes(relocation.kind, self.table)
+            written = self._filled(relocation, joined, offset, target)
+            joined.data[offset : offset + len(written)] = written
+        except AssemblyError as error:
+            self._error(index, f"'{relocation.symbol}' at {where}: {error.message}", error.fix)
+
+    def _filled(self, relocation: Relocation, joined: _Joined, offset: int, target: int) -> bytes:
+        size = DATA_BYTES.get(relocation.kind)
+        if size is not None:
+            if not -(1 << 8 * size - 1) <= target < 1 << 8 * size:
+                raise AssemblyError(f"address {target:#x} does not fit {size} bytes")
+            return (target % (1 << 8 * size)).to_bytes(size, self.table.byte_order)
+        word_bytes = self.table.word_bits // 8
+        instruction = decode(bytes(joined.data[offset : offset + word_bytes]), self.table)
+        if instruction is None or relocation.operand >= len(instruction.operands):
+            raise AssemblyError("there is no instruction to relocate")
+        place = joined.address + offset
+        value = relocated_value(RelocationKind(relocation.kind), target, place, self.table)
+        return encode(with_operand(instruction, relocation.operand, value))
+
+    def _error(self, index: int, message: str, fix: str = "") -> None:
+        where = self.objects[index].file_name
+        self.errors.append(AssemblyError(message, where=where, fix=fix))
+
+
+def link(
+    objects: Sequence[Object],
+    table: InstructionTable,
+    *,
+    data_address: int = 0,
+    code_address: int | None = None,
+) -> Object:
+    """The image of some objects.
+
+    In each local memory data starts at `data_address` bytes; code starts at `code_address` (by
+    default behind the largest memory). Errors: LinkErrors with every undefined or doubly defined
+    symbol and every value that does not fit.
+    """
+    _check_tables(objects, table)
+    linker = _Linker(objects, table)
+    for index, source in enumerate(objects):
+        for section in source.sections:
+            linker.join(index, section)
+        linker.collect_symbols(index)
+    _raise(linker)
+    _place(linker, data_address, code_address)
+    for index, source in enumerate(objects):
+        for relocation in source.relocations:
+            linker.relocate(index, relocation)
+    _raise(linker)
+    return _image(linker)
+
+
+def _check_tables(objects: Sequence[Object], table: InstructionTable) -> None:
+    if not objects:
+        raise AssemblyError("nothing to link", fix="give at least one object")
+    for source in objects:
+        if source.instruction_set != table.instruction_set:
+            raise AssemblyError(
+                f"the object is for {source.instruction_set}, not for {table.instruction_set}",
+                where=source.file_name,
+            )
+        if source.is_linked:
+            raise AssemblyError("it is linked already", where=source.file_name)
+
+
+def _raise(linker: _Linker) -> None:
+    if linker.errors:
+        raise LinkErrors(linker.errors)
+
+
+def _place(linker: _Linker, data_address: int, code_address: int | None) -> None:
+    """Give every section its address; data must fit the memory that its section is for."""
+    table = linker.table
+    code = [s for s in linker.sections.values() if "x" in s.flags]
+    behind = 0
+    for memory in table.memories or (table.memory(),):
+        data = [s for s in linker.sections.values() if _is_in(s, memory, table)]
+        end = _place_in_order(data, data_address)
+        capacity = memory.capacity_bytes
+        if capacity and end > capacity:
+            raise AssemblyError(
+                f"data and zeros end at {end} bytes, the {table.memory_title(memory)} has "
+                f"{capacity}",
+                fix=f"save {end - capacity} bytes",
+            )
+        behind = max(behind, end, capacity)
+    _place_in_order(code, behind if code_address is None else code_address)
+
+
+def _is_in(section: _Joined, memory: LocalMemory, table: InstructionTable) -> bool:
+    style = table.dialect.section_style(section.name)
+    return "x" not in section.flags and table.memory(style.memory) == memory
+
+
+def _place_in_order(sections: Sequence[_Joined], address: int) -> int:
+    for section in sections:
+        address += -address % section.alignment_bytes
+        section.address = address
+        address += section.size_bytes
+    return address
+
+
+def _image(linker: _Linker) -> Object:
+    first = linker.objects[0]
+    sections = tuple(_section(joined) for joined in linker.sections.values())
+    return Object(
+        first.instruction_set,
+        first.byte_order,
+        first.word_bytes,
+        first.file_name,
+        sections,
+        tuple(s for i in range(len(linker.objects)) for s in _symbols(linker, i)),
+        (),
+        tuple(e for i in range(len(linker.objects)) for e in _lines(linker, i)),
+        _instructions(linker, {section.name: section for section in sections}),
+        is_linked=True,
+        elf_machine=first.elf_machine,
+    )
+
+
+def _section(joined: _Joined) -> Section:
+    return Section(
+        joined.name,
+        joined.flags,
+        bytes(joined.data),
+        joined.size_bytes,
+        joined.alignment_bytes,
+        joined.nobits,
+        joined.address,
+    )
+
+
+def _symbols(linker: _Linker, index: int) -> list[Symbol]:
+    """The object's own symbols at their final offsets."""
+    return [
+        replace(s, value=linker.offset(index, s)) if s.section else s
+        for s in linker.objects[index].symbols
+        if s.section is not None
+    ]
+
+
+def _lines(linker: _Linker, index: int) -> list[LineEntry]:
+    return [
+        structs.replace(entry, offset=entry.offset + linker.shifts.get((index, entry.section), 0))
+        for entry in linker.objects[index].lines
+    ]
+
+
+def _instructions(linker: _Linker, sections: dict[str, Section]) -> tuple[PlacedInstruction, ...]:
+    """The instructions section by section, now with numbers for symbols, labels and lines kept."""
+    word_bytes, placed = linker.table.word_bits // 8, []
+    for index, source in enumerate(linker.objects):
+        for old in source.instructions:
+            offset = old.offset + linker.shifts[index, old.section]
+            data = sections[old.section].data[offset : offset + word_bytes]
+            new = decode(data, linker.table) or old.instruction
+            new = replace(new, labels=old.instruction.labels, line=old.instruction.line)
+            placed.append(PlacedInstruction(old.section, offset, new))
+    order = {name: number for number, name in enumerate(sections)}
+    return tuple(sorted(placed, key=lambda p: (order[p.section], p.offset)))

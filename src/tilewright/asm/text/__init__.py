@@ -1,0 +1,1 @@
+"""Assembly text: lines, expressions and macros read to statements."""

@@ -1,0 +1,59 @@
+"""What the family of a machine does with workloads, looked up once and handed down.
+
+In: a machine. Out: a `Toolchain`, which is asked where code would otherwise ask the family again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.codegen.artifact import EMITS, LOADS, Emits
+from tilewright.common.errors import SimulationError
+from tilewright.machine import Machine
+from tilewright.network.plans import NETWORKS, CompilesNetworks
+from tilewright.partition.capability import DIVIDES, DividesNetworks
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A machine with what its family brings for it; a part is imported when it is asked for."""
+
+    machine: Machine
+
+    @cached_property
+    def executes_here(self) -> bool:
+        """Whether the machine is this computer: code is loaded and measured, not simulated."""
+        return LOADS.of(self.machine) is not None
+
+    @cached_property
+    def emits(self) -> Emits | None:
+        """What generates code for one operator."""
+        return EMITS.of(self.machine)
+
+    @cached_property
+    def networks(self) -> CompilesNetworks | None:
+        """What compiles whole networks."""
+        return NETWORKS.of(self.machine)
+
+    @cached_property
+    def divides(self) -> DividesNetworks | None:
+        """What divides whole networks over cores."""
+        return DIVIDES.of(self.machine)
+
+    @property
+    def usual_type(self) -> str:
+        """The element type of known networks: single precision where they are measured, the cores'
+        first where they divide networks.
+        """
+        if self.divides is not None:
+            return self.machine.core.types[0]
+        return "f32" if self.executes_here else "f64"
+
+    def require_simulated(self) -> None:
+        """Raise SimulationError where the machine is this computer."""
+        if self.executes_here:
+            raise SimulationError(
+                f"machine {self.machine.name!r} is this computer: it is measured, not simulated",
+                fix="tilewright run, or another --machine",
+            )

@@ -1,0 +1,259 @@
+"""Reading ONNX files: bytes in, plain Python values out, then a network by `importing`.
+
+With `export` the only module that imports the onnx package. Nothing of a file is trusted: each
+way a file can be wrong is one GraphError, and external data is read only from below the file's own
+folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.frontends.onnx.check import checked
+from tilewright.graph.frontends.onnx.importing import import_model
+from tilewright.graph.frontends.onnx.model import (
+    Extents,
+    InputDeclaration,
+    OnnxModel,
+    OnnxNode,
+    OutputDeclaration,
+    Unread,
+)
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted, safe_name
+from tilewright.ops.op import Shape, show_shape
+
+_ELEMENT_TYPES: dict[int, str] = {
+    onnx.TensorProto.FLOAT: "f32",
+    onnx.TensorProto.DOUBLE: "f64",
+    onnx.TensorProto.INT8: "i8",
+    onnx.TensorProto.UINT8: "u8",
+    onnx.TensorProto.INT32: "i32",
+    onnx.TensorProto.INT64: "i64",
+    onnx.TensorProto.BOOL: "bool",
+}
+_EXTERNAL = onnx.TensorProto.EXTERNAL
+_EXTERNAL_KEYS = {"location", "offset", "length", "checksum", "basepath"}
+_LOG = logging.getLogger(__name__)
+
+
+def load_onnx(
+    path: str | Path,
+    batch: int | None = None,
+    dtype: str | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+) -> Network:
+    """The network in the ONNX file at `path`.
+
+    `batch` replaces the first extent of each input, `shapes` whole shapes by the input's name, and
+    `dtype` the element type of all tensors. Raises GraphError for a file that cannot be read,
+    everything in it that is not supported (with its nodes), and dimensions that it leaves open.
+    """
+    path = Path(path)
+    try:
+        model = _plain(_parse(path), path.parent)
+        network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
+        return replace(network, source=str(path))
+    except GraphError as error:
+        raise GraphError(error.message, where=str(path), fix=error.fix) from None
+    except ShapeError as error:
+        raise GraphError(str(error), where=str(path)) from None
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise GraphError("cannot be read: it is not a regular file")
+        model = onnx.ModelProto()
+        model.ParseFromString(path.read_bytes())
+    except OSError as error:
+        raise GraphError(f"cannot be read: {error.strerror}") from None
+    except DecodeError:
+        raise GraphError("is not an ONNX model: its bytes cannot be decoded") from None
+    if not model.graph.node:
+        raise GraphError("is not an ONNX model: it has no nodes")
+    return model
+
+
+def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
+    """`model` without protocol buffers, its numbers read."""
+    try:
+        stored = model.graph.initializer
+        outputs = [
+            OutputDeclaration(_text(value.name), _declared(value.type.tensor_type))
+            for value in model.graph.output
+        ]
+        nodes = checked(
+            [_node(node, folder) for node in model.graph.node],
+            _opset(model),
+            {_text(tensor.name) for tensor in stored},
+            [output.name for output in outputs],
+        )
+        return OnnxModel(
+            inputs=[_declaration(value) for value in model.graph.input],
+            constants={_text(tensor.name): _numbers(tensor, folder) for tensor in stored},
+            nodes=nodes,
+            outputs=outputs,
+        )
+    except UnicodeDecodeError:
+        raise _not_text() from None
+
+
+def _not_text() -> GraphError:
+    return GraphError("is not an ONNX model: a name is not UTF-8 text")
+
+
+def _text(name: str | bytes) -> str:
+    """A name of the file, which the decoder gives as bytes where it is no text."""
+    if isinstance(name, str):
+        return name
+    raise _not_text()
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if len(versions) != 1:
+        raise GraphError(f"expected one version of the ONNX operator set, found {len(versions)}")
+    return int(versions[0])
+
+
+def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
+    if not value.type.HasField("tensor_type"):
+        raise GraphError(f"input {quoted(value.name)} is not a tensor")
+    tensor = value.type.tensor_type
+    return InputDeclaration(_text(value.name), _declared(tensor), _type_name(tensor.elem_type))
+
+
+def _declared(tensor: onnx.TypeProto.Tensor) -> Extents | None:
+    """Its extents; None where the file does not even say how many there are."""
+    return tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
+
+
+def _extent(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
+    """A number, or where the file has none or a negative one the name of what is open."""
+    if dimension.HasField("dim_value") and dimension.dim_value >= 0:
+        return int(dimension.dim_value)
+    return _text(dimension.dim_param)
+
+
+def _type_name(code: int) -> str:
+    names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+    return str(names.get(code, code))
+
+
+def _element_type(code: int, what: str) -> str:
+    if code not in _ELEMENT_TYPES:
+        raise GraphError(
+            f"{what} has the element type {_type_name(code)}",
+            fix="supported are FLOAT, DOUBLE, INT8 and UINT8, and INT32, INT64 and BOOL for shapes "
+            "and flags",
+        )
+    return _ELEMENT_TYPES[code]
+
+
+def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
+    attributes = {_text(item.name): _attribute(item, folder) for item in node.attribute}
+    return OnnxNode(
+        kind=_text(node.op_type),
+        domain="" if node.domain == "ai.onnx" else _text(node.domain),
+        name=_text(node.name),
+        inputs=tuple(map(_text, node.input)),
+        outputs=tuple(map(_text, node.output)),
+        attributes=attributes,
+    )
+
+
+def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
+    """Number, tuple of numbers, text or array; `Unread` for what no supported operator takes."""
+    kinds = onnx.AttributeProto
+    readers: dict[int, Callable[[], object]] = {
+        kinds.INT: lambda: int(item.i),
+        kinds.INTS: lambda: tuple(map(int, item.ints)),
+        kinds.FLOAT: lambda: float(item.f),
+        kinds.FLOATS: lambda: tuple(map(float, item.floats)),
+        kinds.STRING: lambda: item.s.decode("utf-8"),
+        kinds.TENSOR: lambda: _attribute_tensor(item.t, folder),
+    }
+    if item.type not in readers:
+        names = {number: name for name, number in kinds.AttributeType.items()}
+        return Unread(f"a {names.get(item.type, 'value')}")
+    return readers[item.type]()
+
+
+def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:
+    if tensor.data_type not in _ELEMENT_TYPES:
+        return Unread(f"a tensor of {_type_name(tensor.data_type)}")
+    return _numbers(tensor, folder)
+
+
+def _numbers(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
+    """The values of a stored tensor, external data included."""
+    what = f"the stored tensor {quoted(tensor.name)}"
+    element = _element_type(tensor.data_type, what)
+    shape = tuple(map(int, tensor.dims))
+    if any(extent < 0 for extent in shape):
+        raise GraphError(f"{what} has the shape {shape}")
+    if tensor.data_location == _EXTERNAL:
+        tensor.raw_data = _external_bytes(tensor, folder, what)
+        tensor.data_location = onnx.TensorProto.DEFAULT
+    try:
+        return np.array(onnx.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError):
+        raise GraphError(
+            f"{what} does not hold the numbers of a {show_shape(shape)} {element} tensor"
+        ) from None
+
+
+def _external_bytes(tensor: onnx.TensorProto, folder: Path, what: str) -> bytes:
+    """The bytes that `tensor` keeps in another file, which must lie below `folder`."""
+    entries = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+    for key in sorted(entries.keys() - _EXTERNAL_KEYS):
+        _LOG.warning("%s: its external data have an unknown entry %s", what, quoted(key))
+    location = entries.get("location", "")
+    try:
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)
+        file = (folder / location).resolve()
+    except (ValueError, OSError):
+        raise GraphError(f"{what} has a malformed reference to external data") from None
+    where = f"{what} keeps its data in {quoted(location)}"
+    if not file.is_relative_to(folder.resolve()):
+        raise GraphError(
+            f"{where}, outside the model's folder", fix="move the data beside the model"
+        )
+    try:
+        if file.exists() and not file.is_file():
+            raise GraphError(f"{where}, which is not a regular file")
+        size = file.stat().st_size
+        if offset < 0 or length < 0 or offset + length > size:
+            raise GraphError(f"{where}: {length} bytes from byte {offset} on, but it has {size}")
+        checksum = entries.get("checksum", "").lower()
+        digest = _sha1(file, file.stat().st_mtime_ns) if checksum else checksum
+        if digest != checksum:
+            raise GraphError(f"{where}, whose SHA-1 is {digest}, the model says another")
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(length or size - offset)
+    except (OSError, ValueError):
+        raise GraphError(f"{where}, which cannot be read") from None
+
+
+@lru_cache(maxsize=16)
+def _sha1(file: Path, changed: int) -> str:
+    """The digest of a whole file that was last changed then: all tensors of a model may share it.
+
+    It finds what is damaged or mistaken; the standard knows no other.
+    """
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, partial(hashlib.sha1, usedforsecurity=False)).hexdigest()

@@ -1,0 +1,209 @@
+"""Whether a model can be read, before any of it is translated.
+
+In: the nodes of a file. Out: the same with the version of their operators and their attributes'
+defaults; or one refusal that lists every operator that is lacking, with the reason and the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite, isnan
+
+import numpy as np
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx.declare import (
+    NEWEST_OPSET,
+    Attribute,
+    AttributeKind,
+    Input,
+    Operator,
+)
+from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.operators import OPERATORS
+from tilewright.graph.names import quoted
+
+REFERENCE = "docs/reference/onnx.md lists what is read"
+_MOST_NAMES = 5
+"""Nodes that are named for each reason."""
+_MOST_REASONS = 40
+
+_WORDS: dict[AttributeKind, str] = {
+    "integer": "an integer",
+    "integers": "integers",
+    "number": "a finite number",
+    "numbers": "finite numbers",
+    "limit": "a number",
+    "text": "a text",
+    "tensor": "a tensor",
+}
+
+
+def checked(
+    nodes: Sequence[OnnxNode], opset: int, stored: set[str], outputs: Sequence[str]
+) -> list[OnnxNode]:
+    """The nodes, ready to be translated; `stored` are the names of the model's own numbers.
+
+    Raises GraphError with everything in the nodes that is not handled.
+    """
+    if not 1 <= opset <= NEWEST_OPSET:
+        raise GraphError(
+            f"the model is written in operator set {opset}",
+            fix=f"supported are 1 to {NEWEST_OPSET}: export it again",
+        )
+    known = set(stored)
+    used = {name for node in nodes for name in node.inputs} | set(outputs)
+    lacking: dict[tuple[str, str], list[OnnxNode]] = {}
+    found = []
+    for node in nodes:
+        reasons = list(_reasons(node, opset, known, used))
+        for reason in reasons:
+            lacking.setdefault((node.kind, reason), []).append(node)
+        if not reasons:
+            node = _completed(node, opset)
+            found.append(node)
+        if _is_constant(node, opset, known):
+            known.update(node.outputs)
+    if lacking:
+        raise _refusal(lacking)
+    return found
+
+
+def _completed(node: OnnxNode, opset: int) -> OnnxNode:
+    operator = OPERATORS[node.kind]
+    version = operator.version(opset)
+    declared = operator.attributes_of(version)
+    defaults = {name: a.default for name, a in declared.items() if a.default is not None}
+    return replace(node, version=version, attributes={**defaults, **node.attributes})
+
+
+def _is_constant(node: OnnxNode, opset: int, known: set[str]) -> bool:
+    """Whether the result is known before the network runs."""
+    operator = OPERATORS.get(node.kind)
+    if node.domain or operator is None or operator.fold is None or opset < operator.since:
+        return False
+    declared = operator.inputs_of(operator.version(opset))
+    kinds = [_declared_input(operator, declared, i) for i in range(len(node.inputs))]
+    return all(
+        not name or name in known or (kind is not None and kind.kind == "shape")
+        for name, kind in zip(node.inputs, kinds, strict=True)
+    )
+
+
+def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Iterator[str]:
+    operator = OPERATORS.get(node.kind)
+    if node.domain:
+        yield f"is an operator of the domain {quoted(node.domain)}"
+    elif operator is None:
+        yield "is not an operator that is read"
+    elif opset < operator.since:
+        yield f"is defined from operator set {operator.since} on, the model is written in {opset}"
+    else:
+        version = operator.version(opset)
+        yield from _attribute_reasons(node, operator, version, opset)
+        yield from _input_reasons(node, operator, version, known)
+        if operator.translate is None and not _is_constant(node, opset, known):
+            yield (
+                "is supported only where its operands are constants, as in the computation of a "
+                "shape"
+            )
+        if not node.outputs or not node.outputs[0]:
+            yield "has no output"
+        for index, name in enumerate(node.outputs):
+            if index and name and name in used:
+                yield f"output {index} is used, only output 0 is computed"
+
+
+def _attribute_reasons(
+    node: OnnxNode, operator: Operator, version: int, opset: int
+) -> Iterator[str]:
+    declared = operator.attributes_of(version)
+    for name in node.attributes:
+        if name not in declared:
+            yield f"attribute {quoted(name)[1:-1]} is not supported in operator set {opset}"
+    for name, attribute in declared.items():
+        value = node.attributes.get(name, attribute.default)
+        if value is None:
+            if attribute.required:
+                yield f"attribute {name} is missing"
+        elif not _is_of_kind(value, attribute):
+            expected = _WORDS[attribute.kind]
+            if attribute.length is not None:
+                expected = f"{attribute.length} {expected}"
+            yield f"attribute {name} must be {expected}, found {quoted(value)}"
+        elif attribute.accepted and value not in attribute.accepted:
+            accepted = ", ".join(map(repr, attribute.accepted))
+            yield f"{name} = {quoted(value)} is not supported, only {accepted}"
+
+
+def _is_of_kind(value: object, attribute: Attribute) -> bool:
+    match attribute.kind:
+        case "integer":
+            return isinstance(value, int)
+        case "integers":
+            if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
+                return False
+            return attribute.length is None or len(value) == attribute.length
+        case "number":
+            return _is_finite(value)
+        case "numbers":
+            return isinstance(value, tuple) and all(map(_is_finite, value))
+        case "limit":
+            return isinstance(value, int | float) and not isnan(value)
+        case "text":
+            return isinstance(value, str)
+        case "tensor":
+            return isinstance(value, np.ndarray)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
+
+
+def _input_reasons(
+    node: OnnxNode, operator: Operator, version: int, known: set[str]
+) -> Iterator[str]:
+    declared = operator.inputs_of(version)
+    for index, name in enumerate(node.inputs):
+        kind = _declared_input(operator, declared, index)
+        if not name:
+            continue
+        if kind is None:
+            yield f"takes {len(declared)} inputs, found {len(node.inputs)}"
+            return
+        if kind.kind == "constant" and name not in known and operator.translate is not None:
+            yield f"input {index} ({quoted(name)}) must be a constant"
+    for index, item in enumerate(declared):
+        if not item.optional and not node.has_input(index):
+            yield f"input {index} is missing"
+
+
+def _declared_input(operator: Operator, declared: Sequence[Input], index: int) -> Input | None:
+    if index < len(declared):
+        return declared[index]
+    return declared[-1] if operator.variadic and declared else None
+
+
+def _refusal(lacking: dict[tuple[str, str], list[OnnxNode]]) -> GraphError:
+    """One line where one node is refused for one reason, a list otherwise."""
+    if len(lacking) == 1:
+        ((_, reason),) = lacking
+        (nodes,) = lacking.values()
+        if len(nodes) == 1:
+            return GraphError(f"{nodes[0].title()}: {reason}", fix=REFERENCE)
+    lines = [
+        f"  {quoted(kind)[1:-1]}: {reason} ({_names(nodes)})"
+        for (kind, reason), nodes in sorted(lacking.items())
+    ]
+    if len(lines) > _MOST_REASONS:
+        lines = [*lines[:_MOST_REASONS], f"  and {len(lines) - _MOST_REASONS} more"]
+    count = len({id(node) for nodes in lacking.values() for node in nodes})
+    nodes_word = "node" if count == 1 else "nodes"
+    return GraphError("\n".join([f"{count} {nodes_word} cannot be read:", *lines]), fix=REFERENCE)
+
+
+def _names(nodes: Sequence[OnnxNode]) -> str:
+    shown = ", ".join(node.shown_name() for node in nodes[:_MOST_NAMES])
+    more = f" and {len(nodes) - _MOST_NAMES} more" if len(nodes) > _MOST_NAMES else ""
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {shown}{more}"

@@ -1,0 +1,255 @@
+"""A network as an ONNX model: for comparing with what reads ONNX, and for handing networks on.
+
+The second module that imports the onnx package; what it writes, `onnx` reads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx.elementwise import OF_ONE
+from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.ops import (
+    BatchNorm,
+    Bias,
+    Binary,
+    Concat,
+    Conv2d,
+    Gemm,
+    LocalResponseNorm,
+    Pad,
+    Pool2d,
+    Reshape,
+    Slice,
+    Softmax,
+    SpaceToDepth,
+    Transpose,
+    Unary,
+)
+from tilewright.ops.op import Array, Shape
+
+OPSET = 13
+_MOST_BYTES = 2**31 - 1
+"""What one model file may have."""
+_PLAIN_VERSION, _NOTED_VERSION = 8, 10
+"""Versions of the format; nodes have metadata from the second on."""
+_TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
+_UNARY = {row.function: row for row in OF_ONE if row.versions[0] <= OPSET}
+_BINARY = {
+    "add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "pow": "Pow",
+    "prelu": "PRelu", "sub": "Sub",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a model is to say beside its graph: texts by key, of the model and of nodes by name."""
+
+    model: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def export_onnx(
+    network: Network, weights: Mapping[str, Array], *, notes: Notes | None = None
+) -> onnx.ModelProto:
+    """The model with these numbers, and the network's own, as its initializers.
+
+    With `notes` they are its metadata, and weights without numbers are inputs. Raises GraphError
+    for other weights without numbers, an operator that ONNX writes otherwise, or more numbers than
+    a file may have.
+    """
+    numbers = {**network.values, **weights}
+    stored = {tensor.name: numbers[tensor.name] for tensor in network.weights
+              if tensor.name in numbers}  # fmt: skip
+    left = [tensor for tensor in network.weights if tensor.name not in stored]
+    if left and notes is None:
+        raise GraphError(f"no numbers are given for the weight {left[0].name!r}")
+    _require_room(stored)
+    nodes = [made for node in network.nodes for made in _Exporter(node, stored).every()]
+    tensors = network.tensors
+    graph = helper.make_graph(
+        nodes,
+        network.name,
+        [_declared(tensor) for tensor in (*network.inputs, *left)],
+        [_declared(tensors[name]) for name in network.outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()],
+    )
+    version = _PLAIN_VERSION if notes is None else _NOTED_VERSION
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=version
+    )
+    if notes is not None:
+        helper.set_model_props(model, dict(notes.model))
+        for node in model.graph.node:
+            for key, text in notes.nodes.get(node.name, {}).items():
+                node.metadata_props.add(key=key, value=text)
+    return model
+
+
+def _require_room(stored: Mapping[str, Array]) -> None:
+    size = sum(array.nbytes for array in stored.values())
+    if size > _MOST_BYTES:
+        raise GraphError(
+            f"the weights take {size} bytes, a model file has at most {_MOST_BYTES}",
+            fix="export with a smaller element type",
+        )
+
+
+def original_model(network: Network) -> str | bytes:
+    """The model that a network was read from, as it stands in its file: the file's path, or the
+    model itself with the inputs' shapes replaced where the file fixes others.
+
+    Raises GraphError for a file that cannot be read any more.
+    """
+    try:
+        model = onnx.load(network.source, load_external_data=False)
+        shapes = {tensor.name: tensor.shape for tensor in network.inputs}
+        declared = {v.name: v for v in model.graph.input if v.name in shapes}
+        if all(_fits(value, shapes[name]) for name, value in declared.items()):
+            return network.source
+        model = onnx.load(network.source)
+    except (OSError, DecodeError):
+        raise GraphError("the model cannot be read again", where=network.source) from None
+    del model.graph.value_info[:]
+    for value in model.graph.input:
+        if value.name in shapes:
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _fits(value: onnx.ValueInfoProto, shape: Shape) -> bool:
+    """Whether a declared input may have this shape."""
+    extents = value.type.tensor_type.shape.dim
+    pairs = zip(extents, shape, strict=False)
+    return all(not d.HasField("dim_value") or d.dim_value in (own, -1) for d, own in pairs)
+
+
+def _declared(tensor: Tensor) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, _TYPES[tensor.dtype], tensor.shape)
+
+
+class _Exporter:
+    """Writes one node; constants that ONNX wants as tensors are added to `stored`."""
+
+    def __init__(self, node: Node, stored: dict[str, Array]) -> None:
+        self._node, self._stored = node, stored
+
+    def made(self, kind: str, *inputs: str, **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(kind, inputs, [self._node.output], self._node.name, **attributes)
+
+    def constant(self, name: str, numbers: Any) -> str:
+        full = f"{self._node.name}/{name}"
+        self._stored[full] = numbers
+        return full
+
+    def every(self) -> list[onnx.NodeProto]:
+        """The node, and before it what brings a bias that has no numbers to its axis."""
+        op, inputs = self._node.op, self._node.inputs
+        if not isinstance(op, Bias) or inputs[1] in self._stored:
+            return [self.exported()]
+        if op.scale != 1.0:
+            raise GraphError(f"node {self._node.name}: its bias is scaled and has no numbers")
+        if op.axis == len(op.shape) - 1:
+            return [self.made("Add", *inputs)]
+        axes = self.constant("axes", np.arange(1, len(op.shape) - op.axis))
+        shaped = f"{self._node.name}/shaped"
+        name = f"{self._node.name}/unsqueeze"
+        unsqueeze = helper.make_node("Unsqueeze", [inputs[1], axes], [shaped], name)
+        return [unsqueeze, self.made("Add", inputs[0], shaped)]
+
+    def exported(self) -> onnx.NodeProto:
+        op, inputs = self._node.op, self._node.inputs
+        match op:
+            case Unary() | Binary() | Bias() | BatchNorm():
+                return self._elementwise(op)
+            case Conv2d():
+                return self.made(
+                    "Conv", *inputs, kernel_shape=op.kernel, strides=op.stride, pads=op.padding,
+                    dilations=op.dilation, group=op.groups,
+                )  # fmt: skip
+            case Gemm():
+                turned = {"transA": int(op.transpose_a), "transB": int(op.transpose_b)}
+                return self.made("Gemm", *inputs, **turned, alpha=op.alpha, beta=op.beta)
+            case Pool2d():
+                kind = "MaxPool" if op.reduction == "max" else "AveragePool"
+                return self.made(kind, *inputs, **_window(op))
+            case Softmax():
+                return self.made("Softmax", *inputs, axis=op.axis)
+            case LocalResponseNorm():
+                numbers = {"size": op.size, "alpha": op.alpha, "beta": op.beta, "bias": op.bias}
+                return self.made("LRN", *inputs, **numbers)
+            case Reshape():
+                return self.made("Reshape", *inputs, self.constant("shape", np.array(op.out_shape)))
+            case Concat():
+                return self.made("Concat", *inputs, axis=op.axis)
+            case Transpose():
+                return self.made("Transpose", *inputs, perm=op.order)
+            case Pad():
+                pads = self.constant("pads", np.array([*op.before, *op.after]))
+                value = self.constant("value", np.array(op.value, dtype(op.dtype).numpy))
+                return self.made("Pad", *inputs, pads, value)
+            case Slice():
+                return self._slice(op)
+            case SpaceToDepth():
+                return self.made("SpaceToDepth", *inputs, blocksize=op.block)
+            case _:
+                raise GraphError(f"node {self._node.name}: {op.describe()} has no form in ONNX")
+
+    def _slice(self, op: Slice) -> onnx.NodeProto:
+        numbers = zip(op.start, op.counts, op.step, strict=True)
+        ends = [start + (count - 1) * step + 1 for start, count, step in numbers]
+        axes = range(len(ends))
+        lists = {"starts": op.start, "ends": ends, "axes": axes, "steps": op.step}
+        given = [self.constant(name, np.array(x)) for name, x in lists.items()]
+        return self.made("Slice", *self._node.inputs, *given)
+
+    def _elementwise(self, op: Unary | Binary | Bias | BatchNorm) -> onnx.NodeProto:
+        inputs, element = self._node.inputs, dtype(op.dtype).numpy
+        match op:
+            case BatchNorm():
+                return self.made("BatchNormalization", *inputs, epsilon=op.epsilon)
+            case Bias():
+                along = [-1 if axis == op.axis else 1 for axis in range(len(op.shape))]
+                added = op.scale * self._stored[inputs[1]].reshape(along)
+                return self.made("Add", inputs[0], self.constant("bias", added.astype(element)))
+            case Unary("clip"):
+                ends = {"least": op.alpha, "most": op.beta}
+                given = [self.constant(n, np.array(end, element)) for n, end in ends.items()]
+                return self.made("Clip", inputs[0], *given)
+            case Unary("identity"):
+                return self.made("Identity", *inputs)
+            case Unary() if op.function in _UNARY:
+                row = _UNARY[op.function]
+                parameters = zip(row.names, (op.alpha, op.beta), strict=False)
+                return self.made(row.kind, *inputs, **dict(parameters))
+            case Binary("fmod"):
+                return self.made("Mod", *inputs, fmod=1)
+            case Binary() if op.function in _BINARY:
+                return self.made(_BINARY[op.function], *inputs)
+            case _:
+                raise GraphError(
+                    f"node {self._node.name}: {op.function} is no operator of ONNX {OPSET}"
+                )
+
+
+def _window(op: Pool2d) -> dict[str, Any]:
+    found = {
+        "kernel_shape": op.kernel,
+        "strides": op.stride,
+        "pads": op.padding,
+        "ceil_mode": int(op.ceil_mode),
+    }
+    return found | ({"count_include_pad": int(op.count_padding)} if op.reduction != "max" else {})

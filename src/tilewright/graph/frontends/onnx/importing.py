@@ -1,0 +1,160 @@
+"""From an ONNX model as plain values to a network, node by node, shapes inferred on the way.
+
+Nodes whose operands are all constants (how exporters compute shapes) are folded; every other node
+goes to the translator of its operator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.onnx.fold import folded
+from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.model import (
+    Extents,
+    InputDeclaration,
+    OnnxModel,
+    OnnxNode,
+    OutputDeclaration,
+)
+from tilewright.graph.frontends.onnx.operators import OPERATORS
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted
+from tilewright.ops.op import Shape, show_shape
+
+_LOG = logging.getLogger(__name__)
+_FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
+_INTEGERS = {"INT8": "i8", "UINT8": "u8"}
+
+
+def import_model(
+    model: OnnxModel,
+    name: str,
+    batch: int | None,
+    dtype: str | None,
+    shapes: Mapping[str, Shape],
+) -> Network:
+    """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
+    if batch is not None and batch < 1:
+        raise GraphError(f"batch must be a positive integer, found {batch}")
+    if dtype not in (None, *_FLOATS.values()):
+        raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
+    if not model.outputs:
+        raise GraphError("the model has no output", fix="name what it computes as graph outputs")
+    declared = [item for item in model.inputs if item.name not in model.constants]
+    _require_names(declared, shapes)
+    file_dtype = _element_type(declared)
+    builder = NetworkBuilder(name, dtype or file_dtype)
+    for item in declared:
+        kind = _INTEGERS.get(item.dtype, "")
+        builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)), kind)
+    own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
+    file_batch = _file_batch(declared)
+    importer = Importer(builder, dict(model.constants), file_dtype, file_batch, own_batch)
+    for node in model.nodes:
+        _import_node(importer, node)
+    names = tuple(importer.output(output.name) for output in model.outputs)
+    if batch is None and not shapes:
+        _warn_of_other_shapes(model.outputs, builder)
+    return builder.build(names, importer.values)
+
+
+def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: NetworkBuilder) -> None:
+    """Exporters leave old shapes behind, so that what the nodes compute is right; but both cannot
+    be meant.
+    """
+    for output in outputs:
+        declared, computed = output.extents, builder.shape(output.name)
+        if declared is None or _agree(declared, computed):
+            continue
+        shown = "x".join(str(e or "?") if isinstance(e, int) else "?" for e in declared) or "scalar"
+        name, found = quoted(output.name), show_shape(computed)
+        _LOG.warning("output %s is declared %s, its nodes compute %s", name, shown, found)
+
+
+def _agree(declared: Extents, computed: Shape) -> bool:
+    """Whether all extents do that are declared; exporters write 0 for what is open."""
+    return len(declared) == len(computed) and all(
+        a == b for a, b in zip(declared, computed, strict=True) if isinstance(a, int) and a
+    )
+
+
+def _import_node(importer: Importer, node: OnnxNode) -> None:
+    operator = OPERATORS[node.kind]
+    if folded(importer, operator, node):
+        return
+    if operator.translate is None:
+        missing = next(name for name in node.inputs if name not in importer.constants)
+        raise GraphError(
+            f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
+        )
+    try:
+        operator.translate(importer, node)
+    except ShapeError as error:
+        raise GraphError(f"{node.title()}: {error}") from None
+
+
+def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:
+    names = [item.name for item in declared]
+    for name in shapes:
+        if name not in names:
+            raise GraphError(
+                f"a shape is given for {quoted(name)}, which is not an input",
+                fix=f"inputs: {', '.join(map(quoted, names))}",
+            )
+
+
+def _element_type(declared: Sequence[InputDeclaration]) -> str:
+    """The one element type of all inputs that are floats, f32 where none is."""
+    if not declared:
+        raise GraphError("the model has no input")
+    for item in declared:
+        if item.dtype not in (*_FLOATS, *_INTEGERS):
+            raise GraphError(
+                f"input {quoted(item.name)} has the element type {item.dtype}",
+                fix="supported are FLOAT, DOUBLE, INT8 and UINT8",
+            )
+    found = sorted({_FLOATS[item.dtype] for item in declared if item.dtype in _FLOATS})
+    if len(found) > 1:
+        raise GraphError(f"expected all inputs to be of one type, found {', '.join(found)}")
+    return found[0] if found else "f32"
+
+
+def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None) -> Shape:
+    what = f"input {quoted(item.name)}"
+    if given is not None:
+        if item.extents is not None and len(given) != len(item.extents):
+            raise GraphError(
+                f"{what} has {len(item.extents)} dimensions, its given shape {len(given)}"
+            )
+        return given
+    if item.extents is None:
+        option = f"give --shape {quoted(item.name)[1:-1]}=EXTENTS, one for each dimension"
+        raise GraphError(f"{what} leaves its shape open", fix=f"{option}, with an x between them")
+    extents = list(item.extents)
+    if batch is not None and extents:
+        extents[0] = batch
+    for position, extent in enumerate(extents):
+        if isinstance(extent, str):
+            called = f" {quoted(extent)}" if extent else ""
+            only = not any(isinstance(other, str) for other in extents[1:])
+            fix = "give --batch" if only else _shape_option(item, extents)
+            raise GraphError(f"{what} leaves dimension {position}{called} open", fix=fix)
+        if extent < 1:
+            raise GraphError(f"{what} has the extent {extent} at dimension {position}")
+    return tuple(int(extent) for extent in extents)
+
+
+def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
+    """The option that closes an input's shape, with a question mark for what it has to say."""
+    shown = "x".join("?" if isinstance(extent, str) else str(extent) for extent in extents)
+    return f"give --shape {quoted(item.name)[1:-1]}={shown}"
+
+
+def _file_batch(declared: Sequence[InputDeclaration]) -> int | None:
+    """The batch size that the file fixes, if it fixes one."""
+    first = declared[0].extents
+    return first[0] if first and isinstance(first[0], int) else None

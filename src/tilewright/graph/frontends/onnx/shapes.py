@@ -1,0 +1,52 @@
+"""Shapes that a node states by numbers: reshapes, and broadcasting before NumPy's rule."""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.ops.op import Shape, show_shape
+
+
+def aligned(node: OnnxNode, a: Shape, b: Shape) -> Shape:
+    """The shape of the second operand that broadcasts to the first under NumPy's rule.
+
+    Up to operator set 6 both are of one shape, or with `broadcast` = 1 the second lies along
+    consecutive axes of the first: from `axis` on, or along the last ones.
+    """
+    if a == b:
+        return b
+    if not node.integer("broadcast"):
+        raise GraphError(
+            f"{node.title()}: {show_shape(a)} and {show_shape(b)} differ, and broadcast = 0"
+        )
+    if math.prod(b) == 1 and len(b) <= len(a):
+        return (1,) * len(a)
+    axis = node.integer("axis") if "axis" in node.attributes else len(a) - len(b)
+    return aligned_at(node, a, b, axis)
+
+
+def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
+    """That of a second operand which lies along the axes of the first from `axis` on."""
+    if not 0 <= axis <= len(a) - len(b) or any(
+        extent not in (1, a[axis + place]) for place, extent in enumerate(b)
+    ):
+        raise GraphError(
+            f"{node.title()}: {show_shape(b)} does not lie along the axes of {show_shape(a)} from "
+            f"axis {axis} on"
+        )
+    return (*(1,) * axis, *b, *(1,) * (len(a) - axis - len(b)))
+
+
+def reshaped(node: OnnxNode, shape: Shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that a reshape names: 0 keeps an extent, -1 takes what is left."""
+    if any(extent < -1 for extent in wanted) or wanted.count(-1) > 1:
+        raise GraphError(f"{node.title()}: {wanted} is not a shape")
+    if any(extent == 0 and index >= len(shape) for index, extent in enumerate(wanted)):
+        raise GraphError(f"{node.title()}: {wanted} keeps an extent that {shape} lacks")
+    target = [shape[index] if extent == 0 else extent for index, extent in enumerate(wanted)]
+    if -1 in target:
+        known = math.prod(extent for extent in target if extent != -1)
+        target[target.index(-1)] = math.prod(shape) // max(known, 1)
+    return tuple(target)

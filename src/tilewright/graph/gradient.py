@@ -1,0 +1,256 @@
+"""Gradients of networks: the same network with what is wanted of a loss' gradient computed behind.
+
+In: a network, the name of a loss, and tensors. Out: the network with a tensor for the gradient by
+each of these. Every node comes down to definitions (`ops.definitions`), whose gradients are
+definitions again: so gradients of gradients are networks, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+
+from tilewright.common.errors import GraphError, TilewrightError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network, Node
+from tilewright.graph.names import quoted
+from tilewright.ops.access import Access, straight
+from tilewright.ops.assembly import Assembly, are_apart
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Addend, Computed, definitions_of
+from tilewright.ops.elementwise import Binary
+from tilewright.ops.gradient import gradient
+from tilewright.ops.op import Op
+from tilewright.ops.shaping import Reshape
+
+_MOST_TAPS = 64
+"""Elements of which the largest has a gradient: each takes two maps."""
+
+
+def with_gradients(
+    network: Network, loss: str, of: Sequence[str], constant: Sequence[str] = ()
+) -> tuple[Network, dict[str, str]]:
+    """(the network, that computes the gradients of the sum of `loss` as well, and the name of each
+    by the tensor that it is the gradient by). Tensors that are `constant` are taken as numbers.
+
+    Raises GraphError for tensors that are not there or that the loss does not depend on, and for
+    operators on the way that have no gradient.
+    """
+    for name in (loss, *of):
+        if name not in network.tensors:
+            raise GraphError(f"{network.name} has no tensor {quoted(name)}")
+    backward = _Backward(network, loss, of, constant)
+    found = {name: backward.total(name) for name in of}
+    missing = [name for name, made in found.items() if made is None]
+    if missing:
+        raise GraphError(f"{quoted(loss)} does not depend on {quoted(missing[0])}")
+    named = {name: made for name, made in found.items() if made is not None}
+    outputs = tuple(dict.fromkeys((*network.outputs, *named.values())))
+    return backward.builder.build(outputs, network.values), named
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What a node of the new network computes: definitions that read tensors by name."""
+
+    name: str
+    op: Op
+    output: str
+    addends: tuple[tuple[Definition, tuple[str, ...]], ...]
+    constant: bool = False
+    source: str = ""
+    """The tensor that a reshape gives another shape, which is no definition."""
+
+
+@dataclass
+class _Backward:
+    """Nodes forwards, then backwards from the loss."""
+
+    network: Network
+    loss: str
+    of: Sequence[str]
+    constant: Sequence[str]
+    builder: NetworkBuilder = field(init=False)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        network = self.network
+        self.builder = NetworkBuilder(network.name, network.tensors[self.loss].dtype)
+        for tensor in network.inputs:
+            self.builder.input(tensor.name, tensor.shape, tensor.dtype)
+        for tensor in network.weights:
+            self.builder.weight(tensor.name, tensor.shape, tensor.dtype)
+        moved = set(self.of)
+        records: list[_Record] = []
+        for node in network.nodes:
+            if moved.isdisjoint(node.inputs) or node.output in self.constant:
+                self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
+            else:
+                records += self._forward(node)
+                moved.add(node.output)
+        moved |= {record.output for record in records}
+        one = Definition(self._shape(self.loss), straight(self._shape(self.loss)), (), "1", None,
+                         "x0", self.builder.dtype)  # fmt: skip
+        if self.loss in moved:
+            self._add(self.loss, self.builder.apply(one, name=f"d_{self.loss}"))
+        for record in reversed(records):
+            if record.output in self.parts and not record.constant:
+                self._back(record, moved)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return self.network.tensors[name].shape
+
+    def _forward(self, node: Node) -> list[_Record]:
+        """Append a node, as several where it comes down to several tensors."""
+        if isinstance(node.op, Reshape):
+            self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
+            return [_Record(node.name, node.op, node.output, (), source=node.inputs[0])]
+        try:
+            tensors = definitions_of(node.op)
+        except TilewrightError as error:
+            raise GraphError(f"node {node.name}: {error.message}, so it has no gradient") from error
+        if len(tensors) == 1:
+            self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
+            return [_record(node.name, node.op, node.output, tensors[0], node.inputs)]
+        records: list[_Record] = []
+        held = list(node.inputs)
+        for number, tensor in enumerate(tensors):
+            last = number == len(tensors) - 1
+            (addend,) = tensor.addends
+            read = [held[i] for i in addend.reads]
+            name = node.name if last else f"{node.name}_{number}"
+            output = node.output if last else ""
+            held.append(self.builder.apply(addend.definition, *read, name=name, output=output))
+            records.append(_record(name, addend.definition, held[-1], tensor, held))
+        return records
+
+    def total(self, name: str) -> str | None:
+        """The gradient by a tensor, its parts added up; None where it is zero."""
+        parts = self.parts.get(name, [])
+        while len(parts) > 1:
+            shape = self.builder.shape(parts[0])
+            add = Binary("add", shape, shape, self.builder.dtype)
+            parts = [*parts[2:], self.builder.apply(add, *parts[:2], name=f"d_{name}_sum")]
+        self.parts[name] = parts
+        return parts[0] if parts else None
+
+    def _add(self, name: str, part: str) -> None:
+        self.parts.setdefault(name, []).append(part)
+
+    def _back(self, record: _Record, moved: set[str]) -> None:
+        """Append the gradients by what a node reads."""
+        dy = self.total(record.output)
+        assert dy is not None
+        if isinstance(record.op, Reshape):
+            back, name = record.op, record.source
+            back = Reshape(back.out_shape, back.shape, back.dtype)
+            self._add(name, self.builder.apply(back, dy, name=f"d_{name}"))
+            return
+        for definition, reads in record.addends:
+            for number, name in enumerate(reads):
+                if name not in moved:
+                    continue
+                if definition.gather in ("max", "min"):
+                    self._by_first(record, definition, (reads[0], dy))
+                else:
+                    self._by_definitions(record, definition, number, reads, dy)
+
+    def _by_definitions(
+        self, record: _Record, definition: Definition, number: int, reads: Sequence[str], dy: str
+    ) -> None:
+        name = reads[number]
+        try:
+            found = gradient(definition, number)
+        except TilewrightError as error:
+            raise GraphError(f"node {record.name}: {error.message}", fix=error.fix) from error
+        parts = [(g.definition, (dy, *(reads[i] for i in g.operands))) for g in found]
+        if not parts:
+            return
+        self._add_parts(name, parts)
+
+    def _add_parts(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> None:
+        """Parts of a gradient, as one tensor where none writes what another one does."""
+        if are_apart([definition for definition, _ in parts]):
+            self._add(name, self._assembled(f"d_{name}", parts))
+        else:
+            for part in parts:
+                self._add(name, self._assembled(f"d_{name}", [part]))
+
+    def _assembled(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> str:
+        """One tensor of definitions that add up."""
+        if len(parts) == 1:
+            ((definition, reads),) = parts
+            return self.builder.apply(definition, *reads, name=name)
+        names = tuple(dict.fromkeys(read for _, reads in parts for read in reads))
+        numbers = tuple(tuple(names.index(read) for read in reads) for _, reads in parts)
+        whole = Assembly(tuple(d for d, _ in parts), numbers, self.builder.dtype)
+        return self.builder.apply(whole, *names, name=name)
+
+    def _by_first(self, record: _Record, definition: Definition, tensors: tuple[str, str]) -> None:
+        """The gradient goes to the first of the elements that equal the largest (or smallest): a
+        map for each says whether it is that one.
+        """
+        x, dy = tensors
+        gathered = [a for a in definition.gathered if definition.extents[a] > 1]
+        taps = prod(definition.extents[a] for a in gathered)
+        if taps > _MOST_TAPS or definition.finish != "x0" or definition.body != "x0":
+            raise GraphError(
+                f"node {record.name}: the first of {taps} elements that are the {definition.gather}"
+                f" has no gradient, at most {_MOST_TAPS} are compared"
+            )
+        hits = self._hits(record, definition, x, gathered)
+        kept = [a for a in range(len(definition.extents)) if a not in gathered]
+        shape = tuple(definition.extents[a] for a in (*kept, *gathered))
+        chosen = straight(shape, (*kept, *gathered))
+        selection = replace(
+            definition, operands=(*definition.operands, chosen), body="x0 * x1", gather="sum",
+            tensors=(),
+        )  # fmt: skip
+        found = gradient(selection, 0)
+        self._add_parts(x, [(g.definition, (dy, *([hits] * len(g.operands)))) for g in found])
+
+    def _hits(
+        self, record: _Record, definition: Definition, x: str, gathered: Sequence[int]
+    ) -> str:
+        """1 for each first largest element and 0 for the others, over all axes."""
+        kept = [a for a in range(len(definition.extents)) if a not in gathered]
+        shape = tuple(definition.extents[a] for a in kept)
+        plain = straight(shape)
+        numbers = {axis: place for place, axis in enumerate(kept)}
+        result = _moved(definition.result, numbers, {})
+        left, parts = "", []
+        whole = (*shape, *(definition.extents[a] for a in gathered))
+        for taps in product(*(range(definition.extents[a]) for a in gathered)):
+            source = _moved(definition.operands[0], numbers, dict(zip(gathered, taps, strict=True)))
+            places = (source, result, *([plain] if left else []))
+            body = f"{'x2' if left else '1'} if x0 == x1 else 0"
+            test = Definition(shape, plain, places, body, None, "x0", self.builder.dtype)
+            read = (x, record.output, *([left] if left else []))
+            hit = self.builder.apply(test, *read, name=f"{record.output}_first")
+            rest = "x0 - x1" if left else "1 - x0"
+            less = Definition(shape, plain, (plain,) * (2 if left else 1), rest, None, "x0",
+                              self.builder.dtype)  # fmt: skip
+            own = (left, hit) if left else (hit,)
+            left = self.builder.apply(less, *own, name=f"{record.output}_left")
+            place = Access(whole, (*plain.terms, *[()] * len(taps)), (*plain.offsets, *taps))
+            parts.append((Definition(shape, place, (plain,), "x0", None, "x0", self.builder.dtype),
+                          (hit,)))  # fmt: skip
+        return self._assembled(f"{record.output}_hits", parts)
+
+
+def _record(name: str, op: Op, output: str, tensor: Computed, held: Sequence[str]) -> _Record:
+    def named(addend: Addend) -> tuple[Definition, tuple[str, ...]]:
+        return addend.definition, tuple(held[i] for i in addend.reads)
+
+    return _Record(name, op, output, tuple(map(named, tensor.addends)), tensor.constant)
+
+
+def _moved(access: Access, numbers: Mapping[int, int], fixed: Mapping[int, int]) -> Access:
+    """The access with some axes at fixed steps and the others under other numbers."""
+    terms, offsets = [], []
+    for place, offset in zip(access.terms, access.offsets, strict=True):
+        terms.append(tuple((numbers[a], s) for a, s in place if a in numbers))
+        offsets.append(offset + sum(s * fixed.get(a, 0) for a, s in place if a not in numbers))
+    return replace(access, terms=tuple(terms), offsets=tuple(offsets))

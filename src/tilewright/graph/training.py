@@ -1,0 +1,189 @@
+"""A training step as one network: forward, backward and the update of every weight.
+
+In: a network whose one output are scores or probabilities of classes, and an optimiser. Out: a
+network with inputs for images, labels and states, and outputs for the loss and the states' next
+values. Gradients are derived (`graph.gradient`); nothing here knows an operator.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import define
+from tilewright.graph.gradient import with_gradients
+from tilewright.graph.graph import Network, State
+from tilewright.graph.names import quoted
+from tilewright.ops import Softmax
+from tilewright.ops.access import straight
+from tilewright.ops.definition import Definition
+from tilewright.ops.op import Shape, show_shape
+
+Method: TypeAlias = Literal["sgd", "momentum", "adam"]
+LABELS, LOSS, LARGEST = "labels", "loss", "largest_score"
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """How a weight follows its gradient: `sgd`, `momentum` (heavy ball) or `adam`.
+
+    Raises GraphError for an unknown method, a rate that is not positive or a decay outside [0, 1).
+    """
+
+    method: Method = "momentum"
+    rate: float = 0.05
+    decay: float = 0.9
+    second_decay: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        if self.method not in ("sgd", "momentum", "adam"):
+            raise GraphError(
+                f"unknown optimiser {quoted(self.method)}", fix="sgd, momentum or adam"
+            )
+        if not 0 < self.rate < float("inf"):
+            raise GraphError(f"a rate must be positive, found {self.rate}")
+        for decay in (self.decay, self.second_decay):
+            if not 0 <= decay < 1:
+                raise GraphError(f"a decay must be from 0 to below 1, found {decay}")
+
+    def states(self, shape: Shape) -> dict[str, Shape]:
+        """What an optimiser keeps beside a weight of `shape`, by name: each begins as zeros."""
+        match self.method:
+            case "sgd":
+                return {}
+            case "momentum":
+                return {"velocity": shape}
+            case "adam":
+                return {"mean": shape, "square": shape, "steps": (1,)}
+
+    def next(self) -> dict[str, str]:
+        """The expression of each state's next value, over the weight `w`, the gradient `g` and the
+        states by name; those that come before are next values already.
+        """
+        rate, decay, second = map(repr, (self.rate, self.decay, self.second_decay))
+        match self.method:
+            case "sgd":
+                return {"w": f"w - {rate} * g"}
+            case "momentum":
+                return {"velocity": f"{decay} * velocity + g", "w": f"w - {rate} * velocity"}
+            case "adam":
+                corrected = f"sqrt(1 - pow({second}, steps)) / (1 - pow({decay}, steps))"
+                return {
+                    "steps": "steps + 1",
+                    "mean": f"{decay} * mean + {1 - self.decay!r} * g",
+                    "square": f"{second} * square + {1 - self.second_decay!r} * g * g",
+                    "w": f"w - {rate} * {corrected} * mean / (sqrt(square) + {self.epsilon!r})",
+                }
+
+
+def training_step(network: Network, optimiser: Optimiser | None = None) -> Network:
+    """One step of training `network` as a network: its `states` are the weights and what the
+    optimiser keeps. Inputs are the network's own, then `labels` (a row of ones and zeros for each
+    image); outputs are the mean `loss` (cross-entropy of the softmax) and the states' next values.
+
+    Raises GraphError for a network without weights, of several outputs, or whose output is no row
+    of scores for each image, and for operators without a gradient on the way.
+    """
+    found = optimiser or Optimiser()
+    if not network.weights:
+        raise GraphError(f"{network.name} has no weights to train")
+    with_loss = _with_loss(network)
+    weights = [t.name for t in network.weights]
+    backward, gradients = with_gradients(with_loss, LOSS, weights, (LARGEST,))
+    return _with_updates(backward, gradients, found)
+
+
+def _scores(network: Network) -> str:
+    """The tensor of scores: what a last softmax is of, else the output."""
+    if len(network.outputs) != 1:
+        raise GraphError(f"{network.name} has {len(network.outputs)} outputs, one is trained")
+    (output,) = network.outputs
+    last = next((n for n in network.nodes if n.output == output), None)
+    if last is not None and isinstance(last.op, Softmax):
+        output = last.inputs[0]
+    shape = network.tensors[output].shape
+    if len(shape) != 2:
+        raise GraphError(
+            f"{network.name} gives {show_shape(shape)}, a row of scores for each image is trained"
+        )
+    return output
+
+
+def _with_loss(network: Network) -> Network:
+    """The network with the mean cross-entropy of its scores' softmax for its output."""
+    scores = _scores(network)
+    images, classes = network.tensors[scores].shape
+    kind = network.tensors[scores].dtype
+    builder = NetworkBuilder(f"{network.name}_step", kind)
+    for tensor in network.inputs:
+        builder.input(tensor.name, tensor.shape, tensor.dtype)
+    builder.input(LABELS, (images, classes))
+    for tensor in network.weights:
+        builder.weight(tensor.name, tensor.shape, tensor.dtype)
+    for node in network.nodes:
+        if scores in network.outputs or node.output not in network.outputs:
+            builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
+    shape, row = straight((images, classes)), straight((images,))
+    every = (images, classes)
+    largest = Definition(every, row, (shape,), "x0", "max", "x0", kind)
+    top = builder.apply(largest, scores, name=LARGEST, output=LARGEST)
+    powers = Definition(every, shape, (shape, row), "exp(x0 - x1)", None, "x0", kind)
+    total = Definition(every, row, (shape,), "x0", "sum", "x0", kind)
+    e = builder.apply(powers, scores, top, name="powers")
+    z = builder.apply(total, e, name="total_power")
+    own = Definition(every, row, (shape, row, shape, row), "x0 * (log(x1) + x3 - x2)", "sum",
+                     "x0", kind)  # fmt: skip
+    each = builder.apply(own, LABELS, z, scores, top, name="loss_of_image")
+    mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
+    assert isinstance(mean, Definition)
+    builder.apply(mean, each, name=LOSS, output=LOSS)
+    return builder.build((LOSS,), network.values)
+
+
+def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimiser) -> Network:
+    """The network with its weights and the optimiser's states as inputs, and their next values."""
+    kind = network.tensors[LOSS].dtype
+    builder = NetworkBuilder(network.name, kind)
+    for tensor in (*network.inputs, *network.weights):
+        builder.input(tensor.name, tensor.shape, tensor.dtype)
+    held: list[State] = []
+    kept = {}
+    for weight in network.weights:
+        kept[weight.name] = {
+            name: builder.input(builder.fresh(f"{weight.name}_{name}"), shape)
+            for name, shape in optimiser.states(weight.shape).items()
+        }
+    for node in network.nodes:
+        builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
+    for weight in network.weights:
+        names = {"w": weight.name, "g": gradients[weight.name], **kept[weight.name]}
+        for state, expression in optimiser.next().items():
+            before = names[state]
+            after = _applied(builder, expression, names, state, kind)
+            held.append(State(before, after))
+            names[state] = after
+    outputs = (LOSS, *(state.next for state in held))
+    made = builder.build(outputs, network.values)
+    return Network(made.name, made.inputs, made.weights, made.nodes, outputs, made.values,
+                   states=tuple(held))  # fmt: skip
+
+
+def _applied(
+    builder: NetworkBuilder, expression: str, names: dict[str, str], state: str, kind: str
+) -> str:
+    """Append the map of a state's next value; a state of one element goes with all of them."""
+    shape = builder.shape(names[state])
+    axes = ",".join(f"i{d}" for d in range(len(shape)))
+    used = [name for name in names if re.search(rf"\b{name}\b", expression)]
+    text = f"next[{axes}] = {expression}"
+    for name in used:
+        single = builder.shape(names[name]) != shape
+        text = re.sub(rf"\b{name}\b(?!\[)", f"{name}[{'0' if single else axes}]", text)
+    op = define(text, dtype=kind, next=shape)
+    assert isinstance(op, Definition)
+    read = [names[name] for name in op.tensors[1:]]
+    return builder.apply(op, *read, name=f"next_{names[state]}")

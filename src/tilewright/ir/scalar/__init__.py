@@ -1,0 +1,62 @@
+"""Expressions over elements: what `map` computes for each element of its operands.
+
+In: a text in Python's own arithmetic over `x0`, `x1`, ..., numbers and the functions of the table
+(`functions`). Out: a tree that is evaluated on arrays, counted in vector operations, differentiated
+and written as C. The text form parses back equal, and nothing of it is executed.
+
+>>> import numpy as np
+>>> leaky = parse_scalar("0.1 * x0 if x0 < 0 else x0")
+>>> leaky.value((np.array([-1.0, 2.0]),)).tolist()
+[-0.1, 2.0]
+>>> c_text(leaky, ("a",))
+'((a < 0.0) ? (0.1 * a) : a)'
+>>> str(composed(leaky, 0, parse_scalar("x0 + x1")))
+'0.1 * (x0 + x1) if x0 + x1 < 0.0 else x0 + x1'
+>>> str(derivative(parse_scalar("softplus(3 * x0)"), 0))
+'3.0 * sigmoid(3.0 * x0)'
+"""
+
+from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS, c_number, c_text
+from tilewright.ir.scalar.derivative import derivative
+from tilewright.ir.scalar.expression import (
+    Apply,
+    Element,
+    Number,
+    Scalar,
+    composed,
+    expanded,
+    numbers_of,
+    operand_count,
+    operations,
+    parse_scalar,
+    renumbered,
+)
+from tilewright.ir.scalar.functions import COMPARISONS, FUNCTIONS, Composite, Elementary, composite
+from tilewright.ir.scalar.integers import c_text_of_integers, check_floats, integral, wrapped
+
+__all__ = [
+    "COMPARISONS",
+    "FUNCTIONS",
+    "LIBRARY_FUNCTIONS",
+    "Apply",
+    "Composite",
+    "Element",
+    "Elementary",
+    "Number",
+    "Scalar",
+    "c_number",
+    "c_text",
+    "c_text_of_integers",
+    "check_floats",
+    "composed",
+    "composite",
+    "derivative",
+    "expanded",
+    "integral",
+    "numbers_of",
+    "operand_count",
+    "operations",
+    "parse_scalar",
+    "renumbered",
+    "wrapped",
+]

@@ -1,0 +1,53 @@
+"""Expressions over elements as C, in double or single precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from tilewright.common.dtypes import F32, F64, DType
+from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, expanded
+from tilewright.ir.scalar.functions import FUNCTIONS, Elementary
+
+LIBRARY_FUNCTIONS = tuple(
+    own.c.partition("{f}")[0]
+    for own in FUNCTIONS.values()
+    if isinstance(own, Elementary) and "{f}" in own.c
+)
+"""The names in <math.h> of what expressions call, in double precision."""
+
+
+def c_text(scalar: Scalar, operands: Sequence[str], kind: DType = F64) -> str:
+    """The expression in C over `operands`, texts of this floating-point type, which it computes in.
+
+    >>> from tilewright.ir.scalar import parse_scalar
+    >>> c_text(parse_scalar("elu(x0, 0.5)"), ("v",), F32)
+    '((v < 0.0f) ? (0.5f * expm1f(v)) : v)'
+    """
+    suffix = "f" if kind == F32 else ""
+
+    def text(scalar: Scalar) -> str:
+        match scalar:
+            case Number(number):
+                return c_number(number, kind)
+            case Element(index):
+                return operands[index]
+            case Apply(function, arguments):
+                own = FUNCTIONS[function]
+                assert isinstance(own, Elementary)
+                return own.c.format(*map(text, arguments), f=suffix)
+
+    return text(expanded(scalar))
+
+
+def c_number(number: float, kind: DType = F64) -> str:
+    """The literal of a floating-point number in C, in which infinity is a macro of `<math.h>`.
+
+    >>> c_number(0.5, F32), c_number(-1e-5), c_number(float("-inf"), F32)
+    ('0.5f', '(-1e-05)', '(-INFINITY)')
+    """
+    if isnan(number):
+        return "NAN"
+    text = repr(number)
+    text = text.replace("inf", "INFINITY") if "inf" in text else text + "f" * (kind == F32)
+    return text if number >= 0 else f"({text})"

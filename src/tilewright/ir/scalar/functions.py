@@ -1,0 +1,249 @@
+"""The table of scalar functions: everything that is known of a function stands in its row.
+
+An *elementary* function is computed as it stands: by NumPy, by C, and by a routine of each family
+that has one; its `operations` are the cost of a vector of results. A *composite* one is an
+expression over others, and has all of that from them. So a new function is one row.
+
+Truths are 1 and 0; whatever is not zero holds. What is no number fails every comparison but `!=`.
+`%` has the sign of the divisor as in Python (a zero that of the dividend), `fmod` that of the
+dividend as in C; `x // y` is the floor of the rounded quotient; `round` takes halves to even; sinh
+and cosh of doubles are infinite where exp is, from 709.79 on.
+
+Derivatives are those of the branch that gives the value: of `max` and `min` where both are equal
+that of the second operand, of `relu` at 0 that of x. Those of `abs` and of what steps are 0 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.ir.scalar.error_function import error_function
+
+Types = Literal["floats", "ring", "exact", "bits"]
+"""The element types that have a function. All but `floats` are had by integers, which wrap: the
+result of a function of a `ring` is the same modulo 2 ** bits whenever its operands wrap, those of
+an `exact` one are wrapped to their type first. Floats lack the functions of `bits`, which are exact
+as well.
+"""
+
+_ROUNDING, _DIVISION, _SERIES = 2, 8, 20
+"""Vector operations of rounding, of a quotient or a root, and of a function that is a polynomial
+between a split and a scaling: assumptions, no measurement of them is published for these cores."""
+IF, OR, AND, NOT, COMPARE, ANY_BIT, ODD_BIT, BOTH_BITS, SHIFT, SUM, PRODUCT, SIGN, CALL = range(13)
+"""How tightly the text of a function binds its operands, as in Python."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A name for so many operands, its text around those of the operands, how tightly that binds
+    them, and its derivative by each operand, an expression over the operands. A function without
+    derivatives has none, or those of its expression. The last `parameters` operands are numbers
+    where it is an operator of a network, as the slope of `leaky_relu`.
+    """
+
+    name: str
+    arity: int
+    derivatives: tuple[str, ...]
+    text: str
+    level: int = CALL
+    parameters: int = 0
+
+    @property
+    def is_called(self) -> bool:
+        """Whether the text is the name with the operands behind it in brackets."""
+        return self.level == CALL
+
+
+@dataclass(frozen=True)
+class Elementary(Function):
+    """A function that is computed as it stands: on arrays, in C (where `{f}` is the suffix of what
+    <math.h> has for single precision), and in so many vector operations.
+    """
+
+    value: Callable[..., Any] = np.positive
+    c: str = "{}"
+    operations: int = 1
+    types: Types = "floats"
+
+
+@dataclass(frozen=True)
+class Composite(Function):
+    """An expression over simpler functions."""
+
+    expression: str = "x0"
+
+
+def composite(
+    name: str, arity: int, expression: str, *derivatives: str, parameters: int = 0
+) -> Composite:
+    """A function as an expression over its operands x0, x1, ...; the derivatives of the expression
+    are taken unless others are given.
+
+    >>> composite("square", 1, "x0 * x0").text
+    'square({})'
+    """
+    text = f"{name}({', '.join(['{}'] * arity)})"
+    return Composite(name, arity, derivatives, text, CALL, parameters, expression)
+
+
+def _call(
+    name: str, value: Callable[..., Any], c: str, operations: int, *derivatives: str, arity: int = 1
+) -> Elementary:
+    operands = ", ".join(["{}"] * arity)
+    text, in_c = f"{name}({operands})", f"{c}{{f}}({operands})"
+    return Elementary(name, arity, derivatives, text, CALL, 0, value, in_c, operations)
+
+
+def _infix(
+    name: str,
+    level: int,
+    value: Callable[..., Any],
+    types: Types,
+    *derivatives: str,
+    operations: int = 1,
+    c: str = "",
+) -> Elementary:
+    text = f"{{}} {name} {{}}"
+    return Elementary(
+        name, 2, derivatives, text, level, 0, value, c or f"({text})", operations, types
+    )
+
+
+def _prefix(
+    name: str, symbol: str, level: int, value: Callable[..., Any], types: Types, *derivatives: str
+) -> Elementary:
+    sign = "!" if symbol == "not " else symbol
+    return Elementary(
+        name, 1, derivatives, f"{symbol}{{}}", level, 0, value, f"({sign}{{}})", 1, types
+    )
+
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_CONSTANT = ("0", "0")
+_SHIFTED_LEFT = "({1} & ~63 ? 0 : (unsigned long long){0} << {1})"
+_SHIFTED_RIGHT = "((long long){0} >> ({1} & ~63 ? 63 : {1}))"
+"""Counts below 0 or beyond the bits leave nothing but the sign, as in NumPy."""
+
+_OPERATORS = (
+    _infix("+", SUM, np.add, "ring", "1", "1"),
+    _infix("-", SUM, np.subtract, "ring", "1", "-1"),
+    _infix("*", PRODUCT, np.multiply, "ring", "x1", "x0"),
+    _infix("/", PRODUCT, np.divide, "floats", "1 / x1", "-(x0 / x1) / x1", operations=_DIVISION),
+    _prefix("negative", "-", SIGN, np.negative, "ring", "-1"),
+    _infix("<", COMPARE, np.less, "exact", *_CONSTANT),
+    _infix("<=", COMPARE, np.less_equal, "exact", *_CONSTANT),
+    _infix(">", COMPARE, np.greater, "exact", *_CONSTANT),
+    _infix(">=", COMPARE, np.greater_equal, "exact", *_CONSTANT),
+    _infix("==", COMPARE, np.equal, "exact", *_CONSTANT),
+    _infix("!=", COMPARE, np.not_equal, "exact", *_CONSTANT),
+    _infix("and", AND, np.logical_and, "exact", *_CONSTANT, c="({} && {})"),
+    _infix("or", OR, np.logical_or, "exact", *_CONSTANT, c="({} || {})"),
+    _prefix("not", "not ", NOT, np.logical_not, "exact", "0"),
+    _infix("&", BOTH_BITS, np.bitwise_and, "bits"),
+    _infix("|", ANY_BIT, np.bitwise_or, "bits"),
+    _infix("^", ODD_BIT, np.bitwise_xor, "bits"),
+    _prefix("~", "~", SIGN, np.invert, "bits"),
+    _infix("<<", SHIFT, np.left_shift, "bits", c=_SHIFTED_LEFT),
+    _infix(">>", SHIFT, np.right_shift, "bits", c=_SHIFTED_RIGHT),
+    Elementary(
+        "if", 3, (), "{1} if {0} else {2}", IF, 0, np.where, "({} ? {} : {})", types="exact"
+    ),
+    Composite("//", 2, _CONSTANT, "{} // {}", PRODUCT, 0, "floor(x0 / x1)"),
+    Composite(
+        "%", 2, ("1", "-floor(x0 / x1)"), "{} % {}", PRODUCT, 0,
+        "fmod(x0, x1) + x1 if fmod(x0, x1) != 0 and (fmod(x0, x1) < 0) != (x1 < 0) "
+        "else fmod(x0, x1)",
+    ),
+)  # fmt: skip
+
+_ELEMENTARY = (
+    Elementary("abs", 1, ("sign(x0)",), "abs({})", CALL, 0, np.abs, "fabs{f}({})", types="exact"),
+    _call("atan", np.arctan, "atan", _SERIES + _DIVISION, "1 / (1 + x0 * x0)"),
+    _call("ceil", np.ceil, "ceil", _ROUNDING, "0"),
+    _call("cos", np.cos, "cos", _SERIES, "-sin(x0)"),
+    _call("erf", error_function, "erf", 2 * _SERIES, "1.1283791670955126 * exp(-(x0 * x0))"),
+    _call("exp", np.exp, "exp", _SERIES, "exp(x0)"),
+    _call("expm1", np.expm1, "expm1", _SERIES, "exp(x0)"),
+    _call("floor", np.floor, "floor", _ROUNDING, "0"),
+    _call("fmod", np.fmod, "fmod", 2 * _DIVISION, "1", "-trunc(x0 / x1)", arity=2),
+    _call("log", np.log, "log", _SERIES, "1 / x0"),
+    _call("log1p", np.log1p, "log1p", _SERIES, "1 / (1 + x0)"),
+    _call(
+        "pow", np.power, "pow", 2 * _SERIES, "x1 * pow(x0, x1 - 1)",
+        "0 if x0 == 0 else pow(x0, x1) * log(x0)", arity=2,
+    ),
+    _call("round", np.rint, "rint", _ROUNDING, "0"),
+    _call("sin", np.sin, "sin", _SERIES, "cos(x0)"),
+    _call("sqrt", np.sqrt, "sqrt", _DIVISION, "0.5 / sqrt(x0)"),
+    _call("tanh", np.tanh, "tanh", _SERIES + _DIVISION, "1 - tanh(x0) * tanh(x0)"),
+)  # fmt: skip
+
+_FAR = "0.6931471805599453 + log"
+"""log 2x, which is where asinh and acosh tend to, and x * x would overflow."""
+_COMPOSITE = (
+    composite("acos", 1, "2 * atan(sqrt((1 - x0) / (1 + x0)))", "-1 / sqrt((1 - x0) * (1 + x0))"),
+    composite(
+        "acosh", 1, f"{_FAR}(x0) if x0 > 1e8 else log1p(x0 - 1 + sqrt(x0 - 1) * sqrt(x0 + 1))",
+        "1 / (sqrt(x0 - 1) * sqrt(x0 + 1))",
+    ),
+    composite("add", 2, "x0 + x1"),
+    composite("asin", 1, "atan(x0 / sqrt((1 - x0) * (1 + x0)))", "1 / sqrt((1 - x0) * (1 + x0))"),
+    composite(
+        "asinh", 1, "sign(x0) * "
+        f"({_FAR}(abs(x0)) if abs(x0) > 1e8 else "
+        "log1p(abs(x0) + x0 * x0 / (1 + sqrt(1 + x0 * x0))))",
+        "1 / sqrt(1 + x0 * x0)",
+    ),
+    composite("atanh", 1, "0.5 * (log1p(x0) - log1p(-x0))", "1 / ((1 - x0) * (1 + x0))"),
+    composite("celu", 2, "x1 * expm1(x0 / x1) if x0 < 0 else x0", parameters=1),
+    composite(
+        "clip", 3, "(x0 if x0 != x0 else x2) if x1 > x2 else x2 if x0 > x2 else "
+        "x1 if x0 < x1 else x0", parameters=2,
+    ),
+    composite("cosh", 1, "0.5 * (exp(x0) + exp(-x0))", "sinh(x0)"),
+    composite("div", 2, "x0 / x1"),
+    composite("elu", 2, "x1 * expm1(x0) if x0 < 0 else x0", parameters=1),
+    composite("gelu", 1, "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"),
+    composite(
+        "gelu_tanh", 1,
+        "0.5 * x0 * (1 + tanh(0.7978845608028654 * (x0 + 0.044715 * (x0 * x0 * x0))))",
+    ),
+    composite(
+        "hard_sigmoid", 3, "1 if x1 * x0 + x2 > 1 else 0 if x1 * x0 + x2 < 0 else x1 * x0 + x2",
+        parameters=2,
+    ),
+    composite("hard_swish", 1, "x0 * hard_sigmoid(x0, 0.16666666666666666, 0.5)"),
+    composite("identity", 1, "x0"),
+    composite("leaky_relu", 2, "x1 * x0 if x0 < 0 else x0", parameters=1),
+    composite("max", 2, "x0 if x0 > x1 or x0 != x0 else x1"),
+    composite("min", 2, "x0 if x1 > x0 or x0 != x0 else x1"),
+    composite("mish", 1, "x0 * tanh(softplus(x0))"),
+    composite("mul", 2, "x0 * x1"),
+    composite("neg", 1, "-x0"),
+    composite("prelu", 2, "x1 * x0 if x0 < 0 else x0"),
+    composite("reciprocal", 1, "1 / x0"),
+    composite("relu", 1, "0 if x0 < 0 else x0"),
+    composite("selu", 3, "x2 * (x1 * expm1(x0) if x0 < 0 else x0)", parameters=2),
+    composite(
+        "shrink", 3, "x0 + x2 if x0 < -x1 else x0 - x2 if x0 > x1 else 0", parameters=2
+    ),
+    composite("sigmoid", 1, "1 / (1 + exp(-x0))", "sigmoid(x0) * sigmoid(-x0)"),
+    composite("sign", 1, "-1 if x0 < 0 else 1 if x0 > 0 else x0", "0"),
+    composite("sinh", 1, "0.5 * (expm1(x0) - expm1(-x0))", "cosh(x0)"),
+    composite("softplus", 1, "log1p(exp(-abs(x0))) + (0 if x0 < 0 else x0)", "sigmoid(x0)"),
+    composite("softsign", 1, "x0 / (1 + abs(x0))"),
+    composite("sub", 2, "x0 - x1"),
+    composite("swish", 2, "x0 * sigmoid(x1 * x0)", parameters=1),
+    composite("tan", 1, "sin(x0) / cos(x0)", "1 + tan(x0) * tan(x0)"),
+    composite("thresholded_relu", 2, "x0 if x0 > x1 else 0", parameters=1),
+    composite("trunc", 1, "ceil(x0) if x0 < 0 else floor(x0)", "0"),
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Elementary | Composite] = {
+    function.name: function for function in (*_OPERATORS, *_ELEMENTARY, *_COMPOSITE)
+}
+"""Every function by its name. What is entered here later is known everywhere from then on."""

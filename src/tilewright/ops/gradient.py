@@ -1,0 +1,252 @@
+"""Gradients of definitions: again definitions, whose results add up.
+
+In: a definition and the number of an operand. Out: definitions over the gradient of the result and
+the operands, each writing its own places of the operand's gradient. The place of the operand is
+solved for one of its axes: a plain axis stays. Of a window `h = s*r + t*k + p` the places of each
+phase of h modulo s take the taps k of that phase, `r = h' + (p' - t*k) / s`: steps of one through
+the gradient, of which no zero is multiplied. A body differentiates by the table of functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import gcd
+
+from tilewright.common.errors import ShapeError
+from tilewright.ir.scalar import (
+    Apply,
+    Element,
+    Number,
+    Scalar,
+    derivative,
+    operand_count,
+    parse_scalar,
+    renumbered,
+)
+from tilewright.ops.access import Access
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Definition, factors_of
+
+Terms = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """One of the definitions that add up; its operands are the gradient of the result, then the
+    operands of the definition by these numbers.
+    """
+
+    definition: Definition
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Axes, and the accesses that move along them: the operand's, then those of the body, of which
+    so many `factors` come first: where one of them is zero, so is the body.
+    """
+
+    extents: tuple[int, ...]
+    accesses: tuple[Access, ...]
+    factors: int
+
+
+def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
+    """The gradient of operand number `operand`, as definitions whose results add up; none where it
+    is zero everywhere.
+
+    Holds for maps and for sums, finished by a factor at most. Raises ShapeError for what else is
+    gathered or finished, whose gradient needs the result's numbers, and ProgramError for functions
+    of bits.
+    """
+    last = derivative(parse_scalar(op.finish), 0)
+    if op.gather not in (None, "sum") or operand_count(last):
+        raise ShapeError(
+            f"{op.describe()[:80]}: the gradient needs the numbers of the result",
+            fix="write the gather and what finishes it as definitions of their own",
+        )
+    factor = derivative(op.scalar, operand)
+    if factor == Number(0.0):
+        return ()
+    if last != Number(1.0):
+        factor = Apply("*", (last, factor))
+    used = sorted(_elements(factor))
+    moved = {number: Element(place + 1) for place, number in enumerate(used)}
+    inner = renumbered(factor, [moved.get(i, Element(0)) for i in range(len(op.operands))])
+    body = Element(0) if inner == Number(1.0) else Apply("*", (Element(0), inner))
+    dy = replace(op.result, fill=None)
+    factors = 1 if factors_of(body) is None else 1 + len(used)
+    accesses = (op.operands[operand], dy, *(op.operands[i] for i in used))
+    axes = tuple(map(op.axis_name, range(len(op.extents))))
+    found = []
+    for steps in _solved(Steps(op.extents, accesses, factors)):
+        dx, *given = steps.accesses
+        kept = {a for terms in dx.terms for a, _ in terms}
+        gathers = any(n > 1 for a, n in enumerate(steps.extents) if a not in kept)
+        names = (f"d{op.tensor_name(operand + 1)}", f"d{op.tensor_name(0)}",
+                 *(op.tensor_name(i + 1) for i in used))  # fmt: skip
+        made = Definition(
+            steps.extents, replace(dx, fill=None), tuple(given), str(body),
+            "sum" if gathers else None, "x0", op.numerics.sums.name, axes, names,
+        )  # fmt: skip
+        found.append(Gradient(made, tuple(used)))
+    return tuple(found)
+
+
+def _elements(scalar: Scalar) -> set[int]:
+    match scalar:
+        case Element(index):
+            return {index}
+        case Apply(_, arguments):
+            return set().union(*map(_elements, arguments))
+        case _:
+            return set()
+
+
+def _solved(steps: Steps) -> Iterator[Steps]:
+    """The same work with every place of the first access written once and inside the tensor."""
+    target = steps.accesses[0]
+    for d, terms in enumerate(target.terms):
+        moving = [(a, s) for a, s in terms if steps.extents[a] > 1]
+        span = target.span(d, Box.whole(steps.extents))
+        inside = span[0] >= 0 and span[1] <= target.shape[d]
+        if inside and _is_written_once(moving, steps.extents):
+            continue
+        for phase in _phases(steps, d):
+            yield from _solved(phase)
+        return
+    yield steps
+
+
+def _is_written_once(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
+    reach = 1
+    for axis, step in sorted(terms, key=lambda term: term[1]):
+        if step < reach:
+            return False
+        reach += step * (extents[axis] - 1)
+    return True
+
+
+def _phases(steps: Steps, d: int) -> Iterator[Steps]:
+    """The same work with the place in dimension `d` of the first access solved.
+
+    Of a single axis the steps that lie inside are kept. Of several the place itself takes the part
+    of one that some factor, zero beyond its border, bounds; where none is bounded, the shortest is
+    taken step by step.
+    """
+    steps = _forwards(steps, d)
+    target = steps.accesses[0]
+    moving = [(a, s) for a, s in target.terms[d] if steps.extents[a] > 1]
+    if len(moving) < 2:
+        yield from _inside(steps, d, moving)
+        return
+    bounded = [(a, s) for a, s in moving if _is_bounded(steps, a)]
+    if bounded:
+        yield from _by_residues(steps, d, max(bounded, key=lambda term: term[1]))
+        return
+    axis = min(moving, key=lambda term: steps.extents[term[0]])[0]
+    for step in range(steps.extents[axis]):
+        yield _with(steps, {axis: ((), step)}, {axis: 1})
+
+
+def _inside(steps: Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterator[Steps]:
+    """The steps of the only axis whose places lie in the tensor."""
+    target = steps.accesses[0]
+    offset = target.offsets[d]
+    if not moving:
+        if 0 <= offset < target.shape[d]:
+            yield steps
+        return
+    ((axis, stride),) = moving
+    first = max(0, -(offset // stride))
+    count = min(steps.extents[axis], (target.shape[d] - 1 - offset) // stride + 1) - first
+    if count > 0:
+        yield _with(steps, {axis: (((axis, 1),), first)}, {axis: count})
+
+
+def _is_bounded(steps: Steps, axis: int) -> bool:
+    """Whether a factor has the axis alone in a dimension of its extent, zero beyond."""
+    return any(
+        ((axis, 1),) == terms and not offset and extent == steps.extents[axis]
+        for access in steps.accesses[1 : 1 + steps.factors]
+        if not access.fill
+        for terms, offset, extent in zip(access.terms, access.offsets, access.shape, strict=True)
+    )
+
+
+def _by_residues(steps: Steps, d: int, solved: tuple[int, int]) -> Iterator[Steps]:
+    """For each phase of the place modulo the step of the solved axis, and each class of the other
+    axes' steps that gives it: h = stride * h' + phase, k = c + period * (count - 1 - k').
+    """
+    (axis, stride), target = solved, steps.accesses[0]
+    others = [(a, s) for a, s in target.terms[d] if a != axis]
+    periods = [stride // gcd(stride, s) for _, s in others]
+    for phase, *firsts in product(range(min(stride, target.shape[d])), *map(range, periods)):
+        taken = list(zip(others, firsts, periods, strict=True))
+        base = phase - target.offsets[d] - sum(s * c for (_, s), c, _ in taken)
+        counts = {a: len(range(c, steps.extents[a], period)) for (a, _), c, period in taken}
+        if base % stride or not all(counts.values()):
+            continue
+        base //= stride
+        inner: dict[int, tuple[Terms, int]] = {}
+        slopes: list[tuple[int, int]] = []
+        for (a, s), c, period in taken:
+            inner[a] = (((a, -period),), c + period * (counts[a] - 1))
+            slopes.append((a, s * period // stride))
+            base -= s * period * (counts[a] - 1) // stride
+        inner[axis] = (((axis, 1), *slopes), base)
+        counts[axis] = -(-(target.shape[d] - phase) // stride)
+        found = _with(steps, inner, counts)
+        dx = found.accesses[0]
+        terms = (*dx.terms[:d], ((axis, stride),), *dx.terms[d + 1 :])
+        offsets = (*dx.offsets[:d], phase, *dx.offsets[d + 1 :])
+        dx = replace(dx, terms=terms, offsets=offsets)
+        yield replace(found, accesses=(dx, *found.accesses[1:]))
+
+
+def _with(
+    steps: Steps, inner: Mapping[int, tuple[Terms, int]], extents: Mapping[int, int]
+) -> Steps:
+    """The steps with other places in the place of some axes, zeros beyond the borders of factors
+    that they then leave.
+    """
+    every = tuple(extents.get(a, n) for a, n in enumerate(steps.extents))
+    dx, *given = (_substituted(access, inner) for access in steps.accesses)
+    whole = Box.whole(every)
+    return replace(steps, extents=every, accesses=(dx, *(_filled(x, whole) for x in given)))
+
+
+def _forwards(steps: Steps, d: int) -> Steps:
+    """The same with the axes of dimension `d` of the first access counted so that their steps run
+    forwards.
+    """
+    turned = {a for a, s in steps.accesses[0].terms[d] if s < 0}
+    if not turned:
+        return steps
+    inner: dict[int, tuple[Terms, int]] = {a: (((a, -1),), steps.extents[a] - 1) for a in turned}
+    own = tuple(_substituted(access, inner) for access in steps.accesses)
+    return replace(steps, accesses=own)
+
+
+def _substituted(access: Access, inner: Mapping[int, tuple[Terms, int]]) -> Access:
+    """The access with other places in the place of some axes."""
+    places, offsets = [], []
+    for terms, offset in zip(access.terms, access.offsets, strict=True):
+        total: dict[int, int] = {}
+        for axis, step in terms:
+            new, constant = inner.get(axis, (((axis, 1),), 0))
+            offset += step * constant
+            for a, s in new:
+                total[a] = total.get(a, 0) + step * s
+        places.append(tuple((a, s) for a, s in total.items() if s))
+        offsets.append(offset)
+    return replace(access, terms=tuple(places), offsets=tuple(offsets))
+
+
+def _filled(access: Access, axes: Box) -> Access:
+    """The access with zeros beyond the border where it reaches there."""
+    spans = (access.span(d, axes) for d in range(len(access.shape)))
+    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, access.shape, strict=True))
+    return access if inside or access.fill is not None else replace(access, fill=0.0)

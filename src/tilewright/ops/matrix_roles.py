@@ -1,0 +1,251 @@
+"""The matrix product inside a contraction of two operands: which axes are rows, columns and terms.
+
+In: a definition. Out: its operands cut into cells that loops address one by one, and its axes by
+role: one operand's and the result's are rows (m) or columns (n), both operands' alone terms (k),
+and the others loops, taps of windows among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from tilewright.ops.access import Access, Term
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Definition
+from tilewright.ops.op import Array, Shape
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A dimension of an operand as loops address it: at `offset` plus the sum of the `terms`."""
+
+    extent: int
+    terms: tuple[Term, ...]
+    offset: int = 0
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes along which the place moves."""
+        return frozenset(axis for axis, _ in self.terms)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An operand in cells: of each stored dimension the places that are taken, then `around` them
+    the fill, some dimensions `flipped`, each cut into cells.
+    """
+
+    taken: tuple[slice, ...]
+    around: tuple[tuple[int, int], ...]
+    fill: float
+    flipped: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    cropped: bool = False
+
+    @property
+    def as_it_lies(self) -> bool:
+        """Whether all of the operand is there, forwards, with nothing but zeros around it."""
+        moved = any(map(any, self.around)) and self.fill != 0.0
+        return not (self.flipped or self.cropped or moved)
+
+    def arranged(self, stored: Array) -> Array:
+        """The operand with a dimension for each cell."""
+        x = stored[self.taken]
+        if any(map(any, self.around)):
+            x = np.pad(x, self.around, constant_values=x.dtype.type(self.fill))
+        return np.flip(x, self.flipped).reshape([cell.extent for cell in self.cells])
+
+
+@dataclass(frozen=True)
+class MatrixRoles:
+    """A contraction as loops around the product of a left operand (m x k) and a right one (k x n).
+
+    Axes of a role that run through as one in all tensors are `m`, `n` and `k`. Axes of the result
+    in windows of the left or right operand are `wide_m` and `wide_n`, the others `loops`; the
+    other summed axes are `taps`. `swapped`: the left operand is the definition's second. `result`
+    is where an element of the steps goes.
+    """
+
+    extents: Shape
+    operands: tuple[Cut, Cut]
+    result: Access
+    swapped: bool
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    wide_m: tuple[int, ...]
+    wide_n: tuple[int, ...]
+    loops: tuple[int, ...]
+    taps: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes of the result with several steps, in order."""
+        return tuple(sorted({*self.m, *self.n, *self.wide_m, *self.wide_n, *self.loops}))
+
+    @property
+    def left(self) -> Cut:
+        """The operand with rows."""
+        return self.operands[self.swapped]
+
+    @property
+    def right(self) -> Cut:
+        """The operand with columns."""
+        return self.operands[not self.swapped]
+
+    def extent(self, axes: Sequence[int]) -> int:
+        """The steps of several axes together."""
+        return prod(self.extents[a] for a in axes)
+
+    def restored(self, values: Array) -> Array:
+        """The result's tensor from values along the kept axes, in order."""
+        whole = np.zeros(self.result.shape, values.dtype)
+        kept = {*self.kept}
+        shape = [n if a in kept else 1 for a, n in enumerate(self.extents)]
+        self.result.write(whole, self.extents, values.reshape(shape))
+        return whole
+
+
+def matrix_roles(op: Definition) -> MatrixRoles:
+    """The roles of a contraction's axes; steps run forwards wherever one direction suits all."""
+    turning = backwards(op)
+    result, *given = (turned(x, op.extents, turning) for x in (op.result, *op.operands))
+    first, second = (_cut(x, op.extents) for x in given)
+    several = [a for a, n in enumerate(op.extents) if n > 1]
+    inside = tuple({a for cell in cut.cells for a in cell.axes} for cut in (first, second))
+    kept = {a for a in several if a in result.axes}
+    own = [[a for a in several if a in inside[i] and a not in inside[1 - i] and a in kept]
+           for i in (0, 1)]  # fmt: skip
+    both = [a for a in several if a in inside[0] & inside[1] and a not in kept]
+    straight = [_straight(op.extents, cut) for cut in (first, second)]
+    single = [_single(cut) for cut in (first, second)]
+    plain = [[a for a in own[i] if a in straight[i]] for i in (0, 1)]
+    wide = [[a for a in own[i] if a not in straight[i] and a in single[i]] for i in (0, 1)]
+    swapped = len(wide[0]) > len(wide[1])
+    k = tuple(a for a in both if a in straight[0] & straight[1])
+    placed = {*plain[0], *plain[1], *wide[0], *wide[1]}
+    order = {a: i for i, a in enumerate(a for dim in result.terms for a, _ in dim)}
+    by_result = [tuple(sorted(axes, key=lambda a: order[a])) for axes in (*plain, *wide)]
+    return MatrixRoles(
+        op.extents,
+        (first, second),
+        result,
+        swapped,
+        by_result[swapped],
+        by_result[not swapped],
+        k,
+        by_result[2 + swapped],
+        by_result[2 + (not swapped)],
+        tuple(a for a in several if a in kept and a not in placed),
+        tuple(a for a in several if a not in kept and a not in k),
+    )
+
+
+def backwards(op: Definition) -> frozenset[int]:
+    """The summed axes to run backwards, so that within each dimension all places move one way as
+    far as there is such a way: what is left to turn is then a whole dimension.
+    """
+    dims = [{a: s for a, s in terms if op.extents[a] > 1} for x in op.operands for terms in x.terms]
+    way = dict.fromkeys(op.kept, 1)
+    reached: set[int] = set()
+    for start in (None, *op.gathered):
+        if start is not None:
+            if start in way:
+                continue
+            way[start] = 1
+        waiting = list(way) if start is None else [start]
+        while waiting:
+            axis = waiting.pop()
+            for d, steps in enumerate(dims):
+                if axis in steps and d not in reached:
+                    reached.add(d)
+                    forwards = way[axis] * (1 if steps[axis] > 0 else -1)
+                    for other in steps.keys() - way.keys():
+                        way[other] = forwards * (1 if steps[other] > 0 else -1)
+                        waiting.append(other)
+    return frozenset(a for a, direction in way.items() if direction < 0)
+
+
+def turned(access: Access, extents: Shape, backwards: frozenset[int]) -> Access:
+    """The access with some axes counted from their last step."""
+    terms, offsets = [], []
+    for place, offset in zip(access.terms, access.offsets, strict=True):
+        moved = [(a, s) for a, s in place if a in backwards]
+        offsets.append(offset + sum(s * (extents[a] - 1) for a, s in moved))
+        terms.append(tuple((a, -s if a in backwards else s) for a, s in place))
+    return replace(access, terms=tuple(terms), offsets=tuple(offsets))
+
+
+def _cut(access: Access, extents: Shape) -> Cut:
+    """The operand in cells."""
+    whole = Box.whole(extents)
+    taken, around, flipped, cells = [], [], [], []
+    for d, size in enumerate(access.shape):
+        (low, high), offset = access.span(d, whole), access.offsets[d]
+        terms = tuple((a, s) for a, s in access.terms[d] if extents[a] > 1)
+        first, last = (low, high) if len(terms) <= 1 else (min(low, 0), max(high, size))
+        inside = slice(min(max(first, 0), size), max(min(last, size), 0))
+        before = min(max(0, -first), last - first)
+        length = last - first
+        offset -= first
+        if terms and all(s < 0 for _, s in terms):
+            flipped.append(d)
+            terms = tuple((a, -s) for a, s in terms)
+            offset = length - 1 - offset
+        own, beyond = _cells(Cell(length, terms, offset), extents)
+        after = length - before - max(0, inside.stop - inside.start)
+        extra = (beyond, 0) if d in flipped else (0, beyond)
+        taken.append(inside)
+        around.append((before + extra[0], after + extra[1]))
+        cells += own
+    fill = access.fill or 0.0
+    pairs = zip(taken, access.shape, strict=True)
+    cropped = any((s.start, s.stop) != (0, size) for s, size in pairs)
+    return Cut(tuple(taken), tuple(around), fill, tuple(flipped), tuple(cells), cropped)
+
+
+def _cells(cell: Cell, extents: Shape) -> tuple[list[Cell], int]:
+    """(the cells of a dimension, how many places it grows by): an axis that counts blocks has a
+    cell of its own.
+    """
+    terms = sorted(cell.terms, key=lambda term: -term[1])
+    for number in range(1, len(terms) + 1):
+        block = terms[number - 1][1]
+        outer, inner = terms[:number], terms[number:]
+        first = cell.offset % block if block > 0 else 0
+        reach = first + sum(s * (extents[a] - 1) for a, s in inner)
+        if block <= 1 or min(s for _, s in terms) < 1 or reach >= block:
+            continue
+        if any(s % block for _, s in outer):
+            continue
+        count = -(-cell.extent // block)
+        blocks = Cell(count, tuple((a, s // block) for a, s in outer), cell.offset // block)
+        outside, more = _cells(blocks, extents)
+        within, _ = _cells(Cell(block, tuple(inner), first), extents)
+        return [*outside, *within], (count + more) * block - cell.extent
+    return [cell], 0
+
+
+def _straight(extents: Shape, cut: Cut) -> frozenset[int]:
+    """The axes that are a cell of their own, place by place."""
+    alone = {cell.terms[0][0] for cell in cut.cells if _is_axis(cell, extents)}
+    return frozenset(alone) & _single(cut)
+
+
+def _is_axis(cell: Cell, extents: Shape) -> bool:
+    return (
+        len(cell.terms) == 1
+        and cell.terms[0][1] == 1
+        and cell.offset == 0
+        and cell.extent == extents[cell.terms[0][0]]
+    )
+
+
+def _single(cut: Cut) -> frozenset[int]:
+    """The axes that move along one cell alone."""
+    every = [a for cell in cut.cells for a in cell.axes]
+    return frozenset(a for a in every if every.count(a) == 1)

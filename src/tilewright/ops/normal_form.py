@@ -1,0 +1,239 @@
+"""Definitions as steps that machines have ways for.
+
+In: a definition. Out: operators in order, each on operands of the definition or on results of
+steps before it: products of more than two factors in pairs, a body of several operands mapped
+before it is gathered, operands that lie backwards, in part or in other numbers than zero copied
+first, and results that are part of a larger tensor written into it at last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
+
+from tilewright.ops.access import Access, straight
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Definition, factors_of
+from tilewright.ops.matrix_roles import backwards, matrix_roles, turned
+from tilewright.ops.op import Op, Shape
+from tilewright.ops.recognition import recognised
+
+_MOST_TRIED = 5
+"""Factors whose pairings are all tried."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator on numbered tensors: operands of the definition, then the results of steps."""
+
+    op: Op
+    operands: tuple[int, ...]
+
+
+def normal_form(op: Definition) -> tuple[Step, ...]:
+    """The steps, the last of which gives the result; the definition alone where it is one."""
+    factors = factors_of(op.scalar)
+    summed = op.gather == "sum" and factors is not None
+    distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))
+    if op.numerics.is_float and summed and distinct and len(op.operands) > 1:
+        if op.finish != "x0":
+            return _finished(op)
+        return _pairs(op) if len(op.operands) > 2 else _product(op)
+    if op.gather is not None and len(op.operands) > 1:
+        return _mapped(op)
+    return (Step(op, tuple(range(len(op.operands)))),)
+
+
+def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:
+    """The steps, and what is made of the result of the last of them."""
+    return (*steps, Step(last, (count + len(steps) - 1,)))
+
+
+def _finished(op: Definition) -> tuple[Step, ...]:
+    """The sums, then the expression over them."""
+    kept = tuple(op.extents[a] for a in op.kept)
+    sums = replace(op, result=straight(kept, op.kept), finish="x0", tensors=())
+    steps = normal_form(sums)
+    return _then(steps, len(op.operands), _placed(op, kept, op.finish))
+
+
+def _placed(op: Definition, kept: Shape, expression: str = "x0") -> Definition:
+    """The result's tensor of values along the kept axes."""
+    number = {a: i for i, a in enumerate(op.kept)}
+    terms = tuple(
+        tuple((number[a], s) for a, s in place if a in number) for place in op.result.terms
+    )
+    result = replace(op.result, terms=terms)
+    return Definition(kept, result, (straight(kept),), expression, dtype=op.dtype)
+
+
+def _mapped(op: Definition) -> tuple[Step, ...]:
+    """The body for all steps that it differs in, then what gathers it."""
+    axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
+    shape = tuple(op.extents[a] for a in axes)
+    number = {a: i for i, a in enumerate(axes)}
+    operands = tuple(_renamed(x, number) for x in op.operands)
+    body = Definition(shape, straight(shape), operands, op.body, dtype=op.dtype)
+    gathered = replace(op, operands=(straight(shape, axes),), body="x0", tensors=())
+    steps = (Step(body, tuple(range(len(operands)))),)
+    return _then(steps, len(operands), gathered)
+
+
+def _renamed(access: Access, number: dict[int, int]) -> Access:
+    terms = tuple(tuple((number[a], s) for a, s in place if a in number) for place in access.terms)
+    return replace(access, terms=terms)
+
+
+def _product(op: Definition) -> tuple[Step, ...]:
+    """A contraction of two operands that lie as loops around a matrix product take them."""
+    roles = matrix_roles(op)
+    turning = backwards(op)
+    accesses = [turned(x, op.extents, turning) for x in op.operands]
+    steps: list[Step] = []
+    numbers: list[int] = []
+    for i, (access, cut) in enumerate(zip(accesses, roles.operands, strict=True)):
+        numbers.append(i)
+        if not cut.as_it_lies:
+            copy, accesses[i] = _copied(access, op.extents, op.dtype)
+            numbers[i] = len(op.operands) + len(steps)
+            steps.append(Step(copy, (i,)))
+    kept = tuple(op.extents[a] for a in op.kept)
+    whole = is_whole(op.result, op.extents)
+    result = op.result if whole else straight(kept, op.kept)
+    made = replace(op, result=result, operands=tuple(accesses), tensors=())
+    steps += _named(made, numbers, len(op.operands) + len(steps))
+    return tuple(steps) if whole else _then(steps, len(op.operands), _placed(op, kept))
+
+
+def _named(op: Definition, numbers: Sequence[int], first: int) -> list[Step]:
+    """The named operator that the contraction is, between what arranges for it, or itself; `first`
+    is the number of the first step's result.
+    """
+    found = recognised(op)
+    if found is None:
+        return [Step(op, tuple(numbers))]
+    steps: list[Step] = []
+    taken: list[int] = []
+    for operand, chain in zip(found.operands, found.arranging, strict=True):
+        at = numbers[operand]
+        for each in chain:
+            steps.append(Step(each, (at,)))
+            at = first + len(steps) - 1
+        taken.append(at)
+    steps.append(Step(found.op, tuple(taken)))
+    for each in found.restoring:
+        steps.append(Step(each, (first + len(steps) - 1,)))
+    return steps
+
+
+def is_whole(access: Access, extents: Shape) -> bool:
+    """Whether steps of the axes reach every place of the tensor, each once."""
+    for size, terms, offset in zip(access.shape, access.terms, access.offsets, strict=True):
+        reach = 1
+        for axis, step in sorted(terms, key=lambda term: term[1]):
+            if extents[axis] > 1 and step != reach:
+                return False
+            reach *= extents[axis]
+        if reach != size or offset:
+            return False
+    return True
+
+
+def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Access]:
+    """(a copy of the places that are reached, forwards; how the copy is addressed)."""
+    shape, source, terms, offsets = [], [], [], []
+    whole = Box.whole(extents)
+    for d, place in enumerate(access.terms):
+        low, high = access.span(d, whole)
+        back = all(s < 0 for a, s in place if extents[a] > 1) and any(
+            extents[a] > 1 for a, _ in place
+        )
+        shape.append(high - low)
+        source.append((((d, -1 if back else 1),), high - 1 if back else low))
+        terms.append(tuple((a, -s) for a, s in place) if back else place)
+        offsets.append(high - 1 - access.offsets[d] if back else access.offsets[d] - low)
+    taken = Access(
+        access.shape, tuple(t for t, _ in source), tuple(o for _, o in source), access.fill
+    )
+    extent = tuple(shape)
+    copy = Definition(extent, straight(extent), (taken,), dtype=dtype)
+    return copy, Access(extent, tuple(terms), tuple(offsets))
+
+
+def _pairs(op: Definition) -> tuple[Step, ...]:
+    """Products of two factors at a time, in the order of the fewest operations."""
+    steps: list[Step] = []
+    waiting = [(i, access) for i, access in enumerate(op.operands)]
+    for first, second in _order(op):
+        left, right = waiting[first], waiting[second]
+        rest = [x for i, x in enumerate(waiting) if i not in (first, second)]
+        needed = op.result.axes.union(*(x.axes for _, x in rest))
+        last = not rest
+        made = _pair(op, left[1], right[1], needed, last=last)
+        inner = normal_form(made)
+        base = len(op.operands) + len(steps)
+        for step in inner:
+            own = (left[0], right[0])
+            steps.append(
+                Step(step.op, tuple(own[i] if i < 2 else base + i - 2 for i in step.operands))
+            )
+        axes = tuple(sorted((left[1].axes | right[1].axes) & needed))
+        shape = tuple(op.extents[a] for a in axes)
+        waiting = [*rest, (len(op.operands) + len(steps) - 1, straight(shape, axes))]
+    return tuple(steps)
+
+
+def _pair(
+    op: Definition, left: Access, right: Access, needed: frozenset[int], *, last: bool
+) -> Definition:
+    """The product of two factors, summed over the axes that nothing else has."""
+    if last:
+        gone = frozenset().union(*(x.axes for x in op.operands)) - left.axes - right.axes
+        extents = tuple(1 if a in gone - op.result.axes else n for a, n in enumerate(op.extents))
+        return replace(op, extents=extents, operands=(left, right), body="x0 * x1", tensors=())
+    axes = tuple(sorted(left.axes | right.axes))
+    number = {a: i for i, a in enumerate(axes)}
+    kept = tuple(a for a in axes if a in needed)
+    shape = tuple(op.extents[a] for a in kept)
+    return Definition(
+        tuple(op.extents[a] for a in axes),
+        _renamed(straight(shape, kept), number),
+        (_renamed(left, number), _renamed(right, number)),
+        "x0 * x1",
+        "sum",
+        dtype=op.dtype,
+    )
+
+
+def _order(op: Definition) -> list[tuple[int, int]]:
+    """Which of the waiting factors to multiply, pair by pair; what a pair gives waits last."""
+    axes = tuple(x.axes for x in op.operands)
+    found = _cheapest(op.extents, op.result.axes, axes, greedy=len(axes) > _MOST_TRIED)
+    return list(found[1])
+
+
+def _cheapest(
+    extents: Shape,
+    result: frozenset[int],
+    axes: tuple[frozenset[int], ...],
+    *,
+    greedy: bool,
+) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """(operations, pairs)."""
+    if len(axes) == 1:
+        return 0, ()
+    every = []
+    for first, second in combinations(range(len(axes)), 2):
+        both = axes[first] | axes[second]
+        rest = tuple(x for i, x in enumerate(axes) if i not in (first, second))
+        every.append((prod(extents[a] for a in both), (first, second), rest,
+                      both & result.union(*rest)))  # fmt: skip
+    if greedy:
+        every = [min(every, key=lambda one: one[0])]
+    found = []
+    for work, pair, rest, made in every:
+        beyond, pairs = _cheapest(extents, result, (*rest, made), greedy=greedy)
+        found.append((work + beyond, (pair, *pairs)))
+    return min(found)

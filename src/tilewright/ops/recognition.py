@@ -1,0 +1,259 @@
+"""Definitions that are named operators under other names, orders and joint axes.
+
+In: a contraction of two operands. Out: the matrix product, the batch of them or the convolution of
+up to two window dimensions that it is, and the reshapes and transposes around it, so that what is
+known of the named operator holds for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.common.errors import ShapeError
+from tilewright.ops.access import Access
+from tilewright.ops.arranging import Transpose
+from tilewright.ops.batched_matmul import BatchedMatmul
+from tilewright.ops.conv2d import Conv2d
+from tilewright.ops.definition import Definition
+from tilewright.ops.gemm import Gemm
+from tilewright.ops.op import Op, Shape
+from tilewright.ops.shaping import Reshape
+
+_MOST_WINDOWS = 2
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The named operator, which of the definition's operands it takes, what brings each of these
+    into its order, and what brings its result into the definition's.
+    """
+
+    op: Op
+    operands: tuple[int, int]
+    arranging: tuple[tuple[Op, ...], tuple[Op, ...]]
+    restoring: tuple[Op, ...]
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A dimension at `stride` times an axis of the result plus `dilation` times a tap."""
+
+    axis: int
+    tap: int
+    stride: int
+    dilation: int
+    before: int
+
+
+_Part = int | _Window
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A tensor whose stored dimensions are cut into axes and windows, in order."""
+
+    shape: Shape
+    extents: tuple[int, ...]
+    parts: tuple[_Part, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Those that have a dimension of their own."""
+        return tuple(p for p in self.parts if isinstance(p, int))
+
+    @property
+    def windows(self) -> tuple[_Window, ...]:
+        """In the order of the dimensions."""
+        return tuple(p for p in self.parts if isinstance(p, _Window))
+
+
+def recognised(op: Definition) -> Recognised | None:
+    """The named operator that a contraction is, None where it is none."""
+    if op.kind != "contraction":
+        return None
+    held = [_held(x, op) for x in op.operands]
+    result = _held(op.result, op)
+    if result is None or result.windows or None in held:
+        return None
+    x, w = (h for h in held if h is not None)
+    if w.windows:
+        found = _by_roles(op, w, x, result, swapped=True)
+    else:
+        found = _by_roles(op, x, w, result, swapped=False)
+    return found
+
+
+def _held(access: Access, op: Definition) -> _Held | None:
+    """The tensor in axes and windows, None where a dimension is something else."""
+    extents: list[int] = []
+    parts: list[_Part] = []
+    for size, place, offset in zip(access.shape, access.terms, access.offsets, strict=True):
+        terms = sorted(((a, s) for a, s in place if op.extents[a] > 1), key=lambda term: -term[1])
+        if _runs_through(terms, offset, size, op.extents):
+            extents += [op.extents[a] for a, _ in terms]
+            parts += [a for a, _ in terms]
+        elif window := _window(terms, offset, op):
+            extents.append(size)
+            parts.append(window)
+        else:
+            return None
+    axes = [a for p in parts for a in ((p,) if isinstance(p, int) else (p.axis, p.tap))]
+    padded = access.fill not in (None, 0.0)
+    if len(set(axes)) < len(axes) or (padded and any(isinstance(p, _Window) for p in parts)):
+        return None
+    return _Held(access.shape, tuple(extents), tuple(parts))
+
+
+def _runs_through(terms: Sequence[tuple[int, int]], offset: int, size: int, extents: Shape) -> bool:
+    """Whether the axes count through all places, each once."""
+    reach = 1
+    for axis, step in reversed(terms):
+        if step != reach:
+            return False
+        reach *= extents[axis]
+    return reach == size and offset == 0
+
+
+def _window(terms: Sequence[tuple[int, int]], offset: int, op: Definition) -> _Window | None:
+    kept = [(a, s) for a, s in terms if a in op.result.axes]
+    taps = [(a, s) for a, s in terms if a not in op.result.axes]
+    if len(kept) != 1 or len(taps) != 1 or min(s for _, s in terms) < 1 or offset > 0:
+        return None
+    return _Window(kept[0][0], taps[0][0], kept[0][1], taps[0][1], -offset)
+
+
+def _by_roles(
+    op: Definition, x: _Held, w: _Held, result: _Held, *, swapped: bool
+) -> Recognised | None:
+    """`x` has the windows, if there are any."""
+    wide, taps = [p.axis for p in x.windows], [p.tap for p in x.windows]
+    in_x, in_w, kept = {*x.axes}, {*w.axes} - {*taps}, {*result.axes} - {*wide}
+    both = in_x & in_w
+    plain = w.windows == () and len(wide) <= _MOST_WINDOWS and {*taps} <= {*w.axes}
+    summed = {a for a, n in enumerate(op.extents) if n > 1} - kept - {*wide, *taps}
+    if not plain or {*wide} & {*w.axes} or summed != both - kept or kept - in_x - in_w:
+        return None
+    if not {*wide} <= {*result.axes}:
+        return None
+    order = [a for a in result.axes if a not in wide]
+    groups = [a for a in order if a in both]
+    rows = [a for a in order if a in in_w and a not in both]
+    columns = [a for a in order if a in in_x and a not in both]
+    terms = [a for a in w.axes if a in both and a not in kept]
+    if not wide and not (terms and (rows or columns)):
+        return None
+    if wide:
+        return _convolution(op, (x, w, result), (columns, groups, rows, terms), swapped=swapped)
+    return _product(op, (x, w, result), (groups, columns, rows, terms), swapped=swapped)
+
+
+def _product(
+    op: Definition,
+    held: tuple[_Held, _Held, _Held],
+    roles: tuple[list[int], list[int], list[int], list[int]],
+    *,
+    swapped: bool,
+) -> Recognised:
+    """A matrix product, or a batch of them; the operand whose axes stand first in the result is the
+    left one.
+    """
+    (x, w, result), (batch, columns, rows, terms) = held, roles
+    left, right, m, n = (x, w, columns, rows)
+    if result.axes == (*batch, *rows, *columns):
+        left, right, m, n = (w, x, rows, columns)
+        swapped = not swapped
+    count, height, width, depth = (
+        prod(op.extents[a] for a in axes) for axes in (batch, m, n, terms)
+    )
+    transpose_a = left.axes == (*batch, *terms, *m) and left.axes != (*batch, *m, *terms)
+    transpose_b = right.axes == (*batch, *n, *terms) and right.axes != (*batch, *terms, *n)
+    turned = transpose_a, transpose_b
+    made: Op = Gemm(height, width, depth, *turned, dtype=op.dtype)
+    if batch:
+        made = BatchedMatmul(count, height, width, depth, *turned, op.dtype)
+    first = (*batch, *terms, *m) if transpose_a else (*batch, *m, *terms)
+    second = (*batch, *n, *terms) if transpose_b else (*batch, *terms, *n)
+    arranging = (
+        _arranged(left, first, made.input_shapes[0], op.dtype),
+        _arranged(right, second, made.input_shapes[1], op.dtype),
+    )
+    restoring = _restored(op, result, (*batch, *m, *n), made.out_shape)
+    return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
+
+
+def _convolution(
+    op: Definition,
+    held: tuple[_Held, _Held, _Held],
+    roles: tuple[list[int], list[int], list[int], list[int]],
+    *,
+    swapped: bool,
+) -> Recognised | None:
+    (x, w, result), (images, groups, rows, terms) = held, roles
+    windows = x.windows
+    sizes = [size for size, p in zip(x.extents, x.parts, strict=True) if isinstance(p, _Window)]
+    count = [prod(op.extents[a] for a in axes) for axes in (images, groups, rows, terms)]
+    sides = [_side(op, p, size) for p, size in zip(windows, sizes, strict=True)]
+    if len(sides) < _MOST_WINDOWS:
+        sides.insert(0, (1, 1, 1, 1, 0, 0))
+    (height, kernel_rows, *down), (width, kernel_columns, *right) = sides
+    try:
+        made = Conv2d(
+            count[0],
+            count[1] * count[3],
+            count[1] * count[2],
+            height,
+            width,
+            (kernel_rows, kernel_columns),
+            (down[0], right[0]),
+            (down[2], right[2], down[3], right[3]),
+            (down[1], right[1]),
+            count[1],
+            op.dtype,
+        )
+    except ShapeError:  # a border wider than the window, say
+        return None
+    wide = tuple(op.extents[p.axis] for p in windows)
+    if made.out_shape[4 - len(wide) :] != wide:
+        return None
+    taps = tuple(p.tap for p in windows)
+    arranging = (
+        _arranged(x, (*images, *groups, *terms, *windows), made.input_shapes[0], op.dtype),
+        _arranged(w, (*groups, *rows, *terms, *taps), made.input_shapes[1], op.dtype),
+    )
+    axes = (*images, *groups, *rows, *(p.axis for p in windows))
+    restoring = _restored(op, result, axes, made.out_shape)
+    return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
+
+
+def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, int, int, int]:
+    """Places, taps, stride, dilation, and the border before and after, of one dimension."""
+    taps, count = op.extents[window.tap], op.extents[window.axis]
+    reach = (count - 1) * window.stride + (taps - 1) * window.dilation + 1
+    after = max(0, reach - size - window.before)
+    return size, taps, window.stride, window.dilation, window.before, after
+
+
+def _arranged(held: _Held, parts: Sequence[_Part], shape: Shape, dtype: str) -> tuple[Op, ...]:
+    """What brings a tensor into the order of the parts, under a shape."""
+    order = tuple(held.parts.index(p) for p in parts)
+    return _moved(held.shape, held.extents, order, shape, dtype)
+
+
+def _restored(op: Definition, result: _Held, axes: Sequence[int], shape: Shape) -> tuple[Op, ...]:
+    """What brings a result of the axes in this order into that of the definition."""
+    order = tuple(axes.index(a) for a in result.axes)
+    return _moved(shape, tuple(op.extents[a] for a in axes), order, result.shape, op.dtype)
+
+
+def _moved(
+    shape: Shape, parts: Shape, order: tuple[int, ...], last: Shape, dtype: str
+) -> tuple[Op, ...]:
+    """Reshape into parts, transpose, reshape; what does nothing is left out."""
+    if order == tuple(range(len(order))):
+        return (Reshape(shape, last, dtype),) if shape != last else ()
+    turned = Transpose(parts, order, dtype)
+    into = (Reshape(shape, parts, dtype),) if shape != parts else ()
+    out = (Reshape(turned.out_shape, last, dtype),) if turned.out_shape != last else ()
+    return (*into, turned, *out)

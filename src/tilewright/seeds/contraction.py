@@ -1,0 +1,366 @@
+"""The seeds of any contraction of two operands: loops around a matrix product of the axes' roles.
+
+Axes that run through as one are one dimension of the product. Of windows, one axis or two may join
+it, and their taps are loops, innermost, inside the transfer of what they read together. Extents are
+parameters but for those of taps, so that operators of one pattern share their programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tilewright.common.expr import Const, Expr, Var, total
+from tilewright.ir.nodes import TensorKind
+from tilewright.ops.definition import Definition
+from tilewright.ops.matrix_roles import Cell, Cut, MatrixRoles, matrix_roles
+from tilewright.seeds.gemm import gemm_space
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, Use, axis, nest
+from tilewright.seeds.space import (
+    INTERFACES,
+    Choice,
+    NestInterface,
+    Seed,
+    Space,
+    seed,
+    tile_factor,
+)
+from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Stage, Step, Vectorize
+
+_NAMES = {"m": "row", "n": "col", "k": "depth"}
+_MOST_JOINED = 2
+"""Axes of windows that one product takes beside the plain ones."""
+
+
+def _parameters(op: Definition) -> dict[str, int]:
+    roles = matrix_roles(op)
+    extents = {letter: roles.extent(getattr(roles, letter)) for letter in "mnk"}
+    cells = {f"x{i}_{j}": cell.extent for i, cut in enumerate(roles.operands)
+             for j, cell in enumerate(cut.cells)}  # fmt: skip
+    return extents | {f"n{a}": n for a, n in enumerate(roles.extents)} | cells
+
+
+def _arrange(op: Definition, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    roles = matrix_roles(op)
+    return tuple(cut.arranged(x) for cut, x in zip(roles.operands, operands, strict=True))
+
+
+def _restore(op: Definition, y: Any) -> Any:
+    return matrix_roles(op).restored(np.asarray(y))
+
+
+INTERFACES["contraction"] = NestInterface("contraction", _parameters, _arrange, _restore)
+
+
+@seed("contraction", name="loops")
+def loops(op: Definition) -> Seed:
+    """Tiles in the dimensions of the product, everything else outside or innermost."""
+    return _seed(pattern(matrix_roles(op)), in_place=False)
+
+
+@seed("contraction", name="loops", addressed=True)
+def loops_in_place(op: Definition) -> Seed:
+    """Likewise, with operands where they lie."""
+    return _seed(pattern(matrix_roles(op)), in_place=True)
+
+
+def pattern(roles: MatrixRoles) -> MatrixRoles:
+    """The roles without extents but those of taps."""
+    extents = tuple(n if a in roles.taps else 0 for a, n in enumerate(roles.extents))
+    first, second = (
+        replace(cut, taken=(), around=(), fill=0.0, flipped=(), cropped=False,
+                cells=tuple(replace(c, extent=0) for c in cut.cells))
+        for cut in roles.operands
+    )  # fmt: skip
+    result = replace(roles.result, shape=(), terms=(), offsets=())
+    return replace(roles, extents=extents, operands=(first, second), result=result)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A tensor as it is stored, and as the product sees it: a view whose dimensions are `m`, `n`,
+    `k` and cells, each of them `parts` of the stored one.
+    """
+
+    stored: TensorSpec
+    view: TensorSpec
+    parts: dict[str, tuple[str, ...]]
+
+    def layout(self, items: Sequence[str]) -> tuple[Layout, ...]:
+        """The storage order with these dimensions of the view."""
+        own = Layout(self.view.name, tuple(items))
+        if self.view is self.stored:
+            return (own,)
+        dims = tuple(d for item in items for d in self.parts[item])
+        return Layout(self.stored.name, dims), own
+
+
+def _held(
+    name: str,
+    kind: TensorKind,
+    dims: Sequence[tuple[str, Expr]],
+    groups: dict[str, tuple[str, ...]],
+    operand: int | None,
+) -> _Held:
+    """The tensor with these dimensions, of which those of a group run through as one; an empty
+    group is a dimension of one element.
+    """
+    lone = {group[0]: letter for letter, group in groups.items() if len(group) == 1}
+    units = [letter for letter, group in groups.items() if not group]
+    joined = {d for group in groups.values() for d in group}
+    if all(len(group) <= 1 for group in groups.values()):
+        named = [(lone.get(d, d), Var(lone[d]) if d in lone else e) for d, e in dims]
+        every = (*named, *((letter, Var(letter)) for letter in units))
+        spec = TensorSpec(name, kind, every, operand=operand)
+        return _Held(spec, spec, {d: (d,) for d, _ in every})
+    ones: list[tuple[str, Expr]] = [(letter, Const(1)) for letter in units]
+    stored = TensorSpec(name, kind, (*dims, *ones), operand=operand)
+    others = [(d, e) for d, e in dims if d not in joined]
+    letters: list[tuple[str, Expr]] = [(letter, Var(letter)) for letter in groups]
+    view = TensorSpec(f"{name}_view", kind, (*letters, *others), name, operand)
+    parts = {d: (d,) for d, _ in others}
+    return _Held(stored, view, parts | {x: group or (x,) for x, group in groups.items()})
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Axes, and tensors with their uses, of the nest of one pattern.
+
+    `matrix` are the product's axes by letter; `items` the dimension of each that a view of its
+    tensors has, by letter and tensor; `axes` the others by number.
+    """
+
+    roles: MatrixRoles
+    matrix: dict[str, Axis]
+    axes: dict[int, Axis]
+    left: _Held
+    right: _Held
+    result: _Held
+    base: dict[str, int | None]
+
+    def named(self, axes: Sequence[int]) -> tuple[Axis, ...]:
+        """Those of the axes that are not the product's own."""
+        taken = [a.name for a in self.matrix.values()]
+        return tuple(self.axes[a] for a in axes if self.axes[a].name not in taken)
+
+    def dimension(self, held: _Held, a: int) -> str:
+        """The dimension of a view along which an axis lies that is in it by itself."""
+        if held is self.result:
+            return f"i{a}"
+        cut = self.roles.left if held is self.left else self.roles.right
+        return next(f"d{j}" for j, cell in enumerate(cut.cells) if a in cell.axes)
+
+    def item(self, held: _Held, letter: str) -> str:
+        """The dimension of a view along which the product's dimension of that letter lies."""
+        own = self.base[letter]
+        return letter if own is None else self.dimension(held, own)
+
+
+def _parts(roles: MatrixRoles) -> _Parts:
+    base = {
+        "m": _wide_base(roles.m, roles.wide_m),
+        "n": _wide_base(roles.n, roles.wide_n),
+        "k": None,
+    }
+    joined = {*roles.m, *roles.n, *roles.k}
+    axes = {
+        a: axis(f"i{a}", roles.extents[a] if a in roles.taps else Var(f"n{a}"))
+        for a in (*roles.kept, *roles.taps)
+        if a not in joined
+    }
+    matrix = {
+        letter: axis(_NAMES[letter], Var(letter)) if own is None else axes[own]
+        for letter, own in base.items()
+    }
+    groups = {"m": roles.m, "n": roles.n, "k": roles.k}
+    own_groups = {letter: groups[letter] for letter in groups if base[letter] is None}
+    dims = [(f"i{a}", Var(f"n{a}")) for a in roles.kept]
+    of_result = {x: tuple(f"i{a}" for a in group) for x, group in own_groups.items() if x != "k"}
+    left, right = (
+        _operand(cut, number, {x: own_groups[x] for x in letters if x in own_groups})
+        for cut, number, letters in (
+            (roles.left, int(roles.swapped), "mk"), (roles.right, int(not roles.swapped), "nk"))
+    )  # fmt: skip
+    return _Parts(
+        roles, matrix, axes, left, right, _held("y", "output", dims, of_result, None), base
+    )
+
+
+def _wide_base(plain: tuple[int, ...], wide: tuple[int, ...]) -> int | None:
+    """The axis of windows that is a dimension of the product, where no plain one is."""
+    return wide[-1] if wide and not plain else None
+
+
+def _operand(cut: Cut, number: int, groups: dict[str, tuple[int, ...]]) -> _Held:
+    place = {cell.terms[0][0]: f"d{j}" for j, cell in enumerate(cut.cells) if len(cell.terms) == 1}
+    dims = [(f"d{j}", Var(f"x{number}_{j}")) for j in range(len(cut.cells))]
+    named = {letter: tuple(place[a] for a in group) for letter, group in groups.items()}
+    return _held(f"x{number}", "input", dims, named, number)
+
+
+def _use(p: _Parts, held: _Held, cells: Sequence[Cell]) -> Use:
+    """The element of one step; `cells` are those of an operand."""
+    places: list[Expr] = []
+    for item, _ in held.view.dims:
+        if item in p.matrix:
+            places.append(p.matrix[item].var)
+        elif not cells:
+            places.append(p.axes[int(item[1:])].var)
+        else:
+            cell = cells[int(item[1:])]
+            at = total(p.axes[a].var * step for a, step in cell.terms)
+            places.append(at + cell.offset)
+    return Use(held.view, tuple(places))
+
+
+@cache
+def _seed(roles: MatrixRoles, *, in_place: bool) -> Seed:
+    p = _parts(roles)
+    outer = p.named(roles.loops)
+    wide = p.named((*roles.wide_m, *roles.wide_n))
+    row, col, depth = (p.matrix[x] for x in "mnk")
+    body = nest(
+        "loops",
+        "gemm",
+        (*outer, *wide, row, col, depth, *p.named(roles.taps)),
+        {"m": row, "n": col, "k": depth},
+        _use(p, p.result, ()),
+        _use(p, p.left, roles.left.cells),
+        _use(p, p.right, roles.right.cells),
+    )
+    if not wide and not roles.taps:
+        space = gemm_space(body, row.name, col.name, depth.name)
+    elif in_place:
+        space = _addressed_space(p, body)
+    else:
+        space = _staged_space(p, body)
+    held = (p.left, p.right, p.result)
+    stored = tuple(h.stored for h in held)
+    views = tuple(h.view for h in held if h.view is not h.stored)
+    return Seed("loops", (*stored, *views), (space,), _layouts(p), ("x0", "x1"), "y")
+
+
+def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
+    """Which axes of windows join the product's columns, the innermost ones; no two that move
+    along one dimension.
+    """
+    free = [a for a in p.roles.wide_n if a != p.base["n"]]
+    most = _MOST_JOINED - (p.base["n"] is not None)
+    found: list[tuple[int, ...]] = [()]
+    for count in range(1, min(most, len(free)) + 1):
+        chosen = (*free[-count:], *((p.base["n"],) if p.base["n"] is not None else ()))
+        if all(len(cell.axes & {*chosen}) <= 1 for cell in p.roles.right.cells):
+            found.append(tuple(free[-count:]))
+    return tuple(found)
+
+
+def _columns(p: _Parts) -> tuple[tuple[Step, ...], ...]:
+    """What joins the columns, and which of them are spread over the cores."""
+    found = []
+    for chosen in _joined(p):
+        names = [p.axes[a].name for a in chosen]
+        steps = tuple(
+            s for name in names for s in (Split(name, tile_factor(name)), Fuse(name, "n"))
+        )
+        found += [(*steps, Spread(name, "columns")) for name in (p.matrix["n"].name, *names)]
+    return tuple(found)
+
+
+def _staged_space(p: _Parts, body: Nest) -> Space:
+    row, col, depth = (p.matrix[x] for x in "mnk")
+    return (
+        Space(body)
+        .split(row, col, depth)
+        .spread(row, "rows")
+        .spread(depth, "both")
+        .choose(*_columns(p))
+        .choose(*_orders(p))
+        .prefetch(*(u.tensor for u in body.uses))
+        .limit(largest=1024, most=5)
+    )
+
+
+def _orders(p: _Parts) -> Choice:
+    """Loops, the dimension of the vectors, and what is fetched at once: taps between whose products
+    nothing is are a chain (`ir.chains`).
+    """
+    roles = p.roles
+    outer, wide = ([a.name for a in p.named(axes)] for axes in (
+        roles.loops, (*roles.wide_m, *roles.wide_n)))  # fmt: skip
+    taps = [a.name for a in p.named(roles.taps)]
+    row, col, depth = (p.matrix[x].name for x in "mnk")
+    blocks = ((*outer, row, *wide, col), (*outer, *wide, col, row))
+    return tuple(
+        (Reorder((*block, depth, *walked)), Vectorize(v), *stages)
+        for block, (walked, stages), v in product(blocks, _fetched(p, taps), "mn")
+    )
+
+
+def _fetched(p: _Parts, taps: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[Step, ...]]]:
+    """The taps in order with what is fetched outside them. Of windows that are joined along two
+    axes the outer one's taps share what is fetched where they are innermost.
+    """
+    left, right = p.left.view.name, p.right.view.name
+    natural = tuple(taps)
+    found: list[tuple[tuple[str, ...], tuple[Step, ...]]] = [(natural, ())]
+    for tap in taps[-2:]:
+        found.append((natural, (Stage(left, tap), Stage(right, tap))))
+    if len(taps) > 1:
+        *outer, one, last = taps
+        found.append(((*outer, last, one), (Stage(left, one), Stage(right, one))))
+    if taps:
+        found.append((natural, (Stage(left, taps[-1]),)))
+    return found
+
+
+def _addressed_space(p: _Parts, body: Nest) -> Space:
+    """For one block of columns and some rows the products of all taps and terms add into the same
+    C; what is not packed lies where it is.
+    """
+    roles = p.roles
+    outer, wide = ([a.name for a in p.named(axes)] for axes in (
+        roles.loops, (*roles.wide_m, *roles.wide_n)))  # fmt: skip
+    taps = [a.name for a in p.named(roles.taps)]
+    row, col, depth = (p.matrix[x].name for x in "mnk")
+    orders = ((row, col, depth, *wide), (depth, row, col, *wide), (depth, *wide, row, col),
+              (*wide, row, col, depth))  # fmt: skip
+    return (
+        Space(body)
+        .split(*(p.matrix[x] for x in "mnk"))
+        .spread(p.matrix["m"], "rows")
+        .spread(p.matrix["k"], "both")
+        .choose(*_columns(p))
+        .choose(*((Reorder((*outer, *order, *taps)),) for order in orders))
+        .vectorize("m")
+        .in_place(*(u.tensor for u in body.uses))
+        .limit(largest=1024, most=6)
+    )
+
+
+def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+    """The product's dimensions innermost either way round, what joins its columns beside them."""
+    rows, columns = (p.item(p.result, x) for x in "mn")
+    own, terms = p.item(p.right, "n"), p.item(p.right, "k")
+    pairs: list[tuple[Layout, ...]] = []
+    for chosen in _joined(p):
+        beside = [[p.dimension(held, a) for a in chosen] for held in (p.right, p.result)]
+        for right, result in (
+            ((terms, *beside[0], own), (rows, *beside[1], columns)),
+            ((*beside[0], own, terms), (*beside[1], columns, rows)),
+        ):
+            pairs.append((*_inside(p.right, right), *_inside(p.result, result)))
+    left, depth = p.item(p.left, "m"), p.item(p.left, "k")
+    return (
+        tuple(dict.fromkeys(pairs)),
+        (_inside(p.left, (depth, left)), _inside(p.left, (left, depth))),
+    )
+
+
+def _inside(held: _Held, items: Sequence[str]) -> tuple[Layout, ...]:
+    """The layout with these dimensions innermost."""
+    return held.layout((*(d for d, _ in held.view.dims if d not in items), *items))

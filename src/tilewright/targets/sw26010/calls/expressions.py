@@ -1,0 +1,310 @@
+"""Calls of the routines of maps and reductions: the routine of a call, its arguments, its C twin.
+
+In: a `map` or a `reduce` on views. Out: the call, with the extents of the loops and what each
+pointer moves by at the end of an iteration of each; a header that declares the routine, or defines
+it in C where `TW_MAPS_IN_C` is defined. The twin of a reduction takes elements in to results in the
+same order, so that both give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tilewright.codegen.c.elementwise_calls import CallContext, common_loops
+from tilewright.codegen.c.loop_nest import (
+    MAXIMUM_LOOPS,
+    Loop,
+    match_axes,
+    merge_loops,
+    padded,
+    view_axes,
+    view_offset,
+)
+from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
+from tilewright.codegen.c.writer import CWriter
+from tilewright.common.dtypes import dtype
+from tilewright.common.expr import Const, Expr
+from tilewright.ir.nodes import Call, Program, View
+from tilewright.ir.primitives import Map, Reduce
+from tilewright.ir.scalar import c_text, parse_scalar
+from tilewright.ir.visit import walk
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
+from tilewright.targets.sw26010.elementwise.reduce import (
+    MOST_TAPS,
+    PARTS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
+from tilewright.targets.sw26010.elementwise.routines import program_routines
+
+MOST_LOOPS = 2
+"""Those that gather around the innermost one, if it is unrolled or a run, or in all."""
+ExpressionRoutine: TypeAlias = MapRoutine | ReduceRoutine
+
+
+def pointer_moves(loops: Sequence[Loop], operand: int) -> list[Expr]:
+    """How far the pointer goes at the end of an iteration of each loop, outermost first."""
+    strides = [loop.strides[operand] for loop in loops]
+    inner = [loop.extent * s for loop, s in zip(loops, strides, strict=True)]
+    return [*(s - after for s, after in zip(strides, inner[1:], strict=False)), strides[-1]]
+
+
+@dataclass(frozen=True)
+class ReduceLoops:
+    """The loops over results and those that gather, innermost last, and how operands lie."""
+
+    kept: tuple[Loop, ...]
+    gathered: tuple[Loop, ...]
+    lie: Lie
+
+    @property
+    def outside(self) -> tuple[Loop, ...]:
+        """The loops that gather around the one that is unrolled or a run."""
+        innermost = self.lie.along or self.lie.taps > 1
+        return self.gathered[:-1] if innermost else self.gathered
+
+    @property
+    def innermost(self) -> Loop:
+        """The loop that is unrolled or a run; one that runs once where there is none."""
+        return self.gathered[-1] if len(self.outside) < len(self.gathered) else _once()
+
+
+def _once() -> Loop:
+    return Loop(Const(1), (Const(0), Const(0)))
+
+
+def reduce_loops(reduction: Reduce, views: tuple[View, ...]) -> ReduceLoops | None:
+    """The loops of a call; none where there are more than a routine takes."""
+    y, x = views
+    axes = view_axes(x)
+    gathered = merge_loops(match_axes("k", ([], axes.get("k", [])), reduction.name))
+    kept = common_loops((y, x), reduction, beside="k")
+    to, start = kept[-1].strides if kept else (Const(0), Const(0))
+    step = start.value if to == Const(1) and start in (Const(1), Const(2)) else 0
+    assert isinstance(step, int)
+    extent, stride = (gathered[-1].extent, gathered[-1].strides[1]) if gathered else (0, 0)
+    small = isinstance(extent, Const) and extent.value < PARTS
+    along = stride == Const(1) and not small and step != 1
+    taps = 1
+    if isinstance(extent, Const) and 1 < extent.value <= MOST_TAPS:
+        taps = extent.value
+    loops = bool(gathered[:-1] if along or taps > 1 else gathered)
+    lie = Lie(0, loops=loops, along=True) if along else Lie(step, taps, loops)
+    nest = ReduceLoops(kept, gathered, lie)
+    return nest if len(kept) <= LEVELS and len(nest.outside) <= MOST_LOOPS else None
+
+
+def routine_of_reduce(
+    reduction: Reduce, views: tuple[View, ...], element: str
+) -> ReduceRoutine | None:
+    """The routine that a call takes; none where the core's instructions, its registers or the loops
+    of a routine do not do.
+    """
+    nest = reduce_loops(reduction, views)
+    if nest is None:
+        return None
+    return reduce_routine(reduction.function, reduction.expression, nest.lie, element)
+
+
+def routine_of_map(mapping: Map, views: tuple[View, ...], element: str) -> MapRoutine | None:
+    """The routine that a call takes; none for integers, and where the core's instructions, its
+    registers or the loops of a routine do not do.
+    """
+    if mapping.dtype is not None:
+        return None
+    loops = common_loops(views, mapping)
+    if len(loops) > MAXIMUM_LOOPS:
+        return None
+    strides = loops[-1].strides[1:] if loops else (Const(1),) * (len(views) - 1)
+    return map_routine(mapping.expression, tuple(s == Const(0) for s in strides), element)
+
+
+def expression_routines(programs: Iterable[Program]) -> tuple[ExpressionRoutine, ...]:
+    """The distinct routines that the programs call, in the order of the calls, those of maps before
+    those of reductions.
+    """
+    maps: dict[ExpressionRoutine, None] = {}
+    reductions: dict[ExpressionRoutine, None] = {}
+    for program in programs:
+        for call in walk(program.body):
+            if not isinstance(call, Call) or not isinstance(call.primitive, Map | Reduce):
+                continue
+            views = tuple(o for o in call.operands if isinstance(o, View))
+            element = dtype(program.element_type(call.operands[0])).name
+            if isinstance(call.primitive, Map):
+                mapped = routine_of_map(call.primitive, views, element)
+                maps |= {} if mapped is None else {mapped: None}
+            else:
+                reduced = routine_of_reduce(call.primitive, views, element)
+                reductions |= {} if reduced is None else {reduced: None}
+    return (*maps, *reductions)
+
+
+def routine_texts(programs: Iterable[Program]) -> dict[str, str]:
+    """The assembly of each routine that the programs call, by file name, expressions last."""
+    given = list(programs)
+    plain = (r for program in given for r in program_routines(program))
+    return {f"{r.name}.S": r.text() for r in (*plain, *expression_routines(given))}
+
+
+def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
+    """The call of the routine, or loops in C where there is none."""
+    routine = routine_of_map(mapping, views, context.element_type(views[0]))
+    if routine is None:
+        SCALAR_CALLS[Map](mapping, views, context)
+        return
+    loops = padded(common_loops(views, mapping), len(views), mapping.name)
+    kind, writer = dtype(context.element_type(views[0])).c_name, context.writer
+    to, *sources = (context.pointer(view, view_offset(view)) for view in views)
+    with writer.block():
+        writer.array("const long count[TW_LOOPS]", [context.c(loop.extent) for loop in loops])
+        moves = [context.c(e) for i in range(len(views)) for e in pointer_moves(loops, i)]
+        writer.array(f"const long tw_move[{len(views)} * TW_LOOPS]", moves)
+        if sources:
+            writer.array(f"const {kind} *const tw_from[{len(sources)}]", sources)
+        writer.call(routine.name, [to, "tw_from" if sources else "0", "count", "tw_move"])
+
+
+def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
+    """The call of the routine, or loops in C where there is none."""
+    nest = reduce_loops(reduction, views)
+    routine = routine_of_reduce(reduction, views, context.element_type(views[0]))
+    if routine is None or nest is None:
+        SCALAR_CALLS[Reduce](reduction, views, context)
+        return
+    kept = (_once(),) * (LEVELS - len(nest.kept)) + nest.kept
+    outside = (_once(),) * (MOST_LOOPS - len(nest.outside)) + nest.outside
+    outer, inner = outside
+    moves = [move for operand in (0, 1) for move in pointer_moves(kept, operand)]
+    moves += [outer.strides[1] - inner.extent * inner.strides[1], inner.strides[1]]
+    moves.append(nest.innermost.strides[1])
+    extents = [loop.extent for loop in (*kept, *outside, nest.innermost)]
+    writer = context.writer
+    with writer.block():
+        writer.array(f"const long count[{len(extents)}]", [context.c(e) for e in extents])
+        writer.array(f"const long tw_move[{len(moves)}]", [context.c(e) for e in moves])
+        places = [context.pointer(view, view_offset(view)) for view in views]
+        writer.call(routine.name, [*places, "count", "tw_move"])
+
+
+def expression_headers(programs: Iterable[Program]) -> dict[str, str]:
+    """The headers of all routines of expressions that the programs call, by file name."""
+    return {f"{r.name}.h": header_of(r) for r in expression_routines(programs)}
+
+
+def header_of(routine: ExpressionRoutine) -> str:
+    """The header of a routine: its declaration, or its twin in C."""
+    name, kind = routine.name, dtype(routine.precision.name).c_name
+    match routine:
+        case MapRoutine():
+            what, source = f"{routine.expression}, along loops", f"const {kind} *const *"
+        case ReduceRoutine():
+            gathered = "the largest" if routine.function == "max" else "the sum"
+            what, source = f"{gathered} of y and {routine.expression}", f"const {kind} *"
+    writer, guard, types = CWriter(), name.upper(), [f"{kind} *", source, *["const long *"] * 2]
+    writer.comment(f"{name}.h: y = {what}. Generated.")
+    writer.lines(f"#ifndef {guard}\n#define {guard}")
+    writer.lines("#ifdef TW_MAPS_IN_C\n#include <math.h>")
+    pairs = zip(types, ("y", "x", "count", "move"), strict=True)
+    writer.head(f"static void {name}", [f"{own}{of}" for own, of in pairs])
+    with writer.block():
+        if isinstance(routine, MapRoutine):
+            _map_twin(writer, routine, kind)
+        else:
+            _reduce_twin(writer, routine, kind)
+    writer.line("#else")
+    writer.call(f"extern void {name}", types)
+    writer.lines("#endif\n#endif")
+    return writer.text()
+
+
+def _map_twin(writer: CWriter, routine: MapRoutine, kind: str) -> None:
+    sources = [f"x{i}" for i in range(len(routine.still))]
+    pointers, last = {name: LEVELS * i for i, name in enumerate(["y", *sources])}, LEVELS - 1
+    value = c_text(parse_scalar(routine.expression), [f"(double)*{x}" for x in sources])
+    writer.line(f"long left[{LEVELS}], d, at;")
+    for i, x in enumerate(sources):
+        writer.line(f"const {kind} *{x} = x[{i}];")
+    moves = [f"{pointer} += move[{first} + d];" for pointer, first in pointers.items()]
+    with (
+        _odometer(writer, LEVELS, last - 1, moves),
+        writer.block(f"for (at = 0; at < count[{last}]; at++)"),
+    ):
+        writer.line(f"*y = ({kind}){value};")
+        for pointer, first in pointers.items():
+            writer.line(f"{pointer} += move[{first + last}];")
+
+
+@contextmanager
+def _odometer(
+    writer: CWriter, extents: int, innermost: int, moves: Sequence[str]
+) -> Iterator[None]:
+    """Loops 0 to `innermost` around what is written inside, which move the pointers; nothing is
+    done where one of the extents is none.
+    """
+    with writer.block(f"for (d = 0; d < {extents}; d++)"):
+        writer.guarded("count[d] < 1", "return;")
+        if extents > LEVELS:
+            writer.guarded(f"d < {LEVELS}", "left[d] = count[d];")
+        else:
+            writer.line("left[d] = count[d];")
+    with writer.block("for (;;)"):
+        yield
+        with writer.block(f"for (d = {innermost}; d >= 0; d--)"):
+            writer.lines("\n".join(moves))
+            writer.guarded("--left[d]", "break;")
+            writer.line("left[d] = count[d];")
+        writer.guarded("d < 0", "return;")
+
+
+def _reduce_twin(writer: CWriter, routine: ReduceRoutine, kind: str) -> None:
+    writer.line(f"long left[{LEVELS}], d, at, outer, inner;")
+    moves = ["y += move[d];", f"x += move[{LEVELS} + d];"]
+    with _odometer(writer, LEVELS + MOST_LOOPS + 1, LEVELS - 1, moves):
+        writer.line(f"const {kind} *from = x;")
+        writer.line("double tw_sum = *y;")
+        with (
+            writer.block(f"for (outer = 0; outer < count[{LEVELS}]; outer++)"),
+            writer.block(f"for (inner = 0; inner < count[{LEVELS + 1}]; inner++)"),
+        ):
+            _run(writer, routine)
+            writer.line(f"from += move[{2 * LEVELS + 1}];")
+            ends = f"inner + 1 == count[{LEVELS + 1}]"
+            writer.guarded(ends, f"from += move[{2 * LEVELS}];")
+        writer.line(f"*y = ({kind})tw_sum;")
+
+
+def _run(writer: CWriter, routine: ReduceRoutine) -> None:
+    """The innermost loop: taps, or a run in partial results."""
+    length, tap = f"count[{LEVELS + MOST_LOOPS}]", f"move[{2 * LEVELS + 2}]"
+
+    def loop(first: str, end: str, total: str, element: str) -> None:
+        value = c_text(parse_scalar(routine.expression), [f"(double){element}"])
+        with writer.block(f"for (at = {first}; at < {end}; at++)"):
+            writer.line(_gathers(routine, total, value))
+
+    if not routine.lie.along:
+        loop("0", length, "tw_sum", f"from[at * {tap}]")
+        return
+    start, eights = "-0.0" if routine.function == "sum" else "-INFINITY", f"{length} / {PARTS}"
+    with writer.block(f"if ({length} >= {PARTS})"):
+        writer.array(f"double part[{PARTS}]", [start] * PARTS)
+        loop("0", f"{eights} * {PARTS}", f"part[at % {PARTS}]", "from[at]")
+        half = PARTS // 2
+        while half:
+            with writer.block(f"for (at = 0; at < {half}; at++)"):
+                writer.line(_gathers(routine, "part[at]", f"part[at + {half}]"))
+            half //= 2
+        writer.line(_gathers(routine, "tw_sum", "part[0]"))
+    loop(f"{eights} * {PARTS}", length, "tw_sum", "from[at]")
+
+
+def _gathers(routine: ReduceRoutine, total: str, value: str) -> str:
+    if routine.function == "sum":
+        return f"{total} += {value};"
+    return f"{total} = {total} < {value} ? {value} : {total};"

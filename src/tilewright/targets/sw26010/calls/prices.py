@@ -1,0 +1,440 @@
+"""Prices of elementwise calls: the form of the call's routine (`timing`) on its loops, and the loop
+in C of `compiled_loops` where there is no routine.
+
+In: the loops of a call (`cost.nests`) and, of a reduction, the axes that it gathers along
+(`cost.reductions`), for many candidates at once. Out: cycles. Loops are joined as the emitted call
+joins them, which says how operands lie along a row and so which routine is taken, and in which of
+its modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product as combinations
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tilewright.common.classes import classes_of
+from tilewright.common.expr import Value
+from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
+from tilewright.cost.timing import RepackedAxis, repacked_axes
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import (
+    Map,
+    MultiplyAccumulate,
+    Reduce,
+    ScaleAdd,
+    Windows,
+    WinogradTransform,
+)
+from tilewright.machine import Machine
+from tilewright.targets.sw26010.calls.nest_rows import (
+    OUTER_LOOPS,
+    Rows,
+    has_loops,
+    results_of,
+    rows_of,
+)
+from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
+from tilewright.targets.sw26010.elementwise.reduce import (
+    ELEMENTS,
+    LANES,
+    MOST_TAPS,
+    PARTS,
+    VECTORS,
+    Lie,
+    ReduceRoutine,
+    reduce_routine,
+)
+from tilewright.targets.sw26010.elementwise.routines import routine_of
+from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
+from tilewright.targets.sw26010.timing.derived import Timing
+from tilewright.targets.sw26010.timing.maps import MAPS, map_terms
+from tilewright.targets.sw26010.timing.nests import NESTS, nest_terms, rows_terms
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, reduce_terms
+
+
+def emitted_costs(loops: Costs) -> Costs:
+    """The costs of primitives: of those that have a routine its cycles, of others what `loops` say.
+
+    A call takes whole cycles, as in a simulation. A machine without an instruction table has
+    nothing that a routine's cycles come from.
+    """
+    return {kind: _emitted(cost) for kind, cost in loops.items()}
+
+
+def _emitted(otherwise: CallCost) -> CallCost:
+    def cost(machine: Machine, call: PricedCall[Primitive]) -> Value:
+        table, routine = machine.core.instruction_table, routine_of(call.primitive, call.dtype)
+        if table is None or routine is None:
+            return otherwise(machine, call)
+        timing = NESTS.timing(table, routine)
+        if routine.work is None:
+            return repacked_cycles(call.dims, partial(_rows, timing))
+        cycles: Value = 0
+        for calls, rows in nests_of(call):
+            cycles = cycles + calls * nest_cycles(timing, routine.work.unrolled, rows)
+        return cycles
+
+    return cost
+
+
+def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
+    """The calls of the routine: how many of which rows. One for each further operand, or for each
+    factor.
+    """
+    if not has_loops(call.dims):
+        yield _calls(call), _rows_in_one_loop(call)
+        return
+    operands = int(np.max(call.dims["operands"]))
+    match call.primitive:
+        case ScaleAdd():
+            for other in range(1, operands):
+                yield 1, rows_of(call.dims, (0, other))
+            if operands == 1:
+                yield 1, rows_of(call.dims, (0, 0))
+        case MultiplyAccumulate():
+            yield call.dims["factors"], rows_of(call.dims, (0, 1), beside=2)
+        case _:
+            yield 1, rows_of(call.dims, range(operands))
+
+
+def nest_cycles(timing: Timing, unrolled: int, rows: Rows) -> Value:
+    """Whole cycles of a nest."""
+    return np.ceil(fitted_cycles(timing, rows.by_vectors, nest_terms(unrolled, rows)))
+
+
+def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
+    """What is assumed where operands divide an axis differently: rows as long as all operands are
+    contiguous, by vectors where they are whole vectors, in one loop.
+    """
+    common = np.maximum(call.dims["common_run"], 1)
+    contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
+    row = _row(call, common)
+    return Rows(row, -(-_elements(call) // row), (0,) * OUTER_LOOPS, contiguous)
+
+
+def _row(call: PricedCall[Primitive], common: Value) -> Value:
+    """Elements of the innermost loop. Neighbouring windows follow each other like neighbouring
+    pixels, where they are not some pixels apart.
+    """
+    if not isinstance(call.primitive, Windows):
+        return np.where(np.greater(common, 1), common, np.maximum(call.dims["inner"], 1))
+    joined = call.primitive.stride == 1 or np.equal(common, 1)
+    return common * np.where(joined, call.dims["t"], 1)
+
+
+def _elements(call: PricedCall[Primitive]) -> Value:
+    """Elements of the result in one call of the routine; of a transform its tiles, over every axis
+    that it leaves alone.
+    """
+    if isinstance(call.primitive, MultiplyAccumulate):
+        return call.dims["elements"] // call.dims["factors"]
+    if not isinstance(call.primitive, WinogradTransform):
+        return call.dims["elements"]
+    tiles: Value = 1
+    for name, extent in call.dims.items():
+        if len(name) == 1 and name not in "xrc":
+            tiles = tiles * extent
+    return tiles
+
+
+def _calls(call: PricedCall[Primitive]) -> Value:
+    """Calls of the routine: one for each further operand, or for each factor."""
+    match call.primitive:
+        case ScaleAdd():
+            return np.maximum(call.dims["operands"] - 1, 1)
+        case MultiplyAccumulate():
+            return call.dims["factors"]
+        case _:
+            return 1
+
+
+def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
+    """Prices of candidates of which many are alike: those of one of each kind, for all of them."""
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    if prod(shape) <= 1:
+        return price(dims)
+    varying = {name: value for name, value in dims.items() if np.size(value) > 1}
+    columns = {name: np.broadcast_to(value, shape).ravel() for name, value in varying.items()}
+    code, first = classes_of(list(columns.values()), prod(shape))
+    places = np.asarray(first)
+    one_each = {name: column[places] for name, column in columns.items()}
+    return np.broadcast_to(price({**dims, **one_each}), len(first))[code].reshape(shape)
+
+
+RowsCycles: TypeAlias = Callable[[bool, Value, Value, Value], Value]
+"""Cycles of rows that change between two lengths in elements: whether they grow, how many there
+are, the larger and the smaller length.
+"""
+
+
+def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
+    """Whole cycles of the slowest core, whose calls take `rows_cycles`."""
+    return np.ceil(_each_once(dims, lambda each: _repacked(rows_cycles, each)))
+
+
+def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
+    """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
+    that is cut, or a whole one where there is any. These cores are priced as one array.
+    """
+    axes = repacked_axes(dims)
+    cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
+    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
+    kept = {axis: np.empty((len(cores), *shape), np.int64) for axis in axes}
+    for i, axis in enumerate(axes):
+        for row, core in enumerate(cores):
+            kept[axis][row] = _kept(axis, core[i], dims)
+    cycles = np.broadcast_to(_repacked_cores(rows_cycles, dims, kept), (len(cores), *shape))
+    for i, axis in enumerate(axes):
+        whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
+        cycles = np.where(whole & np.less_equal(dims[axis.some_whole], 1), 0, cycles)
+    return cycles.max(axis=0)
+
+
+def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
+    """The tiles that cores may have, without one that is the same in all candidates."""
+    if np.array_equal(dims[axis.most], dims[axis.least]):
+        return axis.most, axis.whole
+    return axis.most, axis.least, axis.whole
+
+
+def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
+    """How many indices of the axis a core has."""
+    return dims[tile] if tile == axis.whole else dims[tile] - 1
+
+
+def _repacked_cores(
+    rows_cycles: RowsCycles, dims: Dims, kept: Mapping[RepackedAxis, Value]
+) -> Value:
+    """Cores with so many indices of each axis: a call for each that is not whole, first those that
+    are cut, the inner ones before the outer ones.
+    """
+    shape = [dims[name] for name in dims if name.startswith("axis_")]
+    for axis, less in kept.items():
+        if axis.grows:
+            shape[axis.axis] = less
+    cycles: Value = 0
+    for axis in sorted(kept, key=lambda axis: (axis.grows, -axis.axis)):
+        d, whole, less = axis.axis, dims[axis.whole], kept[axis]
+        rows, inner = prod(shape[:d]), prod(shape[d + 1 :])
+        shape[d] = whole if axis.grows else less
+        each = rows_cycles(axis.grows, rows, whole * inner, less * inner)
+        cycles = cycles + np.less(less, whole) * each
+    return cycles
+
+
+def _rows(timing: Timing, grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
+    """Rows that change between two lengths in elements."""
+    by_vectors = np.equal((larger | smaller) & (VECTOR_LANES - 1), 0)
+    larger, smaller = (np.where(by_vectors, x // VECTOR_LANES, x) for x in (larger, smaller))
+    return fitted_cycles(timing, by_vectors, rows_terms(grows, rows, larger, smaller))
+
+
+def fitted_cycles(timing: Timing, by_vectors: Value, terms: Sequence[Value]) -> Value:
+    """The form with the coefficients of vectors or of elements."""
+    return np.where(by_vectors, *(timing[mode].cycles(terms) for mode in MODES))
+
+
+def emitted_map(compiled: CallCost) -> CallCost:
+    """The cost of a map by its routine, else that of the loop which a compiler makes. Candidates
+    may differ in which operands stay the same along a row, and so in their routine, and in whether
+    one has as many loops.
+    """
+
+    def cost(machine: Machine, call: PricedCall[Map]) -> Value:
+        table = machine.core.instruction_table
+        if table is None or call.primitive.dtype is not None or not has_loops(call.dims):
+            return compiled(machine, call)
+        rows, cycles = map_rows(call), 0 * call.dims["elements"]
+        for number in np.unique(rows.still):
+            routine = routine_of_rows(call, int(number))
+            each = (
+                compiled(machine, call) if routine is None else routine_cycles(table, routine, rows)
+            )
+            cycles = np.where(rows.still == number, each, cycles)
+        if np.all(has_as_many_loops(rows)):
+            return cycles
+        return np.where(has_as_many_loops(rows), cycles, compiled(machine, call))
+
+    return cost
+
+
+def has_as_many_loops(rows: Rows) -> Value:
+    """Whether a routine does."""
+    return np.less_equal(rows.loops, LEVELS)
+
+
+def map_rows(call: PricedCall[Map]) -> Rows:
+    """The rows of a map's one nest."""
+    return rows_of(call.dims, range(int(np.max(call.dims["operands"]))), may_stay=True)
+
+
+def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
+    """The routine of a map whose operands stay the same along rows as the bits of `still` say."""
+    sources = int(np.max(call.dims["operands"])) - 1
+    stay = tuple(bool(still >> i & 1) for i in range(sources))
+    return map_routine(call.primitive.expression, stay, call.dtype)
+
+
+def routine_cycles(table: str, routine: MapRoutine, rows: Rows) -> Value:
+    """Whole cycles of a nest of a map's routine."""
+    timing = MAPS.timing(table, routine)
+    ways = (timing[mode].cycles(map_terms(routine, mode, rows)) for mode in MODES)
+    return np.ceil(np.where(rows.by_vectors, *ways))
+
+
+_STEPS = (0, 1, 2)
+_LOOPS = 3
+
+
+@dataclass(frozen=True)
+class PricedLoops:
+    """How operands lie and what the loops run over, for each candidate. `shares` are those of the
+    calls whose results, and whose elements, start with a vector; `priced` is whether a routine has
+    as many loops.
+    """
+
+    code: Value
+    rows: Rows
+    extents: Extents
+    x_by_vectors: Value
+    shares: tuple[Value, Value]
+    priced: Value
+
+
+def emitted_reduce(compiled: CallCost) -> CallCost:
+    """The cost of a reduction by its routine, else that of the loop which a compiler makes."""
+
+    def cost(machine: Machine, call: PricedCall[Reduce]) -> Value:
+        table = machine.core.instruction_table
+        if table is None or not has_loops(call.dims):
+            return compiled(machine, call)
+        nest = priced_loops(call.dims)
+        cycles: Value = 0
+        for number in np.unique(nest.code):
+            routine = routine_of_code(call, int(number))
+            each = compiled(machine, call) if routine is None else _cycles(table, routine, nest)
+            cycles = np.where(np.equal(nest.code, number), each, cycles)
+        if np.all(nest.priced):
+            return cycles
+        return np.where(nest.priced, cycles, compiled(machine, call))
+
+    return cost
+
+
+def routine_of_code(call: PricedCall[Any], code: int) -> ReduceRoutine | None:
+    """The routine of a reduction whose operands lie as the code of a nest says."""
+    primitive = call.primitive
+    return reduce_routine(primitive.function, primitive.expression, lie_of(code), call.dtype)
+
+
+def lie_of(code: int) -> Lie:
+    """How operands lie, from the number that stands for it."""
+    step, taps, loops, along = code % 3, code // 3 % 3 + 1, code // 9 % 2, code // 18
+    return Lie(step, taps, bool(loops), bool(along))
+
+
+def mode_cycles(table: str, routine: ReduceRoutine, mode: str, extents: Extents) -> Value:
+    """Cycles of a call in one of the routine's modes."""
+    timing = REDUCTIONS.timing(table, routine)[mode]
+    return timing.cycles(reduce_terms(routine, mode, extents))
+
+
+def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value]:
+    """The share of the calls that each mode does."""
+    by_vectors = nest.x_by_vectors * nest.shares[1]
+    if routine.lie.along:
+        return {VECTORS: by_vectors, ELEMENTS: 1 - by_vectors}
+    if routine.lie.step == 0:
+        return {ELEMENTS: 1}
+    whole = nest.rows.by_vectors * nest.shares[0]
+    if VECTORS not in routine.lie.modes:
+        return {LANES: whole, ELEMENTS: 1 - whole}
+    lanes = whole * (1 - by_vectors)
+    return {VECTORS: whole * by_vectors, LANES: lanes, ELEMENTS: 1 - whole}
+
+
+def _cycles(table: str, routine: ReduceRoutine, nest: PricedLoops) -> Value:
+    cycles: Value = 0
+    for mode, share in mode_shares(routine, nest).items():
+        cycles = cycles + share * mode_cycles(table, routine, mode, nest.extents)
+    return np.ceil(cycles)
+
+
+def priced_loops(dims: Dims) -> PricedLoops:
+    """The loops of a call, joined as the emitted call joins them."""
+    found, (extents, strides, count) = results_of(dims), _gathered(dims)
+    rows, steps = found.rows, found.steps
+    step = np.where(np.equal(steps[0], 1) & np.greater(rows.row, 1), steps[1], 0)
+    step = np.where(np.less_equal(step, max(_STEPS)), step, 0)
+    along = np.greater(count, 0) & np.equal(strides[0], 1) & np.greater_equal(extents[0], PARTS)
+    along = along & np.not_equal(step, 1)
+    few = np.greater(extents[0], 1) & np.less_equal(extents[0], MOST_TAPS)
+    taps = np.where(few & ~along, extents[0], 1)
+    single = along | np.greater(taps, 1)
+    inner, outer = (_either(single, extents[i + 1], extents[i]) for i in (0, 1))
+    looped = np.greater(inner * outer, 1)
+    around = along & np.equal(steps[1] % VECTOR_LANES, 0)
+    x_aligned = found.apart[1] & (~along | around | np.equal(rows.row, 1))
+    for place in range(_LOOPS):
+        aside = along & (place == 0)
+        whole = np.equal(strides[place] % VECTOR_LANES, 0) | np.less_equal(extents[place], 1)
+        x_aligned = x_aligned & (aside | whole)
+    code = np.where(along, 0, step) + 3 * (taps - 1) + 9 * looped + 18 * along
+    length = np.where(along, extents[0], taps)
+    return PricedLoops(
+        code,
+        rows,
+        Extents(rows.rows, rows.row, outer, inner, length, rows.around),
+        x_aligned,
+        (_starts(dims, 0, "y_starts"), _starts(dims, 1, "x_starts")),
+        np.less_equal(count, _LOOPS) & (single | np.equal(extents[2], 1)),
+    )
+
+
+def _starts(dims: Dims, operand: int, several: str) -> Value:
+    """The share of the calls in which an operand starts with a vector: all or none where the code
+    knows its place.
+    """
+    known = dims.get(f"start_{operand}")
+    return 1 / dims.get(several, 1) if known is None else np.equal(known, 1) * 1.0
+
+
+def _either(condition: Value, one: Value, other: Value) -> Value:
+    return np.where(condition, one, other)
+
+
+def _gathered(dims: Dims) -> tuple[list[Value], list[Value], Value]:
+    """Extents and strides of the loops that gather, innermost first, and how many there are."""
+    extents: list[Value] = [1] * _LOOPS
+    strides: list[Value] = [0] * _LOOPS
+    count: Value = 0
+    for extent, apart in _axes(dims):
+        several, joins = np.greater(extent, 1), np.equal(0, 1)
+        for place in range(_LOOPS):
+            same = np.equal(apart, extents[place] * strides[place])
+            here = several & np.equal(count, place + 1) & same
+            extents[place] = np.where(here, extents[place] * extent, extents[place])
+            joins = joins | here
+        new = several & ~joins
+        for place in range(_LOOPS):
+            here = new & np.equal(count, place)
+            extents[place] = np.where(here, extent, extents[place])
+            strides[place] = np.where(here, apart, strides[place])
+        count = count + new
+    return extents, strides, count
+
+
+def _axes(dims: Dims) -> Iterator[tuple[Value, Value]]:
+    """Extent and distance of each axis that is gathered along, innermost first."""
+    number = 0
+    while f"gathered_{number}" in dims:
+        yield dims[f"gathered_{number}"], dims[f"gathered_apart_{number}"] - 1
+        number += 1

@@ -1,0 +1,129 @@
+"""The six loops around the routines of maps and reductions, whose innermost one is a row.
+
+In: registers, and what a row does to its items. Out: blocks of a routine's text. Pointers move by
+what the caller gives for each loop; counters of the outer loops lie in the frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewright.isa import Instruction
+from tilewright.targets.sw26010.elementwise.code import (
+    LINK,
+    STACK,
+    RoutineText,
+    move,
+    op,
+    saved,
+    with_number,
+)
+
+LEVELS, WORD = 6, 8
+COUNT, EXTENT, ROWS_LEFT = 18, 20, 27
+"""The extents of all loops; that of a row; what is left of the loop over rows."""
+SAVED_AT = 64
+"""Where the frame has room for registers."""
+_IN_MEMORY = LEVELS - 2
+_STACK_AT = 40
+Block = tuple[str, list[Instruction]]
+"""Straight code with its label, which may be empty."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """So many elements of a row, done together by blocks whose labels start with a prefix; those of
+    a row's rest follow at `rest`.
+    """
+
+    rest: str
+    elements: int
+    blocks: Callable[[str], Sequence[Block]]
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The registers of a nest: `left` counts within a row, `outside` is 0 where there is one row,
+    `spare` holds nothing between rows. `moved` takes every pointer to the next iteration of a loop.
+    """
+
+    text: RoutineText
+    left: int
+    outside: int
+    spare: int
+    moved: Callable[[int], list[Instruction]]
+
+    def counted(self, turns: deque[int]) -> list[Instruction]:
+        """Counters of the loops around a row, by way of registers in turn; `outside` is negative
+        where one of them is empty.
+        """
+        code = []
+        for level in range(LEVELS - 1):
+            register = ROWS_LEFT if level == _IN_MEMORY else turns[0]
+            turns.rotate(-1)
+            code.append(op("ldl", register, (WORD * level, COUNT)))
+            if level < _IN_MEMORY:
+                code.append(op("stl", register, (WORD * level, STACK)))
+            code += [with_number("subl", register, 1, turns[0])]
+            code += [op("or", self.outside, turns[0], self.outside)]
+            turns.rotate(-1)
+        return code
+
+    def rows(self, mode: str, opening: Sequence[Instruction], parts: Sequence[Part]) -> None:
+        """One row after the other in one mode: many elements at a time, then what is left by
+        parts of half the size each; `opening` gives how often the first part is done.
+        """
+        most, *fewer = parts
+        follows = [*(f"{mode}_rest_{part.rest}" for part in fewer), f"{mode}_next"]
+        self.text.block(f"{mode}_row", [*opening, op("beq", self.left, follows[0])])
+        group = f"{mode}_group"
+        count = [with_number("subl", self.left, 1, self.left), op("bne", self.left, group)]
+        self._write(group, [*most.blocks(group), ("", count)])
+        for part, label, following in zip(fewer, follows, follows[1:], strict=False):
+            test = with_number("and", EXTENT, part.elements, self.left)
+            self.text.block(label, [test, op("beq", self.left, following)])
+            self._write("", part.blocks(label))
+        self._next_row(mode)
+
+    def _write(self, label: str, blocks: Iterable[Block]) -> None:
+        """The blocks, those without a label joined to the one before unless that branches."""
+        joined: list[Block] = [(label, [])]
+        for name, code in blocks:
+            before = joined[-1][1]
+            if name or (before and before[-1].is_branch):
+                joined.append((name, list(code)))
+            else:
+                before.extend(code)
+        for name, code in joined:
+            self.text.block(name, code)
+
+    def _next_row(self, mode: str) -> None:
+        """Leads to the next row, through as many levels of the nest as have ended."""
+        self.text.block(f"{mode}_next", [op("beq", self.outside, "done")])
+        row = f"{mode}_row"
+        count = with_number("subl", ROWS_LEFT, 1, ROWS_LEFT)
+        self.text.block("", [*self.moved(_IN_MEMORY), count, op("bne", ROWS_LEFT, row)])
+        for level in reversed(range(_IN_MEMORY)):
+            inner, left, spare = WORD * (level + 1), self.left, self.spare
+            again = [op("ldl", ROWS_LEFT, (inner, COUNT))]
+            if level + 1 < _IN_MEMORY:
+                again = [op("ldl", spare, (inner, COUNT)), op("stl", spare, (inner, STACK))]
+            code = [op("ldl", left, (WORD * level, STACK)), *again, *self.moved(level)]
+            code += [with_number("subl", left, 1, left), op("stl", left, (WORD * level, STACK))]
+            self.text.block("", [*code, op("bne", left, row)])
+        self.text.block("", [op("br", "done")])
+
+
+def framed(size: int, registers: Sequence[int], place: int) -> list[Instruction]:
+    """Takes so many bytes of the stack, in whole vectors, and saves registers there."""
+    code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
+    code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
+    return [*code, *saved(registers, place)]
+
+
+def closing(registers: Sequence[int], place: int) -> list[Instruction]:
+    """Gives registers and stack back, and returns."""
+    code = saved(registers, place, restore=True)
+    return [*code, op("ldl", STACK, (_STACK_AT, STACK)), op("ret", LINK)]

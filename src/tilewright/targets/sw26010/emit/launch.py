@@ -1,0 +1,92 @@
+"""Programs that a host file launches beside others: a network's stages, what arranges operands.
+
+In: an explicit program. Out: its names in C, its files, and the lines of one launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tilewright.codegen.artifact import Artifact, BuildPlan, TensorInfo
+from tilewright.codegen.c.writer import CWriter
+from tilewright.ir.nodes import SCRATCHPAD, Program
+from tilewright.ir.visit import instantiate
+from tilewright.machine import Machine
+from tilewright.targets.sw26010.calls.expressions import expression_headers
+from tilewright.targets.sw26010.emit.host import emit_header
+from tilewright.targets.sw26010.emit.slave import emit_slave
+from tilewright.targets.sw26010.names import (
+    KERNEL_SUFFIX,
+    PARAMETERS_SUFFIX,
+    Naming,
+    buffer_infos,
+    mesh_bindings,
+    name_program,
+    tensor_infos,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Launched:
+    """A program with its names in C."""
+
+    program: Program
+    naming: Naming
+
+    @property
+    def name(self) -> str:
+        """What its files and all that they define are called."""
+        return self.naming.artifact
+
+    @property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        """Its tensors, scratch ones too."""
+        return tensor_infos(self.program, self.naming)
+
+    def files(self, machine: Machine) -> dict[str, str]:
+        """Its header and what the cores run. Raises as emission of a program does."""
+        return {
+            f"{self.name}.h": emit_header(self.program, self.naming),
+            f"{self.name}_slave.c": emit_slave(self.program, machine, self.naming),
+            **expression_headers([self.program]),
+        }
+
+    def described(self, machine: Machine) -> Artifact:
+        """What is known of its tensors and buffers, without files."""
+        available = {SCRATCHPAD: machine.spm_available_bytes}
+        buffers, spm = buffer_infos(self.program, available), machine.spm
+        return Artifact(
+            self.name,
+            machine.target,
+            {},
+            BuildPlan(),
+            self.tensors,
+            buffers,
+            spm.capacity_bytes,
+            spm.alignment_bytes,
+        )
+
+
+def launched(program: Program, machine: Machine, name: str) -> Launched:
+    """A program under a name that is its own among those that are launched with it."""
+    bound = replace(instantiate(program, mesh_bindings(machine)), name=name)
+    return Launched(bound, name_program(bound))
+
+
+def declare(writer: CWriter, kernels: Iterable[str]) -> None:
+    """Declare what the cores run of each kernel."""
+    for kernel in kernels:
+        writer.line(f"extern void SLAVE_FUN({kernel}{KERNEL_SUFFIX})(void *);")
+    writer.line()
+
+
+def launch(writer: CWriter, kernel: str, places: Iterable[tuple[str, str]]) -> None:
+    """Start a kernel on all cores and wait; `places` are the addresses of its tensors, each by the
+    tensor's identifier.
+    """
+    writer.line(f"struct {kernel}{PARAMETERS_SUFFIX} parameters;")
+    for tensor, place in places:
+        writer.line(f"parameters.{tensor} = {place};")
+    writer.line(f"athread_spawn({kernel}{KERNEL_SUFFIX}, &parameters);")
+    writer.line("athread_join();")

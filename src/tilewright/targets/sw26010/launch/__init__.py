@@ -1,1 +1,0 @@
-"""Host files that launch programs on core groups beside others."""

@@ -1,0 +1,189 @@
+"""Cycles of routines: the coefficients of a form, fitted to simulated samples of their own code.
+
+A kind of routine is a `Derived`: its samples, the terms of its form, and what simulates it. The
+coefficients of its frequent routines on the shipped cores come with tilewright. They are used while
+their `question`, a digest of all that they are derived from, is today's; others are derived when
+they are asked for, in seconds at most, and kept in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+
+from tilewright.asm import assemble, link
+from tilewright.codegen.fitting import fit_relative
+from tilewright.common.cache import Cache
+from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
+from tilewright.common.expr import Value
+from tilewright.isa import InstructionTable, load_table
+from tilewright.simulate.image import load_image
+from tilewright.simulate.program import Program
+
+SHIPPED_TABLES = ("sw26010_cpe", "sw26010_cpe_measured")
+OWN = "targets/sw26010"
+ELEMENTWISE_MAKERS = (
+    *("ir/scalar/error_function.py", "ir/winograd.py"),
+    *("isa/dependence.py", "isa/operations.py", "isa/reorder.py"),
+    *(f"{OWN}/gemm/parts.py", f"{OWN}/gemm/shape.py", f"{OWN}/elementwise"),
+    f"{OWN}/timing/nests.py",
+)
+"""Files and folders that make the texts and the samples of elementwise routines."""
+
+
+class Fitted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The form's coefficients, and its relative errors over the samples."""
+
+    coefficients: tuple[float, ...]
+    mean_error: float
+    worst_error: float
+
+    def cycles(self, terms: Sequence[Value]) -> Value:
+        """The form at these terms."""
+        pairs = zip(self.coefficients, terms, strict=True)
+        return sum((c * term for c, term in pairs), start=np.float64(0))
+
+
+Timing: TypeAlias = dict[str, Fitted]
+"""A routine in each of its modes."""
+
+
+class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The timings of one core by routine; `question` is a digest of all they are derived from."""
+
+    question: str
+    routines: dict[str, Timing]
+
+
+class Timed(Hashable, Protocol):
+    """A routine with the modes that it is timed in."""
+
+    @property
+    def name(self) -> str:
+        """Its name among the timings."""
+
+    @property
+    def modes(self) -> Sequence[str]:
+        """Its modes."""
+
+
+Routine = TypeVar("Routine", bound=Timed)
+Sample = TypeVar("Sample")
+
+
+@dataclass(frozen=True, eq=False)
+class Derived(Generic[Routine, Sample]):
+    """The timings of one kind of routine.
+
+    `file`: the module of this folder that defines it; its timings lie beside it. `makers`: what
+    else they depend on, below the package. `frequent`: the routines whose timings are shipped.
+    `simulate` takes an instruction table by name, a routine, one of its modes and a sample.
+    """
+
+    file: str
+    makers: tuple[str, ...]
+    frequent: Callable[[], Iterable[Routine]]
+    samples: Callable[[Routine, str], Iterable[Sample]]
+    terms: Callable[[Routine, str, Sample], Sequence[Value]]
+    simulate: Callable[[str, Routine, str, Sample], int]
+
+    def timing(self, table: str, routine: Routine) -> Timing:
+        """A routine on a core: shipped, kept, or derived now."""
+        return _timing(self, table, routine)
+
+    @cached_property
+    def shipped(self) -> Mapping[str, Timings]:
+        """The timings of the shipped cores, by instruction table."""
+        return msgspec.json.decode(self.path.read_bytes(), type=dict[str, Timings])
+
+    @property
+    def path(self) -> Path:
+        """The file of the shipped timings."""
+        return Path(self.file).with_suffix(".json")
+
+    def question(self, table: str) -> str:
+        """Digest of the instruction table, of what makes the routines' code, and of the form and
+        the samples.
+        """
+        return _question(self, table)
+
+    def derive(self, table: str, routine: Routine) -> Timing:
+        """Simulate the samples of a routine and fit the form to them."""
+        return {mode: self._fitted(table, routine, mode) for mode in routine.modes}
+
+    def _fitted(self, table: str, routine: Routine, mode: str) -> Fitted:
+        samples = list(self.samples(routine, mode))
+        terms = [self.terms(routine, mode, sample) for sample in samples]
+        cycles = [self.simulate(table, routine, mode, sample) for sample in samples]
+        names = [str(number) for number in range(len(terms[0]))]
+        solution = fit_relative(terms, cycles, names, routine.name)
+        coefficients = tuple(round(float(value), 3) for value in solution)
+        errors = np.abs(np.asarray(terms, float) @ coefficients / cycles - 1)
+        return Fitted(coefficients, *(round(float(e), 5) for e in (errors.mean(), errors.max())))
+
+    def derive_frequent(self, table: str) -> Timings:
+        """The timings of the frequent routines, derived now."""
+        routines = {routine.name: self.derive(table, routine) for routine in self.frequent()}
+        return Timings(self.question(table), routines)
+
+    def write(self) -> None:
+        """Derive the timings of the shipped cores and write the file that ships them."""
+        found = {table: self.derive_frequent(table) for table in SHIPPED_TABLES}
+        self.path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        vars(self).pop("shipped", None)
+
+
+@cache
+def _timing(kind: Derived[Routine, Sample], table: str, routine: Routine) -> Timing:
+    asked, shipped = kind.question(table), kind.shipped.get(table)
+    if shipped is not None and shipped.question == asked and routine.name in shipped.routines:
+        return shipped.routines[routine.name]
+    key = digest(asked, routine.name)[:16]
+    return Cache("primitives").value(key, Timing, lambda: kind.derive(table, routine))
+
+
+@cache
+def _question(kind: Derived[Routine, Sample], table: str) -> str:
+    own = f"{OWN}/timing/{Path(kind.file).name}"
+    makers = digest_of_files(PACKAGE, [*_files(kind.makers), own])
+    return digest(_decisive(load_table(table)), makers)[:16]
+
+
+def _files(makers: Iterable[str]) -> Iterator[str]:
+    for maker in makers:
+        folder = PACKAGE / maker
+        inside = names_below(folder) if folder.is_dir() else ()
+        yield from (f"{maker}/{name}" for name in inside)
+        if not folder.is_dir():
+            yield maker
+
+
+def _decisive(table: InstructionTable) -> bytes:
+    """All of a table that decides how long code takes. Rules that it leaves as they are do not
+    count: tables may get further ones.
+    """
+    instructions = [
+        (spec.mnemonic, spec.effect, spec.units, spec.latency_cycles, spec.occupancy_cycles)
+        for spec in table.instructions
+    ]
+    rules = [
+        (f.name, value)
+        for rule in (table.issue, table.communication, table.instruction_cache)
+        if rule is not None
+        for f in msgspec.structs.fields(rule)
+        if (value := getattr(rule, f.name)) != f.default
+    ]
+    return msgspec.json.encode((table.units, instructions, rules))
+
+
+@cache
+def assembled(text: str, table_name: str) -> Program:
+    """A text, assembled and linked, on the simulated core."""
+    table = load_table(table_name)
+    return load_image(link([assemble(text, table)], table), table).program

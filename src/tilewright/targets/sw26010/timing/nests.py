@@ -1,0 +1,151 @@
+"""Cycles of the elementwise routines without an expression: nests of loops, and rows of a tile.
+
+In: a `Routine`. Out: the terms of the form that follows its code, and what simulates a call of it,
+by vectors and by elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from tilewright.common.expr import Value
+from tilewright.isa import load_table
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
+from tilewright.targets.sw26010.elementwise.code import MODES, item_elements
+from tilewright.targets.sw26010.elementwise.loops import LEVELS
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine
+from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
+from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
+from tilewright.targets.sw26010.elementwise.rows import UNROLLED
+from tilewright.targets.sw26010.timing.derived import (
+    ELEMENTWISE_MAKERS,
+    SHIPPED_TABLES,
+    Derived,
+    assembled,
+)
+
+ROWS, ITEMS, FEW_ITEMS = (0, 1, 2, 5, 12), (1, 2, 3, 5, 8, 13, 24), (1, 2, 3, 5)
+LOOPS = ((1,), (2,), (5,), (2, 2), (3, 4), (2, 1, 2), (2, 2, 2), (2, 1, 1, 2), (2, 1, 1, 1, 2))
+"""Loops around the items of the samples of a nest, outermost first."""
+CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 4), (2, 1), (3, 2))
+"""Larger and smaller length of a row, in items."""
+STACK_AT = 59_392
+_COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT = 60_000, 60_064, 60_128
+Counts = tuple[int, ...]
+
+
+def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
+    """The terms of a nest: call, further rows, for each loop around them how often it goes around,
+    rows, and in each row the trips of the unrolled loop and of the loop behind it, and whether
+    there are any. Behind a loop of two items there is one or none.
+    """
+    count, items = rows.rows, rows.items
+    many = np.greater(count, 1) * 1.0
+    in_rows = (count * term for term in _row_terms(unrolled, items))
+    return [1 + 0 * count, many, *rows.around, *in_rows]
+
+
+def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
+    """The rows of a nest of so many iterations, outermost first, of which the last are items."""
+    *loops, items = counts
+    vectors = mode == MODES[0]
+    return Rows(items * item_elements(mode), prod(loops), around(loops), vectors)
+
+
+def around(loops: Sequence[int]) -> tuple[int, ...]:
+    """`Rows.around` of so many iterations of the loops, outermost first, the last over rows."""
+    outside = (loops[: max(len(loops) - 1 - i, 0)] for i in range(OUTER_LOOPS))
+    return tuple(prod(extents) - 1 for extents in outside)
+
+
+def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
+    """The terms of a tile whose rows change: the call, without rows or with some, moved rows, and
+    zeros where it grows.
+    """
+    some = np.greater(rows, 0) * 1.0
+    moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
+    zeros: list[Value] = [0] * len(moved)
+    if grows:
+        zeros = [rows * term for term in _row_terms(UNROLLED, larger - smaller)]
+    return [1 - some, some, int(grows) * some, *moved, *zeros]
+
+
+def _row_terms(unrolled: int, items: Value) -> list[Value]:
+    if unrolled == 1:
+        return [1 + 0 * items, items]
+    groups = items // unrolled
+    rest = items - groups * unrolled
+    terms = [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest]
+    return terms if unrolled == 2 else [*terms, np.greater(rest, 0) * 1]
+
+
+def _samples(routine: Routine, _: str) -> Iterable[Counts]:
+    """Counts of a nest, outermost first, the last of items; or rows, new and old items of each."""
+    if routine.work is None:
+        changes = [*CHANGES, *((old, new) for new, old in CHANGES)]
+        return [(rows, *change) for rows, change in product(ROWS, changes)]
+    items = ITEMS if routine.work.unrolled > 1 else FEW_ITEMS
+    return [(*loops, count) for loops, count in product(LOOPS, items)]
+
+
+def sampled_terms(routine: Routine, mode: str, counts: Sequence[int]) -> list[Value]:
+    """The terms of a sample."""
+    if routine.work is None:
+        rows, new, old = counts
+        return rows_terms(new > old, rows, max(new, old), min(new, old))
+    return nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
+
+
+def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> int:
+    """Cycles of a sample."""
+    if routine.work is None:
+        rows, new, old = counts
+        size = item_elements(mode)
+        arguments, words = [0, rows, new * size, old * size], {}
+    else:
+        extents, strides = sampled_loops(mode, counts)
+        words = {_COUNT_AT: extents, _Y_STRIDES_AT: strides, _X_STRIDES_AT: strides}
+        words[STACK_AT] = [0, 0, 0]
+        arguments = [0, *([0] if routine.work.has_source else []), *words]
+    if mode == "elements":
+        arguments[0] = routine.precision.element_bytes
+    return simulated(table, routine, arguments, words)
+
+
+def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
+    """(extents, distances in elements) of all loops of a nest of so many iterations. Rows start a
+    vector apart, or an element: how long they take does not depend on where they lie.
+    """
+    *loops, items = counts
+    distance = item_elements(mode)
+    extents = [*(1,) * (LEVELS - len(counts)), *loops, items * distance]
+    return extents, [*(distance * (extent > 1) for extent in extents[:-1]), 1]
+
+
+def simulated(
+    table: str,
+    routine: Routine | MapRoutine | ReduceRoutine,
+    arguments: Sequence[int],
+    words: Mapping[int, Sequence[int]],
+) -> int:
+    """Cycles of a call of a routine with these arguments from $16 on, and words of the memory."""
+    memory = np.zeros(load_table(SHIPPED_TABLES[0]).local_memory_bytes // 8, np.int64)
+    for place, values in words.items():
+        memory[place // 8 : place // 8 + len(values)] = values
+    registers = {f"${16 + i}": value for i, value in enumerate(arguments[:5])}
+    run = simulate_core(
+        assembled(routine.text(), table),
+        entry=routine.name,
+        registers={**registers, "$30": STACK_AT},
+        local_memory=memory,
+        trace=False,
+    )
+    return run.cycles
+
+
+NESTS = Derived(__file__, ELEMENTWISE_MAKERS, all_routines, _samples, sampled_terms, nest_cycles)

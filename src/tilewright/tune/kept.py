@@ -1,0 +1,171 @@
+"""Rankings that are kept: what an earlier process found is not searched for again.
+
+In: as for `search.rank`. Out: the same rankings, to the last bit. An entry of the cache holds those
+of one operator, as numbers alone: of each nest which combination of its space it takes, its factors
+and its cycles. Its key is a digest of everything that decides them: the operator, the seeds as they
+are, the machine, how many are kept and the sources of tilewright. So an entry that is damaged or of
+another version is never used. What a user's own seeds or family of machines decide has no digest
+and is searched for each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from tilewright.common.cache import Cache
+from tilewright.common.digest import digest, own_sources
+from tilewright.common.progress import Steps, uncounted
+from tilewright.machine import Machine
+from tilewright.machine.family import find_family
+from tilewright.ops import Op
+from tilewright.schedule.structures import combinations
+from tilewright.seeds.space import Seed, parameters, users_own
+from tilewright.tune.candidate import Candidate, NestChoice
+from tilewright.tune.legal import rules_of, structure_on
+from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
+
+_KEPT = Cache("rankings")
+_MOST = 64
+"""Candidates of a seed that are worth keeping: who asks for more wants all of them, once."""
+
+Case = tuple[Seed, frozenset[str]]
+"""A seed, and the tensors that all groups read together."""
+Cases = dict[tuple[int, frozenset[str]], Case]
+"""The different ones of an operator."""
+
+
+class _Nest(Struct, frozen=True, array_like=True):
+    combination: int
+    factors: dict[str, int]
+    cycles: float
+    compute_cycles: float
+    bound_cycles: float
+
+
+class _Whole(Struct, frozen=True, array_like=True):
+    nests: list[_Nest]
+    blocks: dict[str, int]
+
+
+class _Ranked(Struct, frozen=True, array_like=True):
+    counts: Counts
+    best: list[_Whole]
+
+
+def kept_rankings(
+    cases: Sequence[tuple[Op, Seed]],
+    machine: Machine,
+    *,
+    shared: Sequence[frozenset[str]] = (),
+    keep: int = 4,
+    steps: Steps = uncounted,
+) -> list[Ranking]:
+    """`search.rank`, with what is in the cache from there."""
+    together = told_apart(shared or [frozenset()] * len(cases), machine)
+    if keep > _MOST or users_own() or not _is_shipped(machine):
+        return rank(cases, machine, shared=together, keep=keep, steps=steps)
+    asked: dict[Op, Cases] = {}
+    for (op, seed), names in zip(cases, together, strict=True):
+        asked.setdefault(op, {})[id(seed), names] = seed, names
+    keys = _keys(asked, machine, keep)
+    found = {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in asked.items()}
+    new = {op: own for op, own in asked.items() if found[op] is None}
+    known = sum(map(len, asked.values())) - sum(map(len, new.values()))
+    fresh = iter(
+        rank(
+            [(op, seed) for op, own in new.items() for seed, _ in own.values()],
+            machine,
+            shared=[names for own in new.values() for _, names in own.values()],
+            keep=keep,
+            steps=lambda done, total: steps(known + done, known + total),
+        )
+    )
+    for op, own in new.items():
+        found[op] = rankings = [next(fresh) for _ in own]
+        _KEPT.remember(keys[op], msgspec.json.encode([_told(r, machine) for r in rankings]))
+    by_case = {
+        (op, *case): ranking
+        for op, own in asked.items()
+        for case, ranking in zip(own, found[op] or (), strict=True)
+    }
+    return [by_case[op, id(seed), n] for (op, seed), n in zip(cases, together, strict=True)]
+
+
+def _is_shipped(machine: Machine) -> bool:
+    """Whether the machine's prices are tilewright's own."""
+    own = __name__.partition(".")[0]
+    return not machine.target or find_family(machine.target).package.partition(".")[0] == own
+
+
+def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:
+    """Operators print all that they are."""
+    seeds = {id(seed): seed for own in asked.values() for seed, _ in own.values()}
+    texts = {number: _text(seed) for number, seed in seeds.items()}
+    decides = (machine.content_hash(), str(keep), own_sources())
+    return {
+        op: digest(
+            repr(op), *decides, *(text for case in own.values() for text in _of(op, case, texts))
+        )
+        for op, own in asked.items()
+    }
+
+
+def _of(op: Op, case: Case, texts: Mapping[int, str]) -> tuple[str, ...]:
+    seed, shared = case
+    return texts[id(seed)], repr(list(seed.blocks(parameters(op)))), " ".join(sorted(shared))
+
+
+def _text(seed: Seed) -> str:
+    """All of a seed but its functions, which are tilewright's own."""
+    fields = (seed.tensors, seed.spaces, seed.layouts, seed.operands, seed.result, seed.together)
+    return digest(seed.name, repr(fields))
+
+
+def _told(ranking: Ranking, machine: Machine) -> _Ranked:
+    return _Ranked(
+        ranking.counts,
+        [
+            _Whole([_nest(c.seed, n, machine) for n in c.nests], dict(c.blocks))
+            for c in ranking.best
+        ],
+    )
+
+
+def _nest(seed: Seed, nest: NestChoice, machine: Machine) -> _Nest:
+    every = combinations(seed, nest.structure.space, rules_of(machine))
+    number = every.index(nest.structure.steps)
+    return _Nest(number, dict(nest.factors), nest.cycles, nest.compute_cycles, nest.bound_cycles)
+
+
+def _recalled(op: Op, cases: Sequence[Case], machine: Machine, key: str) -> list[Ranking] | None:
+    """The rankings of an operator, None where they are not kept."""
+    content = _KEPT.recall(key)
+    if content is None:
+        return None
+    try:
+        kept = msgspec.json.decode(content, type=list[_Ranked])
+        return [_ranking(op, *pair, machine) for pair in zip(cases, kept, strict=True)]
+    except (msgspec.MsgspecError, ValueError, IndexError):
+        _KEPT.forget(key)
+        return None
+
+
+def _ranking(op: Op, case: Case, kept: _Ranked, machine: Machine) -> Ranking:
+    seed, shared = case
+    best = (_candidate(op, seed, whole, shared, machine) for whole in kept.best)
+    return Ranking(seed, tuple(best), kept.counts)
+
+
+def _candidate(
+    op: Op, seed: Seed, whole: _Whole, shared: frozenset[str], machine: Machine
+) -> Candidate:
+    nests = []
+    for space, nest in zip(seed.spaces, whole.nests, strict=True):
+        steps = combinations(seed, space, rules_of(machine))[nest.combination]
+        structure = sharing(structure_on(machine, space, steps, op.dtype), shared)
+        cycles = (nest.cycles, nest.compute_cycles, nest.bound_cycles)
+        nests.append(NestChoice(structure, nest.factors, *cycles))
+    return Candidate(op, seed, tuple(nests), whole.blocks)

@@ -1,0 +1,67 @@
+"""Definitions on the command line: an operator, a network, a file, refusals."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli.main import app
+
+PRODUCT = ("y[b,q,k] += x[b,q,d] * w[b,k,d]", "--extents", "b=2,q=16,k=24,d=8")
+DISTANCES = ("d[n,m] += abs(x[n,k] - w[m,k])", "--extents", "n=6,m=5,k=4")
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_sum_of_products_is_compiled_and_checked_like_any_operator():
+    found = json.loads(run("compile", *PRODUCT, "-m", "sw26010_cg", "--check", "--json").stdout)
+    (layer,) = found["layers"]
+    assert (layer["name"], layer["check"]) == ("defined", "exact")
+    assert layer["shape"] == "y[b,q,k] += x[b,q,d] * w[b,k,d]; b=2, q=16, k=24, d=8"
+
+
+def test_any_other_definition_is_planned_as_a_network():
+    text = run("compile", *DISTANCES, "-m", "sw26010_cg", "--check").stdout
+    assert "defined on sw26010_cg" in text
+
+
+def test_a_file_of_statements_is_a_network(tmp_path):
+    file = tmp_path / "normalised.tw"
+    file.write_text("x = 6x4\ns[n] += x[n,k]  # rows\ny[n,k] = x[n,k] / s[n]\n", encoding="utf-8")
+    text = run("compile", str(file), "-m", "sw26010_cg").stdout
+    assert "defined on sw26010_cg" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ("y[n] += x[n,k] * w[q]", "--extents", "n=4,k=3"),
+            1,
+            "error: 'y[n] += x[n,k] * w[q]', character 20: axis 'q' has no extent\n"
+            "  fix: give q=...\n",
+        ),
+        (
+            ("y[n] = x[n]", "--extents", "n=0"),
+            2,
+            "error: --extents takes AXIS=NUMBER such as n=8,o=64, found 'n=0'\n",
+        ),
+        (
+            ("y[n] = x[n]", "--extents", "n=4", "--m", "3"),
+            2,
+            "error: 'a definition' does not take --m\n",
+        ),
+        (
+            ("nowhere.tw",),
+            1,
+            "error: nowhere.tw: No such file or directory\n",
+        ),
+    ],
+)
+def test_what_is_refused(arguments, code, message):
+    found = run("compile", *arguments, "-m", "sw26010_cg", code=code)
+    assert found.stderr == message

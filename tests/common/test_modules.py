@@ -1,0 +1,15 @@
+"""Titles of modules, read from their text alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.common.modules import titles_below
+
+
+def test_modules_with_a_title_are_found_below_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "one.py").write_text('import nothing\nNAME = "x"\nTITLE = "the first"\n')
+    (tmp_path / "two.py").write_text('TITLE = "the second"\n')
+    (tmp_path / "three.py").write_text('def run():\n    TITLE = "inside"\n')
+    assert titles_below(tmp_path) == {"deep/one": "the first", "two": "the second"}

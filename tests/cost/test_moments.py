@@ -1,0 +1,76 @@
+"""The numbers of a nest in all kinds of iterations at once are those of one iteration after the
+other.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from tilewright.common.expr import Expr, evaluate
+from tilewright.cost.chain import Prepared, prepare
+from tilewright.cost.steps import CallStep, first_core
+from tilewright.machine.load import load_machine
+from tilewright.ops import Conv2d, Op, gemm
+from tilewright.schedule.factors import blocks_of, factor_grid
+from tilewright.seeds.space import parameters, seeds_for
+from tilewright.tune.legal import structures_on
+
+MACHINE = load_machine("sw26010")
+CONV = Conv2d(4, 6, 10, 9, 9, (3, 3), (2, 1), (1, 1, 1, 1))
+
+
+def expressions(prepared: Prepared, number: int) -> list[Expr]:
+    """Whether an item happens, then what its cost depends on."""
+    item = prepared.items[number]
+    if isinstance(item.step, CallStep):
+        return [item.condition, *item.step.dims.values()]
+    return [item.condition, *item.step.tensor_shape, *item.step.numbers]
+
+
+def iteration(prepared: Prepared, kinds: tuple[int, ...], env: dict[str, int]) -> dict[str, int]:
+    """The loops' indices in an iteration of these kinds: one of the first, one of the last, or the
+    first one between.
+    """
+    for loop, (front, back), kind in zip(prepared.loops, prepared.edges, kinds, strict=True):
+        count = int(evaluate(loop.extent, env))
+        at = min(kind, count - 1) if kind <= front else count - back + kind - front - 1
+        env = {**env, loop.var: 0 if kind == 0 else max(at, 0) if kind > front else at}
+    return env
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [(CONV, "implicit"), (CONV, "explicit"), (gemm(70, 90, 50), "gemm")],
+    ids=["implicit", "explicit", "gemm"],
+)
+@given(st.data())
+@examples(6)
+def test_numbers_of_every_kind(op: Op, algorithm: str, data: st.DataObject) -> None:
+    (seed,) = seeds_for(op, algorithm)
+    space = data.draw(st.sampled_from(seed.spaces))
+    structure = data.draw(st.sampled_from(structures_on(MACHINE, seed, space, op.dtype)))
+    values, prepared = dict(parameters(op)), prepare(structure.staged)
+    grid = factor_grid(structure, values, blocks_of(MACHINE, op.dtype))
+    tiles = data.draw(st.lists(st.integers(0, grid.tile_count - 1), min_size=1, max_size=3))
+    columns = {name: column[tiles] for name, column in grid.tiles.items()}
+    fixed = {**values, **first_core(MACHINE)}
+    found, extents = prepared.moments.numbers({**fixed, **columns})
+    for t in range(len(tiles)):
+        env = {**fixed, **{name: int(column[t]) for name, column in columns.items()}}
+        for number, (item, own) in enumerate(zip(prepared.moments.items, found, strict=True)):
+            every = [iteration(prepared, k, env) for k in product(*map(range, item.kinds))]
+            for e, numbers in zip(expressions(prepared, number), own, strict=True):
+                rows = np.broadcast_to(numbers, (len(every), len(tiles)))[:, t]
+                assert rows.tolist() == [evaluate(e, at) for at in every], str(e)
+        for loop, kinds, numbers in zip(
+            prepared.loops, prepared.moments.counts, extents, strict=True
+        ):
+            every = [iteration(prepared, k, env) for k in product(*map(range, kinds))]
+            rows = np.broadcast_to(numbers, (len(every), len(tiles)))[:, t]
+            assert rows.tolist() == [evaluate(loop.extent, at) for at in every]

@@ -1,0 +1,148 @@
+"""A training step as one network: what the update is, that it learns, refusals."""
+
+import numpy as np
+import pytest
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.gradient import with_gradients
+from tilewright.graph.graph import State
+from tilewright.graph.training import LOSS, Optimiser, training_step
+from tilewright.ops import Bias, Reshape, Softmax, Unary, conv2d, gemm, max_pool2d
+
+RATES = {"sgd": 0.2, "momentum": 0.05, "adam": 0.01}
+
+
+def classifier(images=8):
+    """A convolution, largest elements and a product with a bias, for ten classes of 8x8 pixels."""
+    net = NetworkBuilder("classifier", "f64")
+    x, w = net.input("x", (images, 1, 8, 8)), net.weight("w", (4, 1, 3, 3))
+    v, c = net.weight("v", (10, 64)), net.weight("c", (10,))
+    conv = conv2d(
+        batch=images, in_channels=1, out_channels=4, height=8, width=8, kernel=3, padding=1
+    )
+    y = net.apply(conv, x, w, name="conv")
+    y = net.apply(Unary("relu", conv.out_shape), y, name="relu")
+    y = net.apply(max_pool2d(conv.out_shape, 2), y, name="pool")
+    y = net.apply(Reshape((images, 4, 4, 4), (images, 64)), y, name="flat")
+    y = net.apply(gemm(images, 10, 64, transpose_b=True), y, v, name="scores")
+    y = net.apply(Bias((images, 10), 1), y, c, name="biased")
+    return net.build((net.apply(Softmax((images, 10), 1), y, name="p"),))
+
+
+def data(rng, prototypes, images=8):
+    labels = rng.integers(0, 10, images)
+    noise = 0.3 * rng.standard_normal((images, 1, 8, 8))
+    return {"x": prototypes[labels] + noise, "labels": np.eye(10)[labels]}
+
+
+def started(step, rng):
+    """States: small random weights, zeros beside them."""
+    shapes = {s.tensor: step.tensors[s.tensor].shape for s in step.states}
+    return {
+        name: 0.1 * rng.standard_normal(shape) if name in ("w", "v") else np.zeros(shape)
+        for name, shape in shapes.items()
+    }
+
+
+def test_plain_descent_takes_the_gradient_times_the_rate():
+    step, rng = training_step(classifier(), Optimiser("sgd", 0.5)), np.random.default_rng(0)
+    assert step.states == (State("w", "next_w"), State("v", "next_v"), State("c", "next_c"))
+    states = started(step, rng)
+    feeds = data(rng, rng.standard_normal((10, 1, 8, 8)))
+    found = step.evaluate({**feeds, **states})
+    probabilities = classifier().evaluate({"x": feeds["x"], **states})["p"]
+    loss = -np.log(probabilities[feeds["labels"] == 1]).mean()
+    assert found[LOSS] == pytest.approx(loss, rel=1e-12)
+    for state in step.states:
+        change = np.zeros_like(states[state.tensor])
+        for place in np.ndindex(change.shape):
+            if rng.integers(8) or change.size < 16:
+                continue
+            beside = []
+            for sign in (1e-6, -1e-6):
+                moved = {**states, state.tensor: states[state.tensor].copy()}
+                moved[state.tensor][place] += sign
+                beside.append(step.evaluate({**feeds, **moved})[LOSS][0])
+            slope = (beside[0] - beside[1]) / 2e-6
+            taken = states[state.tensor][place] - found[state.next][place]
+            assert taken == pytest.approx(0.5 * slope, rel=1e-4, abs=1e-8)
+
+
+@pytest.mark.parametrize("method", RATES)
+def test_each_optimiser_learns(method):
+    rng = np.random.default_rng(1)
+    step = training_step(classifier(), Optimiser(method, RATES[method]))
+    prototypes, states, losses = rng.standard_normal((10, 1, 8, 8)), started(step, rng), []
+    for _ in range(40):
+        found = step.evaluate({**data(rng, prototypes), **states})
+        states = {state.tensor: found[state.next] for state in step.states}
+        losses.append(float(found[LOSS][0]))
+    assert losses[0] > 2
+    assert max(losses[-5:]) < losses[0] / 4
+
+
+def test_adam_is_that_of_its_paper():
+    """Kingma and Ba, Algorithm 1, on one weight through three steps."""
+    net = NetworkBuilder("one", "f64")
+    x, w = net.input("x", (2, 3)), net.weight("w", (2, 3))
+    network = net.build((net.apply(gemm(2, 2, 3, transpose_b=True), x, w, name="y"),))
+    rng, optimiser = np.random.default_rng(2), Optimiser("adam", 0.1, 0.8, 0.9)
+    step = training_step(network, optimiser)
+    states = {s.tensor: np.zeros(step.tensors[s.tensor].shape) for s in step.states}
+    states["w"] = rng.standard_normal((2, 3))
+    feeds = {"x": rng.standard_normal((2, 3)), "labels": np.eye(2)}
+    weight, mean, square = states["w"].copy(), 0.0, 0.0
+    for count in range(1, 4):
+        scores = feeds["x"] @ weight.T
+        p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        g = (p - feeds["labels"]).T @ feeds["x"] / 2
+        mean, square = 0.8 * mean + 0.2 * g, 0.9 * square + 0.1 * g * g
+        corrected = mean / (1 - 0.8**count), square / (1 - 0.9**count)
+        weight -= 0.1 * corrected[0] / (np.sqrt(corrected[1]) + 1e-8 / np.sqrt(1 - 0.9**count))
+        found = step.evaluate({**feeds, **states})
+        states = {state.tensor: found[state.next] for state in step.states}
+        assert np.allclose(states["w"], weight, rtol=1e-9)
+
+
+def test_the_step_is_a_network_with_a_gradient_of_its_own():
+    """Nothing in a step is special: it differentiates by the weights that it begins with."""
+    step = training_step(classifier(2), Optimiser("sgd"))
+    whole, named = with_gradients(step, "next_c", ("c",))
+    assert whole.tensors[named["c"]].shape == (10,)
+
+
+def scored(shape, outputs=1):
+    net = NetworkBuilder("scored", "f64")
+    x, w = net.input("x", shape), net.weight("w", shape)
+    made = [
+        net.apply(Unary("relu", shape), x, name="a"),
+        net.apply(Unary("neg", shape), w, name="b"),
+    ]
+    return net.build(tuple(made[-outputs:]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Optimiser("sgd", 0.0), "a rate must be positive, found 0.0"),
+        (lambda: Optimiser("sgd", float("nan")), "a rate must be positive, found nan"),
+        (lambda: Optimiser("adam", decay=1.0), "a decay must be from 0 to below 1, found 1.0"),
+        (
+            lambda: Optimiser("newton"),
+            "unknown optimiser 'newton'; sgd, momentum or adam",
+        ),
+        (
+            lambda: training_step(scored((2, 3), 2)),
+            "scored has 2 outputs, one is trained",
+        ),
+        (
+            lambda: training_step(scored((2, 3, 4))),
+            "scored gives 2x3x4, a row of scores for each image is trained",
+        ),
+    ],
+)
+def test_what_is_not_trained(make, message):
+    with pytest.raises(GraphError) as refused:
+        make()
+    assert str(refused.value) == message

@@ -1,0 +1,80 @@
+"""What a machine description amounts to: rates, numbers of parts, memories, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.common.errors import MachineError
+from tilewright.machine import describe, load_machine
+from tilewright.machine.load import fitted_variant
+
+
+def test_rates_are_of_all_cores_threads_and_groups():
+    machine = load_machine("sw26010")
+    assert machine.cores == 64
+    assert machine.peak_flops == 4 * 64 * 8 * 1.45e9
+    assert load_machine("sw26010_cg").peak_flops == 64 * 8 * 1.45e9
+    threads = load_machine("host", {"threads.count": 3})
+    assert threads.peak_flops_of("f32") == 3 * 32 * threads.clock_hz
+    assert threads.thread_count == 3
+    assert machine.thread_count == 1
+
+
+def test_parts_are_counted_by_what_has_them():
+    machine = load_machine("sw26010")
+    assert [machine.instances(scope) for scope in ("core", "group", "machine")] == [256, 4, 1]
+    dma = machine.dma
+    assert machine.bytes_per_cycle(dma, dma.get) == pytest.approx(
+        4 * dma.get.peak_bytes_per_second / 1.45e9
+    )
+
+
+def test_the_memories_of_a_core_are_added_up_without_a_main_memory_of_its_own():
+    assert load_machine("sw26010").scratchpad_bytes == 65536
+    node = load_machine("cns1-128")
+    assert node.scratchpad_bytes == 4096
+    assert (node.cores, node.of_one_program.cores) == (128, 1)
+    assert load_machine("sw26010").of_one_program.cores == 64
+
+
+def test_types_are_those_of_the_file_and_floats_of_half_the_size():
+    node, group = load_machine("cns1-128").core, load_machine("sw26010_cg").core
+    assert (node.usual_type, group.usual_type) == ("i16", "f64")
+    assert "f32" in group.types
+    assert "f32" not in node.types
+    assert (group.lanes("f64"), group.lanes("f32"), group.lanes("i8")) == (4, 4, 32)
+    assert (node.lanes("i16"), node.lanes("i8")) == (8, 32)
+
+
+def test_what_is_not_there_is_said_with_what_is():
+    machine = load_machine("cns1-128")
+    for kind, find in (("memory", machine.space), ("engine", machine.engine)):
+        with pytest.raises(MachineError) as caught:
+            find("spm")
+        assert caught.value.message == f"machine 'cns1-128' has no {kind} 'spm'"
+    assert machine.transfer_engine_name("cache") == "ports"
+    with pytest.raises(MachineError) as caught:
+        machine.transfer_engine_name("spm")
+    assert caught.value.message == (
+        "machine 'cns1-128' has no engine between main memory and 'spm'"
+    )
+    assert list(machine.transfer_engines) == ["ports"]
+
+
+def test_a_description_says_numbers_with_their_sources_and_texts_that_are_given():
+    said = {key: (value, source) for key, value, source in describe(load_machine("sw26010"))}
+    assert said["mesh.rows"][0] == 8
+    assert said["mesh.rows"][1]
+    assert said["target"] == ("sw26010", "")
+    assert "memory.spm.scope" not in said  # as usual
+    assert all(source or isinstance(value, bool | str) for value, source in said.values())
+
+
+def test_the_fitted_description_is_that_of_the_machine_as_it_comes():
+    ideal = load_machine("sw26010")
+    fitted = fitted_variant(ideal)
+    assert fitted == load_machine("sw26010_measured")
+    assert fitted_variant(fitted) is None
+    assert fitted_variant(load_machine("sw26010_cg")) is None
+    assert fitted_variant(load_machine("host")) is None
+    assert fitted_variant(load_machine("sw26010", {"clock_hz": 1_000_000_000})) is None

@@ -1,0 +1,115 @@
+"""Steps of a definition: what they give together is its meaning, and each is one of few forms."""
+
+import numpy as np
+import pytest
+
+from support.definitions import (
+    by_index,
+    convolution,
+    integers_for,
+    random_convolution,
+    random_definition,
+)
+from tilewright.ops import Conv2d
+from tilewright.ops.definition import Definition
+from tilewright.ops.matrix_roles import matrix_roles
+from tilewright.ops.normal_form import is_whole, normal_form
+from tilewright.ops.notation import define
+from tilewright.ops.recognition import recognised
+
+
+def evaluated(op, operands):
+    held = list(operands)
+    for step in normal_form(op):
+        held.append(step.op.reference(*(held[i] for i in step.operands)))
+    return held[-1]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_steps_give_what_the_definition_means(seed):
+    rng = np.random.default_rng(seed)
+    op = random_definition(rng)
+    operands = integers_for(rng, op)
+    assert np.array_equal(evaluated(op, operands), by_index(op, *operands))
+    for step in normal_form(op):
+        if isinstance(step.op, Definition) and step.op.kind == "contraction":
+            assert all(cut.as_it_lies for cut in matrix_roles(step.op).operands)
+            assert is_whole(step.op.result, step.op.extents)
+        elif isinstance(step.op, Definition):
+            assert step.op.gather is None or len(step.op.operands) == 1
+
+
+def steps(text, **sizes):
+    return [step.op.describe() for step in normal_form(define(text, **sizes))]
+
+
+def test_factors_are_multiplied_in_the_cheapest_order():
+    khatri_rao = "y[i,r] += x[i,j,k] * v[j,r] * w[k,r]"
+    assert steps(khatri_rao, i=30, j=4, k=5, r=6) == [
+        "y[i0,i1,i2] += x0[i1,i0] * x1[i2,i0]; i0=6, i1=4, i2=5",
+        "reshape 30x4x5 -> 30x20",
+        "reshape 6x4x5 -> 6x20",
+        "gemm m30 n6 k20 transpose_b",
+    ]
+    bilinear = "y[n,o] += a[n,i] * b[o,i,j] * c[n,j]"
+    assert steps(bilinear, n=2, o=8, i=6, j=5) == [
+        "y[i0,i1,i2] += x0[i0,i1] * x1[i0,i2]; i0=2, i1=6, i2=5",
+        "reshape 2x6x5 -> 2x30",
+        "reshape 8x6x5 -> 8x30",
+        "gemm m2 n8 k30 transpose_b",
+    ]
+
+
+def test_axes_of_any_name_and_order_are_those_of_a_product():
+    assert steps("y[b,h,q,k] += x[b,h,q,d] * w[b,h,k,d]", b=2, h=3, q=4, k=5, d=6) == [
+        "reshape 2x3x4x6 -> 6x4x6",
+        "reshape 2x3x5x6 -> 6x5x6",
+        "batched_matmul b6 m4 n5 k6 transpose_b",
+        "reshape 6x4x5 -> 2x3x4x5",
+    ]
+    assert steps("y[i,j,k] += x[i,l,k] * u[j,l]", i=6, j=12, k=7, l=9) == [
+        "transpose 6x9x7 by 0 2 1",
+        "reshape 6x7x9 -> 42x9",
+        "gemm m42 n12 k9 transpose_b",
+        "reshape 42x12 -> 6x7x12",
+        "transpose 6x7x12 by 0 2 1",
+    ]
+
+
+def test_what_is_filled_backwards_or_in_part_is_copied_first():
+    convolution = "y[o,r] += x[i,r+u-1] * w[o,i,2-u]"
+    assert steps(convolution, o=4, r=6, i=3, u=3, x=(3, 6), fill={"x": 2}) == [
+        "y[i0,i1] = x0[i0,i1-1]; i0=3, i1=8",
+        "y[i0,i1,i2] = x0[i0,i1,-i2+2]; i0=4, i1=3, i2=3",
+        "reshape 3x8 -> 1x3x1x8",
+        "reshape 4x3x3 -> 4x3x1x3",
+        "conv2d 1x3x1x8 -> 4, 1x3 s1 p0",
+        "reshape 1x4x1x6 -> 4x6",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_convolution_is_recognised(seed):
+    rng = np.random.default_rng(seed)
+    op = random_convolution(rng)
+    found = recognised(convolution(op))
+    operands = integers_for(rng, op)
+    if found is None:
+        assert 1 in (*op.kernel, *op.out_shape[2:])
+        return
+    arranged = []
+    for i, chain in zip(found.operands, found.arranging, strict=True):
+        x = operands[i]
+        for each in chain:
+            x = each.reference(x)
+        arranged.append(x)
+    y = found.op.reference(*arranged)
+    for each in found.restoring:
+        y = each.reference(y)
+    assert np.array_equal(y, op.reference(*operands))
+    if isinstance(found.op, Conv2d):
+        assert (found.op.kernel, found.op.groups, found.op.stride) == (
+            op.kernel,
+            op.groups,
+            op.stride,
+        )

@@ -1,0 +1,85 @@
+"""A product on a processor with caches, by hand: blocks of 2 vectors of 8 by 14 scalars."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.cost.calls import PricedCall
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.machine import Machine, load_machine
+from tilewright.targets.host.cost.calls import product_cycles
+
+GEMM = {
+    "f64.call_cycles": 100,
+    "f64.row_cycles": 10,
+    "f64.block_cycles": 20,
+    "f64.cycles_per_k": 56,
+    "switch_cycles": 3,
+}
+MULTIPLIED, FIXED, MISSED = 10 * 20 * 3 * 2, 100 + 2 * 10 + 2 * 2 * (20 + 3), (24 + 2 * 20) * 10 * 2
+"""Three vectors by 20 scalars by k = 10, two cycles each; two rows of two blocks; a quarter of a
+cycle for each byte of 24 elements, and of 20 for each row."""
+
+
+BLOCK = {"m": 14, "n": 32, "k": 50}
+"""One block of single precision."""
+
+
+def machine(capacity_bytes: int, fill_bytes_per_cycle: float = 32.0) -> Machine:
+    caches = {
+        "capacity_bytes": capacity_bytes,
+        "exposed_cycles_per_byte": 0.25,
+        "fill_bytes_per_cycle": fill_bytes_per_cycle,
+    }
+    return load_machine(
+        "host",
+        {
+            **{f"primitives.gemm.{key}": value for key, value in GEMM.items()},
+            **{f"memory.caches.l1.{key}": value for key, value in caches.items()},
+        },
+    )
+
+
+def cycles(on: Machine, dtype: str = "f64", *, packed: bool = False) -> float:
+    dims = {"m": 20, "n": 24, "k": 10}
+    return float(product_cycles(on, PricedCall(MatrixProduct("n"), dims, dtype, packed)))
+
+
+def test_partial_blocks_take_their_vectors_and_whole_blocks_of_overhead():
+    assert cycles(machine(32768)) == FIXED + MULTIPLIED + MISSED
+
+
+@pytest.mark.parametrize(("capacity_bytes", "moved"), [(7680, 0), (7679, 2 * 3840 / 32)])
+def test_a_result_of_more_than_half_the_cache_goes_in_and_out(capacity_bytes, moved):
+    assert cycles(machine(capacity_bytes)) == FIXED + MULTIPLIED + MISSED + moved
+
+
+@pytest.mark.parametrize(("capacity_bytes", "times"), [(2400, 1), (2399, 2)])
+def test_a_block_beyond_the_cache_is_streamed_for_each_block_beside(capacity_bytes, times):
+    """(16 + 14) x 10 elements are 2400 bytes; 24 x 10 elements come at 1 byte a cycle."""
+    streamed, moved = times * 24 * 10 * 8, 2 * 3840
+    assert cycles(machine(capacity_bytes, 1.0)) == FIXED + streamed + MISSED + moved
+
+
+@pytest.mark.parametrize(("capacity_bytes", "share"), [(3520, 0.5), (3519, 1.0)])
+def test_packed_factors_near_the_core_are_multiplied_at_the_peak(capacity_bytes, share):
+    """(16 + 2 x 14) x 10 elements: 28 of the 56 cycles for each k are the peak's."""
+    moved = 2 * 3840 / 32
+    expected = FIXED + share * MULTIPLIED + MISSED + moved
+    assert cycles(machine(capacity_bytes), packed=True) == expected
+
+
+def test_a_rate_beyond_the_described_peak_is_kept():
+    fast = load_machine("host", {"primitives.gemm.f64.cycles_per_k": 20})
+    assert cycles(fast, packed=True) == cycles(fast)
+
+
+def test_integers_take_the_time_of_floats_of_their_size_at_their_own_rate():
+    """64-bit integers have a quarter of the rate: 4 operations a cycle, not 16."""
+    assert cycles(machine(32768), "i64") == FIXED + 4 * MULTIPLIED + MISSED
+    faster, dims = load_machine("host", {"core.arithmetic.i32.flops_per_cycle": 64}), BLOCK
+    half, whole = (
+        float(product_cycles(faster, PricedCall(MatrixProduct("n"), dims, kind)))
+        for kind in ("i32", "f32")
+    )
+    assert whole - half == pytest.approx(50 * 28.3 / 2)

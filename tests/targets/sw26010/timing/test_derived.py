@@ -1,0 +1,79 @@
+"""Timings of every kind of routine: shipped under today's question, else derived and kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tilewright.targets.sw26010.gemm.shape import F32, F64
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
+from tilewright.targets.sw26010.timing.maps import MAPS
+from tilewright.targets.sw26010.timing.nests import NESTS
+from tilewright.targets.sw26010.timing.products import PRODUCTS, Primitive
+from tilewright.targets.sw26010.timing.reductions import REDUCTIONS
+
+KINDS = {kind.path.stem: kind for kind in (NESTS, MAPS, REDUCTIONS, PRODUCTS)}
+ELEMENTWISE = ("nests", "maps", "reductions")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _written(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--update-golden", default=False):
+        for kind in KINDS.values():
+            kind.write()
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+@pytest.mark.parametrize("kind", ELEMENTWISE)
+def test_the_shipped_timings_are_what_the_code_takes_today(kind: str, table: str) -> None:
+    assert KINDS[kind].derive_frequent(table) == KINDS[kind].shipped[table]
+
+
+@pytest.mark.parametrize(
+    ("table", "precision"), [*zip(SHIPPED_TABLES, (F64, F32), strict=True)], ids=SHIPPED_TABLES
+)
+def test_the_shipped_timings_of_products_are_what_the_code_takes_today(
+    table: str, precision: Any
+) -> None:
+    """Each core and each element type once: what changes the code is in the question of all."""
+    shipped = PRODUCTS.shipped[table]
+    assert shipped.question == PRODUCTS.question(table)
+    for primitive in (Primitive(precision), Primitive(precision, chained=True)):
+        assert PRODUCTS.derive(table, primitive) == shipped.routines[primitive.name]
+
+
+def underivable(kind: Derived[Any, Any]) -> Derived[Any, Any]:
+    """The same kind, which fails to derive anything."""
+    return replace(kind, samples=lambda routine, mode: pytest.fail(routine.name))
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_frequent_routines_are_timed_without_a_derivation(kind: str, table: str) -> None:
+    shipped = KINDS[kind].shipped[table].routines
+    found = {r.name: underivable(KINDS[kind]).timing(table, r) for r in KINDS[kind].frequent()}
+    assert found == shipped
+
+
+def test_another_table_or_kind_is_another_question() -> None:
+    asked = {kind.question(table) for kind in KINDS.values() for table in SHIPPED_TABLES}
+    assert len(asked) == 8
+
+
+def test_other_makers_are_another_question() -> None:
+    fewer = replace(MAPS, makers=MAPS.makers[1:])
+    assert fewer.question(SHIPPED_TABLES[0]) != MAPS.question(SHIPPED_TABLES[0])
+
+
+def test_what_is_not_shipped_is_derived_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    small = Primitive(F64, mesh=2)
+    found = replace(PRODUCTS).timing("sw26010_cpe", small)
+    shipped = PRODUCTS.timing("sw26010_cpe", Primitive(F64))
+    assert found["product"].coefficients[3] == 16
+    assert found["product"].coefficients[0] < shipped["product"].coefficients[0]
+    assert underivable(PRODUCTS).timing("sw26010_cpe", small) == found
