@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.ops import (
@@ -25,10 +28,19 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
+from tilewright.ops.assembly import Assembly
 from tilewright.ops.elementwise import binary_functions, unary_functions
+from tilewright.ops.notation import define
 
 SHAPE = (2, 4, 6, 6)
+DILATED = define("y[n,i,r,c] max= x[n,i,r+2*u-2,c]", n=2, i=4, r=6, c=6, u=3, x=SHAPE, fill=-inf)
+EVEN, ODD = (
+    replace(define(text, n=2, i=4, r=6, c=6, y=(2, 4, 6, 12)), dtype="f32")
+    for text in ("y[n,i,r,2*c] = x[n,i,r,c]", "y[n,i,r,2*c+1] = 2 * x[n,i,r,c]")
+)
 ALONE: list[Op] = [
+    replace(DILATED, dtype="f32"),
+    Assembly((EVEN, ODD), ((0,), (0,)), "f32"),
     max_pool2d(SHAPE, 3, stride=2, padding=1, dtype="f32"),
     average_pool2d(SHAPE, 3, stride=2, padding=1, dtype="f32"),
     average_pool2d(SHAPE, 3, stride=1, padding=1, count_padding=False, dtype="f32"),
