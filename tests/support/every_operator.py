@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.ops import (
-    BINARY_FUNCTIONS,
-    UNARY_FUNCTIONS,
     BatchNorm,
     Bias,
     Binary,
@@ -27,9 +28,19 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
+from tilewright.ops.assembly import Assembly
+from tilewright.ops.elementwise import binary_functions, unary_functions
+from tilewright.ops.notation import define
 
 SHAPE = (2, 4, 6, 6)
+DILATED = define("y[n,i,r,c] max= x[n,i,r+2*u-2,c]", n=2, i=4, r=6, c=6, u=3, x=SHAPE, fill=-inf)
+EVEN, ODD = (
+    replace(define(text, n=2, i=4, r=6, c=6, y=(2, 4, 6, 12)), dtype="f32")
+    for text in ("y[n,i,r,2*c] = x[n,i,r,c]", "y[n,i,r,2*c+1] = 2 * x[n,i,r,c]")
+)
 ALONE: list[Op] = [
+    replace(DILATED, dtype="f32"),
+    Assembly((EVEN, ODD), ((0,), (0,)), "f32"),
     max_pool2d(SHAPE, 3, stride=2, padding=1, dtype="f32"),
     average_pool2d(SHAPE, 3, stride=2, padding=1, dtype="f32"),
     average_pool2d(SHAPE, 3, stride=1, padding=1, count_padding=False, dtype="f32"),
@@ -42,7 +53,7 @@ ALONE: list[Op] = [
     Slice(SHAPE, (0, 1, 0, 1), (2, 2, 3, 3), (1, 1, 2, 2), "f32"),
     SpaceToDepth(*SHAPE, 2, "f32"),
     Transpose(SHAPE, (0, 2, 3, 1), "f32"),
-    *(Unary(name, SHAPE, 0.2, 0.5, "f32") for name in UNARY_FUNCTIONS),
+    *(Unary(name, SHAPE, 0.2, 0.5, "f32") for name in unary_functions()),
 ]
 """Those of one operand; parameters are those of a clip and of a slope."""
 CONVOLUTION = conv2d(
@@ -50,7 +61,7 @@ CONVOLUTION = conv2d(
 )  # fmt: skip
 TOGETHER: list[Op] = [
     Concat((SHAPE, SHAPE), 1, "f32"),
-    *(Binary(name, SHAPE, SHAPE, "f32") for name in BINARY_FUNCTIONS),
+    *(Binary(name, SHAPE, SHAPE, "f32") for name in binary_functions()),
     Bias(SHAPE, 1, dtype="f32"),
     Bias(SHAPE, 2, scale=0.5, dtype="f32"),
     BatchNorm(SHAPE, 1e-5, "f32"),

@@ -28,6 +28,7 @@ from tilewright.network.memory import in_order, unbordered
 from tilewright.network.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op, Pool2d, Reshape, Transpose
+from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 _OTHER_ORDER = 10.0
 """What gathers elements keeps the order that it finds: not to be chosen otherwise."""
 _MOST_WAYS = 8
+_NAMED = (Assembly, Definition, Transpose)
+"""Operators whose results are written in one form: C arrays, or the operand's memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +267,7 @@ class WholeNetwork:
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
             own = _kept_order(chain.first.op, held)
             alone = len(chain.nodes) == 1
-            as_read = alone and not (
-                self._planner.views and not isinstance(chain.first.op, Transpose)
-            )
+            as_read = alone and not (self._planner.views and not isinstance(chain.first.op, _NAMED))
             takes = {name: held} if name else {}
             for f in [own] if as_read else self._out_forms(chain, [own]):
                 against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
@@ -370,7 +371,7 @@ def _kept_order(op: Op, held: Form) -> Form:
     """The form of what gathers or moves elements of a tensor that is held in a form."""
     if isinstance(op, Transpose):
         return permuted(held, op.order)
-    if isinstance(op, Definition):
+    if isinstance(op, Assembly | Definition):
         return row_major(op.out_shape)
     return in_order(op.out_shape, _order(held))
 

@@ -1,85 +1,78 @@
-"""Expressions over elements in C, in the elements' own type.
+"""Expressions over elements in C, in the elements' own type, as vectors compute them best.
 
 In: a scalar of `ir.scalar` and C texts of its operands. Out: the C text of its value, and before it
-lines that name what the expression has several times. Roots take the place of powers that they
-are, since vectors compute them.
+lines that name what the expression has several times. Roots take the place of powers that they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.ir.scalar import (
     COMPARISONS,
-    FUNCTIONS,
     Apply,
     Element,
-    Elementary,
     Number,
     Scalar,
-    c_number,
+    c_text,
     expanded,
+    parse_scalar,
+    renumbered,
 )
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
-_ROOTS = {0.5: ("sqrt{f}({x})",), 0.75: ("sqrt{f}({x})", "sqrt{f}(sqrt{f}({x}))")}
-"""The factors of a power."""
+_ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
+"""Powers that vectors have no function for, by their exponents."""
 
 
 def write_value(scalar: Scalar, operands: Sequence[str], kind: DType, writer: CWriter) -> str:
     """The C text of an expression, after lines that name its common parts.
 
     >>> from tilewright.common.dtypes import F32
-    >>> from tilewright.ir.scalar import parse_scalar
     >>> writer = CWriter()
     >>> write_value(parse_scalar("0 if x0 + x1 < 0 else x0 + x1"), ("a", "b"), F32, writer)
-    '((v0 < 0.0f) ? 0.0f : v0)'
-    >>> print(writer.text().strip())
-    const float v0 = (a + b);
+    '((v2 < 0.0f) ? 0.0f : v2)'
     >>> write_value(parse_scalar("x0 / pow(2 + x1, 0.75)"), ("a", "b"), F32, writer)
-    '(a / (sqrtf((2.0f + b)) * sqrtf(sqrtf((2.0f + b)))))'
+    '(a / (v3 * sqrtf(v3)))'
+    >>> print(writer.text().strip())
+    const float v2 = (a + b);
+    const float v2 = (2.0f + b);
+    const float v3 = sqrtf(v2);
     """
-    scalar = expanded(scalar)
-    repeated = Counter(_parts(scalar))
-    names: dict[Scalar, str] = {}
+    scalar, texts = _with_roots(expanded(scalar)), list(operands)
+    repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
 
-    def text(part: Scalar) -> str:
-        match part:
-            case Number(value):
-                return c_number(value, kind)
-            case Element(index):
-                return operands[index]
-            case Apply(function, arguments):
-                if part in names:
-                    return names[part]
-                found = _applied(function, arguments, [text(a) for a in arguments], kind)
-                if repeated[part] == 1 or function in _CONDITIONS:
-                    return found
-                names[part] = f"v{len(names)}"
-                writer.line(f"const {kind.c_name} {names[part]} = {found};")
-                return names[part]
+    def named(part: Scalar) -> Scalar:
+        if not isinstance(part, Apply):
+            return part
+        if part not in names:
+            found = Apply(part.function, tuple(map(named, part.arguments)))
+            if repeated[part] == 1 or part.function in _CONDITIONS:
+                return found
+            name = f"v{len(texts)}"
+            writer.line(f"const {kind.c_name} {name} = {c_text(found, texts, kind)};")
+            names[part] = Element(len(texts))
+            texts.append(name)
+        return names[part]
 
-    return text(scalar)
+    return c_text(named(scalar), texts, kind)
 
 
-def _parts(scalar: Scalar) -> list[Scalar]:
+def _parts(scalar: Scalar) -> Iterator[Scalar]:
+    if isinstance(scalar, Apply):
+        yield scalar
+        for argument in scalar.arguments:
+            yield from _parts(argument)
+
+
+def _with_roots(scalar: Scalar) -> Scalar:
     match scalar:
-        case Apply(_, arguments):
-            return [scalar, *(part for a in arguments for part in _parts(a))]
+        case Apply("pow", (base, Number(exponent))) if exponent in _ROOTS:
+            return renumbered(_ROOTS[exponent], [_with_roots(base)])
+        case Apply(function, arguments):
+            return Apply(function, tuple(map(_with_roots, arguments)))
         case _:
-            return []
-
-
-def _applied(function: str, arguments: Sequence[Scalar], texts: Sequence[str], kind: DType) -> str:
-    suffix = "f" if kind.size_bytes == 4 else ""
-    match function, arguments:
-        case "pow", (_, Number(exponent)) if exponent in _ROOTS:
-            factors = (factor.format(f=suffix, x=texts[0]) for factor in _ROOTS[exponent])
-            return f"({' * '.join(factors)})"
-        case _:
-            own = FUNCTIONS[function]
-            assert isinstance(own, Elementary)  # the expression is expanded
-            return own.c.format(*texts, f=suffix)
+            return scalar
