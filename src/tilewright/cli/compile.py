@@ -16,6 +16,10 @@ def run(asked: Compile) -> None:
     asked.options.require_one_check()
     if asked.options.schedule is not None and not is_operator(asked.network):
         raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
+    if asked.options.training and (
+        layers or is_operator(asked.network) or chain.divides is not None
+    ):
+        raise UsageProblem("--training is for networks that are compiled as a whole")
     if layers and is_operator(asked.network):
         raise UsageProblem(f"--layers is for networks, found {asked.network}")
     kind_of(asked.network, chain, layers=layers).compile(asked, chain)

@@ -29,6 +29,7 @@ from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
+from tilewright.graph.training import training_step
 from tilewright.graph.weights import random_weights
 from tilewright.network.plans import NativeNetwork, Other
 from tilewright.network.refusal import require_networks
@@ -56,6 +57,8 @@ def compile(asked: Compile, chain: Toolchain) -> None:
     if options.out is not None:
         require_replaceable(options.out)
     network = read_network(asked.network, asked.operator, chain.usual_type)
+    if options.training:
+        network = training_step(network)
     # Without code to write or run nobody needs the weights' numbers.
     timed = options.measure and chain.executes_here
     weights: Mapping[str, Array] | None = {}

@@ -316,6 +316,13 @@ class CompileOptions:
             help="The convolutions and matrix products of a network, each tuned alone as a kernel.",
         ),
     ] = False
+    training: Annotated[
+        bool,
+        typer.Option(
+            "--training",
+            help="A network's training step in its place: forward, backward and the update.",
+        ),
+    ] = False
     onnx_out: Annotated[
         Path | None,
         typer.Option(
