@@ -68,6 +68,7 @@ def test_code_and_progress_are_the_same() -> None:
     here: list[tuple[str, int, int]] = []
     there: list[tuple[str, int, int]] = []
     search = Search("direct", keep=1)
+    generated(one_layer(), MACHINE, search, silent)  # rankings are kept: both find them there
     found = generated_apart(one_layer(), MACHINE, search, lambda *told: there.append(told))
     assert found == generated(one_layer(), MACHINE, search, lambda *told: here.append(told))
     assert there == here
