@@ -33,7 +33,7 @@ _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
 def _record_by_content(record: types.Record) -> tuple[str, tuple[object, ...]]:
-    """What stands for a record in the names of functions."""
+    """Name of a record type in function names: a digest of its content."""
     return "Record", (digest(record.name)[:32],)
 
 
@@ -59,7 +59,7 @@ def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
 
 
 class _FunctionCache:
-    """What Numba asks of the cache of one function (`numba.core.caching`)."""
+    """Cache of one function, with the interface that Numba expects (`numba.core.caching`)."""
 
     def __init__(self, function: Callable[..., Any], modules: tuple[ModuleType, ...]) -> None:
         name = f"{function.__module__}.{function.__qualname__}"

@@ -37,7 +37,7 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether results are rounded to a mantissa, and not exact."""
+        """True if results are rounded to a mantissa instead of exact."""
         return self.kind == "float"
 
     @property
@@ -67,10 +67,10 @@ I64 = DType("i64", 8, np.dtype(np.int64), "long", "integer")
 FLOATS: tuple[DType, ...] = (F64, F32)
 INTEGERS: tuple[DType, ...] = (I8, U8, I16, I32, I64)
 DTYPES: tuple[DType, ...] = (*FLOATS, *INTEGERS)
-"""Those with a name of their own; fixed-point types are named by their bits."""
+"""Types with a name of their own; fixed-point types are named by their bits."""
 
 KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q8.8"
-"""What a message offers in place of an unknown name."""
+"""Names that messages offer in place of an unknown one."""
 
 _FIXED = re.compile(r"q([0-9]{1,2})\.([0-9]{1,2})", re.ASCII)
 _STORED_IN = {8 * stored.size_bytes: stored for stored in (I8, I16, I32, I64)}

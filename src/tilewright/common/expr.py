@@ -196,7 +196,7 @@ def binary(op: str, left: object, right: object) -> Expr:
 
 
 def _single(e: Expr) -> Expr:
-    """The one object that stands for equal leaves."""
+    """`e`, or, for a leaf, the object shared by all equal leaves."""
     return e if type(e) is Binary else _LEAVES.setdefault(e, e)
 
 
@@ -273,7 +273,7 @@ def _constant_apart(e: Expr) -> tuple[Expr, int]:
 
 
 def _is_condition(e: Expr) -> bool:
-    """Whether `e` can only be 0 or 1; `1 and e` is `e` for such alone."""
+    """True if `e` can only be 0 or 1; only then is `1 and e` the same as `e`."""
     return isinstance(e, Binary) and _PRECEDENCE.get(e.op, 3) <= 2
 
 

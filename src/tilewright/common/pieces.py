@@ -32,7 +32,7 @@ _unliteral: Callable[[Any], Any] = types.unliteral
 
 
 def piece_of(function: Callable[..., Any], *, inlined: bool) -> Any:
-    """What Numba calls in place of the function; `inlined` at every call."""
+    """A Numba dispatcher of `function` for use in other functions; `inlined` at every call."""
     options = {**_OPTIONS, "forceinline": inlined}
     return _Piece(function, targetoptions=options, pipeline_class=_PieceCompiler)
 

@@ -62,7 +62,7 @@ def straight_line(expressions: Sequence[Expr]) -> StraightLine:
 
 @dataclass
 class _Order:
-    """What the expressions are made of, each once, operands first."""
+    """Distinct parts of the expressions, operands before the operations on them."""
 
     constants: dict[Const, None] = field(default_factory=dict)
     symbols: dict[Var, None] = field(default_factory=dict)

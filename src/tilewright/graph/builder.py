@@ -44,7 +44,7 @@ class NetworkBuilder:
         return result
 
     def has(self, name: str) -> bool:
-        """Whether a tensor of that name exists yet."""
+        """True if a tensor of that name exists already."""
         return name in self._tensors
 
     def shape(self, name: str) -> Shape:

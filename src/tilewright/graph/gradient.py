@@ -53,7 +53,7 @@ def with_gradients(
 
 @dataclass(frozen=True)
 class _Record:
-    """What a node of the new network computes: definitions that read tensors by name."""
+    """A node of the new network; `addends` are definitions with the tensors that they read."""
 
     name: str
     op: Op

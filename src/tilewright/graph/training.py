@@ -51,7 +51,7 @@ class Optimiser:
                 raise GraphError(f"a decay must be from 0 to below 1, found {decay}")
 
     def states(self, shape: Shape) -> dict[str, Shape]:
-        """What an optimiser keeps beside a weight of `shape`, by name: each begins as zeros."""
+        """Optimiser state of a weight of `shape`, as shapes by name; all of it begins as zeros."""
         match self.method:
             case "sgd":
                 return {}

@@ -1,7 +1,7 @@
-"""What a network computes of its weights alone: ahead of all runs, when constants are made.
+"""Nodes that depend on weights alone, computed ahead of all runs with the constants.
 
-In: a network. Out: the network without the nodes that do so, whose results are weights of it, and
-these nodes; then, with the numbers of weights, those of the results.
+In: a network. Out: the network without these nodes, whose results become weights of it, and
+the nodes; then, given the numbers of weights, the numbers of these results.
 """
 
 from __future__ import annotations

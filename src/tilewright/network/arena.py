@@ -21,7 +21,7 @@ class Life(Struct, frozen=True):
     last: int
 
     def meets(self, other: Life) -> bool:
-        """Whether some stage needs both."""
+        """True if some stage needs both values."""
         return self.first <= other.last and other.first <= self.last
 
 

@@ -62,7 +62,7 @@ class Builder:
         return sum(own) + sum(sum(cycles.values()) for cycles in before)
 
     def uses(self, schedules: Schedules) -> list[Use]:
-        """What each stage reads and writes, on how many groups."""
+        """Values that each stage reads and writes, and how many groups compute it."""
         found = []
         for draft in self.memory.drafts:
             division = (draft.scheduled or schedules[draft.op]).division
@@ -99,7 +99,7 @@ class Builder:
         return made
 
     def _hold_weights(self, names: Iterable[str]) -> None:
-        """Those of the tensors that are weights have a place: as C arrays."""
+        """Give the named tensors that are weights a place, as C arrays."""
         for name in names:
             if name in self.weights and name not in self.memory.held:
                 self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]

@@ -51,7 +51,7 @@ class Epilogue:
 
     @property
     def computes(self) -> bool:
-        """Whether the expression does anything."""
+        """True unless the expression is just its first operand."""
         return Element(0) != parse_scalar(self.expression)
 
 
@@ -79,7 +79,7 @@ class Finished(Bordered):
 
 
 def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue | None:
-    """What follows the first node, None where it reads what lies otherwise than the result."""
+    """The epilogue of the nodes behind the first, or None if an operand cannot be read along it."""
     op, windows, elementwise = nodes[0].op, None, nodes
     if isinstance(pool := nodes[1].op, Pool2d):
         windows, elementwise = windows_of(pool), nodes[1:]
@@ -205,7 +205,7 @@ def _pieces(base: Candidate, epilogue: Epilogue) -> Pieces | None:
 
 
 def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
-    """Whether each piece's part of every operand is a part of its memory."""
+    """True if each piece's part of every operand is a part of that operand's memory."""
     return all(whole or pieces.step_along(axes) is not None for axes, whole in epilogue.beside)
 
 

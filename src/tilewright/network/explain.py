@@ -16,7 +16,7 @@ from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds
 
 Amount = TypeVar("Amount", int, float)
 Routines = tuple[RoutineCycles, ...]
-"""What the code of a stage calls."""
+"""Routines that a stage's code calls, with their cycles."""
 _NO_BOUNDS = PlanBounds(0, 0, 0, 0)
 
 

@@ -26,8 +26,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Operand:
-    """What an expression reads: an operand of the node by its number, or a constant made of some;
-    `axes` are those of the result along which its own dimensions lie.
+    """An operand of an expression: an operand of the node by its number, or a constant. Its
+    dimensions lie along `axes` of the result.
     """
 
     source: int | Constant

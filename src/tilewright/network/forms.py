@@ -86,7 +86,7 @@ def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form
 
 
 def _is_pooled(seed: Seed, name: str) -> bool:
-    """Whether the tensor holds windows of what the operator gives."""
+    """True if tensor `name` is a result that the nest pools."""
     return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 

@@ -52,7 +52,7 @@ class Cut:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the groups' tensors are others than the whole array."""
+        """True if stages copy between the whole array and the groups' tensors."""
         return any(self.stages)
 
     @property
@@ -95,7 +95,7 @@ DRIVES: Capability[Drives] = Capability("groups", ("drive",), "driver for all co
 def group_work(
     partition: Partition, candidate: Candidate, adding: Candidate | None = None
 ) -> GroupWork:
-    """What the groups do for the whole operator of a partition."""
+    """Operands and result of a partition's operator, cut for the groups."""
     seed, pieces = candidate.seed, partition.pieces
     found = [stored_forms(replace(candidate, op=piece.op)) for piece in pieces]
     shared, numerics = partition.shared_operands, partition.op.numerics

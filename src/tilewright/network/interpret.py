@@ -156,7 +156,7 @@ def _share(held: Array, start: int, size: int) -> Array:
 
 
 def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
-    """What is held of a value; every element of it has to be written."""
+    """The array held for `value`. Raises SimulationError if an element is unwritten or NaN."""
     own = plan.values[value]
     if held is None:
         raise SimulationError(f"{who}: nothing has written {quoted(own.name)}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tilewright.network.planner import Planner
 
 _OTHER_ORDER = 10.0
-"""What gathers elements keeps the order that it finds: not to be chosen otherwise."""
+"""Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""
 _MOST_WAYS = 8
 _NAMED = (Assembly, Definition, Transpose)
 """Operators whose results are written in one form: C arrays, or the operand's memory."""
@@ -97,7 +97,7 @@ class Chain:
 
     @property
     def pool(self) -> Node | None:
-        """What gathers windows of what the first node makes."""
+        """The pooling node behind the first node, or None."""
         behind = self.nodes[1:2]
         return next((node for node in behind if isinstance(node.op, Pool2d)), None)
 

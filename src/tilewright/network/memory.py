@@ -1,4 +1,4 @@
-"""What a plan has so far: values, where each tensor lies, and the stages that make them.
+"""The memory of a plan in the making: values, where each tensor lies, stages that write them.
 
 In: forms and expressions from `network.builder`. Out: drafts of stages; a tensor that is wanted in
 another form gets a stage that copies it, and places that hold no element are filled. Where stages
@@ -30,7 +30,7 @@ class Located:
     value: int
     form: Form
     axes: tuple[int, ...] = ()
-    """Those of a stage's result along which its own lie."""
+    """Axes of a stage's result along which the tensor's own dimensions lie."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Memory:
     def constant(
         self, made: tuple[str, tuple[str, ...]], form: Form, axes: tuple[int, ...]
     ) -> Located:
-        """What is made of weights, once for all that want it in this form."""
+        """The constant `made` of weights in `form`; one for all uses."""
         key = (made, form)
         if key not in self._constants:
             self.values.append(Value(made[1][0], form, self.dtype, "constant", made))
@@ -258,12 +258,12 @@ def in_order(
 
 
 def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
-    """The same order of axes, each in one dimension with places around its elements."""
+    """`form` with its axis order, one dimension per axis, and a border around the elements."""
     return in_order(form.shape, [d.axis for d in form.dims], before, after)
 
 
 def unbordered(form: Form) -> Form:
-    """The same order of axes, each in one dimension of its elements alone."""
+    """`form` with its axis order, one dimension per axis, without a border."""
     return in_order(form.shape, [d.axis for d in form.dims])
 
 

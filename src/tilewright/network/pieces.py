@@ -55,12 +55,12 @@ class Pieces:
 
     @property
     def out_shape(self) -> Shape:
-        """That of the whole result."""
+        """Shape of the whole result, after pooling."""
         shape = self.whole.out_shape
         return self.windows.pooled(shape) if self.windows else shape
 
     def pooled(self, windows: PoolWindows) -> Pieces | None:
-        """The same pieces with windows of their results, None where a window is in two of them."""
+        """The pieces with pooled results, or None if a window spans two pieces."""
         *operands, result = self.spacings
         if result is not None and result.axis in (2, 3):
             extent = windows.extents[result.axis - 2]
@@ -192,7 +192,7 @@ def _regular(part: Partition) -> Pieces | None:
 
 
 def _spacing(regions: Sequence[Box]) -> Spacing | None:
-    """That of the first two regions, if they lie side by side."""
+    """Spacing of the first two regions along the axis where they differ, or None."""
     first, second = (box.sides for box in regions[:2])
     axes = (axis for axis, side in enumerate(first) if second[axis] != side)
     axis = next(axes, None)

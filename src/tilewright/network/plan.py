@@ -28,7 +28,7 @@ from tilewright.tune.candidate import Candidate
 
 Role: TypeAlias = Literal["input", "output", "constant", "scratch"]
 Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
-"""What a stage does, in words of a table: `layout` moves elements and computes nothing."""
+"""Kind of work of a stage, as tables print it; `layout` moves elements and computes nothing."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ class Plan:
 
     @property
     def uses(self) -> list[Use]:
-        """What each stage reads and writes."""
+        """Values that each stage reads and writes, and how many groups compute it."""
         return [Use(stage.reads, stage.writes, stage.groups) for stage in self.stages]
 
     @property
     def meetings(self) -> tuple[bool, ...]:
-        """Whether the groups wait for each other before each stage."""
+        """For each stage, whether all groups wait for each other before it."""
         return meetings(self.uses)
 
     @property

@@ -1,4 +1,4 @@
-"""What a family adds to the planning of networks: rewrites, epilogues, borders, prices.
+"""Planners of networks: a family's rewrites, epilogues, borders and prices.
 
 In: a machine. Out: a `Planner`, which `network.build` asks. `Programs` is that of machines whose
 stages are programs of the loop IR, epilogues and borders included.
@@ -25,7 +25,7 @@ from tilewright.tune.candidate import Candidate
 
 
 class Planner(Protocol):
-    """What all drafts of a network's plan have in common; what is found out is kept.
+    """Planning shared by all drafts of a network's plan; findings are kept.
 
     `views`: stages read and write tensors where they lie, so that moving and gathering needs no
     copies out of borders or into padding, and may write any form. A copy after which another
@@ -79,7 +79,7 @@ class Programs:
         return ranked_epilogues(requests, ranked, self._machine, self._rankings)
 
     def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
-        """The same schedule on a larger tensor."""
+        """The candidate with its result in the bordered `form`."""
         return self._borders.around(candidate, own, form)
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:

@@ -16,7 +16,7 @@ from tilewright.network.search import Search
 
 Array: TypeAlias = npt.NDArray[Any]
 Other: TypeAlias = Literal["reference", "onnxruntime"]
-"""What a network may be compared with."""
+"""Computations that a network can be compared with."""
 
 
 class NativeNetwork(Protocol):
@@ -55,7 +55,7 @@ class NativeNetwork(Protocol):
         """
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """What is known of the network without running it."""
+        """The result, as far as it is known without running the network."""
 
     def measured(
         self,

@@ -1,4 +1,4 @@
-"""What a network needs of a machine, known before anything is searched for.
+"""Requirements of a network on a machine, checked before any search.
 
 In: a network, or the values of its plan. Out: nothing, or an error that names operators without a
 stage, or the tensors that live at the same time and do not fit main memory together.
@@ -104,7 +104,7 @@ def refuse_crowded(
 
 
 def _smaller(network: Network) -> str:
-    """What makes the tensors of a network smaller."""
+    """Options that make the network's tensors smaller, else another machine."""
     widest = max(dtype(t.dtype).size_bytes for t in network.tensors.values())
     ways = ["a smaller --batch"] * ((batch_of(network) or 1) > 1)
     ways += ["--dtype f32"] * (widest > dtype("f32").size_bytes)

@@ -1,4 +1,4 @@
-"""What a whole network gives, run or simulated: its stages, the whole, how it compares."""
+"""Results of a whole network, run or simulated: stages, totals, comparisons."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def is_within_bound(self) -> bool:
-        """Whether both computed the same."""
+        """True if the largest difference is within `bound`."""
         return self.largest_difference <= self.bound
 
 

@@ -33,8 +33,8 @@ class Division:
 
 
 def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction, Division] | None:
-    """What one of at most so many groups computes of it, and where the shares of operands and
-    result begin; None where no loop comes out even.
+    """The share of `op` that one of at most `groups` groups computes, and where the shares of
+    operands and result begin; None if no kept loop divides evenly.
 
     >>> from tilewright.ops.mapping import mapping
     >>> share, division = share_of(mapping(12, "x0 + 1"), 4)

@@ -36,7 +36,7 @@ class PlanRun:
 
     @property
     def seconds(self) -> float:
-        """The same at the machine's clock."""
+        """`cycles` in seconds, at the machine's clock."""
         return self.cycles / self.plan.machine.clock_hz
 
     def cycles_of(self, stage: int) -> int:

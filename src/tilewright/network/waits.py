@@ -1,4 +1,4 @@
-"""What passes between the stages of a plan, which a group runs in one launch.
+"""Waits between the stages of a plan, which a group runs in one launch.
 
 In: for each stage the values that it reads and writes, and how many groups compute it. Out: where
 all groups wait for each other, and the cycles before each stage by cause.
@@ -28,8 +28,8 @@ class Use:
 
 
 def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
-    """Whether the groups wait for each other before each stage: it needs what another group may
-    have written since they met last, or overwrites what one may still read.
+    """For each stage, whether all groups wait for each other before it: it reads what another group
+    may have written since they met last, or overwrites what one may still read.
 
     Stages that write one value write different elements of it. What the first group alone computes
     it need not wait for: its cores meet behind every stage.

@@ -63,7 +63,7 @@ class Transpose(_Arranging):
         return tuple(self.shape[axis] for axis in self.order)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same elements where they come from."""
+        """The region with its sides in the operand's order."""
         return (Box.of(*(result.sides[self.order.index(a)] for a in range(len(self.shape)))),)
 
     def part(self, result: Box, terms: Box | None = None) -> Transpose:
@@ -75,7 +75,7 @@ class Transpose(_Arranging):
         return f"transpose {show_shape(self.shape)} by {' '.join(map(str, self.order))}"
 
     def reference(self, *operands: Array) -> Array:
-        """The same elements."""
+        """The operand with its dimensions in the new order."""
         (x,) = in_own_type(self, operands)
         return np.ascontiguousarray(x.transpose(self.order))
 
@@ -113,14 +113,14 @@ class Pad(_Arranging):
         return whole
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region of dimensions that are not padded."""
+        """The region along dimensions that are not padded, and all of the others."""
         whole = Box.whole(self.shape)
         for dimension in self._kept():
             whole = whole.along(dimension, result.sides[dimension])
         return (whole,)
 
     def part(self, result: Box, terms: Box | None = None) -> Pad:
-        """The same around a smaller tensor."""
+        """The padding of a smaller tensor."""
         return replace(self, shape=self.needed(result)[0].shape)
 
     def _kept(self) -> list[int]:

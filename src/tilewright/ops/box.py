@@ -59,7 +59,7 @@ class Box:
         return Box(start, tuple(map(max, start, stop)))
 
     def __contains__(self, other: Box) -> bool:
-        """Whether every element of `other` is in it."""
+        """True if `other` lies inside this box or is empty."""
         return not other.size or (self & other) == other
 
     def along(self, dimension: int, side: Interval) -> Box:
@@ -69,7 +69,7 @@ class Box:
         return Box.of(*sides)
 
     def within(self, outer: Box) -> Box:
-        """The same elements, counted from the first of `outer`."""
+        """This box with its bounds counted from the start of `outer`."""
         return Box(
             tuple(a - o for a, o in zip(self.start, outer.start, strict=True)),
             tuple(b - o for b, o in zip(self.stop, outer.start, strict=True)),

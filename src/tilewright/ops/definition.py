@@ -129,7 +129,7 @@ class Definition(Typed):
 
     @cached_property
     def is_contraction(self) -> bool:
-        """Whether it sums products of one element of each operand, and nothing else."""
+        """True if it sums products of one element of each operand, and nothing else."""
         factors = sorted(factors_of(self.scalar) or ())
         plain = self.gather == "sum" and self.finish == "x0"
         return plain and len(factors) > 1 and factors == list(range(len(self.operands)))

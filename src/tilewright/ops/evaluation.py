@@ -126,7 +126,7 @@ def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _is_window(op: Definition, operand: int) -> bool:
-    """Whether several axes move the place in one dimension."""
+    """True if several axes move the place in one dimension."""
     return any(len(place) > 1 for place in op.operands[operand].terms)
 
 

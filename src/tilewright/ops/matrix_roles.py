@@ -50,7 +50,7 @@ class Cut:
 
     @property
     def as_it_lies(self) -> bool:
-        """Whether all of the operand is there, forwards, with nothing but zeros around it."""
+        """True if the operand is used whole and forwards, with nothing but zeros around it."""
         moved = any(map(any, self.around)) and self.fill != 0.0
         return not (self.flipped or self.cropped or moved or self.expanded)
 

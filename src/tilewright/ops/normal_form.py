@@ -129,7 +129,7 @@ def _named(op: Definition, numbers: Sequence[int], first: int) -> list[Step]:
 
 
 def is_whole(access: Access, extents: Shape) -> bool:
-    """Whether steps of the axes reach every place of the tensor, each once."""
+    """True if the axes reach every place of the tensor exactly once."""
     for size, terms, offset in zip(access.shape, access.terms, access.offsets, strict=True):
         reach = 1
         for axis, step in sorted(terms, key=lambda term: term[1]):

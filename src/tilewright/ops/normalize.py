@@ -98,7 +98,7 @@ class BatchNorm(Shaped):
         return *(same_dimensions(len(self.shape)),) * 2, *[((1, None),)] * 4
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region, and the parameters of its channels."""
+        """The region of the tensor, and the parameters of its channels."""
         return result, *[Box.of(result.sides[1])] * 4
 
     def describe(self) -> str:

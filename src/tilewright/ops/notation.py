@@ -65,13 +65,13 @@ class Statement:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Their names, those of the result first, in the order in which they come up."""
+        """Names of the axes, the result's first, in the order in which they come up."""
         named = (a for e in self.elements for terms, _ in e.places for a, _ in terms)
         return tuple(dict.fromkeys(named))
 
     @property
     def is_product(self) -> bool:
-        """Whether it sums products of two elements."""
+        """True if it sums products of two elements."""
         factors = factors_of(parse_scalar(self.body)) or []
         return self.gather == "sum" and sorted(factors) == [0, 1]
 

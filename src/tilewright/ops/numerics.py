@@ -61,7 +61,7 @@ class Numerics:
 
     @property
     def is_float(self) -> bool:
-        """Whether the one type is a floating-point type."""
+        """True if the single element type is floating-point."""
         return self.sums.is_float
 
     @property
@@ -71,7 +71,7 @@ class Numerics:
 
     @property
     def requantises(self) -> bool:
-        """Whether the result is anything but the sum itself."""
+        """True if the result has another type than the sums."""
         return self.sums != self.result
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What every operator offers: the shapes it takes and gives, its work, its meaning in NumPy.
+"""Interface of all operators: shapes of operands and result, work, meaning in NumPy.
 
 In: extents. Out: a frozen dataclass per operator that refuses contradicting extents when it is
 made. `reference` is the meaning that all generated code and simulations are judged against.
@@ -115,9 +115,9 @@ class Maker:
 
 
 CONTRACTIONS: dict[str, Maker] = {}
-"""Those that sum products, by kind. A module of this package that defines one registers it here."""
+"""Operators that sum products, by kind. A module of this package registers its own here."""
 OPERATORS: ChainMap[str, Maker] = ChainMap({}, CONTRACTIONS)
-"""All of them."""
+"""All operators, by kind."""
 
 
 class _Declared(Protocol):
@@ -210,11 +210,11 @@ class Shaped(Divisible):
 
     @property
     def out_shape(self: _OneShape) -> Shape:
-        """That of the tensor."""
+        """Shape of the tensor."""
         return self.shape
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region."""
+        """The result's region of the tensor."""
         return (result,)
 
     def part(self: _Own, result: Box, terms: Box | None = None) -> _Own:

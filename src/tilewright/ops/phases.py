@@ -64,7 +64,7 @@ def _solved(p: _Parts, d: int) -> Iterator[_Parts]:
 
 
 def _spans(access: Access, axis: int, extent: int) -> bool:
-    """Whether steps outside the axis are places outside the tensor."""
+    """True if steps beyond the axis are places outside the tensor."""
     places = zip(access.shape, access.terms, access.offsets, strict=True)
     return any(p == (extent, ((axis, 1),), 0) for p in places)
 

@@ -60,7 +60,7 @@ class _Held:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Those that have a dimension of their own."""
+        """Axes that have a dimension of their own."""
         return tuple(p for p in self.parts if isinstance(p, int))
 
     @property
@@ -107,7 +107,7 @@ def _held(access: Access, op: Definition) -> _Held | None:
 
 
 def _runs_through(terms: Sequence[tuple[int, int]], offset: int, size: int, extents: Shape) -> bool:
-    """Whether the axes count through all places, each once."""
+    """True if the axes count through all places, each once."""
     reach = 1
     for axis, step in reversed(terms):
         if step != reach:
@@ -236,13 +236,13 @@ def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, in
 
 
 def _arranged(held: _Held, parts: Sequence[_Part], shape: Shape, dtype: str) -> tuple[Op, ...]:
-    """What brings a tensor into the order of the parts, under a shape."""
+    """Operators that bring a tensor into the order of `parts`, in `shape`."""
     order = tuple(held.parts.index(p) for p in parts)
     return _moved(held.shape, held.extents, order, shape, dtype)
 
 
 def _restored(op: Definition, result: _Held, axes: Sequence[int], shape: Shape) -> tuple[Op, ...]:
-    """What brings a result of the axes in this order into that of the definition."""
+    """Operators that bring a result from the order of `axes` into the definition's."""
     order = tuple(axes.index(a) for a in result.axes)
     return _moved(shape, tuple(op.extents[a] for a in axes), order, result.shape, op.dtype)
 

@@ -74,7 +74,7 @@ class Reshape(Typed):
         return replace(self, shape=x.shape, out_shape=result.shape)
 
     def _region(self, result: Box, shape: Shape) -> Box:
-        """What the computable region around `result` is under one of both shapes."""
+        """The computable region around `result`, in one of both shapes."""
         pairs = zip(self.shape, self.out_shape, strict=False)
         lead = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         both = self.shape[lead:], self.out_shape[lead:]
@@ -90,7 +90,7 @@ class Reshape(Typed):
         return f"reshape {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
 
     def reference(self, *operands: Array) -> Array:
-        """The same elements."""
+        """The operand in its new shape."""
         (x,) = in_own_type(self, operands)
         return x.reshape(self.out_shape)
 
@@ -251,7 +251,7 @@ class SpaceToDepth(Typed):
         return (Box.of(batch, (0, self.channels), rows, columns),)
 
     def part(self, result: Box, terms: Box | None = None) -> SpaceToDepth:
-        """That of smaller images."""
+        """The operator on smaller images."""
         batch, channels, height, width = self.needed(result)[0].shape
         return replace(self, batch=batch, channels=channels, height=height, width=width)
 
@@ -260,7 +260,7 @@ class SpaceToDepth(Typed):
         return f"space_to_depth {show_shape(self.input_shapes[0])}, block {self.block}"
 
     def reference(self, *operands: Array) -> Array:
-        """The same elements, channels ordered by pixel of the block first (as ONNX has it)."""
+        """Blocks of pixels as channels, ordered by pixel of the block first, as in ONNX."""
         (x,) = in_own_type(self, operands)
         _, _, rows, columns = self.out_shape
         squares = x.reshape(self.batch, self.channels, rows, self.block, columns, self.block)

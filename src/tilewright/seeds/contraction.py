@@ -144,7 +144,7 @@ class _Parts:
     base: dict[str, int | None]
 
     def named(self, axes: Sequence[int]) -> tuple[Axis, ...]:
-        """Those of the axes that are not the product's own."""
+        """The axes with these numbers, without the product's own."""
         taken = [a.name for a in self.matrix.values()]
         return tuple(self.axes[a] for a in axes if self.axes[a].name not in taken)
 
@@ -260,7 +260,7 @@ def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
 
 
 def _columns(p: _Parts) -> tuple[tuple[Step, ...], ...]:
-    """What joins the columns, and which of them are spread over the cores."""
+    """Alternatives that fuse axes into the product's columns and spread one along the mesh."""
     found = []
     for chosen in _joined(p):
         names = [p.axes[a].name for a in chosen]

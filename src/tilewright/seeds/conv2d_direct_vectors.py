@@ -40,7 +40,9 @@ _SPREAD = (
     ("out_row", "out_col"),
     ("out_col", "image"),
 )
-"""What won on some depthwise layer of MobileNet v2, or on a first layer of few channels."""
+"""Axes spread together. Each won on a depthwise layer of MobileNet v2, or on a first layer of few
+channels.
+"""
 _CUT = ("group", "out_channel", "out_row", "out_col", "image")
 
 

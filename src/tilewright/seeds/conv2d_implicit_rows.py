@@ -87,7 +87,7 @@ def _implicit_by_rows(window: Window) -> Seed:
 
 
 def _for_a_kernel_column(vector: str, spread: str) -> Alternative:
-    """What all rows of the kernel need is fetched at once, of images and of weights."""
+    """Fetch images and weights at once for all kernel rows of a kernel column."""
     order = Reorder((*_BLOCKS, "kernel_col", "kernel_row"))
     staged = Stage("x", "kernel_row"), Stage("w", "kernel_row")
     return Spread(spread, "columns"), order, Vectorize(vector), *staged

@@ -109,7 +109,7 @@ def _block(window: Window) -> Nest:
 
 
 def _windows(window: Window, made: Use, dims: Mapping[str, Axis]) -> tuple[Transform, Pair]:
-    """What gathers the windows of a block, and the rows and columns that one of them reaches."""
+    """The transform that gathers a block's windows, and axes over rows and columns of a window."""
     kernel, stride, dilation = window
     reach = _pair("in", tuple((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True)))
     channels, *taps, group, out_row, out_col, image = dims.values()

@@ -50,9 +50,7 @@ def winograd4(op: Conv2d) -> Seed | None:
 
 
 def applies(op: Conv2d) -> bool:
-    """Whether it is a 3 x 3 convolution of floats without stride and dilation: the transforms
-    divide.
-    """
+    """True for 3 x 3 convolutions of floats without stride and dilation: the transforms divide."""
     window = (op.kernel, op.stride, op.dilation)
     return window == ((3, 3), (1, 1), (1, 1)) and op.numerics.is_float
 

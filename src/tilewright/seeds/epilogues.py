@@ -19,7 +19,7 @@ Dims = tuple[str, ...]
 
 
 def operand_name(number: int) -> str:
-    """What the tensor of an epilogue's operand is called."""
+    """Tensor name of an epilogue's operand."""
     return f"beside{number}"
 
 

@@ -63,7 +63,7 @@ class TensorSpec:
             check_name("dimension", name)
 
     def element_type(self, numerics: Numerics) -> DType:
-        """That of its elements; ScheduleError where it would have to say whose they are."""
+        """Its element type. Raises ScheduleError for an input of mixed types without an operand."""
         if numerics.is_float:
             return numerics.sums
         if self.operand is not None:
@@ -168,12 +168,12 @@ class Nest:
 
     @property
     def finished(self) -> Use:
-        """What is pooled, where anything is: the output, or what a transform makes of it."""
+        """The tensor before pooling: the output, or what a transform makes of it."""
         return self.after.output if self.after else self.output
 
     @property
     def result(self) -> Use:
-        """What the nest gives: what is finished, or the windows of that."""
+        """The tensor that the nest writes: the pooled windows if it pools, else `finished`."""
         return self.pooling.output if self.pooling else self.finished
 
     @property

@@ -60,7 +60,7 @@ class PoolWindows:
 
 
 def windows_of(pool: Pool2d) -> PoolWindows | None:
-    """Those of an operator; None where they overlap, leave places out, or are none of a routine."""
+    """Fusable windows of `pool`; None if they overlap, skip elements or have no routine."""
     side_by_side = pool.kernel == pool.stride and not any(pool.padding)
     rests = (pool.height % pool.kernel[0], pool.width % pool.kernel[1])
     if not side_by_side or any(rests) or not 1 < prod(pool.kernel) <= MOST_PLACES:

@@ -234,7 +234,7 @@ class SeedRule(Protocol):
 
 @dataclass(frozen=True)
 class NestInterface:
-    """What all seeds of one kind of operator share.
+    """Interface shared by all seeds of one kind of operator.
 
     `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the
     tensors' logical dimensions; `restore` brings the result tensor back into the operator's shape.
@@ -304,7 +304,7 @@ def unregister(kind: str, name: str) -> None:
 
 
 def users_own() -> bool:
-    """Whether there are seeds beyond those that tilewright brings along."""
+    """True if seeds are registered from outside the tilewright package."""
     package = __name__.partition(".")[0]
     rules = (*_RULES.values(), *_ADDRESSED.values())
     return any(getattr(rule, "__module__", "").partition(".")[0] != package for rule in rules)

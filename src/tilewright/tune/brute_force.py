@@ -65,7 +65,7 @@ class Simulator:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What a search by simulation found, in cycles, and what it rests on.
+    """Outcome of a search by simulation, in cycles, and the evidence for it.
 
     `lowest_bound_ratio` is the lowest of simulated cycles to the bound that proves a candidate too
     slow: at least 1, or the proof is none.
@@ -161,5 +161,5 @@ def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoi
 
 
 def _least_cycles(choice: NestChoice) -> float:
-    """What a run of the candidate takes at least."""
+    """Least cycles of a run of the candidate: its bound less a margin."""
     return (1 - BOUND_MARGIN) * choice.bound_cycles

@@ -195,7 +195,7 @@ def _promising(
 
 
 def _is_close(case: _Case, found: Sequence[Sequence[Option]]) -> bool:
-    """Whether the algorithm is not far behind the others with whole sums."""
+    """True if the algorithm with whole sums is at most `_MOST_BEHIND` times as slow as the best."""
     number, _, seed = case
     alike = [option for option in found[number] if option.algorithm == seed.name]
     return not found[number] or _least(alike) <= _MOST_BEHIND * _least(found[number])
@@ -286,7 +286,7 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
 
 
 def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
-    """What an extent that is spread over the mesh is at least a multiple of."""
+    """The number whose multiples an extent is padded to when it is spread `over` the mesh."""
     block = lowering_of(machine).block[1] if isinstance(primitive, MatrixProduct) else 1
     match over:
         case "rows":

@@ -1,4 +1,4 @@
-"""Whether an operator fits a machine, and the least change that makes it fit.
+"""Fit of an operator on a machine, and the least change that makes it fit.
 
 In: an operator, an algorithm, a machine. Out: the bytes that its tensors take in main memory and
 that its smallest tiles take in a scratchpad; a `Shortage` where one of them is too small.
@@ -163,7 +163,7 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
 
 
 def _need(structure: Structure, machine: Machine, at: Mapping[str, int], share: float) -> _Need:
-    """What the tile with these values needs, `share` times what there is of one thing."""
+    """The need of the tile with these values; `share` is its largest fraction of any limit."""
     nest, least = structure.decisions.nest.name, _shares(structure.staged, at, machine)
     space = max(least, key=lambda name: float(least[name]))
     held = moved_tensors(structure.staged)

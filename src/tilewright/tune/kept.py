@@ -95,7 +95,7 @@ def kept_rankings(
 
 
 def _is_shipped(machine: Machine) -> bool:
-    """Whether the machine's prices are tilewright's own."""
+    """True if the machine's prices ship with tilewright."""
     own = __name__.partition(".")[0]
     return not machine.target or find_family(machine.target).package.partition(".")[0] == own
 

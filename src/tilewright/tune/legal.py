@@ -23,7 +23,7 @@ _ALONG_TERMS = {"n": "k", "k": "n"}
 
 
 def rules_of(machine: Machine) -> Rules:
-    """What the machine allows of schedules."""
+    """The machine's rules for schedules."""
     lowering = lowering_of(machine)
     return Rules(
         lowering.partial_blocks, in_place=lowering.in_place, along_terms=lowering.along_terms

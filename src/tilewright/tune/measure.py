@@ -35,7 +35,7 @@ class Measure(Protocol):
 
     @property
     def kind(self) -> str:
-        """What the numbers are: "simulated", "measured"."""
+        """Kind of the numbers: "simulated", "measured"."""
 
     def cycles(self, program_text: str, machine: Machine) -> int:
         """Cycles of one core group; raises TilewrightError where the program cannot run."""

@@ -37,7 +37,7 @@ CREATE TABLE measurements (
 
 @dataclass(frozen=True)
 class Subject:
-    """What was measured: an operator on a machine under a schedule, by a kind of measure."""
+    """Subject of a measurement: operator, machine, schedule, kind of measure, version."""
 
     operator: str
     machine: str

@@ -42,7 +42,7 @@ class Protocol:
     seed: int = 0
 
     def hurried(self, rounds: int, sample_seconds: float | None = None) -> Protocol:
-        """The same with fewer rounds, and shorter samples if asked for."""
+        """A copy with fewer rounds, and shorter samples if `sample_seconds` is given."""
         return replace(self, rounds=rounds, sample_seconds=sample_seconds or self.sample_seconds)
 
 
@@ -67,7 +67,7 @@ class Sample:
     calls: int
 
     def is_undisturbed(self, share: float, threads: int = 1) -> bool:
-        """Whether the process had its processors for that share of the time."""
+        """True if the threads had their processors for at least `share` of the wall time."""
         return self.cpu_seconds >= share * threads * self.wall_seconds
 
 

@@ -152,8 +152,8 @@ def choice_of(
     blocks: Mapping[str, int],
     shared: frozenset[str],
 ) -> NestChoice | None:
-    """What the search calls by this schedule, priced; None where it is not in the nest's space, or
-    does not fit the machine.
+    """The choice that `schedule` describes, priced; None if it is outside the nest's space or does
+    not fit the machine.
     """
     (told,) = told_apart([shared], machine)
     for structure in structures_on(machine, seed, space, op.dtype):

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StoreKind:
-    """What a store holds: `title` for messages, the mark and format of the file, its one table."""
+    """Kind of a store: `title` for messages, the mark and format of its file, its one table."""
 
     title: str
     application_id: int

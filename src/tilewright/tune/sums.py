@@ -1,4 +1,4 @@
-"""What adds up the partial results of core groups that divide the sums of an operator.
+"""Addition of partial results, where core groups divide the sums of an operator.
 
 In: a partition of the sums and the seed of its pieces. Out: the operator that each group computes
 behind its piece, an ordinary map over its share of the elements of all partial results. These lie

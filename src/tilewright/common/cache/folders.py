@@ -69,7 +69,7 @@ def make_private(folder: Path) -> bool:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether the folder is there; nothing is made or changed.
+    """True if the folder exists; nothing is made or changed.
 
     Raises CacheError where it belongs to another user or is a link to what others may enter,
     OSError where it is no folder.
@@ -84,7 +84,7 @@ def is_there(folder: Path) -> bool:
 
 
 def writable_by_others(found: os.stat_result) -> bool:
-    """Whether somebody else could have written this file or folder."""
+    """True if another user could have written this file or folder."""
     return found.st_uid != os.geteuid() or bool(found.st_mode & _OTHERS_WRITE)
 
 

@@ -20,7 +20,7 @@ _OPEN = "lies in a folder that other users can write"
 
 
 class KindContent(Struct, frozen=True):
-    """What the cache holds of one kind."""
+    """Number and total size of the cache's entries of one kind."""
 
     kind: str
     entries: int
@@ -28,7 +28,7 @@ class KindContent(Struct, frozen=True):
 
 
 def contents() -> list[KindContent]:
-    """What the user's cache holds, by kind; what cannot be read counts no bytes."""
+    """Contents of the user's cache, by kind; unreadable entries count 0 bytes."""
     return [
         KindContent(place.name, len(entries), sum(map(_size_bytes, entries)))
         for place in _places()

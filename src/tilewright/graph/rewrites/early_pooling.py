@@ -75,7 +75,7 @@ def _read_once(network: Network, name: str) -> Node | None:
 
 
 def _rises(op: Op) -> bool:
-    """Whether a larger element of the first operand never gives a smaller result."""
+    """True if `op` never decreases in its first operand."""
     match op:
         case Unary(function, _, alpha):
             return function in _RISING or (function in _RISING_BY_ALPHA and alpha >= 0)

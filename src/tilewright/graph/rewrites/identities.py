@@ -27,7 +27,7 @@ class Identities:
 
 
 def is_identity(op: Op) -> bool:
-    """Whether the result is the first operand, element by element under the same shape."""
+    """True if the result is the first operand, element by element in the same shape."""
     match op:
         case Unary("identity"):
             return True

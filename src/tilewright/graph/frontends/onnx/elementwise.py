@@ -136,7 +136,7 @@ class OfOne:
         return tuple(name for name, _ in self.parameters)
 
     def operator(self) -> Operator:
-        """What the front end reads."""
+        """The declaration that the front end reads."""
         attributes = [Attribute(name, "number", default) for name, default in self.parameters]
         if self.versions[:2] == (1, 6):
             attributes.append(CONSUMED)

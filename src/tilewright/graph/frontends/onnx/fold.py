@@ -62,7 +62,7 @@ def _computed(operator: Operator, node: OnnxNode, operands: list[Constant | None
 
 
 def constant(node: OnnxNode) -> Constant:
-    """The one value that the node holds."""
+    """The value of a Constant node. Raises GraphError unless it holds exactly one."""
     given = [name for name in ("value", "value_int", "value_ints", "value_float", "value_floats")
              if name in node.attributes]  # fmt: skip
     if len(given) != 1:

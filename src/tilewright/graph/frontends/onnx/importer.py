@@ -69,7 +69,7 @@ class Importer:
         return self.dtype if held == dtype(self.file_dtype).numpy else _NAMES.get(held, str(held))
 
     def _held(self, name: str) -> str:
-        """What the file calls the elements of a tensor."""
+        """Name of a tensor's element type; of a constant, as the file stores it."""
         constant = self.constants.get(name)
         return self.builder.element_type(name) if constant is None else str(constant.dtype)
 

@@ -76,7 +76,7 @@ def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: Network
 
 
 def _agree(declared: Extents, computed: Shape) -> bool:
-    """Whether all extents do that are declared; exporters write 0 for what is open."""
+    """True if all declared extents match; exporters write 0 for open ones."""
     return len(declared) == len(computed) and all(
         a == b for a, b in zip(declared, computed, strict=True) if isinstance(a, int) and a
     )
@@ -108,7 +108,7 @@ def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Sh
 
 
 def _element_type(declared: Sequence[InputDeclaration]) -> str:
-    """The one element type of all inputs that are floats, f32 where none is."""
+    """Common element type of all float inputs, f32 if there are none. Raises GraphError."""
     if not declared:
         raise GraphError("the model has no input")
     for item in declared:

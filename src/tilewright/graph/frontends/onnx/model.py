@@ -74,7 +74,7 @@ class OnnxNode:
         return self.inputs[index]
 
     def has_input(self, index: int) -> bool:
-        """Whether an optional input is given."""
+        """True if an optional input is given."""
         return index < len(self.inputs) and self.inputs[index] != ""
 
     def output(self) -> str:

@@ -47,7 +47,7 @@ def _elementwise(function: str, shape: Shape, kind: str) -> Op:
 
 
 def _operands(op: Op, x: str) -> tuple[str, ...]:
-    """The one tensor, for each operand."""
+    """Tensor `x` for each operand of `op`."""
     return (x,) * len(op.input_shapes)
 
 

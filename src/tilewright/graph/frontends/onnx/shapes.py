@@ -28,7 +28,7 @@ def aligned(node: OnnxNode, a: Shape, b: Shape) -> Shape:
 
 
 def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
-    """That of a second operand which lies along the axes of the first from `axis` on."""
+    """`b` with extents of 1 around it, aligned with `a` from `axis` on. Raises GraphError."""
     if not 0 <= axis <= len(a) - len(b) or any(
         extent not in (1, a[axis + place]) for place, extent in enumerate(b)
     ):
