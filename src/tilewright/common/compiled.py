@@ -68,7 +68,7 @@ class _FunctionCache:
 
     @property
     def cache_path(self) -> str:
-        """Where it lies, for `stats` of the function."""
+        """Folder of the cache, for `stats` of the function."""
         return str(cache_folder())
 
     def load_overload(self, signature: Any, context: Any) -> Any:
@@ -80,7 +80,7 @@ class _FunctionCache:
         return cast(Any, CompileResult)._rebuild(context, *pickle.loads(content))
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep what was compiled, unless it holds addresses of this process."""
+        """Keep the compiled function, unless it holds addresses of this process."""
         if not result.library.has_dynamic_globals:
             _KEPT.remember(self._key(signature, result.codegen), _pickled(result._reduce()))
 

@@ -27,7 +27,7 @@ def require_regular(path: Path) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file. Raises OSError, also for what may have no end."""
+    """The content of a file. Raises OSError, also for files that may never end."""
     require_regular(path)
     return path.read_bytes()
 

@@ -1,4 +1,4 @@
-"""Building a network node by node; what the zoo and the front ends share.
+"""Builder of networks node by node, shared by the zoo and the front ends.
 
 Shapes are inferred through the operators: a node's result has its operator's output shape.
 """

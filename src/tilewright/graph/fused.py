@@ -84,5 +84,5 @@ class Fused(Typed):
 
 
 def members(node: Node) -> tuple[Node, ...]:
-    """The nodes that are computed in one go: those of a fused one, any other by itself."""
+    """The nodes of a fused node, or the node itself."""
     return node.op.nodes if isinstance(node.op, Fused) else (node,)

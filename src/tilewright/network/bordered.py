@@ -33,7 +33,7 @@ class Bordered(Candidate):
 
     @property
     def beside(self) -> Form:
-        """The form of what an epilogue adds: the border belongs to the result alone."""
+        """The form of an epilogue's operand: the result's without the border."""
         return unbordered(self.form)
 
 

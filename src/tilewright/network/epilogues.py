@@ -70,7 +70,7 @@ class Finished(Bordered):
 
     @property
     def beside(self) -> Form:
-        """The form of what an epilogue adds: that of the result."""
+        """The form of an epilogue's operand: the result's."""
         return self.form
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
@@ -167,7 +167,7 @@ def saved_cycles(
     ranked: Ranked,
     found: Mapping[Request, Sequence[Candidate]],
 ) -> float:
-    """By how much products that pool what they make are faster than the best plain ones: they need
+    """Cycles saved by products that pool their results, against the best plain ones: they need
     less of the scratchpad, and put less.
     """
     return sum(
@@ -186,7 +186,7 @@ def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
 
 
 def _base(ranked: Ranked, request: Request) -> Candidate | None:
-    """The plain candidate whose algorithm and pieces those with the epilogue have."""
+    """The plain candidate with the algorithm and pieces to use with the epilogue."""
     op, epilogue = request
     candidates = ranked.candidates[op] if epilogue.windows else (ranked.best(op),)
     for c in candidates:

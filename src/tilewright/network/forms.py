@@ -1,4 +1,4 @@
-"""In which form a candidate takes and gives each of its operator's tensors.
+"""Forms in which a candidate takes and gives each of its operator's tensors.
 
 In: a candidate. Out: forms, found by sending the numbers of elements through the same functions
 that bring an operator's operands into the storage order of a program: what any seed does with
@@ -98,7 +98,7 @@ def _with_few_images(op: Op) -> Sequence[Op]:
 
 
 def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
-    """How many times longer the dimensions are that differ, but for those that have vanished."""
+    """Growth factors of the dimensions that differ; vanished ones are skipped."""
     pairs = zip(extents, fewer, strict=True)
     return [Fraction(n, m) for n, m in pairs if n != m and m]
 
@@ -150,7 +150,7 @@ def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
 
 
 def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
-    """For each place of the result its element: where each comes from in memory, turned round."""
+    """Element number plus 1 at each place of the result in memory; 0 where there is none."""
     memory = _counted(prod(extents)).reshape(extents)
     taken = interface(op.kind).restore(op, memory).reshape(-1)
     numbers = np.zeros(memory.size, memory.dtype)
@@ -159,6 +159,6 @@ def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
 
 
 def _counted(count: int, first: int = 0) -> Indices:
-    """So many successive numbers, as narrow as they fit: tensors may fill much of main memory."""
+    """`count` successive numbers in the narrowest type: tensors may fill much of main memory."""
     last = first + count
     return np.arange(first, last, dtype=np.int32 if last < 2**31 else np.int64)

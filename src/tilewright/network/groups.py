@@ -83,7 +83,7 @@ class GroupWork:
 
 
 class Drives(Protocol):
-    """Generates what starts a kernel on all core groups."""
+    """Generates the driver that starts a kernel on all core groups."""
 
     def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> Artifact:
         """The kernel's artifact with the driver, whose tensors are whole arrays in C order."""

@@ -86,7 +86,7 @@ def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array]) -> None:
 
 
 def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
-    """Where what each group writes begins, and its elements, NaN where it writes none."""
+    """(place of the first element, elements) that each group writes; NaN where it writes none."""
     if stage.scheduled.candidate is None:
         operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
         assert isinstance(stage.op, Elementwise | Reduction)

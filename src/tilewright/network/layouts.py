@@ -1,4 +1,4 @@
-"""In which form each tensor is held, and by which candidate each product is computed.
+"""The form of each tensor, and the candidate that computes each product.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
 `network.builder` drafts a plan. `nearest` takes the fastest candidate of every product, while
@@ -261,7 +261,7 @@ class WholeNetwork:
         ]
 
     def _gathering_ways(self, chain: Chain) -> list[_Way]:
-        """In the order of the tensor that is read, or behind a pass in any."""
+        """Ways that keep the order of the tensor read, or write any form in a pass."""
         name = next((x for x in chain.first.inputs if x in self._held), "")
         found = []
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
@@ -340,7 +340,7 @@ class WholeNetwork:
         return 0.0 if same_memory(held, wanted) else self._pass(wanted, self._grain(held, wanted))
 
     def _grain(self, a: Form, b: Form) -> float:
-        """How many times longer a copy takes: by which dimensions run along memory."""
+        """Factor on a copy's cycles: 1 if the same axis runs along memory in both forms."""
         same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
         return 1.0 if same else self._planner.against_the_grain
 
@@ -368,7 +368,7 @@ class WholeNetwork:
 
 
 def _kept_order(op: Op, held: Form) -> Form:
-    """The form of what gathers or moves elements of a tensor that is held in a form."""
+    """Form of the result of `op`, a move or gather of a tensor in form `held`."""
     if isinstance(op, Transpose):
         return permuted(held, op.order)
     if isinstance(op, Assembly | Definition):

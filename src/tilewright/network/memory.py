@@ -107,7 +107,7 @@ class Memory:
         return made
 
     def source(self, tensor: str) -> Located:
-        """A tensor for what gathers or moves its elements: as it lies, or its elements alone."""
+        """The tensor as operand of a gather or move: as it lies, or copied without a border."""
         held = self.held[tensor][0]
         if self.views is not None and _unblocked(held.form):
             return held
@@ -146,7 +146,7 @@ class Memory:
         label: str = "",
         flops: int = 0,
     ) -> None:
-        """Append the expression for each element of the result, and fill what lies around them."""
+        """Append the expression over all elements of the result, and fill its border."""
         shape, operands = result.form.shape, self._side_by_side(name, result.form, operands)
         full = [o.form for o in operands if o.form.shape == shape]
         extents, index = blocked_loops(shape, [result.form, *full])

@@ -124,8 +124,8 @@ class Share(Candidate):
         return self.pieces.whole_form(self.tensors.index(name), form)
 
     def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> Division:
-        """Where the groups' pieces of tensors begin, whose whole forms are given, and those of
-        operands that are `beside` the result.
+        """Starts of the groups' pieces of the tensors, given their whole forms, and of the operands
+        `beside` the result.
         """
         *own, result = self.pieces.steps([whole[name] for name in self.tensors])
         further = [result if alike else self.pieces.step_along(axes) or 0 for axes, alike in beside]

@@ -51,8 +51,8 @@ class Planner(Protocol):
         """The candidate, whose result lies in its `own` form, with the result inside a border."""
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
-        """How mappings and reductions are computed, divided among groups where they `divide` work
-        and that is faster.
+        """Schedules of mappings and reductions; with `divide`, divided among groups where that is
+        faster.
         """
 
 
@@ -61,7 +61,7 @@ class Programs:
 
     views = False
     against_the_grain = 1.5
-    """Of 1, 1.5 and 3 the one that makes the plan of ResNet-50 fastest by the model."""
+    """Chosen out of 1, 1.5 and 3, for the fastest plan of ResNet-50 by the model."""
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()
@@ -69,7 +69,7 @@ class Programs:
         self._borders = Borders(one_group(machine))
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """As `network.variants` finds them."""
+        """Variants of the network, from `network.variants`."""
         return variants(network, fuse=fuse)
 
     def epilogues(

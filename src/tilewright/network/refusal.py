@@ -1,4 +1,4 @@
-"""Which machines take whole networks, and what the others do for one."""
+"""Refusals of machines that take no whole networks, with what they do instead."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
 
 
 def require_lowered(network: Network, machine: Machine) -> None:
-    """Raise GraphError for what no stage computes."""
+    """Raise GraphError for operators without a stage, and for mixed or integer element types."""
     kinds = sorted({t.dtype for t in network.tensors.values()})
     if len(kinds) > 1 or not dtype(kinds[0]).is_float:
         raise GraphError(

@@ -165,8 +165,8 @@ def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]
 
 
 def distances(found: Array, expected: Array) -> Array:
-    """How far each element is from what is expected: 0 for equal infinities and for two that are no
-    numbers, infinite for any other pair of which one is not finite.
+    """Distance of each element from the expected one: 0 for equal infinities and pairs of NaNs,
+    infinite for other pairs in which one is not finite.
     """
     a, b = found.astype(np.float64), expected.astype(np.float64)
     alike = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -19,8 +19,8 @@ ELEMENTS = "elements"
 
 @dataclass(frozen=True)
 class Division:
-    """So many groups compute one stage, divided by `kind`: `steps` are for each tensor the elements
-    from where the share of one group begins to that of the next, 0 where all take the same.
+    """A stage divided by `kind` over `groups` groups: `steps` are, for each tensor, the elements
+    between the starts of successive groups' shares; 0 if all groups take the same.
     """
 
     kind: str

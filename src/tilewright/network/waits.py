@@ -49,8 +49,8 @@ def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
 
 
 def steps(uses: Sequence[Use]) -> tuple[int, ...]:
-    """For each stage the number of the step that it belongs to: those of one step may run at the
-    same time on different groups, and what they use may not lie in the same memory.
+    """The step number of each stage: stages of one step may run at the same time on different
+    groups, so what they use must not share memory.
     """
     if all(use.groups == 1 for use in uses):
         return tuple(range(len(uses)))

@@ -25,7 +25,7 @@ class _Arranging(Divisible):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
 
@@ -101,7 +101,7 @@ class Pad(_Arranging):
 
     @property
     def out_shape(self) -> Shape:
-        """The extents with what stands around them."""
+        """Extents with the padding."""
         triples = zip(self.before, self.shape, self.after, strict=True)
         return tuple(map(sum, triples))
 
@@ -132,7 +132,7 @@ class Pad(_Arranging):
         return f"pad {show_shape(self.shape)} -> {show_shape(self.out_shape)} with {self.value:g}"
 
     def reference(self, *operands: Array) -> Array:
-        """The elements and what stands around them."""
+        """The elements with padding around them."""
         (x,) = in_own_type(self, operands)
         widths = list(zip(self.before, self.after, strict=True))
         return np.pad(x, widths, constant_values=x.dtype.type(self.value))
@@ -140,7 +140,7 @@ class Pad(_Arranging):
 
 @dataclass(frozen=True)
 class Slice(_Arranging):
-    """Of each dimension `counts` elements from `start` on, `step` apart."""
+    """`counts` elements along each dimension, from `start` on, `step` apart."""
 
     kind: ClassVar[str] = "slice"
     shape: Shape
@@ -165,7 +165,7 @@ class Slice(_Arranging):
 
     @property
     def out_shape(self) -> Shape:
-        """How many elements are taken of each dimension."""
+        """Number of elements taken along each dimension."""
         return self.counts
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -174,7 +174,7 @@ class Slice(_Arranging):
         return (Box.of(*((s + a * by, s + (b - 1) * by + 1) for s, by, (a, b) in numbers)),)
 
     def part(self, result: Box, terms: Box | None = None) -> Slice:
-        """The slice of what is needed."""
+        """The slice out of the needed region alone."""
         shape = self.needed(result)[0].shape
         return replace(self, shape=shape, start=(0,) * len(shape), counts=result.shape)
 

@@ -39,12 +39,12 @@ class Box:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents; 0 where it is empty."""
+        """Extents along all dimensions; 0 where it is empty."""
         return tuple(max(0, b - a) for a, b in self.sides)
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property

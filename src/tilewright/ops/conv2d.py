@@ -135,7 +135,7 @@ class Conv2d(Typed):
         return part(self, result, terms)
 
     def divided(self, groups: int) -> Divided:
-        """Over rows of the result, images, output channels or channel groups."""
+        """Divisions over rows of the result, images, output channels or channel groups."""
         return divide_conv2d(self, groups)
 
     def describe(self) -> str:

@@ -32,7 +32,7 @@ from tilewright.ops.op import Array, Follows, Shape, Typed, require_shape, show_
 from tilewright.ops.piece import Divided, intervals, piece
 
 Gather: TypeAlias = Literal["sum", "max", "min", "prod"]
-"""How the steps that share a place of the result become its one element."""
+"""The reduction of steps that share a place of the result."""
 _MOST_AXES, _MOST_EXTENT = 16, 1 << 31
 _FACTORS = 2
 

@@ -29,7 +29,7 @@ from tilewright.ops.reduce import Reduce
 from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth
 
 Place = tuple[tuple[Term, ...], int]
-"""Where along one dimension: terms, and an offset."""
+"""A place along one dimension: terms, and an offset."""
 
 
 @dataclass(frozen=True)

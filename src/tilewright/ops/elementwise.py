@@ -89,7 +89,7 @@ class Unary(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself."""
+        """The tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.shape)),) * 2
 
     def describe(self) -> str:
@@ -221,7 +221,7 @@ class Bias(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself, and its axis."""
+        """The tensor's dimensions follow the result's, the bias its axis."""
         return *(same_dimensions(len(self.shape)),) * 2, ((self.axis, None),)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:

@@ -74,7 +74,7 @@ class Gemm(Divisible):
 
     @property
     def numerics(self) -> Numerics:
-        """The types of A and B as they are named; C has that of the result."""
+        """Types of A and B as named; C has the result's type."""
         found = Numerics.parse(self.dtype, len(_FACTORS))
         added = (found.result,) * (len(self.input_shapes) - len(_FACTORS))
         return replace(found, operands=(*found.operands, *added))
@@ -97,7 +97,7 @@ class Gemm(Divisible):
         return 2 * self.m * self.n * self.k
 
     def divided(self, groups: int) -> Divided:
-        """Over the rows or the columns of the result, never over k."""
+        """Divisions over rows or columns of the result, never over k."""
         return [("m", pieces_along(self, 0, groups)), ("n", pieces_along(self, 1, groups))]
 
     @property

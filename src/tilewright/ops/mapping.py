@@ -165,7 +165,7 @@ class Mapping(_InMemory):
         return f"map {show_shape(self.extents)}: {self.expression}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision, integers exactly and wrapped; zero where nothing is written."""
+        """The result in double precision, or of wrapped integers; 0 where nothing is written."""
         exact = not self.numerics.is_float
         inputs = in_integers(self, operands) if exact else in_double(self, operands)
         elements = [a.read(x, self.extents) for a, x in zip(self.operands, inputs, strict=True)]
@@ -272,7 +272,7 @@ class Reduction(_InMemory):
         return f"{self.function} {show_shape(kept)} over {show_shape(gathered)}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision; zero where nothing is written."""
+        """The result in double precision; 0 where nothing is written."""
         (x,) = in_double(self, operands)
         with np.errstate(all="ignore"):
             each = parse_scalar(self.expression).value([self.operand.read(x, self.extents)])

@@ -213,7 +213,7 @@ def _cut(access: Access, extents: Shape) -> Cut:
 
 
 def _places(terms: Sequence[Term], offset: int, extents: Shape) -> tuple[int, ...]:
-    """The places of all steps, those of the first axis outermost."""
+    """Places of all steps, with the first axis outermost."""
     found = np.array([offset])
     for axis, step in terms:
         found = np.add.outer(found, step * np.arange(extents[axis]))

@@ -47,7 +47,7 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
 
 
 def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:
-    """The steps, and what is made of the result of the last of them."""
+    """The steps, then a definition over the last one's result."""
     return (*steps, Step(last, (count + len(steps) - 1,)))
 
 
@@ -70,7 +70,7 @@ def _placed(op: Definition, kept: Shape, expression: str = "x0") -> Definition:
 
 
 def _mapped(op: Definition) -> tuple[Step, ...]:
-    """The body for all steps that it differs in, then what gathers it."""
+    """The body over all steps in which it differs, then its gathering."""
     axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
     shape = tuple(op.extents[a] for a in axes)
     number = {a: i for i, a in enumerate(axes)}
@@ -217,7 +217,7 @@ def _pair(
 
 
 def _order(op: Definition) -> list[tuple[int, int]]:
-    """Which of the waiting factors to multiply, pair by pair; what a pair gives waits last."""
+    """Pairs of factors to multiply, in order; each product joins the end of the queue."""
     axes = tuple(x.axes for x in op.operands)
     found = _cheapest(op.extents, op.result.axes, axes, greedy=len(axes) > _MOST_TRIED)
     return list(found[1])

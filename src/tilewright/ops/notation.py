@@ -76,7 +76,7 @@ class Statement:
         return self.gather == "sum" and sorted(factors) == [0, 1]
 
     def column_of(self, axis: str, element: Element) -> int:
-        """Where an element first names an axis."""
+        """Column where an element first names an axis."""
         named = re.compile(rf"(?<![\w]){re.escape(axis)}(?![\w])")
         inside = self.text.index("[", element.column)
         found = named.search(self.text, inside)
@@ -328,7 +328,7 @@ def _require_size(name: str, size: Size) -> None:
 
 
 def _reached(statement: Statement, access: Access, element: Element, axes: Box) -> Shape:
-    """The shape of a tensor that nobody gave: up to the last place that is read anywhere."""
+    """Shape of a tensor given without one: up to the last place that is read anywhere."""
     if access.fill is not None and any(len(t) > 1 or o for t, o in element.places):
         raise statement.refused(
             f"{element.tensor} is filled beyond a border that is not known",

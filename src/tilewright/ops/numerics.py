@@ -1,4 +1,4 @@
-"""Which element types an operator computes with: of each operand, of its sums, of its result.
+"""Element types of an operator: of its operands, its sums and its result.
 
 In: the text of an operator's `dtype`. Out: `Numerics`. The short form is one type for all. The long
 one is `operands:sums:result:rounding:overflow`, shell-safe and read from the left: `i16:i32` has
@@ -155,7 +155,7 @@ def require_alike(kind: str, numerics: Numerics) -> None:
 
 
 def require_one_type(kind: str, numerics: Numerics) -> None:
-    """Raise ShapeError unless one type is that of everything: the operator moves elements."""
+    """Raise ShapeError unless all types are equal: the operator only moves elements."""
     if len({*numerics.operands, numerics.sums, numerics.result}) > 1:
         raise ShapeError(f"{kind} changes no element and takes one type, found {numerics}")
 

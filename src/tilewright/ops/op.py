@@ -80,8 +80,8 @@ class Op(Protocol):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Which dimension of the region, and which of the terms, decide about each dimension of
-        `computable` and of each operand in `needed`; None where they do not decide one by one.
+        """The dimension of the region, or of the terms, that each dimension of `computable` and of
+        each operand in `needed` follows; None if they do not map one by one.
         """
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -151,16 +151,16 @@ class Typed:
 
     @property
     def terms(self) -> Shape:
-        """None: its sums are not divided."""
+        """No extents: its sums are not divided."""
         return ()
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Not one by one."""
+        """None: no dimension-by-dimension mapping."""
         return None
 
     def computable(self: _Declared, result: Box, terms: Box | None = None) -> Box:
-        """The whole result: no region alone."""
+        """The whole result: it has no partial regions."""
         return Box.whole(self.out_shape)
 
     def needed(self: _Declared, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -223,7 +223,7 @@ class Shaped(Divisible):
 
 
 def same_dimensions(count: int) -> Follows:
-    """Each dimension of a region follows the one of the same number."""
+    """Follows of an operand whose dimensions match the result's by number."""
     return tuple((dimension, None) for dimension in range(count))
 
 

@@ -173,7 +173,7 @@ class Pool2d(Divisible):
         return self.numerics.write_back(total, self.counts())
 
     def counts(self) -> Array:
-        """How many elements each window averages."""
+        """Number of elements that each window averages."""
         ones = np.ones((self.height, self.width), np.int64)
         counts: Array = self._windows(ones, int(self.count_padding), 0).sum(axis=(-2, -1))
         return counts

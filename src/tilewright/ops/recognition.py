@@ -65,7 +65,7 @@ class _Held:
 
     @property
     def windows(self) -> tuple[_Window, ...]:
-        """In the order of the dimensions."""
+        """Windows in the order of the dimensions."""
         return tuple(p for p in self.parts if isinstance(p, _Window))
 
 

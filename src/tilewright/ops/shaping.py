@@ -55,7 +55,7 @@ class Reshape(Typed):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -154,16 +154,16 @@ class Concat(Divisible):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself, of each tensor."""
+        """Each tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """Of each tensor what lies in the region."""
+        """The part of each tensor that lies in the region."""
         found, offset = [], 0
         for shape in self.input_shapes:
             start, stop = (end - offset for end in result.sides[self.axis])
@@ -232,12 +232,12 @@ class SpaceToDepth(Typed):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Its pixels."""
+        """The image's dimensions follow the result's."""
         return (same_dimensions(4),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:

@@ -19,7 +19,7 @@ from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Stage, Step
 
 _MOST_GATHERED = 2
-"""Of the gathered axes, the innermost ones outside which an operand may be fetched whole."""
+"""Innermost gathered axes outside which an operand may be fetched whole."""
 
 
 @seed("contraction", name="elementwise")

@@ -246,8 +246,8 @@ def _seed(roles: MatrixRoles, *, in_place: bool) -> Seed:
 
 
 def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
-    """Which axes of windows join the product's columns, the innermost ones; no two that move
-    along one dimension.
+    """Choices of window axes that join the product's columns: the innermost ones, no two along one
+    dimension.
     """
     free = [a for a in p.roles.wide_n if a != p.base["n"]]
     most = _MOST_JOINED - (p.base["n"] is not None)

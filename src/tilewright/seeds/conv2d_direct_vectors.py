@@ -29,7 +29,7 @@ from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread
 
 MOST_PAIRS = 64
-"""Of input and output channels of a group: with more a matrix product takes fewer cycles."""
+"""Pairs of input and output channels per group; with more, a matrix product takes fewer cycles."""
 
 _ORDERS = (PIXELS_INNER, CHANNELS_OUTER)
 _SPREAD = (

@@ -32,7 +32,7 @@ from tilewright.seeds.steps import Spread
 Pair = tuple[Axis, Axis]
 
 MOST_CHANNELS = 32
-"""Of images: with more a core has enough of them for a product of one tap."""
+"""Input channels; with more, a core has enough of them for a product of one tap."""
 
 _WINDOWS_ORDER = ("group", "rows", "channels", "kernel_rows", "kernel_cols", "cols", "batch")
 """Channels outside taps, in the kernels too: so cores that share sums count their terms alike."""

@@ -54,9 +54,7 @@ def tile_factor(axis: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far split factors are tried: tiles up to `largest`, the `most` largest values of each
-    axis.
-    """
+    """Limits on split factors: tiles up to `largest`, the `most` largest values of each axis."""
 
     largest: int = 1024
     most: int = 4
@@ -226,7 +224,7 @@ def layout(tensor: TensorSpec, *orders: tuple[str, ...]) -> tuple[tuple[Layout, 
 
 
 class SeedRule(Protocol):
-    """How a registered seed meets an operator."""
+    """Function from an operator to its seed, as registered."""
 
     def __call__(self, op: Any) -> Seed | None:
         """The seed for `op`, or None where this way does not apply."""

@@ -53,7 +53,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Vectorize:
-    """Which dimension of the matrix product runs along the vector lanes: m or n."""
+    """Run one dimension of the matrix product along the vector lanes: m or n."""
 
     letter: str
 

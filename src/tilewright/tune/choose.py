@@ -164,8 +164,8 @@ def _rank_into(
 
 
 def additions(ways: Sequence[Way], machine: Machine) -> list[Choice | None]:
-    """For each way whose results are partial how they are added up, best by the model; None also
-    where the sum fits in no way.
+    """The best addition of partial results by the model, for each way; None for ways without
+    partial results and where the sum does not fit.
     """
     wanted = [adding(part, seed, machine) if part.partial else None for part, seed in ways]
     chosen = {op: _fitting(op, machine) for op in dict.fromkeys(wanted) if op is not None}

@@ -32,7 +32,7 @@ from tilewright.tune.legal import structures_on
 
 @dataclass(frozen=True)
 class Shortage:
-    """Why an algorithm does not fit: `error` says so, and what would do.
+    """An algorithm's misfit: `error` says why it does not fit and what would help.
 
     `factor` is how much larger a memory has to be, infinite where none would help.
     """
@@ -185,7 +185,7 @@ def _limited(structure: Structure, machine: Machine, env: Mapping[str, Value]) -
 
 
 def _shares(program: Program, env: Mapping[str, Value], machine: Machine) -> dict[str, Any]:
-    """Of each memory, how many times what it offers the buffers take."""
+    """Ratio of needed to available bytes, for each memory."""
     needed = bytes_by_space(program, env)
     return {s: n / max(1, machine.space(s).available_bytes) for s, n in needed.items()}
 

@@ -1,4 +1,4 @@
-"""Which structures of a space are legal on a machine.
+"""Legal structures of a space on a machine.
 
 In: a nest's space and a machine. Out: its structures, lowered by the machine's rules and staged by
 the passes that suit its transfers.

@@ -92,7 +92,7 @@ class _Priced:
 
     @property
     def counts(self) -> Counts:
-        """How many candidates there are."""
+        """Numbers of candidates."""
         played = int(np.isfinite(self.cycles).sum())
         return Counts(self.cycles.size, self.fitting, self.wanted, played)
 
@@ -167,7 +167,7 @@ def choice_of(
 
 
 def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
-    """Nothing is shared where the machine makes no difference: fewer programs to price."""
+    """`shared`, or empty sets if the machine prices shared reads alike: fewer programs to price."""
     engines = [e for e in machine.engines.values() if "get" in e.directions]
     if all(
         e.shared_block_overhead_transactions == e.get.block_overhead_transactions for e in engines

@@ -1,4 +1,4 @@
-"""In which ways an operator can be computed: how it is divided, and by which algorithm.
+"""Ways to compute an operator: its division, and its algorithm.
 
 In: operators and a machine, and what the user restricts them to. Out: for each operator its
 partitions, each with the seeds for one of its pieces.

@@ -1,4 +1,4 @@
-"""Folders that nobody else can write: where code that is loaded later may be kept.
+"""Private folders, for code that is loaded later.
 
 A folder that others can write may hold their code. One of another user is refused; one of this
 user gets the mode 0700, and what it held meanwhile is not used. A link of this user is followed,
@@ -30,7 +30,7 @@ class CacheError(TilewrightError):
 
 
 def cache_folder() -> Path:
-    """Where tilewright keeps what it compiled: below $XDG_CACHE_HOME, or ~/.cache.
+    """The folder of tilewright's cache: below $XDG_CACHE_HOME, or ~/.cache.
 
     Raises CacheError where there is neither.
     """

@@ -1,4 +1,4 @@
-"""The largest of each window before what keeps the order of numbers: that then works on fewer.
+"""Max pooling moved before order-preserving operators, which then work on fewer elements.
 
 A bias, a rectifier or a bound gives its largest result for the largest element of a window, to the
 last bit, since rounding keeps the order too. A normalisation does so where its scale is not
@@ -36,7 +36,7 @@ class EarlyPooling:
 
 
 def _moved(network: Network, name: str) -> Network:
-    """The network with one pooling before what keeps order, the given one where nothing does."""
+    """The network with one pooling moved before order-preserving nodes; unchanged if none is."""
     pool = next(node for node in network.nodes if node.name == name)
     passed: list[Node] = []
     before, conv = _read_once(network, pool.inputs[0]), None
@@ -67,7 +67,7 @@ def _moved(network: Network, name: str) -> Network:
 
 
 def _read_once(network: Network, name: str) -> Node | None:
-    """The node that makes a tensor which one node reads, and nobody else."""
+    """The node that makes a tensor read exactly once, or None."""
     readers = sum(node.inputs.count(name) for node in network.nodes)
     if readers != 1 or name in network.outputs:
         return None

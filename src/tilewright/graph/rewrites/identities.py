@@ -1,4 +1,4 @@
-"""Nodes that give what they take: whoever reads the result reads the operand."""
+"""Removes identities: readers of the result read the operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network as an ONNX model: for comparing with what reads ONNX, and for handing networks on.
+"""Network export as an ONNX model, to compare with other runtimes and to pass networks on.
 
 The second module that imports the onnx package; what it writes, `onnx` reads back.
 """
@@ -156,7 +156,7 @@ class _Exporter:
         return full
 
     def every(self) -> list[onnx.NodeProto]:
-        """The node, and before it what brings a bias that has no numbers to its axis."""
+        """The node; a bias without numbers is aligned with its axis by nodes before it."""
         op, inputs = self._node.op, self._node.inputs
         if not isinstance(op, Bias) or inputs[1] in self._stored:
             return [self.exported()]

@@ -41,7 +41,7 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
 
 
 def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int) -> Constant | None:
-    """A constant, or where a shape alone is read that of the tensor; None for what is not known."""
+    """The constant, or an array of the tensor's shape if only that is read; None if unknown."""
     name, declared = node.inputs[index], operator.inputs_of(node.version)
     if declared and declared[0].kind == "shape":
         if importer.builder.has(name):
@@ -175,7 +175,7 @@ def divide(node: OnnxNode, a: Constant, b: Constant) -> Constant:
 
 
 def _alike(node: OnnxNode, a: Constant, b: Constant) -> tuple[Constant, Constant]:
-    """Both, b under the shape that broadcasts as the version of the operator wants it."""
+    """Both operands, with `b` reshaped to broadcast by the rules of the operator's version."""
     if a.dtype != b.dtype or a.dtype.kind == "b":
         raise TypeError
     return a, b if node.version >= 7 else b.reshape(aligned(node, a.shape, b.shape))

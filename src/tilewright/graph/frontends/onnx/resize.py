@@ -89,7 +89,7 @@ def _scales(importer: Importer, node: OnnxNode) -> tuple[Fraction, ...]:
 
 
 def _places(node: OnnxNode, n: int, scale: Fraction, size: int) -> list[int]:
-    """Which of n elements each of `size` is a copy of."""
+    """Source index along n elements for each of `size` results."""
     coordinates, rounding = "asymmetric", "floor"
     if node.version >= 11:
         coordinates = node.text("coordinate_transformation_mode")
