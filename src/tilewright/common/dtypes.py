@@ -1,4 +1,4 @@
-"""The element types of tensors: what each is called in the IR, in NumPy and in generated C.
+"""Element types of tensors, with their names in the IR, in NumPy and in generated C.
 
 Floats, integers, and fixed point: `q8.8` is an integer of 16 bits that counts steps of 1/256. A
 fixed-point type is stored, moved and multiplied as the integer that it is.

@@ -48,7 +48,7 @@ class ShapeError(TilewrightError):
 
 
 class PartitionError(TilewrightError):
-    """Work cannot be divided over cores as asked, or a core lacks what it reads."""
+    """Work cannot be divided over cores as asked, or a core lacks an element that it reads."""
 
     code = "partition"
 

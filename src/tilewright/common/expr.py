@@ -202,8 +202,8 @@ def _single(e: Expr) -> Expr:
 
 _LEAVES: dict[Expr, Expr] = {}
 _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
-"""One object for equal expressions, so that look-ups compare by identity: what was made of two
-others, which stay alive with it, so that their ids stay theirs.
+"""The result for each pair of operands, so that equal expressions are one object and look-ups
+compare by identity. The operands stay alive with it, so that their ids stay theirs.
 """
 _MOST_BUILT = 1_000_000
 

@@ -45,7 +45,7 @@ class _Piece(CPUDispatcher):
 
 
 class _PieceLibrary(JITCodeLibrary):
-    """The code of one piece as it was lowered, and the libraries of what it calls."""
+    """The lowered code of one piece, and the libraries of the functions it calls."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout

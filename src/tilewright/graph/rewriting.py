@@ -23,7 +23,7 @@ Observer = Callable[[str, Network, Network], None]
 
 
 class Rewrite(Protocol):
-    """One step from network to network; `name` is what observers are told."""
+    """A step from network to network; observers get its `name`."""
 
     name: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""Where the elements of a network's tensor lie: forms in, accesses of mappings and reductions out.
+"""Accesses to a network's tensors: forms in, accesses of mappings and reductions out.
 
 A stage runs over loops; the index of an element along each axis of a tensor is a sum of loop
 indices. `access_of` finds the place of that element in memory, `normalised` brings the loops and

@@ -41,7 +41,7 @@ def _read(nodes: Iterable[Node]) -> set[str]:
 
 
 class WithAhead(Mapping[str, Array]):
-    """Weights, and what nodes compute of them, each time it is asked for: nothing is kept."""
+    """Weights, and results of nodes over them, computed anew at each look-up."""
 
     def __init__(self, weights: Mapping[str, Array], ahead: Iterable[Node]) -> None:
         self._weights, self._nodes = weights, {node.output: node for node in ahead}

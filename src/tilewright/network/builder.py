@@ -183,7 +183,7 @@ class Builder:
         return y
 
     def _fill(self, candidate: Candidate, y: Located) -> None:
-        """Append what fills the border around a product's result, if it has one."""
+        """Append the stage that fills the border around a product's result, if it has one."""
         if isinstance(candidate, Bordered):
             self.memory.fill(self.memory.values[y.value].name, y)
 

@@ -28,7 +28,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Expressed:
-    """An expression; operand 0 is what the first member makes where that is not elementwise."""
+    """An expression; operand 0 is the first member's result if that is not elementwise."""
 
     scalar: Scalar
     reads: tuple[Read, ...]

@@ -1,4 +1,4 @@
-"""Elementwise operators as expressions: what a stage computes for each element.
+"""Elementwise operators as expressions that a stage computes for each element.
 
 In: a node's operator. Out: an `Elementwise`: the expression over the elements of operands, and
 along which axes of the result each operand beside the first lies. Parameters of a normalisation

@@ -1,4 +1,4 @@
-"""How a tensor lies in memory: order of the dimensions, channel blocks and a border of zeros.
+"""Layout of a tensor in memory: order of dimensions, channel blocks and a border of zeros.
 
 A `Form` says for each place in memory which element stands there. Two tensors can be used one for
 the other without a copy exactly if their forms are equal, so forms are kept canonical.

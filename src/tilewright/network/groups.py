@@ -1,4 +1,4 @@
-"""An operator on all core groups: what each of them takes, computes and gives.
+"""An operator on all core groups: the inputs, work and results of each.
 
 In: a partition and the candidate that computes its pieces. Out: for each tensor of the pieces'
 program its form, and for each group its region of the whole operand and the border of zeros that
@@ -127,7 +127,7 @@ def stored_forms(candidate: Candidate) -> dict[str, Form]:
 
 
 def _extended(form: Form, shape: tuple[int, ...]) -> Form:
-    """The form for the shape itself: what grows is the outermost dimension along an axis."""
+    """The form extended to `shape`: the outermost dimension along each axis grows."""
     dims = []
     for d in form.dims:
         outermost = d.step == max(other.step for other in form.along(d.axis))

@@ -46,9 +46,9 @@ _NAMED = (Assembly, Definition, Transpose)
 
 @dataclass(frozen=True, eq=False)
 class Layouts:
-    """The candidate of each product by the name of its node; `fused` are those that compute what
-    follows them, too. `forms` are those in which results of passes are written. `choice` is how
-    they were chosen, where that was for the whole network.
+    """The candidate of each product by the name of its node; those in `fused` compute the nodes
+    behind them, too. `forms` are the forms of results of passes. `choice` is set where the layouts
+    were chosen for the whole network.
     """
 
     products: Mapping[str, Candidate]
@@ -115,7 +115,7 @@ class Chain:
 def nearest(
     network: Network, chains: Sequence[Chain], ranked: Ranked, epilogues: Epilogues, forms: Forms
 ) -> Layouts:
-    """The fastest candidate of each product; passes write what the first product behind reads."""
+    """The fastest candidate of each product; passes write the form that the next product reads."""
     weights = {t.name for t in network.weights}
     products = {n.name: ranked.best(n.op) for n in network.nodes if n.op.kind in CONTRACTIONS}
     wishes: dict[str, Form] = {}
@@ -139,7 +139,7 @@ def nearest(
 
 
 def _operands(node: Node, candidate: Candidate, forms: Forms) -> dict[str, Form]:
-    """The forms in which a candidate takes what is no constant, by the names of the tensors."""
+    """Forms in which a candidate takes its operands, but for constants, by tensor name."""
     found = forms.of(candidate, constants=False)
     pairs = zip(candidate.seed.operands, node.inputs, strict=True)
     return {name: found[tensor] for tensor, name in pairs if tensor in found}
@@ -150,7 +150,7 @@ def _result(candidate: Candidate, forms: Forms) -> Form:
 
 
 class WholeNetwork:
-    """The ways of all fused nodes, and what copies between them cost."""
+    """The ways of all fused nodes, and the cycles of copies between them."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class WholeNetwork:
         return [form for name in whole for form in self._held[name]] or [row_major(shape)]
 
     def _reshaped_ways(self, chain: Chain, op: Reshape) -> list[_Way]:
-        """C arrays under another shape, read so by what is behind, which may write any form."""
+        """Ways with the operand as a C array, reshaped; nodes behind may write any form."""
         (name,), natural = chain.first.inputs, row_major(op.out_shape)
         takes = {name: row_major(op.shape)} if name in self._held else {}
         if len(chain.nodes) == 1:

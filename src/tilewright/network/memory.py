@@ -116,8 +116,8 @@ class Memory:
     def around(
         self, tensor: str, before: Sequence[int], after: Sequence[int], filled: float
     ) -> tuple[Located, float | None]:
-        """A tensor for windows that reach so far beyond it, and what these read there: nothing
-        where it has been copied inside a border.
+        """The tensor for windows that reach beyond it by `before` and `after`, and the number they
+        read there; None if it has been copied inside a border.
         """
         form = self.held[tensor][0].form
         if self.views is None or not _unblocked(form):

@@ -45,7 +45,7 @@ class Planner(Protocol):
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
     ) -> Mapping[Request, Sequence[Candidate]]:
-        """The candidates of products with what follows them, best first."""
+        """Candidates of products with their epilogues, best first."""
 
     def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
         """The candidate, whose result lies in its `own` form, with the result inside a border."""

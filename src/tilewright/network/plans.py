@@ -1,4 +1,4 @@
-"""Whole networks compiled for this computer: what a family has to bring for them."""
+"""Whole networks compiled for this computer: the interface of a family."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class NativeNetwork(Protocol):
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write code, constants and the `result`, which is what is known without running the
-        network where none is given; the folder appears when it is complete.
+        """Write code, constants and the `result` (by default the one known without running the
+        network); the folder appears when it is complete.
         """
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:

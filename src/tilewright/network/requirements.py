@@ -79,8 +79,8 @@ def require_room(network: Network, machine: Machine) -> None:
 def refuse_crowded(
     network: Network, lives: Sequence[tuple[str, Life]], machine: Machine, needed: int = 0
 ) -> None:
-    """Raise CapacityError where what lives at the same time, or the `needed` bytes of its places,
-    exceeds main memory; it names the largest values that live where it is fullest.
+    """Raise CapacityError where the values that live at the same time, or the `needed` bytes of
+    their places, exceed main memory. It names the largest values at the fullest point.
     """
     change: dict[int, int] = {}
     for _, life in lives:

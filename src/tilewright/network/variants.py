@@ -49,7 +49,7 @@ def _variant(network: Network, *, fuse: bool) -> Variant:
 
 
 def as_it_stands(network: Network) -> Variant:
-    """The network with what can be computed in one go, nothing ahead and no windows in products."""
+    """The network with nodes fused, but nothing computed ahead and no pooling in products."""
     return Variant(network, (), tuple(_chains(_fused(network), network)))
 
 

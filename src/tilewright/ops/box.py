@@ -76,7 +76,7 @@ class Box:
         )
 
     def without(self, other: Box) -> Iterator[Box]:
-        """Disjoint boxes that hold what `other` has not.
+        """Disjoint boxes that cover this box without `other`.
 
         >>> list(Box.of((0, 4), (0, 4)).without(Box.of((1, 4), (0, 2))))
         [Box(start=(0, 0), stop=(1, 4)), Box(start=(1, 2), stop=(4, 4))]

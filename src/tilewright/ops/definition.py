@@ -263,8 +263,8 @@ class Definition(Typed):
         return Box.of(*((min(a, c), max(b, d)) for (a, b), (c, d) in pairs))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand that a region of the result takes, without what is filled:
-        the nearest element where that is all.
+        """The region of each operand that a region of the result reads, without the fill beyond the
+        border; the nearest element if it reads only fill.
         """
         axes = self.axes_of(result, terms)
         return tuple(

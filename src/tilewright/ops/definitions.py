@@ -1,4 +1,4 @@
-"""Operators as definitions in sequence: what all named operators come down to.
+"""Operators as definitions in sequence: the common form of all named operators.
 
 In: an operator. Out: tensors, each the sum of the results of definitions over the operands and the
 tensors before. A convolution is one definition, an average over windows a sum
@@ -34,7 +34,7 @@ Place = tuple[tuple[Term, ...], int]
 
 @dataclass(frozen=True)
 class Addend:
-    """A definition and what it reads: operands of the operator by number, then earlier tensors."""
+    """A definition and its operands: operands of the operator by number, then earlier tensors."""
 
     definition: Definition
     reads: tuple[int, ...]

@@ -28,7 +28,7 @@ _GATHERED: dict[str, np.ufunc] = {
     "min": np.fmin,
     "prod": np.multiply,
 }
-"""Largest and smallest skip what is no number, as pooling does."""
+"""Max and min skip NaN, as pooling does."""
 
 
 def evaluated(op: Definition, operands: Sequence[Array]) -> Array:

@@ -135,7 +135,7 @@ class Gemm(Divisible):
         return replace(self, alpha=abs(self.alpha), beta=abs(self.beta))
 
     def describe(self) -> str:
-        """The extents as m x n x k, then what departs from the plain product.
+        """Extents as m x n x k, then all differences from the plain product.
 
         >>> Gemm(64, 32, 16, transpose_b=True).describe()
         'gemm m64 n32 k16 transpose_b'
@@ -147,7 +147,7 @@ class Gemm(Divisible):
         return " ".join(words)
 
     def reference(self, *operands: Array) -> Array:
-        """The product by BLAS in double precision, or what gives the same; of integers, exact and
+        """The product in double precision, by BLAS or with the same result; of integers, exact and
         rounded once.
         """
         if not self.numerics.is_float:

@@ -1,4 +1,4 @@
-"""Operators on tensors as they lie in memory: what the stages of a network compute beside products.
+"""Operators on tensors as they lie in memory: the stages of a network beside its products.
 
 `Mapping` computes an expression for each element, `Reduction` gathers elements along axes, windows
 included. Each operand and the result are addressed by an `Access`: which element of a stored tensor
@@ -46,8 +46,8 @@ _INTEGER_OPERANDS = 2
 
 
 def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
-    """Raise ShapeError unless every place lies inside the tensor, but for what may lie `beyond`,
-    and steps run forwards.
+    """Raise ShapeError unless every place lies inside the tensor, or may lie `beyond` it, and steps
+    run forwards.
     """
     access.check(kind, extents)
     steps = [step for terms in access.terms for _, step in terms]

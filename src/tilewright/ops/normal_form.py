@@ -108,8 +108,8 @@ def _product(op: Definition) -> tuple[Step, ...]:
 
 
 def _named(op: Definition, numbers: Sequence[int], first: int) -> list[Step]:
-    """The named operator that the contraction is, between what arranges for it, or itself; `first`
-    is the number of the first step's result.
+    """The named operator that the contraction is, with the operators that arrange for it, or the
+    contraction itself; `first` is the number of the first step's result.
     """
     found = recognised(op)
     if found is None:

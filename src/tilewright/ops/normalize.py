@@ -150,8 +150,7 @@ class LocalResponseNorm(Shaped):
         return f"local_response_norm {show_shape(self.shape)} over {self.size} channels"
 
     def reference(self, *operands: Array) -> Array:
-        """The result in double precision; the neighbourhood is cut at the first and last channel.
-        """
+        """The result in double precision; neighbourhoods are cut at the first and last channel."""
         (x,) = in_double(self, operands)
         before = (self.size - 1) // 2
         around = [(0, 0)] * x.ndim

@@ -60,7 +60,7 @@ class Statement:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """The result, then what is read."""
+        """The result, then the operands' elements."""
         return (self.result, *self.reads)
 
     @property

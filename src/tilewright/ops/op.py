@@ -93,12 +93,12 @@ class Op(Protocol):
         """
 
     def part(self, result: Box, terms: Box | None = None) -> Op:
-        """The operator that computes a computable `result` from what it needs. Sums of which it has
-        some `terms` alone stay in the type of the sums.
+        """The operator that computes a computable `result` from its needed operands. Partial sums,
+        over some `terms` alone, stay in the type of the sums.
         """
 
     def divided(self, groups: int) -> Divided:
-        """Every way to divide the operator over `groups` core groups, none where there is none."""
+        """Every way to divide the operator over `groups` core groups; empty if there is none."""
 
     def with_magnitudes(self) -> Op:
         """The operator whose result on absolute values bounds the magnitude of each sum's terms."""

@@ -26,8 +26,8 @@ _MOST_WINDOWS = 2
 
 @dataclass(frozen=True)
 class Recognised:
-    """The named operator, which of the definition's operands it takes, what brings each of these
-    into its order, and what brings its result into the definition's.
+    """The named operator, the numbers of the definition's operands that it takes, the operators
+    that bring each of these into its order, and those that bring its result into the definition's.
     """
 
     op: Op
@@ -250,7 +250,7 @@ def _restored(op: Definition, result: _Held, axes: Sequence[int], shape: Shape) 
 def _moved(
     shape: Shape, parts: Shape, order: tuple[int, ...], last: Shape, dtype: str
 ) -> tuple[Op, ...]:
-    """Reshape into parts, transpose, reshape; what does nothing is left out."""
+    """Reshape into parts, transpose, reshape; steps that change nothing are left out."""
     if order == tuple(range(len(order))):
         return (Reshape(shape, last, dtype),) if shape != last else ()
     turned = Transpose(parts, order, dtype)

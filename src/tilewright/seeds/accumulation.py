@@ -97,8 +97,8 @@ def _use(number: int, cells: Sequence[Cell], axes: dict[int, Axis]) -> Use:
 def _fetched(
     x: Sequence[TensorSpec], beside: Sequence[Axis], gathered: Sequence[Axis]
 ) -> list[tuple[Step, ...]]:
-    """Operands step by step, at once what the innermost gathered axes need, or what the loops
-    `beside` the tiles do: windows of one tile share most of their places.
+    """Operands fetched step by step, for the innermost gathered axes at once, or for the loops
+    `beside` the tiles: windows of one tile share most of their places.
     """
     inner = [a.name for a in gathered[-_MOST_GATHERED:]]
     found = [(), *(tuple(Stage(t.name, name) for t in x) for name in inner)]

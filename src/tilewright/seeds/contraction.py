@@ -286,8 +286,8 @@ def _staged_space(p: _Parts, body: Nest) -> Space:
 
 
 def _orders(p: _Parts) -> Choice:
-    """Loops, the dimension of the vectors, and what is fetched at once: taps between whose products
-    nothing is are a chain (`ir.chains`).
+    """Loop orders, the vector dimension, and operands fetched at once. Taps without work between
+    their products are a chain (`ir.chains`).
     """
     roles = p.roles
     outer, wide = ([a.name for a in p.named(axes)] for axes in (
@@ -302,8 +302,8 @@ def _orders(p: _Parts) -> Choice:
 
 
 def _fetched(p: _Parts, taps: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[Step, ...]]]:
-    """The taps in order with what is fetched outside them. Of windows that are joined along two
-    axes the outer one's taps share what is fetched where they are innermost.
+    """The taps in order with the operands fetched outside them. Where windows are joined along two
+    axes, taps of the outer one share the fetches if they are innermost.
     """
     left, right = p.left.view.name, p.right.view.name
     natural = tuple(taps)
@@ -343,7 +343,7 @@ def _addressed_space(p: _Parts, body: Nest) -> Space:
 
 
 def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-    """The product's dimensions innermost either way round, what joins its columns beside them."""
+    """The product's dimensions innermost either way round, beside axes joined to its columns."""
     rows, columns = (p.item(p.result, x) for x in "mn")
     own, terms = p.item(p.right, "n"), p.item(p.right, "k")
     pairs: list[tuple[Layout, ...]] = []

@@ -168,7 +168,7 @@ class Nest:
 
     @property
     def finished(self) -> Use:
-        """The tensor before pooling: the output, or what a transform makes of it."""
+        """The tensor before pooling: the output, or the result of the transform behind it."""
         return self.after.output if self.after else self.output
 
     @property
@@ -178,7 +178,9 @@ class Nest:
 
     @property
     def every_use(self) -> tuple[Use, ...]:
-        """`uses`, what the epilogue reads beside them, and what transforms read and write."""
+        """`uses`, the epilogue's operands, and the tensors that transforms and pooling read and
+        write.
+        """
         others = self.epilogue.operands if self.epilogue else ()
         others += (self.before.source,) if self.before else ()
         others += (self.after.output,) if self.after else ()

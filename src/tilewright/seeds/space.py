@@ -85,7 +85,7 @@ class Space:
         return self.choose(tuple(Split(a.name, tile_factor(a.name)) for a in axes))
 
     def whole(self, *axes: Axis) -> Space:
-        """Take each axis whole, rounded up to what the primitive takes."""
+        """Take each axis whole, rounded up to a size the primitive takes."""
         return self.choose(tuple(Whole(a.name) for a in axes))
 
     def fuse(self, axis: Axis, into: str) -> Space:
@@ -93,7 +93,7 @@ class Space:
         return self.choose((Fuse(axis.name, into),))
 
     def pad(self, axis: Axis) -> Space:
-        """Round the last tile of `axis` up to what the primitive takes."""
+        """Round the last tile of `axis` up to a size the primitive takes."""
         return self.choose((Pad(axis.name),))
 
     def skew(self, axis: Axis, by: Axis, over: str) -> Space:

@@ -1,4 +1,4 @@
-"""The best of a whole space by simulation, without simulating what cannot win (swATOP 5.2).
+"""The best of a whole space by simulation, with bounds to skip losers (swATOP 5.2).
 
 In: one operator and algorithm. Out: a `Search`: the model's pick, the fastest candidate, what was
 simulated to know it. A candidate is left out only where its calls or its transfers alone take as
@@ -25,8 +25,8 @@ Nests = tuple[NestChoice, ...]
 
 
 BOUND_MARGIN = 0.02
-"""By what share of its bound a run may fall below it: at the end of an image the iterations between
-the first and the last may have less to do than the first, for which the bound takes them.
+"""Share of its bound by which a run may fall below it: at the end of an image the iterations
+between the first and the last may have less to do than the first, for which the bound takes them.
 """
 
 

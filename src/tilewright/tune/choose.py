@@ -152,9 +152,7 @@ def _rank_into(
     keep: int,
     steps: Steps,
 ) -> None:
-    """Rank the cases, each with how its partial results are added up, and add what is best of each
-    to what is `found`.
-    """
+    """Rank the cases, each with its addition of partial results, and append the best to `found`."""
     pairs = [(part.piece, seed) for (_, part, seed), _ in cases]
     shared = [shared_operands(part, seed) for (_, part, seed), _ in cases]
     rankings = kept_rankings(pairs, machine, shared=shared, keep=keep, steps=steps)
@@ -182,8 +180,8 @@ def _fitting(op: Op, machine: Machine) -> Choice | None:
 def _promising(
     cases: Sequence[_Case], found: Sequence[Sequence[Option]], machine: Machine
 ) -> list[tuple[_Case, Choice | None]]:
-    """The divided sums that may beat what was `found` without, and how they are added up; all that
-    fit where nothing was.
+    """Divided sums that may beat the options `found` without them, and their additions; all that
+    fit where nothing was found.
     """
     close = [case for case in cases if case[1].partial and _is_close(case, found)]
     added = additions([(part, seed) for _, part, seed in close], machine)
@@ -268,7 +266,7 @@ def shared_operands(partition: Partition, seed: Seed) -> frozenset[str]:
 
 
 def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, int]]:
-    """(axis, extent, what it is computed as) where the mesh takes multiples only.
+    """(axis, extent, padded extent) where the mesh takes multiples only.
 
     The dimension that is vectorised may be rounded up further.
     """

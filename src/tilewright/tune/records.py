@@ -63,7 +63,7 @@ class Records(Store):
         super().__init__(path, _KIND)
 
     def get(self, what: Subject) -> int | None:
-        """The cycles recorded for `what`, None where there is no record."""
+        """The cycles recorded for `what`, or None if there is no record."""
         row = self._row("SELECT cycles FROM measurements WHERE key = ?", (what.key,))
         return None if row is None else int(row[0])
 

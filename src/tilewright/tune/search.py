@@ -202,8 +202,8 @@ def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
 
 
 def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
-    """The `keep` best of one seed and the best of each joint layout of what is read and written,
-    best first; constants are brought into any layout beforehand.
+    """The `keep` best of one seed and the best of each joint layout of inputs and outputs, best
+    first; constants are brought into any layout beforehand.
     """
     ordered = sorted(candidates, key=lambda c: c.cycles)
     firsts: dict[frozenset[Layout], Candidate] = {}
@@ -274,8 +274,8 @@ def _cycles(
     contest: npt.NDArray[np.int64],
     keep: int,
 ) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(the kinds of cycles, which candidates fit, which of them are priced); what the seed makes
-    ahead of all calls is packed as constants are.
+    """(kinds of cycles, candidates that fit, candidates that are priced); tensors that the seed
+    makes ahead of all calls are packed as constants are.
     """
     if shape[1] == 0:
         return np.empty((3, *shape)), np.empty(shape, np.bool_), np.empty(shape, np.bool_)

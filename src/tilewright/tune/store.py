@@ -1,4 +1,4 @@
-"""One SQLite file (WAL) that survives: what every store of finished results shares.
+"""One SQLite file (WAL) that survives kills, shared by all stores of finished results.
 
 In: the file and what it is to hold (a schema, a mark that tells it from other databases). Out: an
 open connection. A record is one committed transaction: a process killed at any moment loses no

@@ -20,8 +20,8 @@ _RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leak
 
 @dataclass(frozen=True)
 class EarlyPooling:
-    """Moves pooling of largest elements before what makes its operand and is read by it alone,
-    unless the result is an output of the network.
+    """Moves max pooling before the order-preserving node of its operand, if nothing else reads
+    that operand and it is no output of the network.
     """
 
     name: ClassVar[str] = "early_pooling"
@@ -95,7 +95,7 @@ def _filtering(network: Network, norm: Node) -> Node | None:
 
 
 def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
-    """The pooling, then what it passes, each of the shape that it gives."""
+    """The pooling, then the nodes it was moved before, each in the pooled shape."""
     found = [replace(pool, inputs=passed[0].inputs[:1])]
     for node in passed:
         op = replace(node.op, shape=pool.op.out_shape)  # type: ignore[type-var]  # a dataclass
@@ -104,8 +104,8 @@ def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
 
 
 def _with_signs(network: Network, conv: Node, norm: Node) -> tuple[list[Node], Node]:
-    """(what computes the scale without its signs, mean and filters with them, the filters last; the
-    normalisation that reads them).
+    """(nodes that compute the scale without its signs, and mean and filters with them, the filters
+    last; the normalisation that reads them).
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
     _, scale, shift, mean, variance = norm.inputs

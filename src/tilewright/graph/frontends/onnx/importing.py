@@ -63,8 +63,8 @@ def import_model(
 
 
 def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: NetworkBuilder) -> None:
-    """Exporters leave old shapes behind, so that what the nodes compute is right; but both cannot
-    be meant.
+    """Log a warning if an output's declared shape differs from the computed one, which is used:
+    exporters leave outdated shapes behind.
     """
     for output in outputs:
         declared, computed = output.extents, builder.shape(output.name)
@@ -149,7 +149,7 @@ def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None)
 
 
 def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
-    """The option that closes an input's shape, with a question mark for what it has to say."""
+    """The option that gives an input its shape, with a question mark for each open extent."""
     shown = "x".join("?" if isinstance(extent, str) else str(extent) for extent in extents)
     return f"give --shape {quoted(item.name)[1:-1]}={shown}"
 

@@ -1,4 +1,4 @@
-"""An ONNX model as plain Python values: what the reader hands to the importer."""
+"""An ONNX model as plain Python values, which the reader hands to the importer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX's reductions: sums, means and extremes along axes, and what is made of sums."""
+"""ONNX's reductions: sums, means and extremes along axes, and operators made of sums."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _operands(op: Op, x: str) -> tuple[str, ...]:
 
 
 def _reduction(function: str, shape: Shape, axes: tuple[int, ...], kind: str) -> Op:
-    """The mean over rows and columns of images is what exporters write for global pooling."""
+    """The reduction, or global pooling for a mean over rows and columns of images."""
     if function == "mean" and len(shape) == 4 and axes == (2, 3):
         return global_average_pool2d(shape, dtype=kind)
     return Reduce(function, shape, axes, kind)
