@@ -44,9 +44,8 @@ def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, list[int]]:
 
 
 def _dense(numbers: Ints, low: int, span: int, limit: int) -> tuple[Ints, int]:
-    """The rank of each of `numbers`, which are `span` from `low` on, and how many different ones
-    there are. Up to `limit` a table of those that occur says it in a fraction of the time of
-    sorting.
+    """(rank of each of `numbers`, number of distinct ones); they lie within `span` from `low` on.
+    Up to `limit` a table of occurrences takes a fraction of the time of sorting.
     """
     if span > limit:
         values, ranks = np.unique(numbers, return_inverse=True)

@@ -78,7 +78,7 @@ _STORED_IN = {8 * stored.size_bytes: stored for stored in (I8, I16, I32, I64)}
 
 @cache
 def dtype_or_none(name: str) -> DType | None:
-    """The element type called `name`, None where there is none.
+    """The element type called `name`, or None.
 
     >>> dtype_or_none("q8.8").size_bytes, dtype_or_none("q8.8").fraction_bits
     (2, 8)
@@ -97,7 +97,7 @@ def dtype_or_none(name: str) -> DType | None:
 
 
 def dtype(name: str) -> DType:
-    """The element type called `name`; raises ShapeError when there is none.
+    """The element type called `name`. Raises ShapeError for unknown names.
 
     The bits of a fixed-point type, before the point with the sign and after it, are 8, 16, 32 or 64
     together.

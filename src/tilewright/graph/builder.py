@@ -14,7 +14,7 @@ from tilewright.ops.op import Array, Op, Shape
 
 
 class NetworkBuilder:
-    """Collects tensors and nodes; `build` gives the checked network."""
+    """Collects tensors and nodes; `build` returns the checked network."""
 
     def __init__(self, name: str, dtype: str) -> None:
         self.name = name

@@ -19,7 +19,7 @@ from tilewright.graph.rewrites.constants import is_small
 
 
 def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
-    """(the network without the nodes that need weights alone, those nodes in order)."""
+    """(network without the nodes that depend on weights alone, those nodes in order)."""
     weights = {t.name: t for t in network.weights}
     ahead, nodes = list[Node](), list[Node]()
     for node in network.nodes:

@@ -56,7 +56,7 @@ class Builder:
         self.saved_cycles = 0.0  # by products that are faster than the best plain ones
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
-        """The cycles of all stages by the model, those before each included."""
+        """The cycles of all stages by the model, with launch and waits before them."""
         drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
         own = ((d.scheduled or schedules[d.op]).cycles for d in drafts)
         return sum(own) + sum(sum(cycles.values()) for cycles in before)

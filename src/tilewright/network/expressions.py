@@ -43,7 +43,7 @@ class Elementwise:
 
 
 def elementwise(op: Op) -> Elementwise | None:
-    """The operator as an expression, None for one that is none."""
+    """The operator as an expression, or None if it is not elementwise."""
     every = tuple(range(len(op.out_shape)))
     match op:
         case Unary():

@@ -25,7 +25,7 @@ from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
 
 _FEW_IMAGES = (2, 8)
-"""Images on which forms are found: so many as show where the next one lies, in blocks too."""
+"""Images on which forms are found: enough to show where the next one lies, in blocks too."""
 
 
 class Forms:
@@ -126,8 +126,8 @@ def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
 
 
 def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
-    """The extents of a tensor's dimensions as the seed declares them, for an operator; of a pooled
-    result those of what is pooled.
+    """Extents of a tensor's dimensions as the seed declares them, for an operator; for a pooled
+    result, the extents before pooling.
     """
     seed = candidate.seed
     dims = next(t.dims for t in seed.tensors if t.name == name)

@@ -172,7 +172,7 @@ class WholeNetwork:
         self._wanted = self._all_wanted()
 
     def cheapest(self) -> Layouts:
-        """The ways that together are cheapest by their own prices and those of copies."""
+        """The cheapest combination of ways, by their cycles and those of copies between them."""
         ways = [self._ways(chain) for chain in self.chains]
         made = {chain.output: i for i, chain in enumerate(self.chains)}
         own = [self._own(chain, w) for chain, w in zip(self.chains, ways, strict=True)]
@@ -345,8 +345,8 @@ class WholeNetwork:
         return 1.0 if same else self._planner.against_the_grain
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
-        """Cycles of a stage that reads a tensor and writes it in a form, so many times as long as
-        at the engines' best.
+        """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown
+        against the engines' best.
         """
         meets = self.ranked.groups > 1
         return self._moving(form) * times + next_cycles(self._machine.groups, meets=meets)

@@ -163,8 +163,8 @@ class Memory:
         self.fill(name, result)
 
     def _side_by_side(self, name: str, form: Form, operands: Sequence[Located]) -> list[Located]:
-        """The operands; one whose blocks no loop runs along together with those of the others, six
-        channels where they have four, is copied out of them first.
+        """The operands, to be read along the same loops. One whose blocks do not fit the others',
+        such as six channels beside four, is first copied out of its blocks.
         """
         forms, found = [form], list[Located]()
         for operand in operands:

@@ -95,7 +95,7 @@ def _moved(
     source: Sequence[Index],
     target: Sequence[Index],
 ) -> Located:
-    """The elements of a node's operand at `source` as those of a new tensor at `target`."""
+    """A new tensor whose elements at `target` are the operand's elements at `source`."""
     (name,) = node.inputs
     x = memory.source(name)
     y = memory.result(node.output, in_order(shape, [d.axis for d in x.form.dims]))

@@ -75,8 +75,8 @@ class Pieces:
         return frozenset(name for name, spacing in pairs if spacing is None)
 
     def whole_form(self, number: int, form: Form) -> Form | None:
-        """The form of a whole tensor, by its number, whose pieces lie in a form; None where there
-        is none. Pieces that overlap are slices along the slowest dimension of memory.
+        """The form of a whole tensor, by its number, whose pieces have the given form, or None.
+        Overlapping pieces are slices along the slowest dimension of memory.
         """
         shape = (*self.whole.input_shapes, self.out_shape)[number]
         spacing = self.spacings[number]
@@ -120,7 +120,7 @@ class Share(Candidate):
     pieces: Pieces
 
     def whole_form(self, name: str, form: Form) -> Form | None:
-        """The form of a whole tensor whose pieces lie in a form; None where there is none."""
+        """The form of a whole tensor whose pieces have the given form, or None."""
         return self.pieces.whole_form(self.tensors.index(name), form)
 
     def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> Division:
@@ -138,8 +138,8 @@ class Share(Candidate):
 
 
 def pieces_of(op: Op, groups: int) -> list[Pieces]:
-    """Every way to cut a product into at most so many pieces, each into as many as it comes out
-    even for.
+    """Every way to cut a product into equal pieces, each with the largest count up to `groups` that
+    comes out even.
     """
     found: dict[str, Pieces] = {}
     for count in range(groups, 1, -1):

@@ -180,7 +180,7 @@ class Plan:
 
     @property
     def estimate_cycles(self) -> float:
-        """Cycles of a group by the model, those before each stage included."""
+        """Cycles of a group by the model, with launch and waits before the stages."""
         pairs = zip(self.stages, self.before, strict=True)
         return sum(stage.scheduled.cycles + sum(before.values()) for stage, before in pairs)
 

@@ -106,8 +106,8 @@ class PlannedNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(simulated figures, outputs by name), compared with another computation's where that is
-        asked; simulated times are none to compare with those of this computer.
+        """(simulated figures, outputs by name), with the comparison if one is asked for; simulated
+        times are not compared with times on this computer.
 
         Raises ToolError where onnxruntime is asked for and not installed.
         """

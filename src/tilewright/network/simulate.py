@@ -40,7 +40,7 @@ class PlanRun:
         return self.cycles / self.plan.machine.clock_hz
 
     def cycles_of(self, stage: int) -> int:
-        """Cycles of a stage by its number, with those before it."""
+        """Cycles of a stage by its number, with launch or waits before it."""
         return sum(self.plan.before[stage].values()) + self.runs[stage].cycles
 
     def causes_of(self, stage: int) -> dict[str, int]:

@@ -55,7 +55,7 @@ def ranked_shares(
 
 
 def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
-    """Candidates of a piece as those of all pieces, where the tensors are parts of whole ones."""
+    """Shares from candidates of a piece, where its tensors are parts of the whole ones."""
     found = (Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces) for c in candidates)
     return tuple(share for c, share in zip(candidates, found, strict=True) if _lies(c, share))
 

@@ -20,7 +20,7 @@ from one to the next, waiting for the other groups.
 
 @dataclass(frozen=True)
 class Use:
-    """The values that one stage `reads` and the one that it `writes`, on so many groups."""
+    """The values that one stage `reads`, the one that it `writes`, and its number of groups."""
 
     reads: tuple[int, ...]
     writes: int
@@ -63,7 +63,7 @@ def next_cycles(groups: Groups, *, meets: bool) -> int:
 
 
 def cycles_before(uses: Sequence[Use], groups: Groups) -> tuple[dict[str, int], ...]:
-    """The cycles before each stage by cause, without those that are none."""
+    """Nonzero cycles before each stage, by cause."""
     found = []
     for number, meets in enumerate(meetings(uses)):
         between = {BARRIER: groups.barrier_cycles, MEETING: groups.meet_cycles if meets else 0}

@@ -31,7 +31,7 @@ def computable(op: Conv2d, result: Box, terms: Box | None) -> Box:
 
 
 def needed(op: Conv2d, result: Box, terms: Box | None) -> tuple[Box, ...]:
-    """The region of the images, without padding, and that of the weights."""
+    """Regions of the images, without padding, and of the weights."""
     batch, out_channels = result.sides[:2]
     channels, *taps = _terms(op, terms).sides
     inputs, outputs = op.in_channels // op.groups, op.out_channels // op.groups

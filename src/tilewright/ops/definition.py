@@ -171,8 +171,8 @@ class Definition(Typed):
 
     @property
     def flops(self) -> int:
-        """The operations of the body and one to gather, for each step; those of `finish` for each
-        element.
+        """Operations of the body and, if it gathers, one more for each step; operations of `finish`
+        for each element.
         """
         each = operations(self.scalar) + (self.gather is not None)
         last = operations(parse_scalar(self.finish))
@@ -306,7 +306,7 @@ class Definition(Typed):
 
 
 def factors_of(scalar: Scalar) -> list[int] | None:
-    """The operands whose product an expression is, None where it is none.
+    """Operand numbers of an expression that is a product of operands, else None.
 
     >>> factors_of(parse_scalar("x0 * x2 * x1")), factors_of(parse_scalar("x0 + x1"))
     ([0, 2, 1], None)
@@ -370,7 +370,7 @@ def _solved(
 
 
 def _inside(side: Interval, extent: int) -> Interval:
-    """The part of an interval inside a tensor, one place at its border where there is none."""
+    """The part of an interval inside a tensor; the nearest border place if none is."""
     start = min(max(side[0], 0), extent - 1)
     return start, max(min(side[1], extent), start + 1)
 

@@ -44,7 +44,7 @@ def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _stored(op: Definition, values: Array) -> Array:
-    """The result's tensor of the values along all axes, those gathered of extent 1."""
+    """The result's tensor from values along all axes, with extent 1 along gathered ones."""
     if op.numerics.is_float:
         values = rounded(op, np.asarray(values, np.float64))
     elif op.gather is None:

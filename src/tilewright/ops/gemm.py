@@ -122,7 +122,7 @@ class Gemm(Divisible):
         return (a, b) if self.beta == 0 else (a, b, c)
 
     def part(self, result: Box, terms: Box | None = None) -> Gemm:
-        """A product of smaller extents; one alone of those over k adds C."""
+        """The product of a region; only the part with the first terms adds C."""
         (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
         m, n = result.shape
         beta = self.beta if k[0] == 0 else 0.0

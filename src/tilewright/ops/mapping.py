@@ -261,7 +261,7 @@ class Reduction(_InMemory):
 
     @property
     def flops(self) -> int:
-        """One per element that is gathered, and those of the expressions."""
+        """One per gathered element, and the operations of both expressions."""
         each = operations(parse_scalar(self.expression)) + 1
         last = operations(parse_scalar(self.finish))
         return prod(self.extents) * each + prod(self.extents[: self.kept]) * last

@@ -33,7 +33,7 @@ class Step:
 
 
 def normal_form(op: Definition) -> tuple[Step, ...]:
-    """The steps, the last of which gives the result; the definition alone where it is one."""
+    """The steps, of which the last gives the result; the definition alone if it is one step."""
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))

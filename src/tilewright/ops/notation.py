@@ -104,7 +104,7 @@ def define(text: str, *, dtype: str = "f64", fill: Fill = None, **sizes: Size) -
 
 
 def parse_statement(text: str) -> Statement:
-    """Read a statement; ShapeError names the character where it is none."""
+    """Read a statement. Raises ShapeError that names the offending character."""
     text = text.strip()
     if len(text) > _LONGEST:
         raise ShapeError(f"a statement of {len(text):,} characters, at most {_LONGEST:,} are read")
@@ -170,7 +170,7 @@ class _Reader(ast.NodeTransformer):
         raise self.refused(f"{node.id!r} is no element", node, f"write {node.id}[...]")
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """The name of a function is none of an element; `ir.scalar` knows the functions."""
+        """Visit the arguments alone: a function's name is no element, and `ir.scalar` checks it."""
         node.args = [self.visit(argument) for argument in node.args]
         return node
 
@@ -272,7 +272,7 @@ def _turned(element: Element, axes: set[str], extents: Mapping[str, int]) -> Ele
 def _extents(
     statement: Statement, sizes: Mapping[str, Size], shapes: Mapping[str, Shape]
 ) -> dict[str, int]:
-    """The extent of each axis: given, or that of a dimension that it runs along alone."""
+    """Extent of each axis: given, or taken from a dimension that it runs along alone."""
     found = _given(statement, sizes)
     by: dict[str, str] = {}
     for element in statement.elements:

@@ -89,7 +89,7 @@ class Numerics:
 
     @classmethod
     def parse(cls, text: str, operands: int) -> Numerics:
-        """The element types of an operator that takes so many operands.
+        """The element types of an operator with `operands` operands.
 
         Raises ShapeError for an unknown type, a list of another length, or types that do not go
         together.

@@ -88,8 +88,8 @@ class Op(Protocol):
         """The smallest region around `result` that an operator of this kind computes alone."""
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand that the region `result` is computed from, those of `terms`
-        where the sums are divided. Padding is no part of it; empty for an operand not needed.
+        """The region of each operand that the region `result` is computed from, limited to `terms`
+        where the sums are divided. Excludes padding; empty for an operand not needed.
         """
 
     def part(self, result: Box, terms: Box | None = None) -> Op:
@@ -234,8 +234,8 @@ def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
 
 
 def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
-    """`operands` for sums of so many of their products: in single precision where that is exact,
-    which takes half the time, else in double.
+    """`operands` for sums of `terms` products: in single precision where that is exact, which takes
+    half the time, else in double.
     """
     _require_shapes(op, operands)
     largest = math.prod(float(np.abs(x).max(initial=0)) for x in operands)

@@ -70,7 +70,7 @@ class _Held:
 
 
 def recognised(op: Definition) -> Recognised | None:
-    """The named operator that a contraction is, None where it is none."""
+    """The named operator equivalent to a contraction, or None."""
     if op.kind != "contraction":
         return None
     held = [_held(x, op) for x in op.operands]

@@ -241,7 +241,7 @@ class SpaceToDepth(Typed):
         return (same_dimensions(4),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """All channels: those of one square of pixels."""
+        """All channels, which together hold one square of pixels."""
         return result.along(1, (0, self.out_shape[1]))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:

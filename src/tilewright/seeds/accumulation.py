@@ -76,9 +76,7 @@ def _seed(roles: MatrixRoles, body: str, *, in_place: bool) -> Seed:
 
 
 def _cut(roles: MatrixRoles) -> tuple[int, ...]:
-    """The axes of the result that have tiles, no two of which move along one dimension: rather
-    those that are inner in the result.
-    """
+    """The result's axes to tile, no two along one dimension; inner ones are preferred."""
     dims = [cell.axes for operand in roles.operands for cell in operand.cells]
     found: list[int] = []
     for a in reversed(roles.kept):

@@ -70,7 +70,7 @@ def loops_in_place(op: Definition) -> Seed:
 
 
 def pattern(roles: MatrixRoles) -> MatrixRoles:
-    """The roles without extents but those of taps."""
+    """The roles without extents, except those of taps."""
     extents = tuple(n if a in roles.taps else 0 for a, n in enumerate(roles.extents))
     first, second = (
         replace(cut, taken=(), around=(), fill=0.0, flipped=(), cropped=False, expanded=(),
@@ -107,8 +107,8 @@ def _held(
     groups: dict[str, tuple[str, ...]],
     operand: int | None,
 ) -> _Held:
-    """The tensor with these dimensions, of which those of a group run through as one; an empty
-    group is a dimension of one element.
+    """The tensor with these dimensions, each group of them joined into one; an empty group is a
+    dimension of one element.
     """
     lone = {group[0]: letter for letter, group in groups.items() if len(group) == 1}
     units = [letter for letter, group in groups.items() if not group]
@@ -204,7 +204,7 @@ def _operand(cut: Cut, number: int, groups: dict[str, tuple[int, ...]]) -> _Held
 
 
 def _use(p: _Parts, held: _Held, cells: Sequence[Cell]) -> Use:
-    """The element of one step; `cells` are those of an operand."""
+    """The element of one step; `cells` are an operand's, empty for the result."""
     places: list[Expr] = []
     for item, _ in held.view.dims:
         if item in p.matrix:

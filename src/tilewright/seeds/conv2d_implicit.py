@@ -39,7 +39,7 @@ _BLOCKS = (
     ("group", "out_channel", "out_row", "out_col", "image"),
     ("group", "out_row", "out_col", "image", "out_channel"),
 )
-"""The loops around those of the reduction."""
+"""The loops around the reduction."""
 
 FEW_IMAGES = 32
 """Below this a core may hold less than a vector of images of one pixel, and the pixels of one row

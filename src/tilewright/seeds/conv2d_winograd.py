@@ -56,7 +56,7 @@ def applies(op: Conv2d) -> bool:
 
 
 def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
-    """Round-off units by which a result is off: those of sums over the channels and of the
+    """Rounding error of a result in round-off units: of sums over the channels and of the
     transforms, amplified.
     """
     terms = values["in_channels"] + _ROUNDINGS_OF_TRANSFORMS

@@ -203,7 +203,7 @@ class Nest:
         raise ScheduleError(f"nest {self.name!r} has no axis {name!r}", fix=f"its axes are {known}")
 
     def reductions(self) -> frozenset[str]:
-        """Axes that the output does not depend on, but for those that make it anew."""
+        """Axes that the output does not depend on, except `turns`, which make it anew."""
         kept = self.output.axes().union(self.turns)
         return frozenset(a.name for a in self.axes if a.name not in kept)
 

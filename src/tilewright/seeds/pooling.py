@@ -148,5 +148,5 @@ def _renamed(nest: Nest, inside: TensorSpec) -> Nest:
 
 
 def _laid_out(chosen: tuple[Layout, ...], result: str) -> tuple[Layout, ...]:
-    """The layouts of one choice, with that of the tensor whose windows the result is."""
+    """The layouts of one choice, extended by the tensor before pooling."""
     return (*chosen, *(Layout(UNPOOLED, x.dims) for x in chosen if x.tensor == result))

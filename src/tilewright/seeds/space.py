@@ -159,7 +159,7 @@ def _placed(steps: tuple[Step, ...], tensors: tuple[str, ...]) -> tuple[Step, ..
 
 
 def _name(loop: Axis | str) -> str:
-    """The name of a loop: that of its axis, or its own where a step made it."""
+    """Name of a loop: its axis' name, or its own if a step made it."""
     return loop if isinstance(loop, str) else loop.name
 
 

@@ -152,7 +152,7 @@ def _better(best: Nests, nests: list[list[NestChoice]], run: Simulator) -> Nests
 
 
 def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoice:
-    """The fastest by simulation of those that could take less than `room` and win."""
+    """The fastest simulated candidate out of those that could take less than `room` and win."""
     fastest = choices[0]
     for choice in choices:
         if _least_cycles(choice) < min(room, run(fastest)) and run(choice) < run(fastest):

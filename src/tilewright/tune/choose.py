@@ -36,9 +36,9 @@ from tilewright.tune.ways import Way, ways
 _Case = tuple[int, Partition, Seed]
 """A way to compute the operator of this number."""
 _MOST_ADDING, _MOST_BEHIND = 0.2, 1.25
-"""Divided sums are worth a search where adding up partial results takes at most so much of the best
-time without, and for algorithms that took at most so many times that. In networks of the zoo the
-winners were at 0.16 and 1.06 at most.
+"""Limits for a search of divided sums, as multiples of the best time without: of adding up partial
+results, and of the algorithm's own time. In networks of the zoo the winners were at 0.16 and 1.06
+at most.
 """
 
 

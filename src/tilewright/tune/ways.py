@@ -89,7 +89,7 @@ def _ways(
 
 
 def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
-    """The seeds whose primitives the machine has; ScheduleError where none is left."""
+    """The seeds whose primitives the machine has. Raises ScheduleError if none is left."""
     costs, absent = call_costs(machine), lowering_of(machine).lacking
     lacking = {
         seed.name: space.nest.primitive.name

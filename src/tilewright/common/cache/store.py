@@ -69,7 +69,7 @@ class Cache:
         remove(named(self._place(), key))
 
     def recall(self, key: str) -> bytes | None:
-        """The value remembered under this key, None where there is none."""
+        """The value remembered under this key, or None."""
         with suppress(OSError):
             entry = named(self._place(), key)
             if _is_whole(entry):

@@ -116,7 +116,7 @@ def _not_text() -> GraphError:
 
 
 def _text(name: str | bytes) -> str:
-    """A name of the file, which the decoder gives as bytes where it is no text."""
+    """A name of the file. Raises GraphError if it is not text: the decoder then returns bytes."""
     if isinstance(name, str):
         return name
     raise _not_text()

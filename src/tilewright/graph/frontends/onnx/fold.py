@@ -87,12 +87,12 @@ def _axes(node: OnnxNode, rest: tuple[Constant | None, ...]) -> tuple[int, ...]:
 
 
 def squeeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
-    """Without axes of one element, all of them where none is named."""
+    """`x` without the named axes of one element, or without all of them."""
     return np.squeeze(x, _axes(node, rest) or None)
 
 
 def unsqueeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
-    """With more axes of one element."""
+    """`x` with new axes of one element."""
     return np.expand_dims(x, _axes(node, rest))
 
 
@@ -142,12 +142,12 @@ def reshape(node: OnnxNode, x: Constant, wanted: Constant | None = None) -> Cons
 
 
 def transpose(node: OnnxNode, x: Constant) -> Constant:
-    """With the axes in the order `perm`, reversed where there is none."""
+    """`x` with its axes in the order `perm`, by default reversed."""
     return np.transpose(x, node.integers("perm") if "perm" in node.attributes else None)
 
 
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:
-    """One behind the other."""
+    """The operands concatenated along `axis`."""
     return np.concatenate(x, node.integer("axis"))
 
 

@@ -116,7 +116,7 @@ class OnnxModel:
 
 
 def integers_of(constant: Constant) -> tuple[int, ...] | None:
-    """A list of integers out of a constant; None where it is none."""
+    """The integers of a constant of at most one dimension; None for any other constant."""
     if constant.dtype.kind != "i" or constant.ndim > 1:
         return None
     return tuple(map(int, np.atleast_1d(constant)))

@@ -19,8 +19,8 @@ def _reduce(
     before: str = "",
     after: str = "",
 ) -> None:
-    """The function `before` of each element, the reduction, the function `after` of its results;
-    all axes where none is named.
+    """Append the function `before` of each element, the reduction, and the function `after` of its
+    results; over all axes if none is named.
     """
     shape, x = importer.shape(node, 0), importer.operand(node, 0)
     named = importer.axes(node) or tuple(range(len(shape)))
