@@ -1,4 +1,4 @@
-"""What the cost of each item of a nest depends on, in every kind of iteration.
+"""Numbers that the cost of each item of a nest depends on, in every kind of iteration.
 
 In: the items and loops of a nest. Out: `Moments`, made once, whose numbers are evaluated for all
 kinds and all tiles at once: a loop's index has an axis of its own, as long as the loop has kinds of

@@ -53,8 +53,8 @@ def tables_of(
     contest: Ints | None,
     doubles: Flags,
 ) -> Tables:
-    """What differs from tile to tile, for `env` with arrays of tiles; `contest` (None: one of all)
-    and `doubles` as in `Tables`.
+    """Tables of what differs from tile to tile, for `env` with arrays of tiles; `contest` (None:
+    one of all) and `doubles` as in `Tables`.
     """
     width = _width(env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments

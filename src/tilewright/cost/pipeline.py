@@ -41,12 +41,12 @@ from tilewright.cost.pipeline_types import (
 _PLAYED = 2
 _BACKLOG = 1e15
 _ROUNDING = 1.0 - 1e-9
-"""What sums in another order may differ by."""
+"""Factor that allows for the rounding of sums in another order."""
 
 
 @piece
 def _mark_looped(s: State) -> None:
-    """Whether any loop around each level runs more than once; if none does there is nothing to
+    """Mark the levels inside a loop that runs more than once; elsewhere there is nothing to
     overlap.
     """
     looped = 0
@@ -118,7 +118,7 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
 
 @piece
 def _stores_twice(s: State, level: int) -> bool:
-    """Whether the body at `level`, the loops of one iteration inside it dissolved, stores from two
+    """True if the body at `level`, the loops of one iteration inside it dissolved, stores from two
     slots: its steady state takes two iterations, from the third on, when both have been stored
     from.
     """

@@ -23,7 +23,7 @@ def row_of(s: State, strides: Stride, base: int, value: int) -> Any:
 
 @piece
 def cost_of(s: State, item: Item, number: int) -> Cost:
-    """What an item costs in iterations of the present kinds."""
+    """Cost of an item in iterations of the present kinds."""
     row = item.base
     if item.varies:
         row = row_of(s, s.item_strides, row, number)
@@ -102,7 +102,7 @@ def combinations_of(s: State, loops: int) -> int:
 
 @piece
 def happens(s: State, loops: int) -> bool:
-    """Whether the candidate has iterations of the present kinds at all."""
+    """True if the candidate has any iterations of the present kinds."""
     exists = True
     for d in range(loops):
         exists = exists and _share(s, d) > 0.0

@@ -1,4 +1,4 @@
-"""What a family's machines pay for calls, transfers and waits: one object that a family may refine.
+"""Prices of calls, transfers and waits on a family's machines: one object that a family may refine.
 
 In: shapes, prepared nests and the values of their parameters, one candidate or arrays of them. Out:
 cycles and truth values of the same form. `Prices` itself prices scratchpads that an engine fills
@@ -32,7 +32,7 @@ class Limited(Protocol):
 
     @property
     def found_bytes(self) -> Value:
-        """What the candidates have."""
+        """Bytes that the candidates need."""
 
     @property
     def limit_bytes(self) -> int:
@@ -44,8 +44,8 @@ class Limited(Protocol):
 
 @dataclass(frozen=True)
 class RequestField:
-    """What the largest request of a tensor's transfers has in one field of the engine's descriptor,
-    in bytes, the number of the machine `key` that limits it, and what else would help.
+    """Bytes that the largest request of a tensor's transfers has in one field of the engine's
+    descriptor, the number of the machine `key` that limits it, and what else would help.
     """
 
     what: str
@@ -82,7 +82,7 @@ class Prices:
     """The cost of a call of each kind of primitive that there is code for."""
 
     waits: bool = False
-    """Whether `elapsed_cycles` are more than those of calls and transfers."""
+    """True if `elapsed_cycles` exceed those of calls and transfers."""
 
     def transfer_kind(self, direction: Direction) -> int:
         """How the pipeline plays a transfer (`cost.pipeline_types`)."""
@@ -116,7 +116,7 @@ class Prices:
         return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Whether the buffers fit each memory, and generated code the limits of instructions."""
+        """True if the buffers fit each memory, and generated code the limits of instructions."""
         room, fits = lowering_of(machine).buffer_bytes, np.True_
         for space, needed in bytes_by_space(program, env).items():
             fits = fits & np.less_equal(needed, room.get(space, 0))
@@ -127,7 +127,7 @@ class Prices:
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
     ) -> Iterable[Limited]:
-        """What of the program's code may exceed what instructions take; none: they take all."""
+        """Parts of the program's code that may exceed what instructions take; empty if none can."""
         return ()
 
 
@@ -140,7 +140,7 @@ _ENGINES = Prices()
 
 
 def prices_of(machine: Machine) -> Prices:
-    """What the machine's family brings, or the prices of engines and scratchpads."""
+    """Prices of the machine's family, or those of engines and scratchpads."""
     return PRICES.of(machine) or _ENGINES
 
 

@@ -84,7 +84,7 @@ class TransferStep:
         return replace(self, tensor_shape=shape, numbers=numbers)
 
     def shape(self, tensor_shape: Sequence[Value], numbers: Sequence[Value]) -> TransferShape:
-        """What the memory sees, from the values of the expressions."""
+        """The transfer as the memory sees it, from the values of the expressions."""
         rank = len(tensor_shape)
         extents, steps, distances, cores = (numbers[i * rank : (i + 1) * rank] for i in range(4))
         return transfer_shape(

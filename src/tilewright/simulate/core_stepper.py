@@ -75,7 +75,9 @@ class CoreStepper:
         return self.image.program.instructions
 
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
-        """What issues next, and in the steps behind."""
+        """Up to `count` instructions that issue next, in this step and those behind it, with their
+        indices.
+        """
         behind = [issue for step in self._steps[self.position :][:count] for issue in step]
         program = self.image.program.instructions
         return [(issue.instruction, program[issue.instruction]) for issue in behind[:count]]

@@ -1,4 +1,4 @@
-"""What a debugger asks of a run that is made one step at a time, whatever executes it."""
+"""Interface of a run that a debugger makes one step at a time, whatever executes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Watch:
     index: Callable[[int], str]
 
     def changed(self, old: NDArray[Any], new: NDArray[Any]) -> str:
-        """What a write changed, "" for nothing."""
+        """Describe what a write changed, "" if nothing."""
         places = (old != new).nonzero()[0]
         if not len(places):
             return ""

@@ -1,4 +1,4 @@
-"""What the timing of a kernel depends on at one moment: the clock, the engines, the slots.
+"""State that a kernel's timing depends on at one moment: the clock, the engines, the slots.
 
 A `State` moves with the run; its `snapshot` is a value relative to the clock, so that two moments
 with equal snapshots have equal futures. That is what makes skipping exact.
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass
 class Queue:
-    """What one engine does: its busy intervals that are not over, and its latest request."""
+    """State of one engine: its busy intervals that are not over, and its latest request."""
 
     intervals: list[tuple[int, int]] = field(default_factory=list)
     last: Request | None = None

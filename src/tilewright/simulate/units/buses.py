@@ -63,7 +63,7 @@ def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
 def channel_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int
 ) -> Any:
-    """What keeps a communication or synchronisation from issuing: (cause, cycle to look again)."""
+    """Obstacle to issuing a communication or synchronisation: (cause, cycle to look again)."""
     channel = row.channel
     if m.ideal:
         return ISSUING, t

@@ -71,7 +71,7 @@ class Executor:
 
     @property
     def is_done(self) -> bool:
-        """Whether the program has ended."""
+        """True if the program has ended."""
         return self.number >= len(self.steps)
 
     def step(self) -> bool:
@@ -134,7 +134,7 @@ class Executor:
     # ---------------------------------------------------------------- issue
 
     def _obstacle(self, step: Step) -> tuple[Cause | None, int, str]:
-        """What keeps an instruction from issuing, when to look again, and its unit."""
+        """Cause that keeps a step from issuing, if any, the cycle to look again, and its unit."""
         time = self.time
         when = max((self.ready[r] for r in step.reads), default=0)
         if when > time:
@@ -158,7 +158,7 @@ class Executor:
         return None, time, unit
 
     def _overwrites(self, step: Step) -> bool:
-        """Whether a register read in this cycle would be overwritten, where rules forbid that."""
+        """True if a register read in this cycle would be overwritten and the rules forbid that."""
         forbidden = self.rules.write_after_read == "next_cycle"
         return forbidden and any(register in self.read_now for register in step.writes)
 

@@ -21,7 +21,7 @@ class Range:
     count: int
 
     def meets(self, other: Range) -> bool:
-        """Whether both have an element in common."""
+        """True if both ranges have an element in common."""
         return (
             self.memory == other.memory
             and self.address < other.address + other.count

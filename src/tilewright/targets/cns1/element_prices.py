@@ -1,4 +1,4 @@
-"""What an expression over elements or a table costs: the cycles of its text on a simulated node."""
+"""Price expressions over elements and tables: the cycles of their text on a simulated node."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def elements_timing(
 
 
 def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np.float64]:
-    """What each number of elements behind whole passes takes more: those of a vector of look-ups
-    one by one, those of another vector together.
+    """Cycles that each number of elements beyond whole passes adds: within a vector, look-ups are
+    charged one by one, other elements together.
     """
     rest, vectors = np.arange(PASS), np.arange(0, PASS, VECTOR)
     if isinstance(streamed, lookups.Lookup):

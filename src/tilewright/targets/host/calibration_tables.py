@@ -37,7 +37,7 @@ def _kernels(measured: Measurements) -> CalibrationTable:
 
 
 def _memory(measured: Measurements) -> CalibrationTable:
-    """What a loop reads from each level, and what the matrix kernel waits for its bytes."""
+    """Memory levels: a loop's read bandwidth, and the matrix kernel's exposed cycles per byte."""
     columns = ("level", "working set", "bytes/cycle", "spread", "exposed cycles/byte")
     levels = [f"cache {c.level}" for c in measured.host.caches] + ["main memory"]
     kernels, rows = list(measured.kernels.values()), []

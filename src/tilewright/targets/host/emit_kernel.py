@@ -82,7 +82,7 @@ _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantis
 
 @dataclass(frozen=True)
 class KernelText:
-    """What the file is written from."""
+    """Everything that a kernel's C file is written from."""
 
     program: Program
     naming: Naming
@@ -100,12 +100,12 @@ class KernelText:
 
     @property
     def is_divided(self) -> bool:
-        """Whether the kernel is for several threads."""
+        """True if the kernel is for several threads."""
         return self.workspace.threads > 1
 
     def is_streamed(self, stmt: Transfer) -> bool:
-        """Whether a transfer writes to a tensor that is far; only beside products, whose vector
-        operations the copy takes.
+        """True if a transfer puts floats to a far tensor with non-temporal stores. Only beside
+        products of the same type, whose vector operations the copy uses.
         """
         kind = dtype(self.program.tensor(stmt.tensor).dtype)
         summed = any(one.kernel.dtype == kind for _, one in self.products.calls)
@@ -121,7 +121,7 @@ class KernelText:
 
     @property
     def has_streams(self) -> bool:
-        """Whether there are non-temporal stores."""
+        """True if the kernel has non-temporal stores."""
         products = any(one.kernel.streams for _, one in self.products.calls)
         return products or bool(self.streamed()) or any(one.streams for one in self.transforms())
 

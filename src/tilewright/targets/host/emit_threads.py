@@ -14,7 +14,7 @@ from tilewright.ir.visit import walk
 
 PART, THREAD, THREADS, OWN = "tw_part", "tw_thread", "tw_threads", "tw_own"
 TEAM = "TW_TEAM"
-"""What each thread of a team is given: its number and that of all."""
+"""C arguments of each thread in a team: its number and the number of threads."""
 MEET = "TW_MEET"
 OPENMP_FLAG = "-fopenmp"
 
@@ -39,7 +39,7 @@ _INCLUDE = """\
 
 
 def thread_functions() -> str:
-    """What divided code needs in its file."""
+    """C definitions that the file of divided code needs."""
     return f"{_INCLUDE}\n{_FIRST}"
 
 

@@ -120,7 +120,9 @@ class Microkernel:
 
     @property
     def can_stream(self) -> bool:
-        """Whether a row of a block is whole lines, which non-temporal stores need."""
+        """True if non-temporal stores apply: the instruction set has them, the elements are floats,
+        and a row of a block is whole lines.
+        """
         streams = self.isa.streams and self.dtype.is_float
         return streams and self.width * self.dtype.size_bytes % LINE_BYTES == 0
 
@@ -136,7 +138,7 @@ class Microkernel:
 
     @property
     def scalar_runs_along_k(self) -> bool:
-        """Whether neighbours of the broadcast operand in memory are neighbours along k."""
+        """True if the broadcast operand is contiguous in memory along k."""
         return self.scalar_layout == ("row" if self.vectorised == "n" else "column")
 
 

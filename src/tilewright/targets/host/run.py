@@ -59,7 +59,7 @@ class LoadedKernel:
 
 
 def _nothing(kind: DType) -> float:
-    """What stands in a result before it is computed."""
+    """Value that fills a result before it is computed: NaN, or the least integer of its type."""
     return np.nan if kind.is_float else kind.limits[0]
 
 
@@ -102,7 +102,7 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
 
 
 def _own_flags(artifact: Artifact) -> tuple[str, ...]:
-    """What the artifact is built with beyond the flags of all generated code."""
+    """Compiler flags of the artifact beyond those of all generated code."""
     (step,) = artifact.build.steps
     return tuple(word for word in step.command[1:] if word[0] == "-" and word not in FLAGS)
 

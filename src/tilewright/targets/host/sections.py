@@ -1,4 +1,4 @@
-"""What the description of a computer's processor has beyond every machine's: caches, primitives."""
+"""Sections of a host processor's description beyond every machine's: caches, primitives."""
 
 from __future__ import annotations
 

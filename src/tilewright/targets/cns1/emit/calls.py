@@ -208,7 +208,7 @@ def _groups(writer: Writer, machine: Machine, product: Product) -> None:
 
 
 def _accumulates(machine: Machine) -> bool:
-    """Whether one instruction multiplies and adds."""
+    """True if one instruction multiplies and adds."""
     return machine.section(Vectors).multiply_accumulate > 0
 
 

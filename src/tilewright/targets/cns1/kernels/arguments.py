@@ -1,4 +1,4 @@
-"""What the kernels take, checked: integers of a type, shapes that go together, numbers in range."""
+"""Check the kernels' arguments: integers of a type, shapes that go together, numbers in range."""
 
 from __future__ import annotations
 

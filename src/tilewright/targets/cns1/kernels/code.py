@@ -159,7 +159,7 @@ def _first_pass_apart(loop: list[str]) -> list[str]:
 
 
 def _once(loop: list[str]) -> list[str]:
-    """What a loop without a prologue does in one pass."""
+    """Instructions of one pass of a loop without a prologue: no label, no branch, no nops."""
     lines = (line.removeprefix(_LABEL) for line in loop)
     return [line for line in lines if line != "nop" and not line.startswith("if ")]
 

@@ -59,7 +59,7 @@ class Elements:
 
     @property
     def constants(self) -> tuple[int, ...]:
-        """What stands in registers, each once."""
+        """Constants held in registers, each once."""
         return tuple(_lowered(self.expression).constants)
 
     @property
@@ -78,11 +78,11 @@ class Elements:
         return tuple(self.pointers(tensor)[0] for tensor in range(len(self.sizes)))
 
     def tensor_bytes(self, count: Value) -> tuple[Value, ...]:
-        """What each tensor of so many elements takes."""
+        """Bytes of each tensor of `count` elements."""
         return tuple(size * count for size in self.sizes)
 
     def pointers(self, tensor: int) -> tuple[str, ...]:
-        """Those of a tensor: each of them leads to the vectors in some of the ports."""
+        """Pointer registers of a tensor: each addresses the vectors in some of the ports."""
         first = sum(map(pointers_of, self.sizes[:tensor]))
         return POINTERS[first : first + pointers_of(self.sizes[tensor])]
 

@@ -31,7 +31,7 @@ _TOP_ROW = 32
 
 @dataclass(frozen=True)
 class RecallTimes:
-    """What two patterns take, step by step."""
+    """Cycles of two patterns, step by step."""
 
     reading_cycles: int
     forward: ForwardTimes
@@ -58,7 +58,7 @@ class RecallTimes:
 
     @property
     def penalty_cycles(self) -> float:
-        """What instruction misses add to all steps."""
+        """Cycles that instruction misses add over all steps."""
         reading_and_writing = self.reading_penalty_cycles + self.writing_penalty_cycles
         return self.forward.penalty_cycles + reading_and_writing
 
@@ -130,6 +130,6 @@ def overhead_cycles(machine: Machine, local: Layers) -> float:
 
 
 def fits_the_cache(machine: Machine, local: Layers) -> bool:
-    """Whether the data cache keeps two activation and two result vectors (section 4.4)."""
+    """True if the data cache holds two activation and two result vectors (section 4.4)."""
     limit = machine.memory["cache"].capacity_bytes // (2 * PATTERNS)
     return max(local.inputs, local.hidden, local.outputs) <= limit

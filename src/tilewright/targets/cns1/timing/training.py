@@ -62,7 +62,7 @@ class BackwardTimes:
 
 @dataclass(frozen=True)
 class TrainingTimes:
-    """What one pattern takes, step by step; penalties are those of instruction misses."""
+    """Cycles of one pattern, step by step; penalties are those of instruction misses."""
 
     reading_cycles: int
     forward: ForwardTimes

@@ -1,4 +1,4 @@
-"""What a core waits for operands that it uses in place: the traffic between the caches.
+"""Cycles that a core waits for operands used in place: the traffic between the caches.
 
 In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
 cache holds what the loops from some depth inwards touch, if that fits; then every operand is
@@ -64,8 +64,8 @@ class Region:
 
 @dataclass(frozen=True)
 class _Operand:
-    """What one operand touches inside each number of loops; which loops move its region; whether
-    each of several threads has its part for itself.
+    """One operand: the regions it touches inside each number of loops, the loops that move its
+    region, and whether each of several threads has a part of its own.
     """
 
     tile: Tile
@@ -225,7 +225,9 @@ def _operand(
     loops: Sequence[tuple[str, Value]],
     depths: int,
 ) -> _Operand:
-    """What one call touches is the least: with all loops beyond `depths` inside."""
+    """The regions that an operand touches inside each number of loops, down to one call, which has
+    all loops beyond `depths` inside.
+    """
     tensor = program.tensor(tile.tensor)
     shape = [evaluate(e, env) for e in tensor.shape]
     steps = [evaluate(r.step, env) for r in tile.ranges]

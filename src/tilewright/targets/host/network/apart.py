@@ -32,8 +32,8 @@ _PATIENCE_SECONDS = 5.0
 def generated_apart(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> NetworkCode:
-    """What `generate.generated` returns or raises; ToolError where the process is ended from
-    outside.
+    """Run `generate.generated` in another process, and return or raise what it does. Raises
+    ToolError if that process ends without an answer.
     """
     request = pickle.dumps((replace(network, values={}), machine, search))
     with _worker() as (process, requests, answers):
@@ -85,7 +85,9 @@ def _worker() -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """What is started meanwhile is interrupted as soon as it allows it, and not while it starts."""
+    """Block SIGINT meanwhile. A process started inside is interrupted once it unblocks the signal,
+    not while it starts.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

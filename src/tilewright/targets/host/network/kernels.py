@@ -33,7 +33,7 @@ class Kernel:
 
     @property
     def tensors(self) -> list[TensorInfo]:
-        """What its function takes, in order, before its workspace."""
+        """Tensors that its function takes, in order; its workspace follows."""
         return [t for t in self.artifact.tensors if t.kind != "scratch"]
 
 
@@ -62,7 +62,7 @@ class Kernels:
         return self._found[plain, epilogue]
 
     def _causes(self, candidate: Candidate) -> dict[str, int]:
-        """Those of a candidate that was priced."""
+        """Cycles of a priced candidate by kind of cause; empty if it has no finite price."""
         cycles, found = candidate.cycles, dict[str, int]()
         if not isfinite(cycles):
             return found

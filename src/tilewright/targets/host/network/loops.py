@@ -74,7 +74,7 @@ def write_mapping(op: Mapping, kind: DType, writer: CWriter, threads: int = 1) -
 
 
 def _chooses(scalar: Scalar) -> bool:
-    """Whether an expression reads some operands in one case alone."""
+    """True if an expression reads some operands in one case only."""
     match scalar:
         case Apply(function, arguments):
             return function in ("if", "and", "or") or any(map(_chooses, arguments))

@@ -46,7 +46,7 @@ from tilewright.targets.host.network.run import (
 )
 
 _ADDRESSABLE_BYTES = 1 << 47
-"""What a process has on processors whose addresses are of 48 bits."""
+"""Address space of a process on processors with 48-bit addresses."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,7 +128,7 @@ class HostNetwork:
         return Path(directory)
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """What is known of the network without running it."""
+        """Describe the network without running it."""
         return measuring.described(self, compile_seconds)
 
     def measured(

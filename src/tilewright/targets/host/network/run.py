@@ -40,8 +40,8 @@ Seconds = float
 
 
 class StageInfo(Struct, frozen=True):
-    """What is known about a stage before it runs: `causes` by the model, in cycles, and
-    `moved_bytes`, those of all that it reads and writes.
+    """A stage as known before it runs: `causes` are the model's, in cycles, `moved_bytes` those of
+    all that it reads and writes.
     """
 
     name: str

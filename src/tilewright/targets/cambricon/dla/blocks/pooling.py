@@ -190,7 +190,7 @@ def _divide(builder: Builder, tile: Tile, window: Window) -> None:
 
 
 def _stage(call: Call, kind: _Kind) -> Stage:
-    """The same on the tiles of another block. Raises Fault where they lack rows of a window."""
+    """The pooling as a stage behind another block. Raises Fault if its tiles lack window rows."""
     layer = _checked(call, kind)
     out = layer.out
     require_whole_windows(call, layer.window, out, layer.source, 0)
