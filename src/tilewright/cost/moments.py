@@ -94,8 +94,8 @@ def moments_of(
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
-    """Loop indices that stand for the kinds of iterations of a loop of `count`: those in front, the
-    others, those at the back; along the axis that is -1.
+    """Indices of a loop of `count` iterations, one for each kind of iteration, along the axis that
+    is -1: the first ones, the others, the last ones.
     """
     front, back = edges
     if front == back == 0:

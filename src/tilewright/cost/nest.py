@@ -143,7 +143,7 @@ def _width(env: Env) -> int:
 
 
 def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
-    """Where no value is another in one kind of iteration of a loop than in its first."""
+    """True where a value is the same in all kinds of iterations of a loop."""
     width = table.shape[1]
     uniform = np.ones((len(kinds), width), np.bool_)
     ends = [*rows.base[1:], len(table)]

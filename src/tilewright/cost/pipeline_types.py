@@ -78,7 +78,7 @@ class Buffer(Protocol):
 
 
 class Stride(Protocol):
-    """How many rows further a value stands in the next kind of iteration of one loop."""
+    """Distance in rows from a value to that of the next kind of iteration of one loop."""
 
     rows: int
 
@@ -91,7 +91,7 @@ class Cost(Protocol):
 
 
 class Count(Protocol):
-    """How often a loop runs in one kind of iteration of the loops around it."""
+    """Number of iterations of a loop in one kind of iteration of the loops around it."""
 
     iterations: float
 

@@ -28,7 +28,7 @@ from tilewright.passes.lowering import lowering_of
 
 
 class Limited(Protocol):
-    """Something of generated code that its instructions limit, of one candidate or of arrays."""
+    """A part of generated code limited by its instructions, for one candidate or arrays of them."""
 
     @property
     def found_bytes(self) -> Value:
@@ -36,10 +36,10 @@ class Limited(Protocol):
 
     @property
     def limit_bytes(self) -> int:
-        """The most that can be."""
+        """Most bytes that there may be."""
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Says that of the tiles of an operator's nest even the one with the least has too much."""
+        """Error for an operator's nest: even the tile that needs the least exceeds the limit."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RequestField:
     other: str
 
     def error(self) -> CapacityError:
-        """Says so of one candidate, with the number of the machine that users can set."""
+        """Error for one candidate, with the number of the machine that users can set."""
         found = int(self.found_bytes)
         return CapacityError(
             f"tensor {self.tensor!r}: a DMA request has a {self.what} of {found} bytes, "
@@ -65,7 +65,7 @@ class RequestField:
         )
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Says so of the tile that asks for least."""
+        """Error for the tile that asks for the least."""
         found = int(self.found_bytes)
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one that asks for least has DMA "
@@ -108,11 +108,11 @@ class Prices:
         buffer_bytes: Value,
         cycles: Value,
     ) -> Value:
-        """The cycles of a nest, of which `cycles` are those of its calls and transfers."""
+        """Cycles of a nest, given the `cycles` of its calls and transfers."""
         return cycles
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
-        """Settings of the machine that are worth simulating a kernel with; none: faster engines."""
+        """Settings of the machine worth simulating a kernel with; if none, faster engines."""
         return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:

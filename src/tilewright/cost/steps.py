@@ -1,4 +1,4 @@
-"""A program as it is timed: every transfer and call with what its time depends on.
+"""A program for timing: every transfer and call with the values that its time depends on.
 
 In: a program of the staged or the explicit stage. Out: a tree of steps, which `cost.chain` prices
 for every candidate at once, `cost.totals` counts, and the kernel simulator plays.

@@ -53,7 +53,7 @@ from tilewright.machine import Machine
 
 @dataclass(frozen=True)
 class TransferShape:
-    """How one core's transfer looks to the memory.
+    """One core's transfer as the memory sees it.
 
     `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
     `alignment_bytes` divides the distance between any two block starts (0 where there is one
@@ -273,7 +273,7 @@ def _common_run(call: Call) -> Expr:
 
 
 def _inner_extent(operand: Operand) -> Expr:
-    """Of the innermost dimension that is none of a tile's points."""
+    """Extent of the innermost dimension that is not one of a tile's points."""
     dimensions = _inner_dimensions(operand)
     return next((r.extent for role, _, r in dimensions if role not in "xrc"), Const(1))
 

@@ -1,4 +1,4 @@
-"""Setting up a run: the joined code of all programs, and the arrays of every core.
+"""Set up a run: the joined code of all programs, and the arrays of every core.
 
 In: programs, mesh, registers and memory images as a user gives them. Out: the `State` at cycle 0.
 """

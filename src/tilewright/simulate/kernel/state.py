@@ -89,8 +89,9 @@ class State:
         return start
 
     def advance(self, queue: str, to_cycle: int) -> list[tuple[StallCause, int, int]]:
-        """Move the clock to `to_cycle`, when a transfer of `queue` is done; returns (cause, start,
-        cycles) pieces in order of time."""
+        """Move the clock to `to_cycle`, when a transfer of `queue` is done; returns the (cause,
+        start, cycles) pieces in order of time.
+        """
         pieces: list[tuple[StallCause, int, int]] = []
         for start, end in self.queue(queue).intervals:
             low, high = max(start, self.now), min(end, to_cycle)

@@ -105,7 +105,7 @@ class Executor:
         return True
 
     def _issuable(self, step: Step) -> str:
-        """Go on to the cycle in which an instruction issues; the unit that takes it."""
+        """Advance to the cycle in which an instruction issues; returns the unit that takes it."""
         while True:
             cause, when, unit = self._obstacle(step)
             if cause is None and self.group and self._overwrites(step):
@@ -172,7 +172,7 @@ class Executor:
         return next((unit for unit in free if unit not in others), free[0] if free else "")
 
     def _slot_free_at(self, time: int) -> int:
-        """When the window has a slot."""
+        """Cycle in which the window has a free slot."""
         while self.slots and self.slots[0] <= time:
             heappop(self.slots)
         return time if len(self.slots) < self.window.in_flight else self.slots[0]
@@ -208,7 +208,7 @@ class Executor:
         return self._checked_target(step)
 
     def _fly(self, step: Step, unit: str, time: int, values: Mapping[str, int]) -> None:
-        """Give an operation its slot, its start and its end."""
+        """Put an operation in flight: its slot, its start and its end."""
         assert step.cycles is not None
         self.flights = [flight for flight in self.flights if flight.end > time]
         reads, writes = self._ranges(step, values)
@@ -236,7 +236,7 @@ class Executor:
         return reads, writes
 
     def _conflict_end(self, reads: Sequence[Range], writes: Sequence[Range]) -> int:
-        """When the last operation in flight is done that these spans have to wait for."""
+        """Cycle in which the last operation in flight that these spans have to wait for is done."""
         end = 0
         for flight in self.flights:
             if flight.end > end and (

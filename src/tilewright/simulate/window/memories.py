@@ -69,6 +69,6 @@ class Memories:
 
 
 def place_of(step: Step) -> str:
-    """Where a step stands, for messages."""
+    """Location of a step, for messages."""
     line = step.instruction.line
     return f"instruction {step.number}, line {line}" if line else f"instruction {step.number}"

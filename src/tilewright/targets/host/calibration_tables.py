@@ -7,7 +7,7 @@ from tilewright.targets.host.calibrate import Measurements
 
 
 def calibration_tables(measured: Measurements) -> tuple[CalibrationTable, ...]:
-    """Everything that was measured, for readers."""
+    """Tables of all measurements, for readers."""
     return _kernels(measured), _memory(measured), _copies(measured)
 
 
@@ -64,7 +64,7 @@ def _copies(measured: Measurements) -> CalibrationTable:
 
 
 def calibration_head(measured: Measurements) -> tuple[str, ...]:
-    """The processor, what was assumed about it, clock and threads."""
+    """The processor, the assumptions about it, clock and threads."""
     host = measured.host
     return (
         f"{host.cpu_name}, {host.processors} processors, {host.instruction_set.name}, "

@@ -1,4 +1,4 @@
-"""How the code of a kernel is divided among threads: C texts, and what each thread has for itself.
+"""Divide the code of a kernel among threads: C texts, and what each thread has for itself.
 
 A kernel for several threads is a function that each of them calls with its number. Where a loop is
 divided, thread t of n takes the parts t, t + n, ... of it; so the code is right for any number of
@@ -91,7 +91,7 @@ def private_tensors(program: Program) -> frozenset[str]:
 
 
 def _shares(body: tuple[Stmt, ...]) -> list[tuple[int, tuple[Stmt, ...]]]:
-    """The outermost divided loops, numbered, and what stands outside of any."""
+    """The outermost divided loops and each statement outside of them, numbered."""
     found: list[tuple[int, tuple[Stmt, ...]]] = []
     pending = list(body)
     while pending:

@@ -61,7 +61,7 @@ class KernelEpilogue:
 
 
 PLAIN = KernelEpilogue()
-"""Sums as they are."""
+"""No epilogue: sums are stored as they are."""
 
 
 def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:

@@ -85,7 +85,7 @@ class Links:
 
     @property
     def count(self) -> int:
-        """How many products are summed."""
+        """Number of products that are summed."""
         return len(self.a)
 
 

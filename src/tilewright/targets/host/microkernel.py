@@ -1,4 +1,4 @@
-"""Which GEMM micro-kernel: its block, layouts, start and epilogue as one value that is checked.
+"""Description of a GEMM micro-kernel: block, layouts, start and epilogue as one checked value.
 
 A register block of `scalars` x `vectors` sums stays in registers while k runs; each step loads the
 vectors of one operand and multiplies them by broadcast elements of the other (Goto and van de Geijn
@@ -22,9 +22,9 @@ PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
 LINE_BYTES = 64
-"""Of a cache."""
+"""Bytes of a cache line."""
 SET_BYTES = 4096
-"""Addresses so far apart share a set of the level 1 cache."""
+"""Distance of addresses that share a set of the level 1 cache."""
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,8 @@ class Block:
         return range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
 
     def _write_prefetches(self, writer: CWriter) -> None:
-        """Prefetches, beside the steps on one line of k: some lines of C at the start of the sum,
-        the same line of the next block's rows, as many lines of the next panel.
+        """Prefetch, spread over the steps on one line of k: some lines of C at the start of the
+        sum, the same line of the next block's rows, as many lines of the next panel.
         """
         kernel, size = self.kernel, self.kernel.dtype.size_bytes
         if "c" in kernel.prefetch:

@@ -39,7 +39,7 @@ from tilewright.targets.host.sections import Caches
 _ALWAYS = Const(1)
 _START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}
 _MOST_ITERATIONS = 4096
-"""Of a loop whose every iteration is looked at to know the heights of register blocks."""
+"""Most iterations of a loop that are enumerated to find the heights of register blocks."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Products:
     buffer_elements: Mapping[str, int]
 
     def of(self, call: Call) -> Product:
-        """How one call is computed."""
+        """The product that computes one call."""
         return next(found for known, found in self.calls if known is call)
 
 

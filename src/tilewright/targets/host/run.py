@@ -1,4 +1,4 @@
-"""Running generated kernels in this process: artifact and inputs in, outputs out.
+"""Run generated kernels in this process: artifact and inputs in, outputs out.
 
 The sources are compiled into a shared library (kept under a digest of their contents) and called on
 arrays that begin on pages of their own. Constants are packed when they are bound, once.
@@ -48,7 +48,7 @@ class LoadedKernel:
         return BoundKernel(self, arrays, workspace)
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
-        """Put an input in its place, packed if the kernel wants it so."""
+        """Copy an input to its place, packed if the kernel takes it packed."""
         if not info.is_packed:
             place[...] = given.reshape(-1)
             return
@@ -109,8 +109,8 @@ def _own_flags(artifact: Artifact) -> tuple[str, ...]:
 
 @cache
 def _repeater(arguments: int) -> Any:
-    """The C function that calls a kernel of so many arguments, so that the time between calls is
-    nothing.
+    """The C function that calls a kernel of `arguments` arguments repeatedly, with no time between
+    calls.
     """
     kinds = ", ".join(["void *"] * arguments)
     given = ", ".join(f"p[{i}]" for i in range(arguments))

@@ -37,7 +37,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
 
     @property
     def levels(self) -> tuple[Cache, ...]:
-        """Nearest first."""
+        """The caches, nearest first."""
         return self.l1, self.l2, self.l3
 
     def problem(self, machine: Machine) -> str:

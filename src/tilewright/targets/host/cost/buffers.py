@@ -22,11 +22,11 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.targets.host.sections import Caches
 
 _LASTING = 2 / 3
-"""Of the room near a core, where buffers are larger than that."""
+"""Share of the room near a core that buffers may take where all together exceed it."""
 
 
 def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Bytes of them that may wait in the last cache: all panels but one."""
+    """Bytes of the buffers that may wait in the last cache: all panels but one."""
     waiting: Value = 0
     if machine.find_section(Caches) is None:
         return waiting

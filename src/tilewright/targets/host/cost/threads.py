@@ -61,6 +61,6 @@ def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
 
 
 def crowding(machine: Machine) -> float:
-    """How much longer a byte from main memory takes where all threads want one."""
+    """Factor by which a byte from main memory takes longer if all threads want one."""
     threads = machine.threads
     return max(1.0, threads.count / threads.saturating) if threads else 1.0

@@ -1,4 +1,4 @@
-"""The constants of a compiled network: what each is made of, and its elements for given weights."""
+"""The constants of a compiled network: their definitions, and their elements for given weights."""
 
 from __future__ import annotations
 

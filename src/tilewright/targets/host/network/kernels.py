@@ -47,7 +47,7 @@ class Kernels:
 
     @property
     def artifacts(self) -> list[Artifact]:
-        """The code of all kernels that were asked for."""
+        """Code of all kernels asked for so far."""
         return [kernel.artifact for kernel in self._found.values()]
 
     def of(self, stage: Stage) -> Kernel:

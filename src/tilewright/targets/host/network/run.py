@@ -1,4 +1,4 @@
-"""Running a compiled network in this process: code and weights in, outputs out.
+"""Run a compiled network in this process: code and weights in, outputs out.
 
 Every file is compiled to an object of its own, kept under a digest of its contents, so that what
 two networks or two versions of one share is compiled once. Constants are made when the network is
