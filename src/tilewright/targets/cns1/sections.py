@@ -18,7 +18,7 @@ AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
 """Loops are scheduled around accesses cycle by cycle, so that longer ones would take minutes."""
 
 _LENGTH, _LANES, _REGISTERS = 32, 8, 32
-"""Of a vector, of a pipe in a cycle, of each file: what the table `torrent` has."""
+"""Elements of a vector, lanes of a pipe, registers of each file, as in the table `torrent`."""
 
 
 class Rdram(Section, frozen=True, forbid_unknown_fields=True):

@@ -64,7 +64,7 @@ class Builder:
         return register
 
     def mark(self) -> int:
-        """How many variables there are."""
+        """Number of variables in use."""
         return self._variables
 
     def release(self, mark: int) -> None:

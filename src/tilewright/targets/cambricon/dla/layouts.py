@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Elements in all."""
+        """Number of elements."""
         return prod(self.extents)
 
     @property

@@ -123,7 +123,7 @@ def _loop(stmt: For, context: _Context) -> None:
 
 
 def _folded(body: tuple[Stmt, ...], bounds: Bounds) -> tuple[Stmt, ...]:
-    """The statements with what the values of a loop's variable decide."""
+    """The statements simplified by the known values of a loop's variable."""
     fixed = {name: low for name, (low, high) in bounds.items() if low == high}
     return simplify_body(map_body(body, lambda e: fold(substitute(e, fixed), bounds)))
 

@@ -23,7 +23,7 @@ from tilewright.targets.cns1.sections import Rdram
 _RETURN = ("goto $31", "nop")
 _LABEL = "loop: "
 SUMS = range(17, 21)
-"""The vectors that `backward_body` adds up in."""
+"""Numbers of the vectors that `backward_body` adds up in."""
 
 
 def forward_code(machine: Machine, patterns: int, trips: int, table_elements: int) -> str:

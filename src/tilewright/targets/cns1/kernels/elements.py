@@ -22,7 +22,7 @@ POINTERS = (
     *("$13", "$14", "$15", "$16", "$17", "$18", "$19", "$20"),
     *("$24", "$25", "$26", "$27"),
 )
-"""Lead through the tensors; the first one counts the passes."""
+"""Registers that point into the tensors; the first one counts the passes."""
 SCALAR_CONSTANTS = ("$1", "$2", "$3", "$7", "$8", "$9", "$29")
 """Hold the constants where the vector unit has no registers for them."""
 FACTOR_CONSTANTS = tuple(f"$vs{1 + i}" for i in range(len(SCALAR_CONSTANTS)))
@@ -54,7 +54,7 @@ class Elements:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of the operands, then of the result."""
+        """Bytes of an element of each operand, then of the result."""
         return (*self.operand_bytes, self.result_bytes)
 
     @property
@@ -69,12 +69,12 @@ class Elements:
 
     @property
     def step_bytes(self) -> int:
-        """How far a pass leads the first pointer."""
+        """Bytes by which a pass moves the first pointer."""
         return PASS * self.operand_bytes[0]
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """The register of each tensor that has its place at first."""
+        """First pointer register of each tensor, which starts at the tensor's place."""
         return tuple(self.pointers(tensor)[0] for tensor in range(len(self.sizes)))
 
     def tensor_bytes(self, count: Value) -> tuple[Value, ...]:
@@ -88,8 +88,8 @@ class Elements:
 
 
 def pointers_of(size: int) -> int:
-    """How many pointers a tensor of such elements takes: a vector takes as many ports as an
-    element has bytes.
+    """Number of pointers for a tensor of such elements: a vector takes as many ports as an element
+    has bytes.
     """
     return VECTORS // size
 

@@ -17,7 +17,7 @@ from tilewright.targets.cns1.kernels.elements import PASS, POINTERS, VECTORS
 
 SUM_BYTES, RESULT_BYTES = 4, 1
 ENTRIES = 1 << 15
-"""Of the table that `addap0` clips to."""
+"""Entries of the table that `addap0` clips to."""
 MIDDLE, SHIFT = "$1", "$2"
 """Hold the address of the element for zero, and how far sums are shifted."""
 

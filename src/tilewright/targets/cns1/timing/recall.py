@@ -22,9 +22,9 @@ from tilewright.targets.cns1.timing.messages import (
 )
 
 PATTERNS = 2
-"""Passed through the network at a time."""
+"""Patterns that pass through the network at a time."""
 PARAMETERS = 5
-"""Of the forward procedure, in main memory."""
+"""Parameters of the forward procedure, in main memory."""
 _TOP_ROW = 32
 """Hops to it from the Hydrants; the report keeps those of 1024 nodes for 128, too."""
 
@@ -94,7 +94,7 @@ def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
 
 
 def top_row_cycles(machine: Machine) -> int:
-    """How much later than the next message may start the last one arrives in the top row (4.1)."""
+    """Delay of the last arrival in the top row, from when the next message may start (4.1)."""
     length = block_message_bytes(machine)
     return transfer_cycles(machine, _TOP_ROW, length) - spacing_cycles(machine, length)
 

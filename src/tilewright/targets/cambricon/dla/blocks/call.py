@@ -38,7 +38,7 @@ class Tile:
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """Number of elements."""
         return prod(self.shape)
 
 

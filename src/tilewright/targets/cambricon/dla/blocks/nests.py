@@ -55,7 +55,7 @@ class Loop:
 
     @cached_property
     def written(self) -> int:
-        """Turns that are written."""
+        """Number of turns that are written."""
         return sum(node.written for node in self.body)
 
     @cached_property
@@ -102,7 +102,7 @@ def _looped(nodes: Sequence[Node], lengths: Sequence[int]) -> tuple[Node, ...]:
 
 
 def _distances(forms: Sequence[int], at: int) -> Sequence[int]:
-    """How far behind a node the next of its form is, and twice as far."""
+    """Distance from a node to the next of its form, and twice that."""
     try:
         distance = forms.index(forms[at], at + 1, at + 1 + _LONGEST) - at
     except ValueError:

@@ -183,7 +183,7 @@ def _pooled(
 
 
 def _divide(builder: Builder, tile: Tile, window: Window) -> None:
-    """Sums become means."""
+    """Turn sums into means: divide by the number of elements of a window."""
     divisor = builder.scratch("divisor of means", tile.size)
     builder.fill(divisor, tile.size, prod(window.extents) * ONE)
     builder.vector("vdv", tile.place, tile.size, tile.place, divisor)
