@@ -1,4 +1,4 @@
-"""Which rows of a table are equal, from its columns of integers."""
+"""Classes of equal rows of a table, from its columns of integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 _SPARE_NUMBERS = 1 << 12
-"""So far apart values of a few rows may lie to be counted in a table; of many rows further."""
+"""Range of values up to which few rows are counted in a table; many rows allow more."""
 
 
 def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, list[int]]:
@@ -44,9 +44,8 @@ def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, list[int]]:
 
 
 def _dense(numbers: Ints, low: int, span: int, limit: int) -> tuple[Ints, int]:
-    """The rank of each of `numbers`, which are `span` from `low` on, and how many different ones
-    there are. Up to `limit` a table of those that occur says it in a fraction of the time of
-    sorting.
+    """(rank of each of `numbers`, number of distinct ones); they lie within `span` from `low` on.
+    Up to `limit` a table of occurrences takes a fraction of the time of sorting.
     """
     if span > limit:
         values, ranks = np.unique(numbers, return_inverse=True)

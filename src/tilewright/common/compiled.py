@@ -33,7 +33,7 @@ _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
 def _record_by_content(record: types.Record) -> tuple[str, tuple[object, ...]]:
-    """What stands for a record in the names of functions."""
+    """Name of a record type in function names: a digest of its content."""
     return "Record", (digest(record.name)[:32],)
 
 
@@ -59,7 +59,7 @@ def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
 
 
 class _FunctionCache:
-    """What Numba asks of the cache of one function (`numba.core.caching`)."""
+    """Cache of one function, with the interface that Numba expects (`numba.core.caching`)."""
 
     def __init__(self, function: Callable[..., Any], modules: tuple[ModuleType, ...]) -> None:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -68,7 +68,7 @@ class _FunctionCache:
 
     @property
     def cache_path(self) -> str:
-        """Where it lies, for `stats` of the function."""
+        """Folder of the cache, for `stats` of the function."""
         return str(cache_folder())
 
     def load_overload(self, signature: Any, context: Any) -> Any:
@@ -80,7 +80,7 @@ class _FunctionCache:
         return cast(Any, CompileResult)._rebuild(context, *pickle.loads(content))
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep what was compiled, unless it holds addresses of this process."""
+        """Keep the compiled function, unless it holds addresses of this process."""
         if not result.library.has_dynamic_globals:
             _KEPT.remember(self._key(signature, result.codegen), _pickled(result._reduce()))
 

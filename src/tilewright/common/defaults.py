@@ -1,4 +1,4 @@
-"""What is meant where nothing is said."""
+"""Default names."""
 
 DEFAULT_MACHINE = "sw26010"
-"""What commands take where no machine is named."""
+"""Machine of commands that name none."""

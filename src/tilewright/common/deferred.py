@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first asked for: what is heavy waits."""
+"""Modules imported on first use, so that heavy ones load only when needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way to digest values: parts of a key in, hexadecimal digits out."""
+"""Digests of values: parts of a key in, hexadecimal digits out."""
 
 from __future__ import annotations
 

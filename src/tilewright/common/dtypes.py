@@ -1,4 +1,4 @@
-"""The element types of tensors: what each is called in the IR, in NumPy and in generated C.
+"""Element types of tensors, with their names in the IR, in NumPy and in generated C.
 
 Floats, integers, and fixed point: `q8.8` is an integer of 16 bits that counts steps of 1/256. A
 fixed-point type is stored, moved and multiplied as the integer that it is.
@@ -37,7 +37,7 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether results are rounded to a mantissa, and not exact."""
+        """True if results are rounded to a mantissa instead of exact."""
         return self.kind == "float"
 
     @property
@@ -67,10 +67,10 @@ I64 = DType("i64", 8, np.dtype(np.int64), "long", "integer")
 FLOATS: tuple[DType, ...] = (F64, F32)
 INTEGERS: tuple[DType, ...] = (I8, U8, I16, I32, I64)
 DTYPES: tuple[DType, ...] = (*FLOATS, *INTEGERS)
-"""Those with a name of their own; fixed-point types are named by their bits."""
+"""Types with a name of their own; fixed-point types are named by their bits."""
 
 KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q8.8"
-"""What a message offers in place of an unknown name."""
+"""Names that messages offer in place of an unknown one."""
 
 _FIXED = re.compile(r"q([0-9]{1,2})\.([0-9]{1,2})", re.ASCII)
 _STORED_IN = {8 * stored.size_bytes: stored for stored in (I8, I16, I32, I64)}
@@ -78,7 +78,7 @@ _STORED_IN = {8 * stored.size_bytes: stored for stored in (I8, I16, I32, I64)}
 
 @cache
 def dtype_or_none(name: str) -> DType | None:
-    """The element type called `name`, None where there is none.
+    """The element type called `name`, or None.
 
     >>> dtype_or_none("q8.8").size_bytes, dtype_or_none("q8.8").fraction_bits
     (2, 8)
@@ -97,7 +97,7 @@ def dtype_or_none(name: str) -> DType | None:
 
 
 def dtype(name: str) -> DType:
-    """The element type called `name`; raises ShapeError when there is none.
+    """The element type called `name`. Raises ShapeError for unknown names.
 
     The bits of a fixed-point type, before the point with the sign and after it, are 8, 16, 32 or 64
     together.

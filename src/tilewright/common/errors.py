@@ -1,4 +1,4 @@
-"""The one error hierarchy: each error says what is wrong, where, and the way out.
+"""The error hierarchy: each error says what is wrong, where, and the way out.
 
 An error is part of the product: `message` names the thing, the number and the limit; `where` is a
 file, key or line; `fix` is the smallest change that helps. The command line prints all three and
@@ -31,7 +31,7 @@ class TilewrightError(Exception):
         return f"{text}; {self.fix}" if self.fix else text
 
     def at(self, where: str) -> Self:
-        """The same error, told of a place."""
+        """A copy of the error with its place set to `where`."""
         return type(self)(self.message, where=where, fix=self.fix)
 
     def render(self) -> str:
@@ -48,7 +48,7 @@ class ShapeError(TilewrightError):
 
 
 class PartitionError(TilewrightError):
-    """Work cannot be divided over cores as asked, or a core lacks what it reads."""
+    """Work cannot be divided over cores as asked, or a core lacks an element that it reads."""
 
     code = "partition"
 

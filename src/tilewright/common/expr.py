@@ -196,14 +196,14 @@ def binary(op: str, left: object, right: object) -> Expr:
 
 
 def _single(e: Expr) -> Expr:
-    """The one object that stands for equal leaves."""
+    """`e`, or, for a leaf, the object shared by all equal leaves."""
     return e if type(e) is Binary else _LEAVES.setdefault(e, e)
 
 
 _LEAVES: dict[Expr, Expr] = {}
 _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
-"""One object for equal expressions, so that look-ups compare by identity: what was made of two
-others, which stay alive with it, so that their ids stay theirs.
+"""The result for each pair of operands, so that equal expressions are one object and look-ups
+compare by identity. The operands stay alive with it, so that their ids stay theirs.
 """
 _MOST_BUILT = 1_000_000
 
@@ -273,7 +273,7 @@ def _constant_apart(e: Expr) -> tuple[Expr, int]:
 
 
 def _is_condition(e: Expr) -> bool:
-    """Whether `e` can only be 0 or 1; `1 and e` is `e` for such alone."""
+    """True if `e` can only be 0 or 1; only then is `1 and e` the same as `e`."""
     return isinstance(e, Binary) and _PRECEDENCE.get(e.op, 3) <= 2
 
 

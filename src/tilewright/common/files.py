@@ -13,9 +13,9 @@ from uuid import uuid4
 
 
 def require_regular(path: Path) -> None:
-    """Raise OSError, in words, for what opening or reading could wait for without end: a pipe with
-    a name, a socket, a device. What the shell or another program puts in a file's place (`<(...)`,
-    `/dev/stdin` behind `|`) has no name of its own and passes; what is not there passes, too.
+    """Raise OSError, in words, for files whose opening or reading could wait without end: named
+    pipes, sockets, devices. Files that the shell or another program substitutes (`<(...)`,
+    `/dev/stdin` behind `|`) have no name of their own and pass; missing ones pass, too.
     """
     try:
         mode = path.stat().st_mode
@@ -27,7 +27,7 @@ def require_regular(path: Path) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file. Raises OSError, also for what may have no end."""
+    """The content of a file. Raises OSError, also for files that may never end."""
     require_regular(path)
     return path.read_bytes()
 

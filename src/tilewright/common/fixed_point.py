@@ -41,7 +41,7 @@ def _magnitude(a: Array) -> int:
 
 
 def rounding_called(name: str) -> Rounding:
-    """The rounding of that name; raises ShapeError where there is none."""
+    """The rounding of that name. Raises ShapeError for unknown ones."""
     for known in ROUNDINGS:
         if known == name:
             return known

@@ -32,7 +32,7 @@ _unliteral: Callable[[Any], Any] = types.unliteral
 
 
 def piece_of(function: Callable[..., Any], *, inlined: bool) -> Any:
-    """What Numba calls in place of the function; `inlined` at every call."""
+    """A Numba dispatcher of `function` for use in other functions; `inlined` at every call."""
     options = {**_OPTIONS, "forceinline": inlined}
     return _Piece(function, targetoptions=options, pipeline_class=_PieceCompiler)
 
@@ -45,7 +45,7 @@ class _Piece(CPUDispatcher):
 
 
 class _PieceLibrary(JITCodeLibrary):
-    """The code of one piece as it was lowered, and the libraries of what it calls."""
+    """The lowered code of one piece, and the libraries of the functions it calls."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout

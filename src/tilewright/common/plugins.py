@@ -20,7 +20,7 @@ FAMILIES = "tilewright.targets"
 
 
 def registered(group: str, noun: str) -> Mapping[str, EntryPoint]:
-    """The entry points of a group by name; `noun` is what each is, such as "target".
+    """Entry points of a group by name; `noun` is the kind of their objects, such as "target".
 
     They are looked up again when a package is installed or removed. Raises ToolError where two
     packages register different objects under one name.

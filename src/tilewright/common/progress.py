@@ -1,4 +1,4 @@
-"""How long work tells how far it is."""
+"""Callbacks by which long work reports its progress."""
 
 from __future__ import annotations
 

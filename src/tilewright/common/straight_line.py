@@ -1,4 +1,4 @@
-"""Many expressions evaluated at once, what they have in common once.
+"""Evaluation of many expressions at once, with common parts evaluated once.
 
 In: expressions. Out: `StraightLine`, made once and run for every set of values of their symbols.
 """
@@ -39,7 +39,7 @@ class StraightLine:
 
 
 def straight_line(expressions: Sequence[Expr]) -> StraightLine:
-    """Number what the expressions are made of, operands before what is made of them.
+    """Number the parts of the expressions, operands first.
 
     >>> n = Var("n")
     >>> straight_line([(n + 1) * 2, n + 1])({"n": 4})
@@ -62,7 +62,7 @@ def straight_line(expressions: Sequence[Expr]) -> StraightLine:
 
 @dataclass
 class _Order:
-    """What the expressions are made of, each once, operands first."""
+    """Distinct parts of the expressions, operands before the operations on them."""
 
     constants: dict[Const, None] = field(default_factory=dict)
     symbols: dict[Var, None] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""What a program costs on a machine: a transfer, a call, a program, a whole space at once."""
+"""Cost of a program on a machine: a transfer, a call, a program, a whole space at once."""

@@ -1,4 +1,4 @@
-"""What a program's buffers take on each core.
+"""Memory that a program's buffers take on each core.
 
 In: a program and the values of its parameters. Out: bytes, of the values' form.
 """
@@ -21,7 +21,7 @@ def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
 
 
 def bytes_by_space(program: Program, env: Mapping[str, Value]) -> dict[str, Value]:
-    """The same by memory."""
+    """Bytes that the program's buffers take on each core, by memory."""
     totals: dict[str, Value] = {}
     for b in program.buffers:
         totals[b.space] = totals.get(b.space, 0) + buffer_bytes(b, env)

@@ -1,4 +1,4 @@
-"""What one call of a primitive costs the core: a table from kinds of primitives to cycles.
+"""Cost of one call of a primitive on the core: a table from kinds of primitives to cycles.
 
 In: the machine and a `PricedCall`. Out: cycles, not rounded, of the extents' form. The table of a
 machine is its family's (`cost.prices`); an experiment passes `{**call_costs(machine), Kind:
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Primitive, covariant=True)
 
 @dataclass(frozen=True)
 class PricedCall(Generic[P]):
-    """What the time of a call depends on: the primitive with its attributes, the extents
+    """All that the time of a call depends on: the primitive with its attributes, the extents
     (`timing.call_dims`), the element type that it computes in and those of its operands, and of a
     product whether both factors lie `packed`, in panels in buffers.
     """
@@ -85,7 +85,7 @@ def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitiv
 
 
 def _is_matrix(operand: Operand) -> TypeGuard[View]:
-    """Whether a factor is a buffer with one dimension along k and one across."""
+    """True if a factor is a buffer with one dimension along k and one across."""
     if isinstance(operand, Tile):
         return False
     plain = [r for r, size in zip(operand.roles, operand.shape, strict=True) if size != Const(1)]

@@ -1,4 +1,4 @@
-"""Where the time of a program goes by the model, where its core makes its copies itself.
+"""Break down the modelled time of a program by cause, where the core makes its copies itself.
 
 In: a program and its estimated cycles. Out: cycles by cause, which sum to them. Of several threads
 it is that of the one with most to do.
@@ -17,7 +17,7 @@ from tilewright.ir.threads import busiest_thread, meetings
 from tilewright.machine import Machine
 
 Cause = tuple[str, str]
-"""A kind of cause, and what it is about."""
+"""Kind of a cause, and its subject."""
 
 
 def model_causes(program: Program, machine: Machine, cycles: float) -> list[tuple[Cause, int]]:
@@ -42,9 +42,7 @@ def model_causes(program: Program, machine: Machine, cycles: float) -> list[tupl
 
 
 def _parts(call: CallGroup, program: Program, machine: Machine) -> tuple[tuple[str, float], ...]:
-    """The cycles of one call by cause: of a product those that it takes at the core's peak, and
-    what is beyond them.
-    """
+    """The cycles of one call by cause: for a product, those at the core's peak and those beyond."""
     primitive, cycles = call.stmt.primitive, cycles_of(call, program, machine)
     if not isinstance(primitive, MatrixProduct):
         return (("primitive", cycles),)
@@ -62,7 +60,7 @@ def copy_cycles(group: TransferGroup, machine: Machine) -> float:
 
 
 def _whole(causes: dict[Cause, float], cycles: int) -> list[tuple[Cause, int]]:
-    """In whole cycles that sum to the estimate."""
+    """Round to whole cycles that sum to the estimate."""
     found = [(cause, round(c)) for cause, c in causes.items() if round(c)]
     found.sort(key=lambda item: -item[1])
     rest = cycles - sum(c for _, c in found)

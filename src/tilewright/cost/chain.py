@@ -228,7 +228,7 @@ def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
 
 
 def _meet(condition: Expr, one: For, other: For) -> bool:
-    """Whether the condition compares sums of which both loops are terms."""
+    """True if the condition compares sums of which both loops are terms."""
     match condition:
         case Binary("<" | "<=", a, b):
             return {one.var, other.var} <= _terms(a) | _terms(b)
@@ -250,7 +250,7 @@ def _terms(e: Expr) -> frozenset[str]:
 
 
 def _tests_zero(condition: Expr, var: str) -> bool:
-    """Whether `var == 0` is part of the condition."""
+    """True if `var == 0` is part of the condition."""
     match condition:
         case Binary("==", Var(name), Const(0)):
             return name == var

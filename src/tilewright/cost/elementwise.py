@@ -1,4 +1,4 @@
-"""What primitives cost that are simple loops over vectors: filling, copying, Winograd's transforms.
+"""Cost of primitives that are simple loops over vectors: filling, copying, Winograd's transforms.
 
 In: how a family's compiled loops run (`LoopForm`). Out: costs as `cost.calls` takes them, from the
 cycles that the machine's description gives to a vector (`[primitives.vector]`).

@@ -1,5 +1,4 @@
-"""The one cost walker: price a staged program for one candidate, or for every candidate of a space
-at once.
+"""Price a staged program for one candidate, or for every candidate of a space at once.
 
 In: a staged-stage program (after boundary handling), a machine and the values of its parameters:
 integers, or arrays with one element per candidate. Out: an `Estimate` of the same form. The walk

@@ -1,4 +1,4 @@
-"""What the cost of each item of a nest depends on, in every kind of iteration.
+"""Numbers that the cost of each item of a nest depends on, in every kind of iteration.
 
 In: the items and loops of a nest. Out: `Moments`, made once, whose numbers are evaluated for all
 kinds and all tiles at once: a loop's index has an axis of its own, as long as the loop has kinds of
@@ -94,8 +94,8 @@ def moments_of(
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
-    """Loop indices that stand for the kinds of iterations of a loop of `count`: those in front, the
-    others, those at the back; along the axis that is -1.
+    """Indices of a loop of `count` iterations, one for each kind of iteration, along the axis that
+    is -1: the first ones, the others, the last ones.
     """
     front, back = edges
     if front == back == 0:

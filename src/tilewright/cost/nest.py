@@ -53,8 +53,8 @@ def tables_of(
     contest: Ints | None,
     doubles: Flags,
 ) -> Tables:
-    """What differs from tile to tile, for `env` with arrays of tiles; `contest` (None: one of all)
-    and `doubles` as in `Tables`.
+    """Tables of what differs from tile to tile, for `env` with arrays of tiles; `contest` (None:
+    one of all) and `doubles` as in `Tables`.
     """
     width = _width(env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
@@ -143,7 +143,7 @@ def _width(env: Env) -> int:
 
 
 def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
-    """Where no value is another in one kind of iteration of a loop than in its first."""
+    """True where a value is the same in all kinds of iterations of a loop."""
     width = table.shape[1]
     uniform = np.ones((len(kinds), width), np.bool_)
     ends = [*rows.base[1:], len(table)]

@@ -78,7 +78,9 @@ def _is_known(e: Expr, known: set[str] | None) -> bool:
 
 
 def _joined(inner: _Loop, outer: _Loop) -> bool:
-    """Whether two loops are one as they are written."""
+    """True if two loops are contiguous and so run as one: each outer stride is the inner extent
+    times the inner stride.
+    """
     pairs = zip(outer.strides, inner.strides, strict=True)
     return all(o == inner.extent * i for o, i in pairs)
 

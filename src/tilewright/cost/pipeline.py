@@ -41,12 +41,12 @@ from tilewright.cost.pipeline_types import (
 _PLAYED = 2
 _BACKLOG = 1e15
 _ROUNDING = 1.0 - 1e-9
-"""What sums in another order may differ by."""
+"""Factor that allows for the rounding of sums in another order."""
 
 
 @piece
 def _mark_looped(s: State) -> None:
-    """Whether any loop around each level runs more than once; if none does there is nothing to
+    """Mark the levels inside a loop that runs more than once; elsewhere there is nothing to
     overlap.
     """
     looped = 0
@@ -92,7 +92,7 @@ def _loop(s: State, loop: int) -> float:
 
 @piece
 def _repeat(s: State, level: int, times: float) -> None:
-    """Play the body at `level` so many times."""
+    """Play the body at `level` the given number of times."""
     played = 0.0
     while played < times:
         play_iteration(s, level)
@@ -118,7 +118,7 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
 
 @piece
 def _stores_twice(s: State, level: int) -> bool:
-    """Whether the body at `level`, the loops of one iteration inside it dissolved, stores from two
+    """True if the body at `level`, the loops of one iteration inside it dissolved, stores from two
     slots: its steady state takes two iterations, from the third on, when both have been stored
     from.
     """
@@ -144,7 +144,7 @@ def _has_double_put(s: State, first: int, end: int) -> bool:
 
 @piece
 def _reset(s: State) -> None:
-    """Set the clocks to zero, nothing under way."""
+    """Set the clocks to zero, with nothing under way."""
     s.clock.now = s.clock.free = s.clock.busy = 0.0
     for b in range(s.clock.buffers):
         buffer = at(s.buffers, b)
@@ -174,7 +174,7 @@ def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
 
 @piece
 def _leaving(s: State) -> Any:
-    """When the last store from a slot that the next run writes first ends."""
+    """End of the last store from a slot that the next run writes first."""
     last = 0.0
     for d in range(s.clock.loops):
         last = max(last, at(s.levels, d).left)
@@ -186,7 +186,7 @@ def _leaving(s: State) -> Any:
 
 @piece
 def _late(s: State, loop: int, second: float) -> Any:
-    """How much later two iterations end when the engine has a huge backlog at the start.
+    """Delay of the end of two iterations by a huge backlog of the engine at their start.
 
     `second` is when they end without one, negative where that is not known.
     """
@@ -197,7 +197,7 @@ def _late(s: State, loop: int, second: float) -> Any:
 
 @piece
 def _second(s: State, loop: int, backlog: float) -> Any:
-    """When the second of two iterations ends that start with a backlog of the engine."""
+    """End of the second of two iterations that start with a backlog of the engine."""
     level = at(s.levels, loop)
     _reset(s)
     s.clock.free = backlog
@@ -208,7 +208,7 @@ def _second(s: State, loop: int, backlog: float) -> Any:
 
 @piece
 def _fill(s: State) -> None:
-    """Fetch what is fetched before the loops, and wait for all of it."""
+    """Fetch the tiles that are fetched ahead of the loops, and wait for all of them."""
     clock = s.clock
     for d in range(1, clock.loops + 1):
         level = at(s.levels, d)
@@ -249,7 +249,7 @@ def _play_candidate(s: State) -> None:
 
 @piece
 def _enter(s: State, best: Floats, contest: int) -> None:
-    """Put a candidate in its place among the best of its contest."""
+    """Enter a candidate among the best of its contest."""
     place = best.shape[1]
     while place > 0 and s.clock.now < best[contest, place - 1]:
         if place < best.shape[1]:

@@ -90,7 +90,7 @@ def _opaque(s: State, loop: int, inner: Summary) -> None:
 
 @piece
 def _goes_on(s: State, loops: int) -> bool:
-    """Whether any of the outermost `loops` loops has another iteration."""
+    """True if any of the outermost `loops` loops has another iteration."""
     goes_on = False
     for d in range(loops):
         goes_on = goes_on or at(s.levels, d).following >= 0

@@ -23,7 +23,7 @@ def row_of(s: State, strides: Stride, base: int, value: int) -> Any:
 
 @piece
 def cost_of(s: State, item: Item, number: int) -> Cost:
-    """What an item costs in iterations of the present kinds."""
+    """Cost of an item in iterations of the present kinds."""
     row = item.base
     if item.varies:
         row = row_of(s, s.item_strides, row, number)
@@ -32,7 +32,7 @@ def cost_of(s: State, item: Item, number: int) -> Cost:
 
 @piece
 def iterations_of(s: State, loop: int) -> Any:
-    """How often a loop runs in iterations of the present kinds of the loops around it."""
+    """Number of iterations of a loop in the present kinds of the loops around it."""
     level = at(s.levels, loop)
     row = level.base
     if level.varies:
@@ -42,7 +42,7 @@ def iterations_of(s: State, loop: int) -> Any:
 
 @piece
 def times_of(s: State, loop: int, kind: int) -> Any:
-    """How many iterations of one kind a loop has."""
+    """Number of iterations of one kind in a loop."""
     count, level = iterations_of(s, loop), at(s.levels, loop)
     if level.kinds == 1 or level.uniform:
         return count if kind == 0 else 0.0
@@ -93,7 +93,7 @@ def kinds_at(s: State, place: int, loops: int) -> None:
 
 @piece
 def combinations_of(s: State, loops: int) -> int:
-    """How many combinations of kinds the outermost `loops` loops have."""
+    """Number of combinations of kinds of the outermost `loops` loops."""
     combinations = 1
     for d in range(loops):
         combinations *= at(s.levels, d).kinds
@@ -102,7 +102,7 @@ def combinations_of(s: State, loops: int) -> int:
 
 @piece
 def happens(s: State, loops: int) -> bool:
-    """Whether the candidate has iterations of the present kinds at all."""
+    """True if the candidate has any iterations of the present kinds."""
     exists = True
     for d in range(loops):
         exists = exists and _share(s, d) > 0.0

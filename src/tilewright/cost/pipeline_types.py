@@ -78,7 +78,7 @@ class Buffer(Protocol):
 
 
 class Stride(Protocol):
-    """How many rows further a value stands in the next kind of iteration of one loop."""
+    """Distance in rows from a value to that of the next kind of iteration of one loop."""
 
     rows: int
 
@@ -91,7 +91,7 @@ class Cost(Protocol):
 
 
 class Count(Protocol):
-    """How often a loop runs in one kind of iteration of the loops around it."""
+    """Number of iterations of a loop in one kind of iteration of the loops around it."""
 
     iterations: float
 
@@ -109,7 +109,9 @@ class Summary(Protocol):
 
 
 class Clock(Protocol):
-    """What plays: the clock of the core, when the engine is free, and how long it was busy."""
+    """State of the playback: the clock of the core, when the engine is free, and how long it was
+    busy.
+    """
 
     loops: int
     buffers: int
@@ -137,7 +139,7 @@ class State(NamedTuple):
 
 
 class Records(NamedTuple):
-    """The same as arrays of records, for one thread."""
+    """The arrays whose first records make a `State`, for one thread."""
 
     clock: npt.NDArray[Any]
     levels: npt.NDArray[Any]
@@ -151,8 +153,8 @@ class Records(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What differs from tile to tile: iterations of the loops, costs of the items, where the kinds
-    of a loop are uniform, the number of its contest; and which buffers are double in each
+    """Numbers that differ from tile to tile: iterations of the loops, costs of the items, where the
+    kinds of a loop are uniform, the number of its contest; and which buffers are double in each
     combination of copies.
     """
 
@@ -165,7 +167,7 @@ class Tables(NamedTuple):
 
 
 def first_of(records: Records) -> State:
-    """What compiled code is given; the arrays live on with their records."""
+    """Arguments of compiled code, the first record of each array; the arrays live on with them."""
     return State(*(array[0] for array in records))
 
 

@@ -1,4 +1,4 @@
-"""What a family's machines pay for calls, transfers and waits: one object that a family may refine.
+"""Prices of calls, transfers and waits on a family's machines: one object that a family may refine.
 
 In: shapes, prepared nests and the values of their parameters, one candidate or arrays of them. Out:
 cycles and truth values of the same form. `Prices` itself prices scratchpads that an engine fills
@@ -28,24 +28,24 @@ from tilewright.passes.lowering import lowering_of
 
 
 class Limited(Protocol):
-    """Something of generated code that its instructions limit, of one candidate or of arrays."""
+    """A part of generated code limited by its instructions, for one candidate or arrays of them."""
 
     @property
     def found_bytes(self) -> Value:
-        """What the candidates have."""
+        """Bytes that the candidates need."""
 
     @property
     def limit_bytes(self) -> int:
-        """The most that can be."""
+        """Most bytes that there may be."""
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Says that of the tiles of an operator's nest even the one with the least has too much."""
+        """Error for an operator's nest: even the tile that needs the least exceeds the limit."""
 
 
 @dataclass(frozen=True)
 class RequestField:
-    """What the largest request of a tensor's transfers has in one field of the engine's descriptor,
-    in bytes, the number of the machine `key` that limits it, and what else would help.
+    """Bytes that the largest request of a tensor's transfers has in one field of the engine's
+    descriptor, the number of the machine `key` that limits it, and what else would help.
     """
 
     what: str
@@ -56,7 +56,7 @@ class RequestField:
     other: str
 
     def error(self) -> CapacityError:
-        """Says so of one candidate, with the number of the machine that users can set."""
+        """Error for one candidate, with the number of the machine that users can set."""
         found = int(self.found_bytes)
         return CapacityError(
             f"tensor {self.tensor!r}: a DMA request has a {self.what} of {found} bytes, "
@@ -65,7 +65,7 @@ class RequestField:
         )
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Says so of the tile that asks for least."""
+        """Error for the tile that asks for the least."""
         found = int(self.found_bytes)
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one that asks for least has DMA "
@@ -82,7 +82,7 @@ class Prices:
     """The cost of a call of each kind of primitive that there is code for."""
 
     waits: bool = False
-    """Whether `elapsed_cycles` are more than those of calls and transfers."""
+    """True if `elapsed_cycles` exceed those of calls and transfers."""
 
     def transfer_kind(self, direction: Direction) -> int:
         """How the pipeline plays a transfer (`cost.pipeline_types`)."""
@@ -108,15 +108,15 @@ class Prices:
         buffer_bytes: Value,
         cycles: Value,
     ) -> Value:
-        """The cycles of a nest, of which `cycles` are those of its calls and transfers."""
+        """Cycles of a nest, given the `cycles` of its calls and transfers."""
         return cycles
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
-        """Settings of the machine that are worth simulating a kernel with; none: faster engines."""
+        """Settings of the machine worth simulating a kernel with; if none, faster engines."""
         return ()
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Whether the buffers fit each memory, and generated code the limits of instructions."""
+        """True if the buffers fit each memory, and generated code the limits of instructions."""
         room, fits = lowering_of(machine).buffer_bytes, np.True_
         for space, needed in bytes_by_space(program, env).items():
             fits = fits & np.less_equal(needed, room.get(space, 0))
@@ -127,7 +127,7 @@ class Prices:
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
     ) -> Iterable[Limited]:
-        """What of the program's code may exceed what instructions take; none: they take all."""
+        """Parts of the program's code that may exceed what instructions take; empty if none can."""
         return ()
 
 
@@ -140,7 +140,7 @@ _ENGINES = Prices()
 
 
 def prices_of(machine: Machine) -> Prices:
-    """What the machine's family brings, or the prices of engines and scratchpads."""
+    """Prices of the machine's family, or those of engines and scratchpads."""
     return PRICES.of(machine) or _ENGINES
 
 

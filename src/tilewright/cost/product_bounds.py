@@ -50,7 +50,7 @@ class Tile:
 
 
 class BoundLevel(Struct, frozen=True):
-    """What one engine moves in one direction, and how long it takes for it at its peak."""
+    """Bytes that one engine moves in one direction, and its cycles for them at its peak."""
 
     engine: str
     reads: str

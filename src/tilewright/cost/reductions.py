@@ -1,4 +1,4 @@
-"""What a reduction gathers, and how often its operands start with a vector.
+"""Axes along which a reduction gathers, and how often its operands start with a vector.
 
 In: a `reduce` on views. Out: expressions for the axes along which it gathers, which are told as
 they are and joined where they are priced, and for how many iterations of the loops around the call

@@ -28,7 +28,7 @@ from tilewright.passes.lowering import lowering_of
 
 MEMORY, REGISTERS, DIRECT = "main <-> scratchpad", "scratchpad <-> registers", "main <-> registers"
 _VECTORS_PER_MULTIPLY_ADD = 3
-"""What a multiply-add without any reuse moves: two factors and the sum (swDNN's 139.2 GB/s)."""
+"""Vectors that a multiply-add moves without reuse: two factors and the sum (swDNN's 139.2 GB/s)."""
 
 
 class Stream(Struct, frozen=True):
@@ -88,7 +88,7 @@ class Roofline(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Work:
-    """What all cores of the group do in matrix products, on vectors of so many elements."""
+    """Work of all cores of the group in matrix products, on vectors of `lanes` elements."""
 
     peak_flops: float
     flops: int

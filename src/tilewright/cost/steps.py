@@ -1,4 +1,4 @@
-"""A program as it is timed: every transfer and call with what its time depends on.
+"""A program for timing: every transfer and call with the values that its time depends on.
 
 In: a program of the staged or the explicit stage. Out: a tree of steps, which `cost.chain` prices
 for every candidate at once, `cost.totals` counts, and the kernel simulator plays.
@@ -84,7 +84,7 @@ class TransferStep:
         return replace(self, tensor_shape=shape, numbers=numbers)
 
     def shape(self, tensor_shape: Sequence[Value], numbers: Sequence[Value]) -> TransferShape:
-        """What the memory sees, from the values of the expressions."""
+        """The transfer as the memory sees it, from the values of the expressions."""
         rank = len(tensor_shape)
         extents, steps, distances, cores = (numbers[i * rank : (i + 1) * rank] for i in range(4))
         return transfer_shape(

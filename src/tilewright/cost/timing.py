@@ -1,4 +1,4 @@
-"""What one transfer and one primitive call cost: the leaves of every estimate and simulation.
+"""Cost of one transfer and one primitive call: the leaves of every estimate and simulation.
 
 In: a machine and shapes, each an int (one candidate) or an integer array (every candidate of a
 space at once). Out: cycles of the same form. Transfers follow swATOP Eq. 1 with the bandwidth rule
@@ -53,7 +53,7 @@ from tilewright.machine import Machine
 
 @dataclass(frozen=True)
 class TransferShape:
-    """How one core's transfer looks to the memory.
+    """One core's transfer as the memory sees it.
 
     `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
     `alignment_bytes` divides the distance between any two block starts (0 where there is one
@@ -82,7 +82,7 @@ def transfer_shape(
     cores: Sequence[Value] = (),
     space: str = SCRATCHPAD,
 ) -> TransferShape:
-    """What moving a region of a row-major tensor asks of the memory.
+    """Requests to the memory that move a region of a row-major tensor.
 
     `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
@@ -219,7 +219,7 @@ def call_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Exp
 
 
 def chain_dims(chain: Chain) -> dict[str, Expr]:
-    """The same for a chain of products in one call: k is that of all its links together, `links`
+    """`call_dims` for a chain of products in one call: k is that of all its links together, `links`
     their number.
     """
     dims, links = call_dims(chain.call), chain.links
@@ -273,7 +273,7 @@ def _common_run(call: Call) -> Expr:
 
 
 def _inner_extent(operand: Operand) -> Expr:
-    """Of the innermost dimension that is none of a tile's points."""
+    """Extent of the innermost dimension that is not one of a tile's points."""
     dimensions = _inner_dimensions(operand)
     return next((r.extent for role, _, r in dimensions if role not in "xrc"), Const(1))
 
@@ -319,7 +319,7 @@ class RepackedAxis:
 
     @property
     def some_whole(self) -> str:
-        """Whether a core has a whole tile."""
+        """Flag: some core has a whole tile."""
         return f"some_whole_{self.axis}"
 
 

@@ -1,4 +1,4 @@
-"""What a program executes in all: every transfer and every call by its shape, with how often.
+"""Count all that a program executes: every transfer and every call by its shape, with how often.
 
 In: an instantiated staged or explicit program and a machine. Out: groups of equal transfers and of
 equal calls, counted over all iterations, whatever the nesting of loops and conditions. Counting is

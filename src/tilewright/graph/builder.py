@@ -1,4 +1,4 @@
-"""Building a network node by node; what the zoo and the front ends share.
+"""Builder of networks node by node, shared by the zoo and the front ends.
 
 Shapes are inferred through the operators: a node's result has its operator's output shape.
 """
@@ -14,7 +14,7 @@ from tilewright.ops.op import Array, Op, Shape
 
 
 class NetworkBuilder:
-    """Collects tensors and nodes; `build` gives the checked network."""
+    """Collects tensors and nodes; `build` returns the checked network."""
 
     def __init__(self, name: str, dtype: str) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class NetworkBuilder:
         return result
 
     def has(self, name: str) -> bool:
-        """Whether a tensor of that name exists yet."""
+        """True if a tensor of that name exists already."""
         return name in self._tensors
 
     def shape(self, name: str) -> Shape:

@@ -27,17 +27,17 @@ class Fused(Typed):
 
     @property
     def dtype(self) -> str:
-        """That of the first node."""
+        """Element type of the first node."""
         return self.first.op.dtype
 
     @property
     def operand_dtypes(self) -> tuple[str, ...]:
-        """Those of what is read from outside."""
+        """Element types of the tensors that are read from outside."""
         return tuple(kind for _, _, kind in self._operands())
 
     @property
     def out_dtype(self) -> str:
-        """That of the last node."""
+        """Element type of the last node's result."""
         return self.nodes[-1].op.out_dtype
 
     @property
@@ -47,17 +47,17 @@ class Fused(Typed):
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
-        """Theirs."""
+        """Shapes of the tensors that are read from outside."""
         return tuple(shape for _, shape, _ in self._operands())
 
     @property
     def out_shape(self) -> Shape:
-        """That of the last node's result."""
+        """Shape of the last node's result."""
         return self.nodes[-1].op.out_shape
 
     @property
     def flops(self) -> int:
-        """Those of all nodes."""
+        """Sum over all nodes."""
         return sum(node.op.flops for node in self.nodes)
 
     def describe(self) -> str:
@@ -84,5 +84,5 @@ class Fused(Typed):
 
 
 def members(node: Node) -> tuple[Node, ...]:
-    """The nodes that are computed in one go: those of a fused one, any other by itself."""
+    """The nodes of a fused node, or the node itself."""
     return node.op.nodes if isinstance(node.op, Fused) else (node,)

@@ -1,4 +1,4 @@
-"""Gradients of networks: the same network with what is wanted of a loss' gradient computed behind.
+"""Gradients of networks: the network with the gradients of a loss computed behind it.
 
 In: a network, the name of a loss, and tensors. Out: the network with a tensor for the gradient by
 each of these. Every node comes down to definitions (`ops.definitions`), whose gradients are
@@ -53,7 +53,7 @@ def with_gradients(
 
 @dataclass(frozen=True)
 class _Record:
-    """What a node of the new network computes: definitions that read tensors by name."""
+    """A node of the new network; `addends` are definitions with the tensors that they read."""
 
     name: str
     op: Op
@@ -140,7 +140,7 @@ class _Backward:
         self.parts.setdefault(name, []).append(part)
 
     def _back(self, record: _Record, moved: set[str]) -> None:
-        """Append the gradients by what a node reads."""
+        """Append the gradients with respect to the tensors that a node reads."""
         dy = self.total(record.output)
         assert dy is not None
         if isinstance(record.op, Reshape):
@@ -171,7 +171,7 @@ class _Backward:
         self._add_parts(name, parts)
 
     def _add_parts(self, name: str, parts: Sequence[tuple[Definition, tuple[str, ...]]]) -> None:
-        """Parts of a gradient, as one tensor where none writes what another one does."""
+        """Append parts of a gradient, as one tensor if no two write the same place."""
         if are_apart([definition for definition, _ in parts]):
             self._add(name, self._assembled(f"d_{name}", parts))
         else:

@@ -19,7 +19,7 @@ from tilewright.ops.op import Array, Op, Shape, show_shape
 
 @dataclass(frozen=True)
 class Tensor:
-    """The shape and element type of what one name stands for."""
+    """A tensor's name, shape and element type."""
 
     name: str
     shape: Shape
@@ -99,7 +99,7 @@ class Network:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name: inputs, weights and what the nodes produce."""
+        """Every tensor by name: inputs, weights and results of nodes."""
         produced = (
             Tensor(node.output, node.op.out_shape, node.op.out_dtype) for node in self.nodes
         )

@@ -1,4 +1,4 @@
-"""What a graph rewrite is: a frozen value that turns one network into another of the same outputs.
+"""Graph rewrites: frozen values that turn a network into another with the same outputs.
 
 A module of `graph/rewrites/` with an object `REWRITE` is a simplification: `simplified` applies all
 of them until none changes anything, so that their order means nothing. Other rewrites have fields
@@ -23,7 +23,7 @@ Observer = Callable[[str, Network, Network], None]
 
 
 class Rewrite(Protocol):
-    """One step from network to network; `name` is what observers are told."""
+    """A step from network to network; observers get its `name`."""
 
     name: ClassVar[str]
 

@@ -28,7 +28,7 @@ LABELS, LOSS, LARGEST = "labels", "loss", "largest_score"
 
 @dataclass(frozen=True)
 class Optimiser:
-    """How a weight follows its gradient: `sgd`, `momentum` (heavy ball) or `adam`.
+    """Update rule of a weight from its gradient: `sgd`, `momentum` (heavy ball) or `adam`.
 
     Raises GraphError for an unknown method, a rate that is not positive or a decay outside [0, 1).
     """
@@ -51,7 +51,7 @@ class Optimiser:
                 raise GraphError(f"a decay must be from 0 to below 1, found {decay}")
 
     def states(self, shape: Shape) -> dict[str, Shape]:
-        """What an optimiser keeps beside a weight of `shape`, by name: each begins as zeros."""
+        """Optimiser state of a weight of `shape`, as shapes by name; all of it begins as zeros."""
         match self.method:
             case "sgd":
                 return {}
@@ -98,7 +98,7 @@ def training_step(network: Network, optimiser: Optimiser | None = None) -> Netwo
 
 
 def _scores(network: Network) -> str:
-    """The tensor of scores: what a last softmax is of, else the output."""
+    """The tensor of scores: the operand of a last softmax, else the output."""
     if len(network.outputs) != 1:
         raise GraphError(f"{network.name} has {len(network.outputs)} outputs, one is trained")
     (output,) = network.outputs

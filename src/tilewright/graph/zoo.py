@@ -36,7 +36,7 @@ from tilewright.ops.op import IntOrPair
 
 
 def network(name: str, batch: int, *, dtype: str = "f64") -> Network:
-    """The network called `name` for `batch` images; raises GraphError when there is none."""
+    """The network called `name` for `batch` images. Raises GraphError for unknown names."""
     if name not in _NETWORKS:
         close = difflib.get_close_matches(name, _NETWORKS, 1)
         known = ", ".join(list_networks())

@@ -1,4 +1,4 @@
-"""Where the elements of a network's tensor lie: forms in, accesses of mappings and reductions out.
+"""Accesses to a network's tensors: forms in, accesses of mappings and reductions out.
 
 A stage runs over loops; the index of an element along each axis of a tensor is a sum of loop
 indices. `access_of` finds the place of that element in memory, `normalised` brings the loops and
@@ -76,7 +76,7 @@ def split_extents(shape: Sequence[int], forms: Sequence[Form]) -> tuple[tuple[in
 
 
 def run_together(shape: Sequence[int], forms: Sequence[Form]) -> bool:
-    """Whether there are loops that run along the blocks of every form."""
+    """True if some loops run along the blocks of every form."""
     try:
         split_extents(shape, forms)
     except ProgramError:
@@ -109,14 +109,14 @@ class _Loops:
 
 
 def normalised_mapping(op: Mapping) -> Mapping:
-    """The same with the fewest loops and dimensions."""
+    """`op` with the fewest loops and memory dimensions."""
     found = _normalised(_Loops(op.extents, (op.result, *op.operands)), len(op.extents))
     result, *operands = found.accesses
     return replace(op, extents=found.extents, result=result, operands=tuple(operands))
 
 
 def normalised_reduction(op: Reduction) -> Reduction:
-    """The same with the fewest loops and dimensions."""
+    """`op` with the fewest loops and memory dimensions."""
     found = _normalised(_Loops(op.extents, (op.result, op.operand)), op.kept)
     result, operand = found.accesses
     gathered = len([n for n in op.extents[op.kept :] if n > 1])

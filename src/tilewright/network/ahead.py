@@ -1,7 +1,7 @@
-"""What a network computes of its weights alone: ahead of all runs, when constants are made.
+"""Nodes that depend on weights alone, computed ahead of all runs with the constants.
 
-In: a network. Out: the network without the nodes that do so, whose results are weights of it, and
-these nodes; then, with the numbers of weights, those of the results.
+In: a network. Out: the network without these nodes, whose results become weights of it, and
+the nodes; then, given the numbers of weights, the numbers of these results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.graph.rewrites.constants import is_small
 
 
 def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
-    """(the network without the nodes that need weights alone, those nodes in order)."""
+    """(network without the nodes that depend on weights alone, those nodes in order)."""
     weights = {t.name: t for t in network.weights}
     ahead, nodes = list[Node](), list[Node]()
     for node in network.nodes:
@@ -41,7 +41,7 @@ def _read(nodes: Iterable[Node]) -> set[str]:
 
 
 class WithAhead(Mapping[str, Array]):
-    """Weights, and what nodes compute of them, each time it is asked for: nothing is kept."""
+    """Weights, and results of nodes over them, computed anew at each look-up."""
 
     def __init__(self, weights: Mapping[str, Array], ahead: Iterable[Node]) -> None:
         self._weights, self._nodes = weights, {node.output: node for node in ahead}

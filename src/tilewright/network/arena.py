@@ -1,4 +1,4 @@
-"""Where values lie in the arena: those that are needed at the same time never overlap.
+"""Places of values in the arena: values needed at the same time never overlap.
 
 In: for each value its bytes and the first and last stage that uses it. Out: offsets, and the bytes
 that the arena needs.
@@ -21,7 +21,7 @@ class Life(Struct, frozen=True):
     last: int
 
     def meets(self, other: Life) -> bool:
-        """Whether some stage needs both."""
+        """True if some stage needs both values."""
         return self.first <= other.last and other.first <= self.last
 
 

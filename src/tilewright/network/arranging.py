@@ -25,7 +25,7 @@ WHOLE, PART = 0, 1
 
 
 def arranged_by_cores(work: GroupWork, machine: Machine) -> GroupWork:
-    """The same with the stages of each group for each of its tensors, the fastest by the model.
+    """`work` with stages that move each group's tensors, the fastest by the model.
 
     Raises ScheduleError or CapacityError where a tensor can be moved in no way.
     """
@@ -68,7 +68,7 @@ def _drafts(cut: Cut, group: int, *, given: bool) -> list[Draft]:
 
 
 def _lies_so(form: Form, region: Box, shape: tuple[int, ...]) -> bool:
-    """Whether a region of an array in C order is its tensor: nothing between or around elements.
+    """True if the region of a C array is the tensor itself: contiguous, without a border.
 
     >>> _lies_so(row_major((1, 2, 5)), Box((0, 1, 0), (1, 3, 5)), (4, 7, 5))
     True

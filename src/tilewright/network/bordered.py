@@ -33,7 +33,7 @@ class Bordered(Candidate):
 
     @property
     def beside(self) -> Form:
-        """The form of what an epilogue adds: the border belongs to the result alone."""
+        """The form of an epilogue's operand: the result's without the border."""
         return unbordered(self.form)
 
 
@@ -70,7 +70,7 @@ def bordered(candidate: Candidate, own: Form, form: Form, machine: Machine) -> B
 
 
 def _border(own: Form, form: Form) -> Border | None:
-    """What the form has around the rows and columns of the other, None where more differs."""
+    """The border of `form` around rows and columns of `own`, or None if they differ otherwise."""
     found = {}
     kinds = [[(d.axis, d.step) for d in f.dims] for f in (own, form)]
     if own.has_zeros or kinds[0] != kinds[1]:
@@ -110,7 +110,7 @@ def _inside(program: Program, name: str, border: Border) -> Program | None:
 
 
 def _names_in_place(program: Program, name: str) -> bool:
-    """Whether a primitive takes the tensor where it lies."""
+    """True if a primitive call takes tensor `name` in place."""
     calls = (stmt for stmt in walk(program.body) if isinstance(stmt, Call))
     return any(isinstance(o, Tile) and o.tensor == name for call in calls for o in call.operands)
 

@@ -130,7 +130,7 @@ def rank_network(
 
 
 def _has_room(network: Network, machine: Machine) -> bool:
-    """Whether one group's memory holds what lives at the same time."""
+    """True if the tensors that live at the same time fit one group's memory."""
     try:
         require_room(network, machine)
     except CapacityError:

@@ -56,13 +56,13 @@ class Builder:
         self.saved_cycles = 0.0  # by products that are faster than the best plain ones
 
     def cycles(self, schedules: Schedules, machine: Machine) -> float:
-        """The cycles of all stages by the model, those before each included."""
+        """The cycles of all stages by the model, with launch and waits before them."""
         drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
         own = ((d.scheduled or schedules[d.op]).cycles for d in drafts)
         return sum(own) + sum(sum(cycles.values()) for cycles in before)
 
     def uses(self, schedules: Schedules) -> list[Use]:
-        """What each stage reads and writes, on how many groups."""
+        """Values that each stage reads and writes, and how many groups compute it."""
         found = []
         for draft in self.memory.drafts:
             division = (draft.scheduled or schedules[draft.op]).division
@@ -99,7 +99,7 @@ class Builder:
         return made
 
     def _hold_weights(self, names: Iterable[str]) -> None:
-        """Those of the tensors that are weights have a place: as C arrays."""
+        """Give the named tensors that are weights a place, as C arrays."""
         for name in names:
             if name in self.weights and name not in self.memory.held:
                 self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
@@ -183,7 +183,7 @@ class Builder:
         return y
 
     def _fill(self, candidate: Candidate, y: Located) -> None:
-        """Append what fills the border around a product's result, if it has one."""
+        """Append the stage that fills the border around a product's result, if it has one."""
         if isinstance(candidate, Bordered):
             self.memory.fill(self.memory.values[y.value].name, y)
 

@@ -30,7 +30,7 @@ _GATHERED: dict[str, tuple[Gathering, str]] = {
     "max": ("max", "{}"),
     "min": ("max", "-({})"),
 }
-"""The function, and what the body and the finish are for it."""
+"""The reduction's function, and a format for its body and finish."""
 _MOST_STEPS = 64
 
 
@@ -44,7 +44,7 @@ def defined(memory: Memory, node: Node, op: Definition) -> Located:
 
 
 def assembled(memory: Memory, node: Node, op: Assembly) -> Located:
-    """Each part into its places of one result."""
+    """Write each part into its places of one result."""
     y = memory.value(node.output, row_major(op.out_shape))
     written = sum(prod(part.extents[a] for a in part.kept) for part in op.parts)
     if written < prod(op.out_shape):
@@ -55,7 +55,7 @@ def assembled(memory: Memory, node: Node, op: Assembly) -> Located:
 
 
 def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], y: Located) -> None:
-    """Append what writes a definition's places of the result."""
+    """Append the stages that write the places of a definition's result."""
     operands = [
         _operand(memory, name, access, op.extents)
         for name, access in zip(inputs, op.operands, strict=True)

@@ -51,7 +51,7 @@ class Epilogue:
 
     @property
     def computes(self) -> bool:
-        """Whether the expression does anything."""
+        """True unless the expression is just its first operand."""
         return Element(0) != parse_scalar(self.expression)
 
 
@@ -70,7 +70,7 @@ class Finished(Bordered):
 
     @property
     def beside(self) -> Form:
-        """The form of what an epilogue adds: that of the result."""
+        """The form of an epilogue's operand: the result's."""
         return self.form
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
@@ -79,7 +79,7 @@ class Finished(Bordered):
 
 
 def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue | None:
-    """What follows the first node, None where it reads what lies otherwise than the result."""
+    """The epilogue of the nodes behind the first, or None if an operand cannot be read along it."""
     op, windows, elementwise = nodes[0].op, None, nodes
     if isinstance(pool := nodes[1].op, Pool2d):
         windows, elementwise = windows_of(pool), nodes[1:]
@@ -167,7 +167,7 @@ def saved_cycles(
     ranked: Ranked,
     found: Mapping[Request, Sequence[Candidate]],
 ) -> float:
-    """By how much products that pool what they make are faster than the best plain ones: they need
+    """Cycles saved by products that pool their results, against the best plain ones: they need
     less of the scratchpad, and put less.
     """
     return sum(
@@ -186,7 +186,7 @@ def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
 
 
 def _base(ranked: Ranked, request: Request) -> Candidate | None:
-    """The plain candidate whose algorithm and pieces those with the epilogue have."""
+    """The plain candidate with the algorithm and pieces to use with the epilogue."""
     op, epilogue = request
     candidates = ranked.candidates[op] if epilogue.windows else (ranked.best(op),)
     for c in candidates:
@@ -205,7 +205,7 @@ def _pieces(base: Candidate, epilogue: Epilogue) -> Pieces | None:
 
 
 def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
-    """Whether each piece's part of every operand is a part of its memory."""
+    """True if each piece's part of every operand is a part of that operand's memory."""
     return all(whole or pieces.step_along(axes) is not None for axes, whole in epilogue.beside)
 
 

@@ -16,12 +16,12 @@ from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds
 
 Amount = TypeVar("Amount", int, float)
 Routines = tuple[RoutineCycles, ...]
-"""What the code of a stage calls."""
+"""Routines that a stage's code calls, with their cycles."""
 _NO_BOUNDS = PlanBounds(0, 0, 0, 0)
 
 
 class StageTime(Struct, frozen=True):
-    """The cycles of one stage by cause, which sum to its own; `nodes` are what it computes, and
+    """The cycles of one stage by cause, which sum to its own; `nodes` are those it computes, and
     `routines` the distinct calls of its code, as often as a core makes them.
     """
 

@@ -17,8 +17,8 @@ from tilewright.network.expressions import Constant, Elementwise, Operand, eleme
 
 @dataclass(frozen=True)
 class Read:
-    """What an expression reads: a tensor by its name, or a constant made of some; `axes` are those
-    of the result along which its dimensions lie.
+    """An operand of an expression: a tensor by its name, or a constant made of tensors. Its
+    dimensions lie along `axes` of the result.
     """
 
     tensors: tuple[str, ...]
@@ -28,7 +28,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Expressed:
-    """An expression; operand 0 is what the first member makes where that is not elementwise."""
+    """An expression; operand 0 is the first member's result if that is not elementwise."""
 
     scalar: Scalar
     reads: tuple[Read, ...]

@@ -1,4 +1,4 @@
-"""Elementwise operators as expressions: what a stage computes for each element.
+"""Elementwise operators as expressions that a stage computes for each element.
 
 In: a node's operator. Out: an `Elementwise`: the expression over the elements of operands, and
 along which axes of the result each operand beside the first lies. Parameters of a normalisation
@@ -26,8 +26,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Operand:
-    """What an expression reads: an operand of the node by its number, or a constant made of some;
-    `axes` are those of the result along which its own dimensions lie.
+    """An operand of an expression: an operand of the node by its number, or a constant. Its
+    dimensions lie along `axes` of the result.
     """
 
     source: int | Constant
@@ -43,7 +43,7 @@ class Elementwise:
 
 
 def elementwise(op: Op) -> Elementwise | None:
-    """The operator as an expression, None for one that is none."""
+    """The operator as an expression, or None if it is not elementwise."""
     every = tuple(range(len(op.out_shape)))
     match op:
         case Unary():

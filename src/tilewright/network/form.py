@@ -1,4 +1,4 @@
-"""How a tensor lies in memory: order of the dimensions, channel blocks and a border of zeros.
+"""Layout of a tensor in memory: order of dimensions, channel blocks and a border of zeros.
 
 A `Form` says for each place in memory which element stands there. Two tensors can be used one for
 the other without a copy exactly if their forms are equal, so forms are kept canonical.
@@ -53,7 +53,7 @@ class Form(Struct, frozen=True):
 
     @property
     def has_zeros(self) -> bool:
-        """Whether some places hold no element."""
+        """True if memory has places that hold no element."""
         return self.elements != prod(self.shape)
 
     @property
@@ -73,7 +73,7 @@ class Form(Struct, frozen=True):
         return np.where(places < 0, 0, array.reshape(-1)[np.maximum(places, 0)]).reshape(-1)
 
     def _permuted(self, array: Array) -> Array:
-        """The same where nothing stands between elements: axes in blocks, in another order."""
+        """`stored` for a form without zeros: blocks of axes in another order."""
         numbers = range(len(self.dims))
         cut = sorted(numbers, key=lambda i: (self.dims[i].axis, -self.dims[i].step))
         blocks = array.reshape([self.dims[i].extent for i in cut])
@@ -164,19 +164,19 @@ def permuted(form: Form, order: Sequence[int]) -> Form:
 
 
 def same_memory(a: Form, b: Form) -> bool:
-    """Whether the bytes of one are the bytes of the other, whatever their shapes are called."""
+    """True if tensors in both forms have the same bytes, whatever their shapes."""
     if a == b:
         return True
     return not a.has_zeros and not b.has_zeros and is_row_major(a) and is_row_major(b)
 
 
 def is_row_major(form: Form) -> bool:
-    """Whether the tensor lies as a C array of its shape does."""
+    """True if `form` is that of a C array of its shape."""
     return form == row_major(form.shape)
 
 
 def like(form: Form, shape: Shape) -> Form:
-    """The same order and blocks for another extent of the axes, without a border.
+    """`form` with its axis order and blocks for another shape, without a border.
 
     >>> like(row_major((1, 4, 6, 6)), (1, 4, 3, 3)) == row_major((1, 4, 3, 3))
     True
@@ -218,8 +218,8 @@ def form_of(shape: Shape, numbers: Indices) -> Form:
 
 
 def _agrees(form: Form, numbers: Indices) -> bool:
-    """Whether the form says the same of each place; portion by portion, so that the numbers which
-    it is compared with take little memory beside the given ones.
+    """True if `numbers` are the places of `form` plus 1. Compares in portions, so that its own
+    numbers take little memory beside the given ones.
     """
     if not numbers.ndim:
         return bool(np.array_equal(form.places() + 1, numbers))
@@ -240,7 +240,7 @@ def _agrees(form: Form, numbers: Indices) -> bool:
 def _dim(
     shape: Shape, numbers: Indices, first: tuple[int, ...], d: int, taken: set[int]
 ) -> StoredDim:
-    """What a step along dimension d of memory is, seen from the first element."""
+    """Stored dimension `d`, derived from the step away from the first element."""
     extent = numbers.shape[d]
     following = (*first[:d], first[d] + 1, *first[d + 1 :])
     here = _indices(shape, numbers, first)

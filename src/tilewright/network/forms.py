@@ -1,4 +1,4 @@
-"""In which form a candidate takes and gives each of its operator's tensors.
+"""Forms in which a candidate takes and gives each of its operator's tensors.
 
 In: a candidate. Out: forms, found by sending the numbers of elements through the same functions
 that bring an operator's operands into the storage order of a program: what any seed does with
@@ -25,7 +25,7 @@ from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
 
 _FEW_IMAGES = (2, 8)
-"""Images on which forms are found: so many as show where the next one lies, in blocks too."""
+"""Images on which forms are found: enough to show where the next one lies, in blocks too."""
 
 
 class Forms:
@@ -86,7 +86,7 @@ def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form
 
 
 def _is_pooled(seed: Seed, name: str) -> bool:
-    """Whether the tensor holds windows of what the operator gives."""
+    """True if tensor `name` is a result that the nest pools."""
     return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 
@@ -98,7 +98,7 @@ def _with_few_images(op: Op) -> Sequence[Op]:
 
 
 def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
-    """How many times longer the dimensions are that differ, but for those that have vanished."""
+    """Growth factors of the dimensions that differ; vanished ones are skipped."""
     pairs = zip(extents, fewer, strict=True)
     return [Fraction(n, m) for n, m in pairs if n != m and m]
 
@@ -126,8 +126,8 @@ def _whole(share: Share, forms: Mapping[str, Form]) -> dict[str, Form]:
 
 
 def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
-    """The extents of a tensor's dimensions as the seed declares them, for an operator; of a pooled
-    result those of what is pooled.
+    """Extents of a tensor's dimensions as the seed declares them, for an operator; for a pooled
+    result, the extents before pooling.
     """
     seed = candidate.seed
     dims = next(t.dims for t in seed.tensors if t.name == name)
@@ -150,7 +150,7 @@ def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
 
 
 def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
-    """For each place of the result its element: where each comes from in memory, turned round."""
+    """Element number plus 1 at each place of the result in memory; 0 where there is none."""
     memory = _counted(prod(extents)).reshape(extents)
     taken = interface(op.kind).restore(op, memory).reshape(-1)
     numbers = np.zeros(memory.size, memory.dtype)
@@ -159,6 +159,6 @@ def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
 
 
 def _counted(count: int, first: int = 0) -> Indices:
-    """So many successive numbers, as narrow as they fit: tensors may fill much of main memory."""
+    """`count` successive numbers in the narrowest type: tensors may fill much of main memory."""
     last = first + count
     return np.arange(first, last, dtype=np.int32 if last < 2**31 else np.int64)

@@ -1,4 +1,4 @@
-"""An operator on all core groups: what each of them takes, computes and gives.
+"""An operator on all core groups: the inputs, work and results of each.
 
 In: a partition and the candidate that computes its pieces. Out: for each tensor of the pieces'
 program its form, and for each group its region of the whole operand and the border of zeros that
@@ -52,7 +52,7 @@ class Cut:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the groups' tensors are others than the whole array."""
+        """True if stages copy between the whole array and the groups' tensors."""
         return any(self.stages)
 
     @property
@@ -83,7 +83,7 @@ class GroupWork:
 
 
 class Drives(Protocol):
-    """Generates what starts a kernel on all core groups."""
+    """Generates the driver that starts a kernel on all core groups."""
 
     def drive(self, kernel: Artifact, work: GroupWork, machine: Machine) -> Artifact:
         """The kernel's artifact with the driver, whose tensors are whole arrays in C order."""
@@ -95,7 +95,7 @@ DRIVES: Capability[Drives] = Capability("groups", ("drive",), "driver for all co
 def group_work(
     partition: Partition, candidate: Candidate, adding: Candidate | None = None
 ) -> GroupWork:
-    """What the groups do for the whole operator of a partition."""
+    """Operands and result of a partition's operator, cut for the groups."""
     seed, pieces = candidate.seed, partition.pieces
     found = [stored_forms(replace(candidate, op=piece.op)) for piece in pieces]
     shared, numerics = partition.shared_operands, partition.op.numerics
@@ -127,7 +127,7 @@ def stored_forms(candidate: Candidate) -> dict[str, Form]:
 
 
 def _extended(form: Form, shape: tuple[int, ...]) -> Form:
-    """The form for the shape itself: what grows is the outermost dimension along an axis."""
+    """The form extended to `shape`: the outermost dimension along each axis grows."""
     dims = []
     for d in form.dims:
         outermost = d.step == max(other.step for other in form.along(d.axis))

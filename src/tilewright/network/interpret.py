@@ -75,7 +75,7 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
 
 
 def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array]) -> None:
-    """Run one stage; what it leaves unwritten of its result stays as it was."""
+    """Run one stage; elements of its result that it does not write keep their values."""
     own, before = plan.values[stage.writes], memory.get(stage.writes)
     size, kind = own.form.elements, dtype(own.dtype).numpy
     whole = np.full(size, np.nan, kind) if before is None else before.copy()
@@ -86,7 +86,7 @@ def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array]) -> None:
 
 
 def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
-    """Where what each group writes begins, and its elements, NaN where it writes none."""
+    """(place of the first element, elements) that each group writes; NaN where it writes none."""
     if stage.scheduled.candidate is None:
         operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
         assert isinstance(stage.op, Elementwise | Reduction)
@@ -149,14 +149,14 @@ def _finished(plan: Plan, stage: Stage, candidate: Finished, memory: Mapping[int
 
 
 def _share(held: Array, start: int, size: int) -> Array:
-    """The elements from a place on; what goes beyond the last one is not there to be read."""
+    """`size` elements from `start` on, padded with NaN beyond the last one."""
     part = held[start : start + size]
     beyond = size - part.size
     return np.pad(part, (0, beyond), constant_values=np.nan) if beyond else part
 
 
 def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
-    """What is held of a value; every element of it has to be written."""
+    """The array held for `value`. Raises SimulationError if an element is unwritten or NaN."""
     own = plan.values[value]
     if held is None:
         raise SimulationError(f"{who}: nothing has written {quoted(own.name)}")

@@ -1,4 +1,4 @@
-"""In which form each tensor is held, and by which candidate each product is computed.
+"""The form of each tensor, and the candidate that computes each product.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
 `network.builder` drafts a plan. `nearest` takes the fastest candidate of every product, while
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tilewright.network.planner import Planner
 
 _OTHER_ORDER = 10.0
-"""What gathers elements keeps the order that it finds: not to be chosen otherwise."""
+"""Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""
 _MOST_WAYS = 8
 _NAMED = (Assembly, Definition, Transpose)
 """Operators whose results are written in one form: C arrays, or the operand's memory."""
@@ -46,9 +46,9 @@ _NAMED = (Assembly, Definition, Transpose)
 
 @dataclass(frozen=True, eq=False)
 class Layouts:
-    """The candidate of each product by the name of its node; `fused` are those that compute what
-    follows them, too. `forms` are those in which results of passes are written. `choice` is how
-    they were chosen, where that was for the whole network.
+    """The candidate of each product by the name of its node; those in `fused` compute the nodes
+    behind them, too. `forms` are the forms of results of passes. `choice` is set where the layouts
+    were chosen for the whole network.
     """
 
     products: Mapping[str, Candidate]
@@ -97,7 +97,7 @@ class Chain:
 
     @property
     def pool(self) -> Node | None:
-        """What gathers windows of what the first node makes."""
+        """The pooling node behind the first node, or None."""
         behind = self.nodes[1:2]
         return next((node for node in behind if isinstance(node.op, Pool2d)), None)
 
@@ -115,7 +115,7 @@ class Chain:
 def nearest(
     network: Network, chains: Sequence[Chain], ranked: Ranked, epilogues: Epilogues, forms: Forms
 ) -> Layouts:
-    """The fastest candidate of each product; passes write what the first product behind reads."""
+    """The fastest candidate of each product; passes write the form that the next product reads."""
     weights = {t.name for t in network.weights}
     products = {n.name: ranked.best(n.op) for n in network.nodes if n.op.kind in CONTRACTIONS}
     wishes: dict[str, Form] = {}
@@ -139,7 +139,7 @@ def nearest(
 
 
 def _operands(node: Node, candidate: Candidate, forms: Forms) -> dict[str, Form]:
-    """The forms in which a candidate takes what is no constant, by the names of the tensors."""
+    """Forms in which a candidate takes its operands, but for constants, by tensor name."""
     found = forms.of(candidate, constants=False)
     pairs = zip(candidate.seed.operands, node.inputs, strict=True)
     return {name: found[tensor] for tensor, name in pairs if tensor in found}
@@ -150,7 +150,7 @@ def _result(candidate: Candidate, forms: Forms) -> Form:
 
 
 class WholeNetwork:
-    """The ways of all fused nodes, and what copies between them cost."""
+    """The ways of all fused nodes, and the cycles of copies between them."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class WholeNetwork:
         self._wanted = self._all_wanted()
 
     def cheapest(self) -> Layouts:
-        """The ways that together are cheapest by their own prices and those of copies."""
+        """The cheapest combination of ways, by their cycles and those of copies between them."""
         ways = [self._ways(chain) for chain in self.chains]
         made = {chain.output: i for i, chain in enumerate(self.chains)}
         own = [self._own(chain, w) for chain, w in zip(self.chains, ways, strict=True)]
@@ -249,7 +249,7 @@ class WholeNetwork:
         return [form for name in whole for form in self._held[name]] or [row_major(shape)]
 
     def _reshaped_ways(self, chain: Chain, op: Reshape) -> list[_Way]:
-        """C arrays under another shape, read so by what is behind, which may write any form."""
+        """Ways with the operand as a C array, reshaped; nodes behind may write any form."""
         (name,), natural = chain.first.inputs, row_major(op.out_shape)
         takes = {name: row_major(op.shape)} if name in self._held else {}
         if len(chain.nodes) == 1:
@@ -261,7 +261,7 @@ class WholeNetwork:
         ]
 
     def _gathering_ways(self, chain: Chain) -> list[_Way]:
-        """In the order of the tensor that is read, or behind a pass in any."""
+        """Ways that keep the order of the tensor read, or write any form in a pass."""
         name = next((x for x in chain.first.inputs if x in self._held), "")
         found = []
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
@@ -340,13 +340,13 @@ class WholeNetwork:
         return 0.0 if same_memory(held, wanted) else self._pass(wanted, self._grain(held, wanted))
 
     def _grain(self, a: Form, b: Form) -> float:
-        """How many times longer a copy takes: by which dimensions run along memory."""
+        """Factor on a copy's cycles: 1 if the same axis runs along memory in both forms."""
         same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
         return 1.0 if same else self._planner.against_the_grain
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
-        """Cycles of a stage that reads a tensor and writes it in a form, so many times as long as
-        at the engines' best.
+        """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown
+        against the engines' best.
         """
         meets = self.ranked.groups > 1
         return self._moving(form) * times + next_cycles(self._machine.groups, meets=meets)
@@ -368,7 +368,7 @@ class WholeNetwork:
 
 
 def _kept_order(op: Op, held: Form) -> Form:
-    """The form of what gathers or moves elements of a tensor that is held in a form."""
+    """Form of the result of `op`, a move or gather of a tensor in form `held`."""
     if isinstance(op, Transpose):
         return permuted(held, op.order)
     if isinstance(op, Assembly | Definition):

@@ -1,4 +1,4 @@
-"""What lowers each operator of a graph that is neither a product nor an expression of elements.
+"""Lowerings of graph operators that are neither products nor expressions of elements.
 
 In: the type of an operator. Out: the function that appends its stages. Operators without an entry
 are refused before anything is searched for (`network.requirements`).

@@ -1,4 +1,4 @@
-"""What a plan has so far: values, where each tensor lies, and the stages that make them.
+"""The memory of a plan in the making: values, where each tensor lies, stages that write them.
 
 In: forms and expressions from `network.builder`. Out: drafts of stages; a tensor that is wanted in
 another form gets a stage that copies it, and places that hold no element are filled. Where stages
@@ -30,7 +30,7 @@ class Located:
     value: int
     form: Form
     axes: tuple[int, ...] = ()
-    """Those of a stage's result along which its own lie."""
+    """Axes of a stage's result along which the tensor's own dimensions lie."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Memory:
     def constant(
         self, made: tuple[str, tuple[str, ...]], form: Form, axes: tuple[int, ...]
     ) -> Located:
-        """What is made of weights, once for all that want it in this form."""
+        """The constant `made` of weights in `form`; one for all uses."""
         key = (made, form)
         if key not in self._constants:
             self.values.append(Value(made[1][0], form, self.dtype, "constant", made))
@@ -107,7 +107,7 @@ class Memory:
         return made
 
     def source(self, tensor: str) -> Located:
-        """A tensor for what gathers or moves its elements: as it lies, or its elements alone."""
+        """The tensor as operand of a gather or move: as it lies, or copied without a border."""
         held = self.held[tensor][0]
         if self.views is not None and _unblocked(held.form):
             return held
@@ -116,8 +116,8 @@ class Memory:
     def around(
         self, tensor: str, before: Sequence[int], after: Sequence[int], filled: float
     ) -> tuple[Located, float | None]:
-        """A tensor for windows that reach so far beyond it, and what these read there: nothing
-        where it has been copied inside a border.
+        """The tensor for windows that reach beyond it by `before` and `after`, and the number they
+        read there; None if it has been copied inside a border.
         """
         form = self.held[tensor][0].form
         if self.views is None or not _unblocked(form):
@@ -146,7 +146,7 @@ class Memory:
         label: str = "",
         flops: int = 0,
     ) -> None:
-        """Append the expression for each element of the result, and fill what lies around them."""
+        """Append the expression over all elements of the result, and fill its border."""
         shape, operands = result.form.shape, self._side_by_side(name, result.form, operands)
         full = [o.form for o in operands if o.form.shape == shape]
         extents, index = blocked_loops(shape, [result.form, *full])
@@ -163,8 +163,8 @@ class Memory:
         self.fill(name, result)
 
     def _side_by_side(self, name: str, form: Form, operands: Sequence[Located]) -> list[Located]:
-        """The operands; one whose blocks no loop runs along together with those of the others, six
-        channels where they have four, is copied out of them first.
+        """The operands, to be read along the same loops. One whose blocks do not fit the others',
+        such as six channels beside four, is first copied out of its blocks.
         """
         forms, found = [form], list[Located]()
         for operand in operands:
@@ -258,12 +258,12 @@ def in_order(
 
 
 def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
-    """The same order of axes, each in one dimension with places around its elements."""
+    """`form` with its axis order, one dimension per axis, and a border around the elements."""
     return in_order(form.shape, [d.axis for d in form.dims], before, after)
 
 
 def unbordered(form: Form) -> Form:
-    """The same order of axes, each in one dimension of its elements alone."""
+    """`form` with its axis order, one dimension per axis, without a border."""
     return in_order(form.shape, [d.axis for d in form.dims])
 
 

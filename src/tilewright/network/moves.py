@@ -19,13 +19,13 @@ from tilewright.ops.op import Shape
 
 
 def transposed(memory: Memory, node: Node, op: Transpose) -> Located:
-    """The same memory under other names of the dimensions."""
+    """The operand's memory with its dimensions permuted."""
     x = memory.held[node.inputs[0]][0]
     return Located(x.value, permuted(x.form, op.order), tuple(range(len(op.order))))
 
 
 def reshaped(memory: Memory, node: Node, op: Reshape) -> Located:
-    """The same memory in C order, with other extents."""
+    """The operand in C order, with the new extents."""
     x = memory.in_form(node.inputs[0], row_major(op.shape))
     return Located(x.value, row_major(op.out_shape), tuple(range(len(op.out_shape))))
 
@@ -95,7 +95,7 @@ def _moved(
     source: Sequence[Index],
     target: Sequence[Index],
 ) -> Located:
-    """The elements of a node's operand at `source` as those of a new tensor at `target`."""
+    """A new tensor whose elements at `target` are the operand's elements at `source`."""
     (name,) = node.inputs
     x = memory.source(name)
     y = memory.result(node.output, in_order(shape, [d.axis for d in x.form.dims]))

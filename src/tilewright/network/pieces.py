@@ -55,12 +55,12 @@ class Pieces:
 
     @property
     def out_shape(self) -> Shape:
-        """That of the whole result."""
+        """Shape of the whole result, after pooling."""
         shape = self.whole.out_shape
         return self.windows.pooled(shape) if self.windows else shape
 
     def pooled(self, windows: PoolWindows) -> Pieces | None:
-        """The same pieces with windows of their results, None where a window is in two of them."""
+        """The pieces with pooled results, or None if a window spans two pieces."""
         *operands, result = self.spacings
         if result is not None and result.axis in (2, 3):
             extent = windows.extents[result.axis - 2]
@@ -75,8 +75,8 @@ class Pieces:
         return frozenset(name for name, spacing in pairs if spacing is None)
 
     def whole_form(self, number: int, form: Form) -> Form | None:
-        """The form of a whole tensor, by its number, whose pieces lie in a form; None where there
-        is none. Pieces that overlap are slices along the slowest dimension of memory.
+        """The form of a whole tensor, by its number, whose pieces have the given form, or None.
+        Overlapping pieces are slices along the slowest dimension of memory.
         """
         shape = (*self.whole.input_shapes, self.out_shape)[number]
         spacing = self.spacings[number]
@@ -120,12 +120,12 @@ class Share(Candidate):
     pieces: Pieces
 
     def whole_form(self, name: str, form: Form) -> Form | None:
-        """The form of a whole tensor whose pieces lie in a form; None where there is none."""
+        """The form of a whole tensor whose pieces have the given form, or None."""
         return self.pieces.whole_form(self.tensors.index(name), form)
 
     def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> Division:
-        """Where the groups' pieces of tensors begin, whose whole forms are given, and those of
-        operands that are `beside` the result.
+        """Starts of the groups' pieces of the tensors, given their whole forms, and of the operands
+        `beside` the result.
         """
         *own, result = self.pieces.steps([whole[name] for name in self.tensors])
         further = [result if alike else self.pieces.step_along(axes) or 0 for axes, alike in beside]
@@ -138,8 +138,8 @@ class Share(Candidate):
 
 
 def pieces_of(op: Op, groups: int) -> list[Pieces]:
-    """Every way to cut a product into at most so many pieces, each into as many as it comes out
-    even for.
+    """Every way to cut a product into equal pieces, each with the largest count up to `groups` that
+    comes out even.
     """
     found: dict[str, Pieces] = {}
     for count in range(groups, 1, -1):
@@ -192,7 +192,7 @@ def _regular(part: Partition) -> Pieces | None:
 
 
 def _spacing(regions: Sequence[Box]) -> Spacing | None:
-    """That of the first two regions, if they lie side by side."""
+    """Spacing of the first two regions along the axis where they differ, or None."""
     first, second = (box.sides for box in regions[:2])
     axes = (axis for axis, side in enumerate(first) if second[axis] != side)
     axis = next(axes, None)

@@ -28,7 +28,7 @@ from tilewright.tune.candidate import Candidate
 
 Role: TypeAlias = Literal["input", "output", "constant", "scratch"]
 Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
-"""What a stage does, in words of a table: `layout` moves elements and computes nothing."""
+"""Kind of work of a stage, as tables print it; `layout` moves elements and computes nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Scheduled:
-    """How an operator is computed, in so many cycles by the model: by a candidate, or as its
-    accesses say where it has none. Where several groups compute it together, `division` says where
-    in memory the tensors of each begin.
+    """The schedule of an operator and its cycles by the model: a candidate, or, without one, the
+    operator's own accesses. `division` holds the starts of each group's tensors where several
+    groups compute it together.
     """
 
     cycles: float
@@ -65,7 +65,7 @@ class Scheduled:
 
 
 Schedules = dict[Op, Scheduled]
-"""How each operator is computed that comes without a schedule."""
+"""Schedules of the operators that come without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +87,18 @@ class Stage:
 
     @property
     def candidate(self) -> Candidate:
-        """The schedule of what has one."""
+        """The stage's candidate, which must exist."""
         assert self.scheduled.candidate is not None
         return self.scheduled.candidate
 
     @property
     def division(self) -> Division | None:
-        """Where the tensors of each group begin, None where one computes all of it."""
+        """Starts of each group's tensors, or None if one group computes all of it."""
         return self.scheduled.division
 
     @property
     def groups(self) -> int:
-        """How many groups compute it together."""
+        """Number of groups that compute it together."""
         return 1 if self.division is None else self.division.groups
 
     def starts(self, group: int) -> tuple[int, ...]:
@@ -150,17 +150,17 @@ class Plan:
 
     @property
     def together(self) -> int:
-        """How many groups compute stages of it together."""
+        """Largest number of groups that compute one of its stages together."""
         return max((stage.groups for stage in self.stages), default=1)
 
     @property
     def uses(self) -> list[Use]:
-        """What each stage reads and writes."""
+        """Values that each stage reads and writes, and how many groups compute it."""
         return [Use(stage.reads, stage.writes, stage.groups) for stage in self.stages]
 
     @property
     def meetings(self) -> tuple[bool, ...]:
-        """Whether the groups wait for each other before each stage."""
+        """For each stage, whether all groups wait for each other before it."""
         return meetings(self.uses)
 
     @property
@@ -180,7 +180,7 @@ class Plan:
 
     @property
     def estimate_cycles(self) -> float:
-        """Cycles of a group by the model, those before each stage included."""
+        """Cycles of a group by the model, with launch and waits before the stages."""
         pairs = zip(self.stages, self.before, strict=True)
         return sum(stage.scheduled.cycles + sum(before.values()) for stage, before in pairs)
 

@@ -54,14 +54,14 @@ class PlannedNetwork:
 
     @property
     def images(self) -> tuple[slice, ...]:
-        """Those of each group, where the groups divide them."""
+        """Images of each group; empty if one group computes them all."""
         if self.plan.groups == 1:
             return ()
         batch = self.network.inputs[0].shape[0]
         return tuple(slice(*part) for part in intervals(batch, self.plan.groups))
 
     def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
-        """What computes the outputs of the inputs: the meaning of the programs, group by group."""
+        """A function from inputs to outputs that interprets the plan, group by group."""
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             if not self.images:
@@ -106,8 +106,8 @@ class PlannedNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(simulated figures, outputs by name), compared with another computation's where that is
-        asked; simulated times are none to compare with those of this computer.
+        """(simulated figures, outputs by name), with the comparison if one is asked for; simulated
+        times are not compared with times on this computer.
 
         Raises ToolError where onnxruntime is asked for and not installed.
         """

@@ -1,4 +1,4 @@
-"""What a family adds to the planning of networks: rewrites, epilogues, borders, prices.
+"""Planners of networks: a family's rewrites, epilogues, borders and prices.
 
 In: a machine. Out: a `Planner`, which `network.build` asks. `Programs` is that of machines whose
 stages are programs of the loop IR, epilogues and borders included.
@@ -25,7 +25,7 @@ from tilewright.tune.candidate import Candidate
 
 
 class Planner(Protocol):
-    """What all drafts of a network's plan have in common; what is found out is kept.
+    """Planning shared by all drafts of a network's plan; findings are kept.
 
     `views`: stages read and write tensors where they lie, so that moving and gathering needs no
     copies out of borders or into padding, and may write any form. A copy after which another
@@ -45,14 +45,14 @@ class Planner(Protocol):
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
     ) -> Mapping[Request, Sequence[Candidate]]:
-        """The candidates of products with what follows them, best first."""
+        """Candidates of products with their epilogues, best first."""
 
     def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
         """The candidate, whose result lies in its `own` form, with the result inside a border."""
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
-        """How mappings and reductions are computed, divided among groups where they `divide` work
-        and that is faster.
+        """Schedules of mappings and reductions; with `divide`, divided among groups where that is
+        faster.
         """
 
 
@@ -61,7 +61,7 @@ class Programs:
 
     views = False
     against_the_grain = 1.5
-    """Of 1, 1.5 and 3 the one that makes the plan of ResNet-50 fastest by the model."""
+    """Chosen out of 1, 1.5 and 3, for the fastest plan of ResNet-50 by the model."""
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()
@@ -69,7 +69,7 @@ class Programs:
         self._borders = Borders(one_group(machine))
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """As `network.variants` finds them."""
+        """Variants of the network, from `network.variants`."""
         return variants(network, fuse=fuse)
 
     def epilogues(
@@ -79,7 +79,7 @@ class Programs:
         return ranked_epilogues(requests, ranked, self._machine, self._rankings)
 
     def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
-        """The same schedule on a larger tensor."""
+        """The candidate with its result in the bordered `form`."""
         return self._borders.around(candidate, own, form)
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:

@@ -1,4 +1,4 @@
-"""Whole networks compiled for this computer: what a family has to bring for them."""
+"""Whole networks compiled for this computer: the interface of a family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.network.search import Search
 
 Array: TypeAlias = npt.NDArray[Any]
 Other: TypeAlias = Literal["reference", "onnxruntime"]
-"""What a network may be compared with."""
+"""Computations that a network can be compared with."""
 
 
 class NativeNetwork(Protocol):
@@ -50,12 +50,12 @@ class NativeNetwork(Protocol):
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write code, constants and the `result`, which is what is known without running the
-        network where none is given; the folder appears when it is complete.
+        """Write code, constants and the `result` (by default the one known without running the
+        network); the folder appears when it is complete.
         """
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """What is known of the network without running it."""
+        """The result, as far as it is known without running the network."""
 
     def measured(
         self,

@@ -47,11 +47,11 @@ class Ranked:
 
     @property
     def shared(self) -> bool:
-        """Whether groups read the same weights."""
+        """True if groups compute images of their own with the same weights."""
         return self.images > 1
 
     def together(self, groups: int) -> Ranked:
-        """The same with the shares among the candidates."""
+        """A copy for `groups` groups, with the shares among the candidates."""
         every = {
             op: by_cycles((*own, *self.shares.get(op, ()))) for op, own in self.candidates.items()
         }

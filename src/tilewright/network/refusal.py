@@ -1,4 +1,4 @@
-"""Which machines take whole networks, and what the others do for one."""
+"""Refusals of machines that take no whole networks, with what they do instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:  # heavy: lark
 def require_networks(
     machine: Machine, layers: str = "", *, simulated: bool = False, divided: bool = True
 ) -> CompilesNetworks:
-    """What compiles networks for the machine.
+    """The compiler of networks for `machine`.
 
     Raises ToolError where it runs none, with what it does instead (`layers` is how products are
     taken alone) and the machines that do: not this computer where a network is `simulated`, nor,

@@ -1,4 +1,4 @@
-"""What a network needs of a machine, known before anything is searched for.
+"""Requirements of a network on a machine, checked before any search.
 
 In: a network, or the values of its plan. Out: nothing, or an error that names operators without a
 stage, or the tensors that live at the same time and do not fit main memory together.
@@ -35,7 +35,7 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
 
 
 def require_lowered(network: Network, machine: Machine) -> None:
-    """Raise GraphError for what no stage computes."""
+    """Raise GraphError for operators without a stage, and for mixed or integer element types."""
     kinds = sorted({t.dtype for t in network.tensors.values()})
     if len(kinds) > 1 or not dtype(kinds[0]).is_float:
         raise GraphError(
@@ -79,8 +79,8 @@ def require_room(network: Network, machine: Machine) -> None:
 def refuse_crowded(
     network: Network, lives: Sequence[tuple[str, Life]], machine: Machine, needed: int = 0
 ) -> None:
-    """Raise CapacityError where what lives at the same time, or the `needed` bytes of its places,
-    exceeds main memory; it names the largest values that live where it is fullest.
+    """Raise CapacityError where the values that live at the same time, or the `needed` bytes of
+    their places, exceed main memory. It names the largest values at the fullest point.
     """
     change: dict[int, int] = {}
     for _, life in lives:
@@ -104,7 +104,7 @@ def refuse_crowded(
 
 
 def _smaller(network: Network) -> str:
-    """What makes the tensors of a network smaller."""
+    """Options that make the network's tensors smaller, else another machine."""
     widest = max(dtype(t.dtype).size_bytes for t in network.tensors.values())
     ways = ["a smaller --batch"] * ((batch_of(network) or 1) > 1)
     ways += ["--dtype f32"] * (widest > dtype("f32").size_bytes)

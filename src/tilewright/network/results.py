@@ -1,4 +1,4 @@
-"""What a whole network gives, run or simulated: its stages, the whole, how it compares."""
+"""Results of a whole network, run or simulated: stages, totals, comparisons."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def is_within_bound(self) -> bool:
-        """Whether both computed the same."""
+        """True if the largest difference is within `bound`."""
         return self.largest_difference <= self.bound
 
 
@@ -165,8 +165,8 @@ def largest_difference(found: Mapping[str, Array], expected: Mapping[str, Array]
 
 
 def distances(found: Array, expected: Array) -> Array:
-    """How far each element is from what is expected: 0 for equal infinities and for two that are no
-    numbers, infinite for any other pair of which one is not finite.
+    """Distance of each element from the expected one: 0 for equal infinities and pairs of NaNs,
+    infinite for other pairs in which one is not finite.
     """
     a, b = found.astype(np.float64), expected.astype(np.float64)
     alike = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -125,7 +125,7 @@ def _bound(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) ->
 
 
 def _refusals(onnxruntime: Any) -> tuple[type[Exception], ...]:
-    """What onnxruntime raises for models, which have no common base."""
+    """Exception types that onnxruntime raises for models; they share no base class."""
     state = onnxruntime.capi.onnxruntime_pybind11_state
     names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile",
              "NotImplemented", "RuntimeException")  # fmt: skip

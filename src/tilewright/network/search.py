@@ -1,4 +1,4 @@
-"""How the kernels of a network are chosen."""
+"""Options of the search for a network's kernels."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Search:
-    """How kernels are chosen: among those of `algorithm` where it applies, and of at most the
-    `max_error`, `keep` candidates each, the `top` best of them measured.
+    """Options of the search: candidates of `algorithm` where it applies, of at most `max_error`,
+    `keep` each, with the best `top` of them measured.
     """
 
     algorithm: str | None = None

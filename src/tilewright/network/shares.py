@@ -19,8 +19,8 @@ ELEMENTS = "elements"
 
 @dataclass(frozen=True)
 class Division:
-    """So many groups compute one stage, divided by `kind`: `steps` are for each tensor the elements
-    from where the share of one group begins to that of the next, 0 where all take the same.
+    """A stage divided by `kind` over `groups` groups: `steps` are, for each tensor, the elements
+    between the starts of successive groups' shares; 0 if all groups take the same.
     """
 
     kind: str
@@ -33,8 +33,8 @@ class Division:
 
 
 def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction, Division] | None:
-    """What one of at most so many groups computes of it, and where the shares of operands and
-    result begin; None where no loop comes out even.
+    """The share of `op` that one of at most `groups` groups computes, and where the shares of
+    operands and result begin; None if no kept loop divides evenly.
 
     >>> from tilewright.ops.mapping import mapping
     >>> share, division = share_of(mapping(12, "x0 + 1"), 4)

@@ -36,11 +36,11 @@ class PlanRun:
 
     @property
     def seconds(self) -> float:
-        """The same at the machine's clock."""
+        """`cycles` in seconds, at the machine's clock."""
         return self.cycles / self.plan.machine.clock_hz
 
     def cycles_of(self, stage: int) -> int:
-        """Of one stage by its number, those before it included."""
+        """Cycles of a stage by its number, with launch or waits before it."""
         return sum(self.plan.before[stage].values()) + self.runs[stage].cycles
 
     def causes_of(self, stage: int) -> dict[str, int]:
@@ -142,7 +142,7 @@ def _change(plan: Plan, stage: Stage, cycles: int) -> LayoutChange:
 
 
 def _bounds(run: PlanRun) -> PlanBounds:
-    """Of a group, or of all that compute together."""
+    """Bounds of one group, or of all groups that compute together."""
     plan, machine = run.plan, run.plan.machine
     products = [(s, r) for s, r in zip(plan.stages, run.runs, strict=True) if s.work == "product"]
     per_cycle = machine.cores * machine.core.peak_flops_per_cycle(plan.dtype)

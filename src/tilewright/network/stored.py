@@ -76,7 +76,7 @@ def write_native(
 
 
 def read_native(directory: Path) -> StoredNative:
-    """What `write_native` wrote; raises ArtifactError."""
+    """Read a network written by `write_native`. Raises ArtifactError."""
     path = directory / NETWORK_FILE
     stored = read_stored(path, StoredNative, _FORMAT)
     if len(stored.files) != len(stored.digests):

@@ -1,4 +1,4 @@
-"""What groups compute together on a machine: ranked candidates of their shares.
+"""Shares of work that the groups of a machine compute together, as ranked candidates.
 
 In: operators and a machine. Out: of products the candidates of a piece, of mappings and reductions
 the best candidate of a share, as one group runs it while the others run theirs.
@@ -55,7 +55,7 @@ def ranked_shares(
 
 
 def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
-    """Candidates of a piece as those of all pieces, where the tensors are parts of whole ones."""
+    """Shares from candidates of a piece, where its tensors are parts of the whole ones."""
     found = (Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces) for c in candidates)
     return tuple(share for c, share in zip(candidates, found, strict=True) if _lies(c, share))
 
@@ -80,7 +80,7 @@ def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
 
 
 def _lies(piece: Candidate, share: Share) -> bool:
-    """Whether the tensors of a piece are parts of the whole ones."""
+    """True if the piece's tensors lie as parts of the whole ones."""
     extents = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}
     for name, form in stored_forms(piece).items():
         stored = prod(int(evaluate(e, piece.values)) for e in extents[name])

@@ -35,7 +35,7 @@ class Variant:
 
 
 def variants(network: Network, *, fuse: bool) -> list[Variant]:
-    """As it stands, one stage for every node unless it may `fuse`, and with early pooling."""
+    """The network as it stands and, if it may `fuse`, also with early pooling."""
     if not fuse:
         return [_variant(network, fuse=False)]
     distinct = dict.fromkeys(n.nodes for n in (network, EarlyPooling().apply(network)))
@@ -49,7 +49,7 @@ def _variant(network: Network, *, fuse: bool) -> Variant:
 
 
 def as_it_stands(network: Network) -> Variant:
-    """The network with what can be computed in one go, nothing ahead and no windows in products."""
+    """The network with nodes fused, but nothing computed ahead and no pooling in products."""
     return Variant(network, (), tuple(_chains(_fused(network), network)))
 
 
@@ -81,7 +81,7 @@ def _pooled(chains: Sequence[tuple[Node, ...]], network: Network) -> list[tuple[
 
 
 def _request(nodes: Sequence[Node], shapes: dict[str, Shape]) -> Request | None:
-    """A product and what follows it, None where that cannot be its epilogue."""
+    """A product with the epilogue of the nodes behind it, or None if they cannot be one."""
     if len(nodes) < 2 or nodes[0].op.kind not in CONTRACTIONS:
         return None
     epilogue = epilogue_of(nodes, shapes)

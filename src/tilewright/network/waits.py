@@ -1,4 +1,4 @@
-"""What passes between the stages of a plan, which a group runs in one launch.
+"""Waits between the stages of a plan, which a group runs in one launch.
 
 In: for each stage the values that it reads and writes, and how many groups compute it. Out: where
 all groups wait for each other, and the cycles before each stage by cause.
@@ -20,7 +20,7 @@ from one to the next, waiting for the other groups.
 
 @dataclass(frozen=True)
 class Use:
-    """The values that one stage `reads` and the one that it `writes`, on so many groups."""
+    """The values that one stage `reads`, the one that it `writes`, and its number of groups."""
 
     reads: tuple[int, ...]
     writes: int
@@ -28,8 +28,8 @@ class Use:
 
 
 def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
-    """Whether the groups wait for each other before each stage: it needs what another group may
-    have written since they met last, or overwrites what one may still read.
+    """For each stage, whether all groups wait for each other before it: it reads what another group
+    may have written since they met last, or overwrites what one may still read.
 
     Stages that write one value write different elements of it. What the first group alone computes
     it need not wait for: its cores meet behind every stage.
@@ -49,8 +49,8 @@ def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
 
 
 def steps(uses: Sequence[Use]) -> tuple[int, ...]:
-    """For each stage the number of the step that it belongs to: those of one step may run at the
-    same time on different groups, and what they use may not lie in the same memory.
+    """The step number of each stage: stages of one step may run at the same time on different
+    groups, so what they use must not share memory.
     """
     if all(use.groups == 1 for use in uses):
         return tuple(range(len(uses)))
@@ -63,7 +63,7 @@ def next_cycles(groups: Groups, *, meets: bool) -> int:
 
 
 def cycles_before(uses: Sequence[Use], groups: Groups) -> tuple[dict[str, int], ...]:
-    """The cycles before each stage by cause, without those that are none."""
+    """Nonzero cycles before each stage, by cause."""
     found = []
     for number, meets in enumerate(meetings(uses)):
         between = {BARRIER: groups.barrier_cycles, MEETING: groups.meet_cycles if meets else 0}

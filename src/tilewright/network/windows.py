@@ -27,7 +27,7 @@ _ROWS, _COLUMNS = 2, 3
 
 
 def pool(memory: Memory, node: Node, op: Pool2d) -> Located:
-    """Windows of images; what an average counts differs at a border that is not counted."""
+    """Pooling over windows; averages without padding are divided by their own counts at borders."""
     (name,) = node.inputs
     filled = -inf if op.reduction == "max" else 0.0
     shape = op.input_shapes[0]

@@ -23,8 +23,8 @@ Term = tuple[int, int]
 
 @dataclass(frozen=True)
 class Access:
-    """Where in a tensor stored as `shape` the element of a step of the axes lies: along each
-    dimension at `offsets` plus the sum of the `terms`. Beyond the border stands `fill`.
+    """Place of an element in a tensor of `shape`, by a step of each axis: along each dimension at
+    `offsets` plus the sum of the `terms`. Beyond the border it is `fill`.
 
     >>> window = Access((7,), (((0, 2), (1, 1)),), (-1,), fill=0.0)  # x[2*r + t - 1]
     >>> window.read(np.arange(7.0), (4, 3)).tolist()[0]
@@ -99,7 +99,7 @@ class Access:
         return values[first]
 
     def _strided(self, stored: Array, extents: Shape, before: Sequence[int]) -> Array:
-        """The view of `stored`, which has so many places before those of the tensor."""
+        """A strided view of `stored`, with `before` places before the tensor's own."""
         if not self.shape:
             return stored.reshape([1] * len(extents))
         strides = [0] * len(extents)

@@ -25,7 +25,7 @@ class _Arranging(Divisible):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
 
@@ -63,7 +63,7 @@ class Transpose(_Arranging):
         return tuple(self.shape[axis] for axis in self.order)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same elements where they come from."""
+        """The region with its sides in the operand's order."""
         return (Box.of(*(result.sides[self.order.index(a)] for a in range(len(self.shape)))),)
 
     def part(self, result: Box, terms: Box | None = None) -> Transpose:
@@ -75,7 +75,7 @@ class Transpose(_Arranging):
         return f"transpose {show_shape(self.shape)} by {' '.join(map(str, self.order))}"
 
     def reference(self, *operands: Array) -> Array:
-        """The same elements."""
+        """The operand with its dimensions in the new order."""
         (x,) = in_own_type(self, operands)
         return np.ascontiguousarray(x.transpose(self.order))
 
@@ -101,7 +101,7 @@ class Pad(_Arranging):
 
     @property
     def out_shape(self) -> Shape:
-        """The extents with what stands around them."""
+        """Extents with the padding."""
         triples = zip(self.before, self.shape, self.after, strict=True)
         return tuple(map(sum, triples))
 
@@ -113,14 +113,14 @@ class Pad(_Arranging):
         return whole
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region of dimensions that are not padded."""
+        """The region along dimensions that are not padded, and all of the others."""
         whole = Box.whole(self.shape)
         for dimension in self._kept():
             whole = whole.along(dimension, result.sides[dimension])
         return (whole,)
 
     def part(self, result: Box, terms: Box | None = None) -> Pad:
-        """The same around a smaller tensor."""
+        """The padding of a smaller tensor."""
         return replace(self, shape=self.needed(result)[0].shape)
 
     def _kept(self) -> list[int]:
@@ -132,7 +132,7 @@ class Pad(_Arranging):
         return f"pad {show_shape(self.shape)} -> {show_shape(self.out_shape)} with {self.value:g}"
 
     def reference(self, *operands: Array) -> Array:
-        """The elements and what stands around them."""
+        """The elements with padding around them."""
         (x,) = in_own_type(self, operands)
         widths = list(zip(self.before, self.after, strict=True))
         return np.pad(x, widths, constant_values=x.dtype.type(self.value))
@@ -140,7 +140,7 @@ class Pad(_Arranging):
 
 @dataclass(frozen=True)
 class Slice(_Arranging):
-    """Of each dimension `counts` elements from `start` on, `step` apart."""
+    """`counts` elements along each dimension, from `start` on, `step` apart."""
 
     kind: ClassVar[str] = "slice"
     shape: Shape
@@ -165,7 +165,7 @@ class Slice(_Arranging):
 
     @property
     def out_shape(self) -> Shape:
-        """How many elements are taken of each dimension."""
+        """Number of elements taken along each dimension."""
         return self.counts
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -174,7 +174,7 @@ class Slice(_Arranging):
         return (Box.of(*((s + a * by, s + (b - 1) * by + 1) for s, by, (a, b) in numbers)),)
 
     def part(self, result: Box, terms: Box | None = None) -> Slice:
-        """The slice of what is needed."""
+        """The slice out of the needed region alone."""
         shape = self.needed(result)[0].shape
         return replace(self, shape=shape, start=(0,) * len(shape), counts=result.shape)
 

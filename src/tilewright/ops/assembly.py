@@ -69,13 +69,13 @@ class Assembly(Typed):
 
 
 def are_apart(parts: Sequence[Definition]) -> bool:
-    """Whether no two of the parts can write the same place."""
+    """True if no two of the parts can write the same place."""
     places = [(part.result, Box.whole(part.extents)) for part in parts]
     return all(_differ(*a, *b) for a, b in combinations(places, 2))
 
 
 def _differ(a: Access, axes_a: Box, b: Access, axes_b: Box) -> bool:
-    """Whether along some dimension the places lie in other intervals, or step past each other."""
+    """True if along some dimension the intervals are disjoint, or the steps never meet."""
     for d in range(len(a.shape)):
         (first_a, end_a), (first_b, end_b) = a.span(d, axes_a), b.span(d, axes_b)
         if end_a <= first_b or end_b <= first_a:

@@ -63,7 +63,7 @@ class BatchedMatmul(Divisible):
         return 2 * self.batch * self.m * self.n * self.k
 
     def divided(self, groups: int) -> Divided:
-        """Over the batch, the rows or the columns of the results, never over k."""
+        """Divisions over the batch, rows or columns of the results, never over k."""
         return [
             (name, pieces_along(self, dimension, groups))
             for dimension, name in enumerate(("batch", "m", "n"))

@@ -39,12 +39,12 @@ class Box:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents; 0 where it is empty."""
+        """Extents along all dimensions; 0 where it is empty."""
         return tuple(max(0, b - a) for a, b in self.sides)
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -59,7 +59,7 @@ class Box:
         return Box(start, tuple(map(max, start, stop)))
 
     def __contains__(self, other: Box) -> bool:
-        """Whether every element of `other` is in it."""
+        """True if `other` lies inside this box or is empty."""
         return not other.size or (self & other) == other
 
     def along(self, dimension: int, side: Interval) -> Box:
@@ -69,14 +69,14 @@ class Box:
         return Box.of(*sides)
 
     def within(self, outer: Box) -> Box:
-        """The same elements, counted from the first of `outer`."""
+        """This box with its bounds counted from the start of `outer`."""
         return Box(
             tuple(a - o for a, o in zip(self.start, outer.start, strict=True)),
             tuple(b - o for b, o in zip(self.stop, outer.start, strict=True)),
         )
 
     def without(self, other: Box) -> Iterator[Box]:
-        """Disjoint boxes that hold what `other` has not.
+        """Disjoint boxes that cover this box without `other`.
 
         >>> list(Box.of((0, 4), (0, 4)).without(Box.of((1, 4), (0, 2))))
         [Box(start=(0, 0), stop=(1, 4)), Box(start=(1, 2), stop=(4, 4))]

@@ -135,7 +135,7 @@ class Conv2d(Typed):
         return part(self, result, terms)
 
     def divided(self, groups: int) -> Divided:
-        """Over rows of the result, images, output channels or channel groups."""
+        """Divisions over rows of the result, images, output channels or channel groups."""
         return divide_conv2d(self, groups)
 
     def describe(self) -> str:
@@ -154,8 +154,8 @@ class Conv2d(Typed):
         return text + dilation + (f" g{self.groups}" if self.groups > 1 else "")
 
     def reference(self, *operands: Array) -> Array:
-        """The convolution by BLAS in double precision, or what gives the same, a few images lowered
-        at a time; of integers, exact and rounded once.
+        """The convolution in double precision, by BLAS or with the same result, a few images
+        lowered at a time; of integers, exact and rounded once.
         """
         exact = not self.numerics.is_float
         terms = self.kernel[0] * self.kernel[1] * self.in_channels // self.groups

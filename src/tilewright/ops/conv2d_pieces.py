@@ -31,7 +31,7 @@ def computable(op: Conv2d, result: Box, terms: Box | None) -> Box:
 
 
 def needed(op: Conv2d, result: Box, terms: Box | None) -> tuple[Box, ...]:
-    """The region of the images, without padding, and that of the weights."""
+    """Regions of the images, without padding, and of the weights."""
     batch, out_channels = result.sides[:2]
     channels, *taps = _terms(op, terms).sides
     inputs, outputs = op.in_channels // op.groups, op.out_channels // op.groups
@@ -45,7 +45,7 @@ def needed(op: Conv2d, result: Box, terms: Box | None) -> tuple[Box, ...]:
 
 
 def part(op: Conv2d, result: Box, terms: Box | None) -> Conv2d:
-    """The convolution that computes a computable `result` from what it needs."""
+    """The convolution that computes a computable `result` from its needed operands."""
     images, weights = needed(op, result, terms)
     (top, bottom), (left, right) = (_padding(op, axis, result, terms) for axis in (0, 1))
     batch, in_channels, height, width = images.shape
@@ -126,7 +126,7 @@ def _grown_pixels(op: Conv2d, axis: int, side: Interval, taps: Interval) -> Inte
 
 
 def _padding(op: Conv2d, axis: int, result: Box, terms: Box | None) -> Interval:
-    """Padding before and after what is read of the image."""
+    """Padding before and after the part of the image that is read."""
     first, end = _seen(op, axis, result.sides[2 + axis], _terms(op, terms).sides[1 + axis])
     start, stop = clipped((first, end), _image(op)[axis])
     return start - first, end - stop

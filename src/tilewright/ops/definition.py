@@ -32,7 +32,7 @@ from tilewright.ops.op import Array, Follows, Shape, Typed, require_shape, show_
 from tilewright.ops.piece import Divided, intervals, piece
 
 Gather: TypeAlias = Literal["sum", "max", "min", "prod"]
-"""How the steps that share a place of the result become its one element."""
+"""The reduction of steps that share a place of the result."""
 _MOST_AXES, _MOST_EXTENT = 16, 1 << 31
 _FACTORS = 2
 
@@ -129,7 +129,7 @@ class Definition(Typed):
 
     @cached_property
     def is_contraction(self) -> bool:
-        """Whether it sums products of one element of each operand, and nothing else."""
+        """True if it sums products of one element of each operand, and nothing else."""
         factors = sorted(factors_of(self.scalar) or ())
         plain = self.gather == "sum" and self.finish == "x0"
         return plain and len(factors) > 1 and factors == list(range(len(self.operands)))
@@ -171,8 +171,8 @@ class Definition(Typed):
 
     @property
     def flops(self) -> int:
-        """The operations of the body and one to gather, for each step; those of `finish` for each
-        element.
+        """Operations of the body and, if it gathers, one more for each step; operations of `finish`
+        for each element.
         """
         each = operations(self.scalar) + (self.gather is not None)
         last = operations(parse_scalar(self.finish))
@@ -263,8 +263,8 @@ class Definition(Typed):
         return Box.of(*((min(a, c), max(b, d)) for (a, b), (c, d) in pairs))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand that a region of the result takes, without what is filled:
-        the nearest element where that is all.
+        """The region of each operand that a region of the result reads, without the fill beyond the
+        border; the nearest element if it reads only fill.
         """
         axes = self.axes_of(result, terms)
         return tuple(
@@ -306,7 +306,7 @@ class Definition(Typed):
 
 
 def factors_of(scalar: Scalar) -> list[int] | None:
-    """The operands whose product an expression is, None where it is none.
+    """Operand numbers of an expression that is a product of operands, else None.
 
     >>> factors_of(parse_scalar("x0 * x2 * x1")), factors_of(parse_scalar("x0 + x1"))
     ([0, 2, 1], None)
@@ -370,7 +370,7 @@ def _solved(
 
 
 def _inside(side: Interval, extent: int) -> Interval:
-    """The part of an interval inside a tensor, one place at its border where there is none."""
+    """The part of an interval inside a tensor; the nearest border place if none is."""
     start = min(max(side[0], 0), extent - 1)
     return start, max(min(side[1], extent), start + 1)
 

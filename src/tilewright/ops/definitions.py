@@ -1,4 +1,4 @@
-"""Operators as definitions in sequence: what all named operators come down to.
+"""Operators as definitions in sequence: the common form of all named operators.
 
 In: an operator. Out: tensors, each the sum of the results of definitions over the operands and the
 tensors before. A convolution is one definition, an average over windows a sum
@@ -29,12 +29,12 @@ from tilewright.ops.reduce import Reduce
 from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth
 
 Place = tuple[tuple[Term, ...], int]
-"""Where along one dimension: terms, and an offset."""
+"""A place along one dimension: terms, and an offset."""
 
 
 @dataclass(frozen=True)
 class Addend:
-    """A definition and what it reads: operands of the operator by number, then earlier tensors."""
+    """A definition and its operands: operands of the operator by number, then earlier tensors."""
 
     definition: Definition
     reads: tuple[int, ...]

@@ -11,7 +11,7 @@ from tilewright.ops.definition import Definition, Gather
 from tilewright.ops.op import Shape
 
 Letters = tuple[str, ...]
-"""The axis of each dimension; those of an ellipsis begin with an underscore."""
+"""The axis of each dimension; axes of an ellipsis begin with an underscore."""
 
 
 def einsum(equation: str, shapes: Sequence[Shape], *, dtype: str = "f64") -> Definition:
@@ -79,7 +79,7 @@ def _extents(
 
 
 def _access(own: Letters, shape: Shape, axes: Letters) -> Access:
-    """An axis in each dimension, none in those of one element."""
+    """Access with one axis per dimension, and none in dimensions of one element."""
     pairs = zip(own, shape, strict=True)
     terms = tuple(((axes.index(a), 1),) if n > 1 else () for a, n in pairs)
     return Access(shape, terms, (0,) * len(shape))

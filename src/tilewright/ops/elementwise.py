@@ -89,7 +89,7 @@ class Unary(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself."""
+        """The tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.shape)),) * 2
 
     def describe(self) -> str:
@@ -163,12 +163,12 @@ class Binary(Divisible):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """What meets it."""
+        """The result's dimensions, aligned from the last as broadcasting does."""
         every = same_dimensions(len(self.out_shape))
         return every, *(every[len(every) - len(shape) :] for shape in self.input_shapes)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region; of a broadcast tensor, the part that it uses."""
+        """The region of each operand; along dimensions it broadcasts, its only index."""
         return _broadcast(result, self.a_shape), _broadcast(result, self.b_shape)
 
     def part(self, result: Box, terms: Box | None = None) -> Binary:
@@ -221,11 +221,11 @@ class Bias(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself, and its axis."""
+        """The tensor's dimensions follow the result's, the bias its axis."""
         return *(same_dimensions(len(self.shape)),) * 2, ((self.axis, None),)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region, and its biases."""
+        """The region of the tensor, and its biases."""
         return result, Box.of(result.sides[self.axis])
 
     def describe(self) -> str:
@@ -283,7 +283,7 @@ def _require_exact(function: str, numerics: Numerics) -> None:
 
 
 def _is_exact(function: str) -> bool:
-    """Whether integers have it, and numbers of fixed point in whatever steps they count."""
+    """True if the function is exact for integers, and for fixed point in steps of any size."""
     operands = tuple(map(Element, range(FUNCTIONS[function].arity)))
     return function == "mul" or _keeps_steps(expanded(Apply(function, operands)))
 

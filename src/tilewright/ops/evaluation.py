@@ -28,7 +28,7 @@ _GATHERED: dict[str, np.ufunc] = {
     "min": np.fmin,
     "prod": np.multiply,
 }
-"""Largest and smallest skip what is no number, as pooling does."""
+"""Max and min skip NaN, as pooling does."""
 
 
 def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
@@ -44,7 +44,7 @@ def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _stored(op: Definition, values: Array) -> Array:
-    """The result's tensor of the values along all axes, those gathered of extent 1."""
+    """The result's tensor from values along all axes, with extent 1 along gathered ones."""
     if op.numerics.is_float:
         values = rounded(op, np.asarray(values, np.float64))
     elif op.gather is None:
@@ -126,7 +126,7 @@ def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
 
 
 def _is_window(op: Definition, operand: int) -> bool:
-    """Whether several axes move the place in one dimension."""
+    """True if several axes move the place in one dimension."""
     return any(len(place) > 1 for place in op.operands[operand].terms)
 
 

@@ -74,7 +74,7 @@ class Gemm(Divisible):
 
     @property
     def numerics(self) -> Numerics:
-        """The types of A and B as they are named; C has that of the result."""
+        """Types of A and B as named; C has the result's type."""
         found = Numerics.parse(self.dtype, len(_FACTORS))
         added = (found.result,) * (len(self.input_shapes) - len(_FACTORS))
         return replace(found, operands=(*found.operands, *added))
@@ -97,7 +97,7 @@ class Gemm(Divisible):
         return 2 * self.m * self.n * self.k
 
     def divided(self, groups: int) -> Divided:
-        """Over the rows or the columns of the result, never over k."""
+        """Divisions over rows or columns of the result, never over k."""
         return [("m", pieces_along(self, 0, groups)), ("n", pieces_along(self, 1, groups))]
 
     @property
@@ -122,7 +122,7 @@ class Gemm(Divisible):
         return (a, b) if self.beta == 0 else (a, b, c)
 
     def part(self, result: Box, terms: Box | None = None) -> Gemm:
-        """A product of smaller extents; one alone of those over k adds C."""
+        """The product of a region; only the part with the first terms adds C."""
         (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
         m, n = result.shape
         beta = self.beta if k[0] == 0 else 0.0
@@ -135,7 +135,7 @@ class Gemm(Divisible):
         return replace(self, alpha=abs(self.alpha), beta=abs(self.beta))
 
     def describe(self) -> str:
-        """The extents as m x n x k, then what departs from the plain product.
+        """Extents as m x n x k, then all differences from the plain product.
 
         >>> Gemm(64, 32, 16, transpose_b=True).describe()
         'gemm m64 n32 k16 transpose_b'
@@ -147,7 +147,7 @@ class Gemm(Divisible):
         return " ".join(words)
 
     def reference(self, *operands: Array) -> Array:
-        """The product by BLAS in double precision, or what gives the same; of integers, exact and
+        """The product in double precision, by BLAS or with the same result; of integers, exact and
         rounded once.
         """
         if not self.numerics.is_float:

@@ -106,7 +106,7 @@ def _elements(scalar: Scalar) -> set[int]:
 
 
 def _solved(steps: Steps) -> Iterator[Steps]:
-    """The same work with every place of the first access written once and inside the tensor."""
+    """Equivalent steps that write every place of the first access once and inside the tensor."""
     target = steps.accesses[0]
     for d, terms in enumerate(target.terms):
         moving = [(a, s) for a, s in terms if steps.extents[a] > 1]
@@ -130,7 +130,7 @@ def _is_written_once(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -
 
 
 def _phases(steps: Steps, d: int) -> Iterator[Steps]:
-    """The same work with the place in dimension `d` of the first access solved.
+    """Equivalent steps with the place in dimension `d` of the first access solved.
 
     Of a single axis the steps that lie inside are kept. Of several the place itself takes the part
     of one that some factor, zero beyond its border, bounds; where none is bounded, the shortest is
@@ -167,7 +167,7 @@ def _inside(steps: Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterator
 
 
 def _is_bounded(steps: Steps, axis: int) -> bool:
-    """Whether a factor has the axis alone in a dimension of its extent, zero beyond."""
+    """True if a factor has the axis alone in a dimension of its extent, zero beyond."""
     return any(
         ((axis, 1),) == terms and not offset and extent == steps.extents[axis]
         for access in steps.accesses[1 : 1 + steps.factors]
@@ -219,9 +219,7 @@ def _with(
 
 
 def _forwards(steps: Steps, d: int) -> Steps:
-    """The same with the axes of dimension `d` of the first access counted so that their steps run
-    forwards.
-    """
+    """`steps` with the axes of dimension `d` of the first access turned to run forwards."""
     turned = {a for a, s in steps.accesses[0].terms[d] if s < 0}
     if not turned:
         return steps

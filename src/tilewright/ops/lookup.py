@@ -59,7 +59,7 @@ class Lookup(Typed):
 
     @property
     def out_shape(self) -> Shape:
-        """That of the integers."""
+        """Shape of the integers."""
         return (self.n,)
 
     @property

@@ -1,4 +1,4 @@
-"""Operators on tensors as they lie in memory: what the stages of a network compute beside products.
+"""Operators on tensors as they lie in memory: the stages of a network beside its products.
 
 `Mapping` computes an expression for each element, `Reduction` gathers elements along axes, windows
 included. Each operand and the result are addressed by an `Access`: which element of a stored tensor
@@ -46,8 +46,8 @@ _INTEGER_OPERANDS = 2
 
 
 def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
-    """Raise ShapeError unless every place lies inside the tensor, but for what may lie `beyond`,
-    and steps run forwards.
+    """Raise ShapeError unless every place lies inside the tensor, or may lie `beyond` it, and steps
+    run forwards.
     """
     access.check(kind, extents)
     steps = [step for terms in access.terms for _, step in terms]
@@ -165,7 +165,7 @@ class Mapping(_InMemory):
         return f"map {show_shape(self.extents)}: {self.expression}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision, integers exactly and wrapped; zero where nothing is written."""
+        """The result in double precision, or of wrapped integers; 0 where nothing is written."""
         exact = not self.numerics.is_float
         inputs = in_integers(self, operands) if exact else in_double(self, operands)
         elements = [a.read(x, self.extents) for a, x in zip(self.operands, inputs, strict=True)]
@@ -261,7 +261,7 @@ class Reduction(_InMemory):
 
     @property
     def flops(self) -> int:
-        """One per element that is gathered, and those of the expressions."""
+        """One per gathered element, and the operations of both expressions."""
         each = operations(parse_scalar(self.expression)) + 1
         last = operations(parse_scalar(self.finish))
         return prod(self.extents) * each + prod(self.extents[: self.kept]) * last
@@ -272,7 +272,7 @@ class Reduction(_InMemory):
         return f"{self.function} {show_shape(kept)} over {show_shape(gathered)}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision; zero where nothing is written."""
+        """The result in double precision; 0 where nothing is written."""
         (x,) = in_double(self, operands)
         with np.errstate(all="ignore"):
             each = parse_scalar(self.expression).value([self.operand.read(x, self.extents)])

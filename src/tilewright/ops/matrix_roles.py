@@ -50,7 +50,7 @@ class Cut:
 
     @property
     def as_it_lies(self) -> bool:
-        """Whether all of the operand is there, forwards, with nothing but zeros around it."""
+        """True if the operand is used whole and forwards, with nothing but zeros around it."""
         moved = any(map(any, self.around)) and self.fill != 0.0
         return not (self.flipped or self.cropped or moved or self.expanded)
 
@@ -213,7 +213,7 @@ def _cut(access: Access, extents: Shape) -> Cut:
 
 
 def _places(terms: Sequence[Term], offset: int, extents: Shape) -> tuple[int, ...]:
-    """The places of all steps, those of the first axis outermost."""
+    """Places of all steps, with the first axis outermost."""
     found = np.array([offset])
     for axis, step in terms:
         found = np.add.outer(found, step * np.arange(extents[axis]))

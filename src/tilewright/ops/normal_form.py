@@ -33,7 +33,7 @@ class Step:
 
 
 def normal_form(op: Definition) -> tuple[Step, ...]:
-    """The steps, the last of which gives the result; the definition alone where it is one."""
+    """The steps, of which the last gives the result; the definition alone if it is one step."""
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))
@@ -47,7 +47,7 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
 
 
 def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:
-    """The steps, and what is made of the result of the last of them."""
+    """The steps, then a definition over the last one's result."""
     return (*steps, Step(last, (count + len(steps) - 1,)))
 
 
@@ -70,7 +70,7 @@ def _placed(op: Definition, kept: Shape, expression: str = "x0") -> Definition:
 
 
 def _mapped(op: Definition) -> tuple[Step, ...]:
-    """The body for all steps that it differs in, then what gathers it."""
+    """The body over all steps in which it differs, then its gathering."""
     axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
     shape = tuple(op.extents[a] for a in axes)
     number = {a: i for i, a in enumerate(axes)}
@@ -108,8 +108,8 @@ def _product(op: Definition) -> tuple[Step, ...]:
 
 
 def _named(op: Definition, numbers: Sequence[int], first: int) -> list[Step]:
-    """The named operator that the contraction is, between what arranges for it, or itself; `first`
-    is the number of the first step's result.
+    """The named operator that the contraction is, with the operators that arrange for it, or the
+    contraction itself; `first` is the number of the first step's result.
     """
     found = recognised(op)
     if found is None:
@@ -129,7 +129,7 @@ def _named(op: Definition, numbers: Sequence[int], first: int) -> list[Step]:
 
 
 def is_whole(access: Access, extents: Shape) -> bool:
-    """Whether steps of the axes reach every place of the tensor, each once."""
+    """True if the axes reach every place of the tensor exactly once."""
     for size, terms, offset in zip(access.shape, access.terms, access.offsets, strict=True):
         reach = 1
         for axis, step in sorted(terms, key=lambda term: term[1]):
@@ -217,7 +217,7 @@ def _pair(
 
 
 def _order(op: Definition) -> list[tuple[int, int]]:
-    """Which of the waiting factors to multiply, pair by pair; what a pair gives waits last."""
+    """Pairs of factors to multiply, in order; each product joins the end of the queue."""
     axes = tuple(x.axes for x in op.operands)
     found = _cheapest(op.extents, op.result.axes, axes, greedy=len(axes) > _MOST_TRIED)
     return list(found[1])

@@ -47,7 +47,7 @@ class Softmax(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself."""
+        """The tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.shape)),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -59,7 +59,7 @@ class Softmax(Shaped):
         return f"softmax {show_shape(self.shape)} along axis {self.axis}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision, with the maximum taken off first."""
+        """Softmax in double precision, with the maximum subtracted first."""
         (x,) = in_double(self, operands)
         powers = np.exp(x - x.max(axis=self.axis, keepdims=True))
         return rounded(self, powers / powers.sum(axis=self.axis, keepdims=True))
@@ -94,11 +94,11 @@ class BatchNorm(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself, and its channels."""
+        """The tensor's dimensions follow the result's, statistics its channels."""
         return *(same_dimensions(len(self.shape)),) * 2, *[((1, None),)] * 4
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region, and the parameters of its channels."""
+        """The region of the tensor, and the parameters of its channels."""
         return result, *[Box.of(result.sides[1])] * 4
 
     def describe(self) -> str:
@@ -106,7 +106,7 @@ class BatchNorm(Shaped):
         return f"batch_norm {show_shape(self.shape)}"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision."""
+        """The normalisation in double precision."""
         x, *statistics = in_double(self, operands)
         per_channel = (-1, *[1] * (len(self.shape) - 2))
         scale, bias, mean, variance = (row.reshape(per_channel) for row in statistics)
@@ -138,7 +138,7 @@ class LocalResponseNorm(Shaped):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself."""
+        """The tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.shape)),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -150,7 +150,7 @@ class LocalResponseNorm(Shaped):
         return f"local_response_norm {show_shape(self.shape)} over {self.size} channels"
 
     def reference(self, *operands: Array) -> Array:
-        """In double precision; the neighbourhood is cut at the first and last channel."""
+        """The result in double precision; neighbourhoods are cut at the first and last channel."""
         (x,) = in_double(self, operands)
         before = (self.size - 1) // 2
         around = [(0, 0)] * x.ndim

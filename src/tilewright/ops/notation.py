@@ -60,23 +60,23 @@ class Statement:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """The result, then what is read."""
+        """The result, then the operands' elements."""
         return (self.result, *self.reads)
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Their names, those of the result first, in the order in which they come up."""
+        """Names of the axes, the result's first, in the order in which they come up."""
         named = (a for e in self.elements for terms, _ in e.places for a, _ in terms)
         return tuple(dict.fromkeys(named))
 
     @property
     def is_product(self) -> bool:
-        """Whether it sums products of two elements."""
+        """True if it sums products of two elements."""
         factors = factors_of(parse_scalar(self.body)) or []
         return self.gather == "sum" and sorted(factors) == [0, 1]
 
     def column_of(self, axis: str, element: Element) -> int:
-        """Where an element first names an axis."""
+        """Column where an element first names an axis."""
         named = re.compile(rf"(?<![\w]){re.escape(axis)}(?![\w])")
         inside = self.text.index("[", element.column)
         found = named.search(self.text, inside)
@@ -104,7 +104,7 @@ def define(text: str, *, dtype: str = "f64", fill: Fill = None, **sizes: Size) -
 
 
 def parse_statement(text: str) -> Statement:
-    """Read a statement; ShapeError names the character where it is none."""
+    """Read a statement. Raises ShapeError that names the offending character."""
     text = text.strip()
     if len(text) > _LONGEST:
         raise ShapeError(f"a statement of {len(text):,} characters, at most {_LONGEST:,} are read")
@@ -170,7 +170,7 @@ class _Reader(ast.NodeTransformer):
         raise self.refused(f"{node.id!r} is no element", node, f"write {node.id}[...]")
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """The name of a function is none of an element; `ir.scalar` knows the functions."""
+        """Visit the arguments alone: a function's name is no element, and `ir.scalar` checks it."""
         node.args = [self.visit(argument) for argument in node.args]
         return node
 
@@ -272,7 +272,7 @@ def _turned(element: Element, axes: set[str], extents: Mapping[str, int]) -> Ele
 def _extents(
     statement: Statement, sizes: Mapping[str, Size], shapes: Mapping[str, Shape]
 ) -> dict[str, int]:
-    """The extent of each axis: given, or that of a dimension that it runs along alone."""
+    """Extent of each axis: given, or taken from a dimension that it runs along alone."""
     found = _given(statement, sizes)
     by: dict[str, str] = {}
     for element in statement.elements:
@@ -328,7 +328,7 @@ def _require_size(name: str, size: Size) -> None:
 
 
 def _reached(statement: Statement, access: Access, element: Element, axes: Box) -> Shape:
-    """The shape of a tensor that nobody gave: up to the last place that is read anywhere."""
+    """Shape of a tensor given without one: up to the last place that is read anywhere."""
     if access.fill is not None and any(len(t) > 1 or o for t, o in element.places):
         raise statement.refused(
             f"{element.tensor} is filled beyond a border that is not known",

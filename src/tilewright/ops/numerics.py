@@ -1,4 +1,4 @@
-"""Which element types an operator computes with: of each operand, of its sums, of its result.
+"""Element types of an operator: of its operands, its sums and its result.
 
 In: the text of an operator's `dtype`. Out: `Numerics`. The short form is one type for all. The long
 one is `operands:sums:result:rounding:overflow`, shell-safe and read from the left: `i16:i32` has
@@ -61,7 +61,7 @@ class Numerics:
 
     @property
     def is_float(self) -> bool:
-        """Whether the one type is a floating-point type."""
+        """True if the single element type is floating-point."""
         return self.sums.is_float
 
     @property
@@ -71,7 +71,7 @@ class Numerics:
 
     @property
     def requantises(self) -> bool:
-        """Whether the result is anything but the sum itself."""
+        """True if the result has another type than the sums."""
         return self.sums != self.result
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Numerics:
 
     @classmethod
     def parse(cls, text: str, operands: int) -> Numerics:
-        """The element types of an operator that takes so many operands.
+        """The element types of an operator with `operands` operands.
 
         Raises ShapeError for an unknown type, a list of another length, or types that do not go
         together.
@@ -155,7 +155,7 @@ def require_alike(kind: str, numerics: Numerics) -> None:
 
 
 def require_one_type(kind: str, numerics: Numerics) -> None:
-    """Raise ShapeError unless one type is that of everything: the operator moves elements."""
+    """Raise ShapeError unless all types are equal: the operator only moves elements."""
     if len({*numerics.operands, numerics.sums, numerics.result}) > 1:
         raise ShapeError(f"{kind} changes no element and takes one type, found {numerics}")
 

@@ -1,4 +1,4 @@
-"""What every operator offers: the shapes it takes and gives, its work, its meaning in NumPy.
+"""Interface of all operators: shapes of operands and result, work, meaning in NumPy.
 
 In: extents. Out: a frozen dataclass per operator that refuses contradicting extents when it is
 made. `reference` is the meaning that all generated code and simulations are judged against.
@@ -80,25 +80,25 @@ class Op(Protocol):
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Which dimension of the region, and which of the terms, decide about each dimension of
-        `computable` and of each operand in `needed`; None where they do not decide one by one.
+        """The dimension of the region, or of the terms, that each dimension of `computable` and of
+        each operand in `needed` follows; None if they do not map one by one.
         """
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The smallest region around `result` that an operator of this kind computes alone."""
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand that the region `result` is computed from, those of `terms`
-        where the sums are divided. Padding is no part of it; empty for an operand not needed.
+        """The region of each operand that the region `result` is computed from, limited to `terms`
+        where the sums are divided. Excludes padding; empty for an operand not needed.
         """
 
     def part(self, result: Box, terms: Box | None = None) -> Op:
-        """The operator that computes a computable `result` from what it needs. Sums of which it has
-        some `terms` alone stay in the type of the sums.
+        """The operator that computes a computable `result` from its needed operands. Partial sums,
+        over some `terms` alone, stay in the type of the sums.
         """
 
     def divided(self, groups: int) -> Divided:
-        """Every way to divide the operator over `groups` core groups, none where there is none."""
+        """Every way to divide the operator over `groups` core groups; empty if there is none."""
 
     def with_magnitudes(self) -> Op:
         """The operator whose result on absolute values bounds the magnitude of each sum's terms."""
@@ -115,9 +115,9 @@ class Maker:
 
 
 CONTRACTIONS: dict[str, Maker] = {}
-"""Those that sum products, by kind. A module of this package that defines one registers it here."""
+"""Operators that sum products, by kind. A module of this package registers its own here."""
 OPERATORS: ChainMap[str, Maker] = ChainMap({}, CONTRACTIONS)
-"""All of them."""
+"""All operators, by kind."""
 
 
 class _Declared(Protocol):
@@ -151,16 +151,16 @@ class Typed:
 
     @property
     def terms(self) -> Shape:
-        """None: its sums are not divided."""
+        """No extents: its sums are not divided."""
         return ()
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Not one by one."""
+        """None: no dimension-by-dimension mapping."""
         return None
 
     def computable(self: _Declared, result: Box, terms: Box | None = None) -> Box:
-        """The whole result: no region alone."""
+        """The whole result: it has no partial regions."""
         return Box.whole(self.out_shape)
 
     def needed(self: _Declared, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -210,11 +210,11 @@ class Shaped(Divisible):
 
     @property
     def out_shape(self: _OneShape) -> Shape:
-        """That of the tensor."""
+        """Shape of the tensor."""
         return self.shape
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The same region."""
+        """The result's region of the tensor."""
         return (result,)
 
     def part(self: _Own, result: Box, terms: Box | None = None) -> _Own:
@@ -223,7 +223,7 @@ class Shaped(Divisible):
 
 
 def same_dimensions(count: int) -> Follows:
-    """Each dimension of a region follows the one of the same number."""
+    """Follows of an operand whose dimensions match the result's by number."""
     return tuple((dimension, None) for dimension in range(count))
 
 
@@ -234,8 +234,8 @@ def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
 
 
 def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
-    """`operands` for sums of so many of their products: in single precision where that is exact,
-    which takes half the time, else in double.
+    """`operands` for sums of `terms` products: in single precision where that is exact, which takes
+    half the time, else in double.
     """
     _require_shapes(op, operands)
     largest = math.prod(float(np.abs(x).max(initial=0)) for x in operands)

@@ -1,4 +1,4 @@
-"""Sums that are scattered, as those of a transposed convolution: `y[2*r+u] += x[r] * w[u]`.
+"""Scattered sums, as in a transposed convolution: `y[2*r+u] += x[r] * w[u]`.
 
 In: accesses as of a definition, with a result that several steps share places of. Out: definitions
 that each write every so many places of the result, found by solving the place for one axis: where
@@ -19,7 +19,7 @@ from tilewright.ops.op import Shape
 
 @dataclass(frozen=True)
 class _Parts:
-    """Extents, the result's access and those of the operands, solved so far."""
+    """Extents and the accesses of result and operands, solved so far."""
 
     extents: Shape
     result: Access
@@ -46,7 +46,7 @@ def phases(
 
 
 def _solved(p: _Parts, d: int) -> Iterator[_Parts]:
-    """The parts whose places along a dimension are those of one axis."""
+    """Parts in each of which a single axis moves the place along dimension `d`."""
     terms = [(a, s) for a, s in p.result.terms[d] if p.extents[a] > 1]
     if len(terms) <= 1:
         yield p
@@ -64,7 +64,7 @@ def _solved(p: _Parts, d: int) -> Iterator[_Parts]:
 
 
 def _spans(access: Access, axis: int, extent: int) -> bool:
-    """Whether steps outside the axis are places outside the tensor."""
+    """True if steps beyond the axis are places outside the tensor."""
     places = zip(access.shape, access.terms, access.offsets, strict=True)
     return any(p == (extent, ((axis, 1),), 0) for p in places)
 

@@ -10,7 +10,7 @@ from tilewright.ops.op import Array, Op
 
 @dataclass(frozen=True)
 class Piece:
-    """What one group computes: an operator on regions of the operands and of the result.
+    """The work of one group: an operator on regions of the operands and of the result.
 
     `op` does not take an operand whose region is empty.
     """

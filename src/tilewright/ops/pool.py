@@ -126,7 +126,7 @@ class Pool2d(Divisible):
         )
 
     def _padding_of(self, axis: int, result: Box) -> Interval:
-        """Padding before and after what is read of the images; none beyond the padded image."""
+        """Padding before and after the image rows or columns read; none beyond the padded image."""
         image = (self.height, self.width)[axis]
         first, end = self._seen(axis, result.sides[2 + axis])
         start, stop = clipped((first, end), image)
@@ -173,7 +173,7 @@ class Pool2d(Divisible):
         return self.numerics.write_back(total, self.counts())
 
     def counts(self) -> Array:
-        """How many elements each window averages."""
+        """Number of elements that each window averages."""
         ones = np.ones((self.height, self.width), np.int64)
         counts: Array = self._windows(ones, int(self.count_padding), 0).sum(axis=(-2, -1))
         return counts
@@ -188,7 +188,7 @@ class Pool2d(Divisible):
         return count - 1 if (count - 1) * stride >= image + before else count
 
     def _windows(self, images: Array, padding_value: float, beyond_value: float) -> Array:
-        """Windows over `images` inside padding, and inside what `ceil_mode` adds beyond it."""
+        """Windows over `images` inside padding, and inside the extra padding of `ceil_mode`."""
         top, left, bottom, right = self.padding
         rows, columns = self.out_shape[2:]
         more_rows = (rows - 1) * self.stride[0] + self.kernel[0] - self.height - top - bottom

@@ -26,8 +26,8 @@ _MOST_WINDOWS = 2
 
 @dataclass(frozen=True)
 class Recognised:
-    """The named operator, which of the definition's operands it takes, what brings each of these
-    into its order, and what brings its result into the definition's.
+    """The named operator, the numbers of the definition's operands that it takes, the operators
+    that bring each of these into its order, and those that bring its result into the definition's.
     """
 
     op: Op
@@ -60,17 +60,17 @@ class _Held:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Those that have a dimension of their own."""
+        """Axes that have a dimension of their own."""
         return tuple(p for p in self.parts if isinstance(p, int))
 
     @property
     def windows(self) -> tuple[_Window, ...]:
-        """In the order of the dimensions."""
+        """Windows in the order of the dimensions."""
         return tuple(p for p in self.parts if isinstance(p, _Window))
 
 
 def recognised(op: Definition) -> Recognised | None:
-    """The named operator that a contraction is, None where it is none."""
+    """The named operator equivalent to a contraction, or None."""
     if op.kind != "contraction":
         return None
     held = [_held(x, op) for x in op.operands]
@@ -107,7 +107,7 @@ def _held(access: Access, op: Definition) -> _Held | None:
 
 
 def _runs_through(terms: Sequence[tuple[int, int]], offset: int, size: int, extents: Shape) -> bool:
-    """Whether the axes count through all places, each once."""
+    """True if the axes count through all places, each once."""
     reach = 1
     for axis, step in reversed(terms):
         if step != reach:
@@ -236,13 +236,13 @@ def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, in
 
 
 def _arranged(held: _Held, parts: Sequence[_Part], shape: Shape, dtype: str) -> tuple[Op, ...]:
-    """What brings a tensor into the order of the parts, under a shape."""
+    """Operators that bring a tensor into the order of `parts`, in `shape`."""
     order = tuple(held.parts.index(p) for p in parts)
     return _moved(held.shape, held.extents, order, shape, dtype)
 
 
 def _restored(op: Definition, result: _Held, axes: Sequence[int], shape: Shape) -> tuple[Op, ...]:
-    """What brings a result of the axes in this order into that of the definition."""
+    """Operators that bring a result from the order of `axes` into the definition's."""
     order = tuple(axes.index(a) for a in result.axes)
     return _moved(shape, tuple(op.extents[a] for a in axes), order, result.shape, op.dtype)
 
@@ -250,7 +250,7 @@ def _restored(op: Definition, result: _Held, axes: Sequence[int], shape: Shape) 
 def _moved(
     shape: Shape, parts: Shape, order: tuple[int, ...], last: Shape, dtype: str
 ) -> tuple[Op, ...]:
-    """Reshape into parts, transpose, reshape; what does nothing is left out."""
+    """Reshape into parts, transpose, reshape; steps that change nothing are left out."""
     if order == tuple(range(len(order))):
         return (Reshape(shape, last, dtype),) if shape != last else ()
     turned = Transpose(parts, order, dtype)

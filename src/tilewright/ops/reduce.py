@@ -67,7 +67,7 @@ class Reduce(Divisible):
 
     @property
     def out_shape(self) -> Shape:
-        """The same number of dimensions, those of `axes` with one element."""
+        """The tensor's shape with extents of 1 along `axes`."""
         return tuple(1 if axis in self.axes else n for axis, n in enumerate(self.shape))
 
     @property

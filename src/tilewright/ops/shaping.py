@@ -55,7 +55,7 @@ class Reshape(Typed):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
@@ -74,7 +74,7 @@ class Reshape(Typed):
         return replace(self, shape=x.shape, out_shape=result.shape)
 
     def _region(self, result: Box, shape: Shape) -> Box:
-        """What the computable region around `result` is under one of both shapes."""
+        """The computable region around `result`, in one of both shapes."""
         pairs = zip(self.shape, self.out_shape, strict=False)
         lead = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         both = self.shape[lead:], self.out_shape[lead:]
@@ -90,7 +90,7 @@ class Reshape(Typed):
         return f"reshape {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
 
     def reference(self, *operands: Array) -> Array:
-        """The same elements."""
+        """The operand in its new shape."""
         (x,) = in_own_type(self, operands)
         return x.reshape(self.out_shape)
 
@@ -154,16 +154,16 @@ class Concat(Divisible):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Itself, of each tensor."""
+        """Each tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """Of each tensor what lies in the region."""
+        """The part of each tensor that lies in the region."""
         found, offset = [], 0
         for shape in self.input_shapes:
             start, stop = (end - offset for end in result.sides[self.axis])
@@ -232,16 +232,16 @@ class SpaceToDepth(Typed):
 
     @property
     def flops(self) -> int:
-        """None."""
+        """0: no arithmetic."""
         return 0
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Its pixels."""
+        """The image's dimensions follow the result's."""
         return (same_dimensions(4),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """All channels: those of one square of pixels."""
+        """All channels, which together hold one square of pixels."""
         return result.along(1, (0, self.out_shape[1]))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
@@ -251,7 +251,7 @@ class SpaceToDepth(Typed):
         return (Box.of(batch, (0, self.channels), rows, columns),)
 
     def part(self, result: Box, terms: Box | None = None) -> SpaceToDepth:
-        """That of smaller images."""
+        """The operator on smaller images."""
         batch, channels, height, width = self.needed(result)[0].shape
         return replace(self, batch=batch, channels=channels, height=height, width=width)
 
@@ -260,7 +260,7 @@ class SpaceToDepth(Typed):
         return f"space_to_depth {show_shape(self.input_shapes[0])}, block {self.block}"
 
     def reference(self, *operands: Array) -> Array:
-        """The same elements, channels ordered by pixel of the block first (as ONNX has it)."""
+        """Blocks of pixels as channels, ordered by pixel of the block first, as in ONNX."""
         (x,) = in_own_type(self, operands)
         _, _, rows, columns = self.out_shape
         squares = x.reshape(self.batch, self.channels, rows, self.block, columns, self.block)

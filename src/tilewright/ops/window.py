@@ -1,4 +1,4 @@
-"""Sliding windows over images: what convolution and pooling share."""
+"""Sliding windows over images, shared by convolution and pooling."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def require_window(
 def out_extent(
     image: int, kernel: int, stride: int, before: int, after: int, dilation: int = 1
 ) -> int:
-    """How many windows fit along one axis.
+    """Number of windows that fit along one axis.
 
     >>> out_extent(224, kernel=7, stride=2, before=3, after=3)
     112

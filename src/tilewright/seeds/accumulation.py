@@ -19,7 +19,7 @@ from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Stage, Step
 
 _MOST_GATHERED = 2
-"""Of the gathered axes, the innermost ones outside which an operand may be fetched whole."""
+"""Innermost gathered axes outside which an operand may be fetched whole."""
 
 
 @seed("contraction", name="elementwise")
@@ -76,9 +76,7 @@ def _seed(roles: MatrixRoles, body: str, *, in_place: bool) -> Seed:
 
 
 def _cut(roles: MatrixRoles) -> tuple[int, ...]:
-    """The axes of the result that have tiles, no two of which move along one dimension: rather
-    those that are inner in the result.
-    """
+    """The result's axes to tile, no two along one dimension; inner ones are preferred."""
     dims = [cell.axes for operand in roles.operands for cell in operand.cells]
     found: list[int] = []
     for a in reversed(roles.kept):
@@ -97,8 +95,8 @@ def _use(number: int, cells: Sequence[Cell], axes: dict[int, Axis]) -> Use:
 def _fetched(
     x: Sequence[TensorSpec], beside: Sequence[Axis], gathered: Sequence[Axis]
 ) -> list[tuple[Step, ...]]:
-    """Operands step by step, at once what the innermost gathered axes need, or what the loops
-    `beside` the tiles do: windows of one tile share most of their places.
+    """Operands fetched step by step, for the innermost gathered axes at once, or for the loops
+    `beside` the tiles: windows of one tile share most of their places.
     """
     inner = [a.name for a in gathered[-_MOST_GATHERED:]]
     found = [(), *(tuple(Stage(t.name, name) for t in x) for name in inner)]

@@ -70,7 +70,7 @@ def loops_in_place(op: Definition) -> Seed:
 
 
 def pattern(roles: MatrixRoles) -> MatrixRoles:
-    """The roles without extents but those of taps."""
+    """The roles without extents, except those of taps."""
     extents = tuple(n if a in roles.taps else 0 for a, n in enumerate(roles.extents))
     first, second = (
         replace(cut, taken=(), around=(), fill=0.0, flipped=(), cropped=False, expanded=(),
@@ -107,8 +107,8 @@ def _held(
     groups: dict[str, tuple[str, ...]],
     operand: int | None,
 ) -> _Held:
-    """The tensor with these dimensions, of which those of a group run through as one; an empty
-    group is a dimension of one element.
+    """The tensor with these dimensions, each group of them joined into one; an empty group is a
+    dimension of one element.
     """
     lone = {group[0]: letter for letter, group in groups.items() if len(group) == 1}
     units = [letter for letter, group in groups.items() if not group]
@@ -144,7 +144,7 @@ class _Parts:
     base: dict[str, int | None]
 
     def named(self, axes: Sequence[int]) -> tuple[Axis, ...]:
-        """Those of the axes that are not the product's own."""
+        """The axes with these numbers, without the product's own."""
         taken = [a.name for a in self.matrix.values()]
         return tuple(self.axes[a] for a in axes if self.axes[a].name not in taken)
 
@@ -204,7 +204,7 @@ def _operand(cut: Cut, number: int, groups: dict[str, tuple[int, ...]]) -> _Held
 
 
 def _use(p: _Parts, held: _Held, cells: Sequence[Cell]) -> Use:
-    """The element of one step; `cells` are those of an operand."""
+    """The element of one step; `cells` are an operand's, empty for the result."""
     places: list[Expr] = []
     for item, _ in held.view.dims:
         if item in p.matrix:
@@ -246,8 +246,8 @@ def _seed(roles: MatrixRoles, *, in_place: bool) -> Seed:
 
 
 def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
-    """Which axes of windows join the product's columns, the innermost ones; no two that move
-    along one dimension.
+    """Choices of window axes that join the product's columns: the innermost ones, no two along one
+    dimension.
     """
     free = [a for a in p.roles.wide_n if a != p.base["n"]]
     most = _MOST_JOINED - (p.base["n"] is not None)
@@ -260,7 +260,7 @@ def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
 
 
 def _columns(p: _Parts) -> tuple[tuple[Step, ...], ...]:
-    """What joins the columns, and which of them are spread over the cores."""
+    """Alternatives that fuse axes into the product's columns and spread one along the mesh."""
     found = []
     for chosen in _joined(p):
         names = [p.axes[a].name for a in chosen]
@@ -286,8 +286,8 @@ def _staged_space(p: _Parts, body: Nest) -> Space:
 
 
 def _orders(p: _Parts) -> Choice:
-    """Loops, the dimension of the vectors, and what is fetched at once: taps between whose products
-    nothing is are a chain (`ir.chains`).
+    """Loop orders, the vector dimension, and operands fetched at once. Taps without work between
+    their products are a chain (`ir.chains`).
     """
     roles = p.roles
     outer, wide = ([a.name for a in p.named(axes)] for axes in (
@@ -302,8 +302,8 @@ def _orders(p: _Parts) -> Choice:
 
 
 def _fetched(p: _Parts, taps: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[Step, ...]]]:
-    """The taps in order with what is fetched outside them. Of windows that are joined along two
-    axes the outer one's taps share what is fetched where they are innermost.
+    """The taps in order with the operands fetched outside them. Where windows are joined along two
+    axes, taps of the outer one share the fetches if they are innermost.
     """
     left, right = p.left.view.name, p.right.view.name
     natural = tuple(taps)
@@ -343,7 +343,7 @@ def _addressed_space(p: _Parts, body: Nest) -> Space:
 
 
 def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
-    """The product's dimensions innermost either way round, what joins its columns beside them."""
+    """The product's dimensions innermost either way round, beside axes joined to its columns."""
     rows, columns = (p.item(p.result, x) for x in "mn")
     own, terms = p.item(p.right, "n"), p.item(p.right, "k")
     pairs: list[tuple[Layout, ...]] = []

@@ -1,4 +1,4 @@
-"""What all convolution seeds share: the extents they name and the form of the operator's tensors.
+"""Extents and tensors shared by all convolution seeds.
 
 Images are stored with their zero border (`padding`), as swDNN and swATOP assume; channels are those
 of one group.

@@ -101,7 +101,7 @@ def _by_row(
 
 
 def _pixels() -> tuple[tuple[Step, ...], ...]:
-    """The pixels of one product, and the loops around it: those of one row, or of several."""
+    """The pixels of one product, out of one row or several, and the loops around it."""
     orders = (
         ("out_channel", "in_channel", "out_row"),
         ("in_channel", "out_channel", "out_row"),

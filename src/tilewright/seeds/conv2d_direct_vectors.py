@@ -29,7 +29,7 @@ from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread
 
 MOST_PAIRS = 64
-"""Of input and output channels of a group: with more a matrix product takes fewer cycles."""
+"""Pairs of input and output channels per group; with more, a matrix product takes fewer cycles."""
 
 _ORDERS = (PIXELS_INNER, CHANNELS_OUTER)
 _SPREAD = (
@@ -40,7 +40,9 @@ _SPREAD = (
     ("out_row", "out_col"),
     ("out_col", "image"),
 )
-"""What won on some depthwise layer of MobileNet v2, or on a first layer of few channels."""
+"""Axes spread together. Each won on a depthwise layer of MobileNet v2, or on a first layer of few
+channels.
+"""
 _CUT = ("group", "out_channel", "out_row", "out_col", "image")
 
 

@@ -39,7 +39,7 @@ _BLOCKS = (
     ("group", "out_channel", "out_row", "out_col", "image"),
     ("group", "out_row", "out_col", "image", "out_channel"),
 )
-"""The loops around those of the reduction."""
+"""The loops around the reduction."""
 
 FEW_IMAGES = 32
 """Below this a core may hold less than a vector of images of one pixel, and the pixels of one row
@@ -126,8 +126,8 @@ def _pixels(few_images: bool) -> tuple[tuple[Step, ...], ...]:
 def _orders(
     kernel: Pair, stride: Pair, few_images: bool, few_channels: bool
 ) -> tuple[tuple[Step, ...], ...]:
-    """Loops, the dimension of the vectors, and what is fetched at once: taps between whose products
-    nothing is are a chain (`ir.chains`).
+    """Loop orders, the vector dimension, and operands fetched at once. Taps without work between
+    their products are a chain (`ir.chains`).
     """
     found: list[tuple[Step, ...]] = []
     for blocks in _BLOCKS:
@@ -145,8 +145,8 @@ def _orders(
 def _staging(
     kernel: Pair, stride: Pair, few_images: bool, kernels: bool
 ) -> tuple[tuple[Stage, ...], ...]:
-    """Fetch what a kernel row needs at once, or the whole of `kernels`; tap by tap where
-    that may not fit, has gaps, or leaves the images of a tap unaligned.
+    """Fetch the operands of a kernel row at once, or of the whole kernel with `kernels`; tap by tap
+    where these may not fit, have gaps, or leave the images of a tap unaligned.
     """
     if stride[1] > 1:
         return (Stage("w", "kernel_col"),), ()

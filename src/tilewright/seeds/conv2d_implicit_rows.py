@@ -87,15 +87,15 @@ def _implicit_by_rows(window: Window) -> Seed:
 
 
 def _for_a_kernel_column(vector: str, spread: str) -> Alternative:
-    """What all rows of the kernel need is fetched at once, of images and of weights."""
+    """Fetch images and weights at once for all kernel rows of a kernel column."""
     order = Reorder((*_BLOCKS, "kernel_col", "kernel_row"))
     staged = Stage("x", "kernel_row"), Stage("w", "kernel_row")
     return Spread(spread, "columns"), order, Vectorize(vector), *staged
 
 
 def _for_a_kernel_row(vector: str, *places: str) -> tuple[Alternative, ...]:
-    """Whole input rows are fetched, with the weights of a tap or of a kernel row; those of all
-    kernel rows together with the weights of a tap alone.
+    """Fetch whole input rows, with the weights of a tap or of a kernel row; input rows of all
+    kernel rows together only with the weights of a single tap.
     """
     rows = Spread("out_row", "columns"), Walk("out_row", "core_row"), Pad("out_col")
     order = Reorder((*_BLOCKS, "kernel_row", "kernel_col", "core_row"))

@@ -32,7 +32,7 @@ from tilewright.seeds.steps import Spread
 Pair = tuple[Axis, Axis]
 
 MOST_CHANNELS = 32
-"""Of images: with more a core has enough of them for a product of one tap."""
+"""Input channels; with more, a core has enough of them for a product of one tap."""
 
 _WINDOWS_ORDER = ("group", "rows", "channels", "kernel_rows", "kernel_cols", "cols", "batch")
 """Channels outside taps, in the kernels too: so cores that share sums count their terms alike."""
@@ -109,7 +109,7 @@ def _block(window: Window) -> Nest:
 
 
 def _windows(window: Window, made: Use, dims: Mapping[str, Axis]) -> tuple[Transform, Pair]:
-    """What gathers the windows of a block, and the rows and columns that one of them reaches."""
+    """The transform that gathers a block's windows, and axes over rows and columns of a window."""
     kernel, stride, dilation = window
     reach = _pair("in", tuple((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True)))
     channels, *taps, group, out_row, out_col, image = dims.values()

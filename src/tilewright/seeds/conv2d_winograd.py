@@ -50,15 +50,13 @@ def winograd4(op: Conv2d) -> Seed | None:
 
 
 def applies(op: Conv2d) -> bool:
-    """Whether it is a 3 x 3 convolution of floats without stride and dilation: the transforms
-    divide.
-    """
+    """True for 3 x 3 convolutions of floats without stride and dilation: the transforms divide."""
     window = (op.kernel, op.stride, op.dilation)
     return window == ((3, 3), (1, 1), (1, 1)) and op.numerics.is_float
 
 
 def winograd_roundings(points: str, values: Mapping[str, int]) -> float:
-    """Round-off units by which a result is off: those of sums over the channels and of the
+    """Rounding error of a result in round-off units: of sums over the channels and of the
     transforms, amplified.
     """
     terms = values["in_channels"] + _ROUNDINGS_OF_TRANSFORMS

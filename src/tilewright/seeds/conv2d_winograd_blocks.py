@@ -41,7 +41,7 @@ _TOGETHER = ("group", "image_block", "block", "channel_group")
 _BLOCKS_TRIED = (1, 2, 3, 4, 5, 7, 8, 10, 14, 19, 28, 56)
 _FEWEST_CHANNELS = 32
 _MOST_TILES = 256
-"""Of several images together: so many share a read of U that more bring nothing."""
+"""Tiles over several images that share one read of U; more bring no gain."""
 _LINE, _MEETING = 16, 512
 """Channels of a cache line in single precision; rows of so many meet in few sets of a cache."""
 

@@ -40,7 +40,7 @@ from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread, Step
 
 MOST_CHANNELS = 128
-"""Of images and of results: U of more leaves a scratchpad no room for tiles."""
+"""Channels of images and of results: a larger U leaves a scratchpad no room for tiles."""
 
 
 @seed("conv2d", name="winograd2_fused", staged=True)

@@ -19,7 +19,7 @@ Dims = tuple[str, ...]
 
 
 def operand_name(number: int) -> str:
-    """What the tensor of an epilogue's operand is called."""
+    """Tensor name of an epilogue's operand."""
     return f"beside{number}"
 
 
@@ -58,6 +58,6 @@ def _use(nest: Nest, name: str, dims: Dims) -> Use:
 
 
 def _laid_out(chosen: tuple[Layout, ...], result: str, names: list[str]) -> tuple[Layout, ...]:
-    """The layouts of one choice, with those of operands that are stored as the result is."""
+    """The layouts of one choice, extended by operands stored like the result."""
     orders = [x.dims for x in chosen if x.tensor == result]
     return (*chosen, *(Layout(name, order) for order in orders for name in names))

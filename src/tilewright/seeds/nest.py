@@ -63,7 +63,7 @@ class TensorSpec:
             check_name("dimension", name)
 
     def element_type(self, numerics: Numerics) -> DType:
-        """That of its elements; ScheduleError where it would have to say whose they are."""
+        """Its element type. Raises ScheduleError for an input of mixed types without an operand."""
         if numerics.is_float:
             return numerics.sums
         if self.operand is not None:
@@ -168,17 +168,19 @@ class Nest:
 
     @property
     def finished(self) -> Use:
-        """What is pooled, where anything is: the output, or what a transform makes of it."""
+        """The tensor before pooling: the output, or the result of the transform behind it."""
         return self.after.output if self.after else self.output
 
     @property
     def result(self) -> Use:
-        """What the nest gives: what is finished, or the windows of that."""
+        """The tensor that the nest writes: the pooled windows if it pools, else `finished`."""
         return self.pooling.output if self.pooling else self.finished
 
     @property
     def every_use(self) -> tuple[Use, ...]:
-        """`uses`, what the epilogue reads beside them, and what transforms read and write."""
+        """`uses`, the epilogue's operands, and the tensors that transforms and pooling read and
+        write.
+        """
         others = self.epilogue.operands if self.epilogue else ()
         others += (self.before.source,) if self.before else ()
         others += (self.after.output,) if self.after else ()
@@ -201,7 +203,7 @@ class Nest:
         raise ScheduleError(f"nest {self.name!r} has no axis {name!r}", fix=f"its axes are {known}")
 
     def reductions(self) -> frozenset[str]:
-        """Axes that the output does not depend on, but for those that make it anew."""
+        """Axes that the output does not depend on, except `turns`, which make it anew."""
         kept = self.output.axes().union(self.turns)
         return frozenset(a.name for a in self.axes if a.name not in kept)
 

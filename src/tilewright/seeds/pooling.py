@@ -25,19 +25,19 @@ POOLED: tuple[Pooled, ...] = get_args(Pooled)
 UNPOOLED = "unpooled"
 """The tensor whose windows are pooled; only scratchpads hold it."""
 MOST_PLACES = 4
-"""Of a window; the nine of the next square are more operands than a routine of a map takes."""
+"""Elements of a window; the nine of a 3 x 3 window are too many operands for a map routine."""
 
 
 @dataclass(frozen=True)
 class PoolWindows:
-    """Windows side by side: what is made of each, and its extents in rows and columns."""
+    """Adjacent windows: the function over each, and its extents in rows and columns."""
 
     function: Pooled
     extents: tuple[int, int]
 
     @property
     def expression(self) -> str:
-        """Over the elements of one window, row by row. What is no number is never the largest."""
+        """Expression over the elements of one window, row by row. NaN is never the largest."""
         places = prod(self.extents)
         elements = [Element(i) for i in range(places)]
         found: Scalar
@@ -60,7 +60,7 @@ class PoolWindows:
 
 
 def windows_of(pool: Pool2d) -> PoolWindows | None:
-    """Those of an operator; None where they overlap, leave places out, or are none of a routine."""
+    """Fusable windows of `pool`; None if they overlap, skip elements or have no routine."""
     side_by_side = pool.kernel == pool.stride and not any(pool.padding)
     rests = (pool.height % pool.kernel[0], pool.width % pool.kernel[1])
     if not side_by_side or any(rests) or not 1 < prod(pool.kernel) <= MOST_PLACES:
@@ -69,7 +69,7 @@ def windows_of(pool: Pool2d) -> PoolWindows | None:
 
 
 def result_shape(seed: Seed, op: Op) -> Shape:
-    """The shape of what a seed of an operator gives: its result, or the windows of that."""
+    """Shape of a seed's result, pooled if its nest pools."""
     pooling = seed.spaces[-1].nest.pooling
     if pooling is None:
         return op.out_shape
@@ -148,5 +148,5 @@ def _renamed(nest: Nest, inside: TensorSpec) -> Nest:
 
 
 def _laid_out(chosen: tuple[Layout, ...], result: str) -> tuple[Layout, ...]:
-    """The layouts of one choice, with that of the tensor whose windows the result is."""
+    """The layouts of one choice, extended by the tensor before pooling."""
     return (*chosen, *(Layout(UNPOOLED, x.dims) for x in chosen if x.tensor == result))

@@ -54,9 +54,7 @@ def tile_factor(axis: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far split factors are tried: tiles up to `largest`, the `most` largest values of each
-    axis.
-    """
+    """Limits on split factors: tiles up to `largest`, the `most` largest values of each axis."""
 
     largest: int = 1024
     most: int = 4
@@ -87,7 +85,7 @@ class Space:
         return self.choose(tuple(Split(a.name, tile_factor(a.name)) for a in axes))
 
     def whole(self, *axes: Axis) -> Space:
-        """Take each axis whole, rounded up to what the primitive takes."""
+        """Take each axis whole, rounded up to a size the primitive takes."""
         return self.choose(tuple(Whole(a.name) for a in axes))
 
     def fuse(self, axis: Axis, into: str) -> Space:
@@ -95,7 +93,7 @@ class Space:
         return self.choose((Fuse(axis.name, into),))
 
     def pad(self, axis: Axis) -> Space:
-        """Round the last tile of `axis` up to what the primitive takes."""
+        """Round the last tile of `axis` up to a size the primitive takes."""
         return self.choose((Pad(axis.name),))
 
     def skew(self, axis: Axis, by: Axis, over: str) -> Space:
@@ -161,7 +159,7 @@ def _placed(steps: tuple[Step, ...], tensors: tuple[str, ...]) -> tuple[Step, ..
 
 
 def _name(loop: Axis | str) -> str:
-    """The name of a loop: that of its axis, or its own where a step made it."""
+    """Name of a loop: its axis' name, or its own if a step made it."""
     return loop if isinstance(loop, str) else loop.name
 
 
@@ -226,7 +224,7 @@ def layout(tensor: TensorSpec, *orders: tuple[str, ...]) -> tuple[tuple[Layout, 
 
 
 class SeedRule(Protocol):
-    """How a registered seed meets an operator."""
+    """Function from an operator to its seed, as registered."""
 
     def __call__(self, op: Any) -> Seed | None:
         """The seed for `op`, or None where this way does not apply."""
@@ -234,7 +232,7 @@ class SeedRule(Protocol):
 
 @dataclass(frozen=True)
 class NestInterface:
-    """What all seeds of one kind of operator share.
+    """Interface shared by all seeds of one kind of operator.
 
     `parameters` gives the values of the extents that seeds name; `arrange` brings operands into the
     tensors' logical dimensions; `restore` brings the result tensor back into the operator's shape.
@@ -304,7 +302,7 @@ def unregister(kind: str, name: str) -> None:
 
 
 def users_own() -> bool:
-    """Whether there are seeds beyond those that tilewright brings along."""
+    """True if seeds are registered from outside the tilewright package."""
     package = __name__.partition(".")[0]
     rules = (*_RULES.values(), *_ADDRESSED.values())
     return any(getattr(rule, "__module__", "").partition(".")[0] != package for rule in rules)

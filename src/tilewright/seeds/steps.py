@@ -53,7 +53,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Vectorize:
-    """Which dimension of the matrix product runs along the vector lanes: m or n."""
+    """Run one dimension of the matrix product along the vector lanes: m or n."""
 
     letter: str
 
@@ -82,7 +82,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pad:
-    """Round the last tile of a split axis that is not spread up to what the primitive takes."""
+    """Round the last tile of a split axis that is not spread up to a size the primitive takes."""
 
     axis: str
 
@@ -115,7 +115,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Whole:
-    """Take an axis of the primitive whole, rounded up to what it takes: no loop runs over it."""
+    """Take an axis of the primitive whole, rounded up to a size it takes; no loop runs over it."""
 
     axis: str
 

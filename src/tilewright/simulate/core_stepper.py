@@ -65,7 +65,7 @@ class CoreStepper:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Doubles of each local memory."""
+        """Number of doubles of each local memory."""
         memories = self.image.program.table.memories
         return {memory.name: memory.capacity_bytes // _ELEMENT_BYTES for memory in memories}
 
@@ -75,7 +75,9 @@ class CoreStepper:
         return self.image.program.instructions
 
     def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
-        """What issues next, and in the steps behind."""
+        """Up to `count` instructions that issue next, in this step and those behind it, with their
+        indices.
+        """
         behind = [issue for step in self._steps[self.position :][:count] for issue in step]
         program = self.image.program.instructions
         return [(issue.instruction, program[issue.instruction]) for issue in behind[:count]]
@@ -96,11 +98,11 @@ class CoreStepper:
         return doubles[place.address : place.address + place.count]
 
     def forward(self, count: int = 1) -> None:
-        """Go so many steps."""
+        """Advance by `count` steps."""
         self.position = min(self.position + count, len(self._steps))
 
     def back(self, count: int = 1) -> None:
-        """Go back so many steps."""
+        """Go back by `count` steps."""
         self.position = max(self.position - count, 0)
 
     def go(self) -> str:

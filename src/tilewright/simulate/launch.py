@@ -1,4 +1,4 @@
-"""Setting up a run: the joined code of all programs, and the arrays of every core.
+"""Set up a run: the joined code of all programs, and the arrays of every core.
 
 In: programs, mesh, registers and memory images as a user gives them. Out: the `State` at cycle 0.
 """
@@ -50,7 +50,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Core:
-    """What one core starts with."""
+    """Initial state of one core."""
 
     program: Program
     entry: int
@@ -188,7 +188,9 @@ def _cache_lines(table: InstructionTable) -> int:
 
 
 def _keep_lines(record: Any, program: Program) -> None:
-    """What is left in the instruction cache of a program that ran to its end before other codes."""
+    """Set the lines that a program leaves in the instruction cache if it ran to its end before
+    other codes.
+    """
     own = program.table.instruction_cache
     if own is None:
         return

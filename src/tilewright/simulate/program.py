@@ -272,7 +272,7 @@ def _flags_of(effect: Effect) -> int:
 
 
 def _timing_flags(table: InstructionTable, spec: InstructionSpec) -> int:
-    """Whether the vector length or the ports of a memory decide what an instruction takes."""
+    """Flags for timing that depends on the vector length or on the ports of a memory."""
     traits, ports = spec.effect.traits, table.ports
     reaches = traits.load or traits.store
     behind = reaches and ports is not None and table.memory_of(spec).name == ports.memory

@@ -1,4 +1,4 @@
-"""What a run of the instruction-level simulator gives back: numbers by cause, final state, trace.
+"""Results of a run of the instruction-level simulator: numbers by cause, final state, trace.
 
 For every core: issuing cycles + stalls by cause = its cycles, and + idle cycles = the cycles of the
 mesh.

@@ -1,4 +1,4 @@
-"""What a debugger asks of a run that is made one step at a time, whatever executes it."""
+"""Interface of a run that a debugger makes one step at a time, whatever executes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Watch:
     index: Callable[[int], str]
 
     def changed(self, old: NDArray[Any], new: NDArray[Any]) -> str:
-        """What a write changed, "" for nothing."""
+        """Describe what a write changed, "" if nothing."""
         places = (old != new).nonzero()[0]
         if not len(places):
             return ""
@@ -38,7 +38,7 @@ def watch_of_range(place: Range) -> Watch:
 
 
 class Stepping(Protocol):
-    """A run that stops where it is told: before instructions, and after writes of memory."""
+    """A run that stops on request: before instructions, and after writes of memory."""
 
     breakpoints: set[int]
     watches: list[Watch]
@@ -49,7 +49,7 @@ class Stepping(Protocol):
 
     @property
     def time(self) -> int:
-        """The cycle."""
+        """The current cycle."""
 
     @property
     def labels(self) -> Mapping[str, int]:
@@ -57,7 +57,7 @@ class Stepping(Protocol):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Elements of each memory."""
+        """Number of elements of each memory."""
 
     @property
     def instructions(self) -> Sequence[Instruction]:
@@ -73,10 +73,10 @@ class Stepping(Protocol):
         """Elements of a memory."""
 
     def forward(self, count: int = 1) -> None:
-        """Go so many steps. Errors: SimulationError."""
+        """Advance by `count` steps. Errors: SimulationError."""
 
     def back(self, count: int = 1) -> None:
-        """Go back so many steps. Errors: SimulationError."""
+        """Go back by `count` steps. Errors: SimulationError."""
 
     def go(self) -> str:
         """Run on to a breakpoint, to a write of watched elements, or to the end; says which.

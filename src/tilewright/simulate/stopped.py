@@ -98,7 +98,7 @@ def _place(instruction: int, line: int) -> str:
 def raise_if_stopped(
     state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]
 ) -> None:
-    """Raise what ended the run early, if something did."""
+    """Raise the error that ended the run early, if any."""
     status, machine = state.cores["status"], state.machine[0]
     for c in range(len(programs)):
         if status[c] == layout.FAULTED:
@@ -140,7 +140,7 @@ def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> Simulat
 def deadlock_report(
     state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]
 ) -> DeadlockReport:
-    """Who waits for whom when no core can go on."""
+    """Report which core waits for which, once no core can go on."""
     blocked = tuple(
         _blocked(state, c, programs[c], bases[c])
         for c in range(len(programs))

@@ -1,4 +1,4 @@
-"""What happened when: the typed events of one simulated run, for timelines.
+"""Typed events of one simulated run, for timelines.
 
 In: events in the order in which the simulator meets them. Out: a `Trace` whose core events (busy,
 stalled, repeated, omitted) follow each other without gap or overlap, so their cycles sum to the
@@ -58,8 +58,9 @@ class Flight:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What holds from `cycle` on: scratchpad bytes of one core in use, slots with transfers in
-    flight."""
+    """Occupancy from `cycle` on: scratchpad bytes of one core in use, slots with transfers in
+    flight.
+    """
 
     cycle: int
     scratchpad_bytes: int
@@ -123,7 +124,7 @@ class Recorder:
 
     @property
     def open(self) -> bool:
-        """Whether further events are kept."""
+        """True if further events are kept."""
         return self._cut_cycle is None
 
     def close(self, end_cycle: int) -> Trace:

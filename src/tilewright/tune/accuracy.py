@@ -1,4 +1,4 @@
-"""How far from the exact result an algorithm may be, and how far is too far.
+"""Expected deviation of an algorithm from the exact result, and its limits.
 
 In: an operator and a seed. Out: the largest deviation to expect as a fraction of the largest
 result, for operands that are random and independent. Roundings of a sum of n terms add up like a
@@ -26,7 +26,7 @@ _DIRECT_PER_TERM = 0.53
 
 
 def expected_error(op: Op, seed: Seed) -> float:
-    """The largest deviation to expect, as a fraction of the largest result; none of integers."""
+    """Largest expected deviation, as a fraction of the largest result; 0 for integers."""
     if not op.numerics.is_float:
         return 0.0
     unit = float(np.finfo(op.numerics.sums.numpy).eps) / 2

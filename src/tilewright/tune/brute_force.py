@@ -1,4 +1,4 @@
-"""The best of a whole space by simulation, without simulating what cannot win (swATOP 5.2).
+"""The best of a whole space by simulation, with bounds to skip losers (swATOP 5.2).
 
 In: one operator and algorithm. Out: a `Search`: the model's pick, the fastest candidate, what was
 simulated to know it. A candidate is left out only where its calls or its transfers alone take as
@@ -25,8 +25,8 @@ Nests = tuple[NestChoice, ...]
 
 
 BOUND_MARGIN = 0.02
-"""By what share of its bound a run may fall below it: at the end of an image the iterations between
-the first and the last may have less to do than the first, for which the bound takes them.
+"""Share of its bound by which a run may fall below it: at the end of an image the iterations
+between the first and the last may have less to do than the first, for which the bound takes them.
 """
 
 
@@ -65,7 +65,7 @@ class Simulator:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What a search by simulation found, in cycles, and what it rests on.
+    """Outcome of a search by simulation, in cycles, and the evidence for it.
 
     `lowest_bound_ratio` is the lowest of simulated cycles to the bound that proves a candidate too
     slow: at least 1, or the proof is none.
@@ -152,7 +152,7 @@ def _better(best: Nests, nests: list[list[NestChoice]], run: Simulator) -> Nests
 
 
 def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoice:
-    """The fastest by simulation of those that could take less than `room` and win."""
+    """The fastest simulated candidate out of those that could take less than `room` and win."""
     fastest = choices[0]
     for choice in choices:
         if _least_cycles(choice) < min(room, run(fastest)) and run(choice) < run(fastest):
@@ -161,5 +161,5 @@ def _fastest(choices: list[NestChoice], run: Simulator, room: float) -> NestChoi
 
 
 def _least_cycles(choice: NestChoice) -> float:
-    """What a run of the candidate takes at least."""
+    """Least cycles of a run of the candidate: its bound less a margin."""
     return (1 - BOUND_MARGIN) * choice.bound_cycles

@@ -36,9 +36,9 @@ from tilewright.tune.ways import Way, ways
 _Case = tuple[int, Partition, Seed]
 """A way to compute the operator of this number."""
 _MOST_ADDING, _MOST_BEHIND = 0.2, 1.25
-"""Divided sums are worth a search where adding up partial results takes at most so much of the best
-time without, and for algorithms that took at most so many times that. In networks of the zoo the
-winners were at 0.16 and 1.06 at most.
+"""Limits for a search of divided sums, as multiples of the best time without: of adding up partial
+results, and of the algorithm's own time. In networks of the zoo the winners were at 0.16 and 1.06
+at most.
 """
 
 
@@ -152,9 +152,7 @@ def _rank_into(
     keep: int,
     steps: Steps,
 ) -> None:
-    """Rank the cases, each with how its partial results are added up, and add what is best of each
-    to what is `found`.
-    """
+    """Rank the cases, each with its addition of partial results, and append the best to `found`."""
     pairs = [(part.piece, seed) for (_, part, seed), _ in cases]
     shared = [shared_operands(part, seed) for (_, part, seed), _ in cases]
     rankings = kept_rankings(pairs, machine, shared=shared, keep=keep, steps=steps)
@@ -164,8 +162,8 @@ def _rank_into(
 
 
 def additions(ways: Sequence[Way], machine: Machine) -> list[Choice | None]:
-    """For each way whose results are partial how they are added up, best by the model; None also
-    where the sum fits in no way.
+    """The best addition of partial results by the model, for each way; None for ways without
+    partial results and where the sum does not fit.
     """
     wanted = [adding(part, seed, machine) if part.partial else None for part, seed in ways]
     chosen = {op: _fitting(op, machine) for op in dict.fromkeys(wanted) if op is not None}
@@ -182,8 +180,8 @@ def _fitting(op: Op, machine: Machine) -> Choice | None:
 def _promising(
     cases: Sequence[_Case], found: Sequence[Sequence[Option]], machine: Machine
 ) -> list[tuple[_Case, Choice | None]]:
-    """The divided sums that may beat what was `found` without, and how they are added up; all that
-    fit where nothing was.
+    """Divided sums that may beat the options `found` without them, and their additions; all that
+    fit where nothing was found.
     """
     close = [case for case in cases if case[1].partial and _is_close(case, found)]
     added = additions([(part, seed) for _, part, seed in close], machine)
@@ -195,7 +193,7 @@ def _promising(
 
 
 def _is_close(case: _Case, found: Sequence[Sequence[Option]]) -> bool:
-    """Whether the algorithm is not far behind the others with whole sums."""
+    """True if the algorithm with whole sums is at most `_MOST_BEHIND` times as slow as the best."""
     number, _, seed = case
     alike = [option for option in found[number] if option.algorithm == seed.name]
     return not found[number] or _least(alike) <= _MOST_BEHIND * _least(found[number])
@@ -268,7 +266,7 @@ def shared_operands(partition: Partition, seed: Seed) -> frozenset[str]:
 
 
 def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, int]]:
-    """(axis, extent, what it is computed as) where the mesh takes multiples only.
+    """(axis, extent, padded extent) where the mesh takes multiples only.
 
     The dimension that is vectorised may be rounded up further.
     """
@@ -286,7 +284,7 @@ def padded_axes(op: Op, seed: Seed, machine: Machine) -> list[tuple[str, int, in
 
 
 def _multiple(over: str, primitive: Primitive, machine: Machine) -> int:
-    """What an extent that is spread over the mesh is at least a multiple of."""
+    """The number whose multiples an extent is padded to when it is spread `over` the mesh."""
     block = lowering_of(machine).block[1] if isinstance(primitive, MatrixProduct) else 1
     match over:
         case "rows":

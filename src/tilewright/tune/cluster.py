@@ -40,7 +40,7 @@ class _Waiting(ThreadPoolExecutor):
 
 @contextmanager
 def cluster_executor(address: str, calls: int) -> Iterator[Executor]:
-    """An executor on the scheduler at HOST:PORT, for so many calls at a time.
+    """An executor on the scheduler at HOST:PORT, for `calls` calls at a time.
 
     What a lost worker computed is computed by another. Raises ToolError where the scheduler cannot
     be reached or is lost, and where one call ends several workers.

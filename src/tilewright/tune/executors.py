@@ -44,7 +44,7 @@ class _Workers(ProcessPoolExecutor):
     """
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As the base class, which starts processes here: they inherit what is blocked."""
+        """Submit with interrupts blocked, so that the processes started here inherit the block."""
         resource_tracker.ensure_running()  # by itself it would let interrupts through again
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -53,7 +53,7 @@ class _Workers(ProcessPoolExecutor):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self) -> None:
-        """End the processes with what they do; nobody waits for it."""
+        """Terminate the processes without waiting for their work."""
         for process in list(self._processes.values()):
             process.terminate()
 
@@ -86,7 +86,7 @@ def open_executor(name: str) -> Iterator[Executor | None]:
 def as_done(
     executor: Executor | None, calls: Iterable[tuple[Key, Callable[[], T]]]
 ) -> Iterator[tuple[Key, Callable[[], T]]]:
-    """The key of each call with a function that gives its result, or raises what it raised.
+    """Pairs of a call's key and a function that returns its result or raises its error.
 
     Without `executor` the calls are made in this process and in their order. With one they are
     taken from `calls` a window at a time and yielded as they are done. Raises ToolError where the

@@ -1,4 +1,4 @@
-"""Whether an operator fits a machine, and the least change that makes it fit.
+"""Fit of an operator on a machine, and the least change that makes it fit.
 
 In: an operator, an algorithm, a machine. Out: the bytes that its tensors take in main memory and
 that its smallest tiles take in a scratchpad; a `Shortage` where one of them is too small.
@@ -32,7 +32,7 @@ from tilewright.tune.legal import structures_on
 
 @dataclass(frozen=True)
 class Shortage:
-    """Why an algorithm does not fit: `error` says so, and what would do.
+    """An algorithm's misfit: `error` says why it does not fit and what would help.
 
     `factor` is how much larger a memory has to be, infinite where none would help.
     """
@@ -163,7 +163,7 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
 
 
 def _need(structure: Structure, machine: Machine, at: Mapping[str, int], share: float) -> _Need:
-    """What the tile with these values needs, `share` times what there is of one thing."""
+    """The need of the tile with these values; `share` is its largest fraction of any limit."""
     nest, least = structure.decisions.nest.name, _shares(structure.staged, at, machine)
     space = max(least, key=lambda name: float(least[name]))
     held = moved_tensors(structure.staged)
@@ -185,7 +185,7 @@ def _limited(structure: Structure, machine: Machine, env: Mapping[str, Value]) -
 
 
 def _shares(program: Program, env: Mapping[str, Value], machine: Machine) -> dict[str, Any]:
-    """Of each memory, how many times what it offers the buffers take."""
+    """Ratio of needed to available bytes, for each memory."""
     needed = bytes_by_space(program, env)
     return {s: n / max(1, machine.space(s).available_bytes) for s, n in needed.items()}
 

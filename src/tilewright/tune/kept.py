@@ -1,4 +1,4 @@
-"""Rankings that are kept: what an earlier process found is not searched for again.
+"""Rankings kept in the cache, so that later processes need not search again.
 
 In: as for `search.rank`. Out: the same rankings, to the last bit. An entry of the cache holds those
 of one operator, as numbers alone: of each nest which combination of its space it takes, its factors
@@ -63,7 +63,7 @@ def kept_rankings(
     keep: int = 4,
     steps: Steps = uncounted,
 ) -> list[Ranking]:
-    """`search.rank`, with what is in the cache from there."""
+    """`search.rank`, with rankings from the cache where it has them."""
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     if keep > _MOST or users_own() or not _is_shipped(machine):
         return rank(cases, machine, shared=together, keep=keep, steps=steps)
@@ -95,7 +95,7 @@ def kept_rankings(
 
 
 def _is_shipped(machine: Machine) -> bool:
-    """Whether the machine's prices are tilewright's own."""
+    """True if the machine's prices ship with tilewright."""
     own = __name__.partition(".")[0]
     return not machine.target or find_family(machine.target).package.partition(".")[0] == own
 

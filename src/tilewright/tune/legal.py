@@ -1,4 +1,4 @@
-"""Which structures of a space are legal on a machine.
+"""Legal structures of a space on a machine.
 
 In: a nest's space and a machine. Out: its structures, lowered by the machine's rules and staged by
 the passes that suit its transfers.
@@ -23,7 +23,7 @@ _ALONG_TERMS = {"n": "k", "k": "n"}
 
 
 def rules_of(machine: Machine) -> Rules:
-    """What the machine allows of schedules."""
+    """The machine's rules for schedules."""
     lowering = lowering_of(machine)
     return Rules(
         lowering.partial_blocks, in_place=lowering.in_place, along_terms=lowering.along_terms

@@ -35,7 +35,7 @@ class Measure(Protocol):
 
     @property
     def kind(self) -> str:
-        """What the numbers are: "simulated", "measured"."""
+        """Kind of the numbers: "simulated", "measured"."""
 
     def cycles(self, program_text: str, machine: Machine) -> int:
         """Cycles of one core group; raises TilewrightError where the program cannot run."""
@@ -93,7 +93,7 @@ def measure_all(
     executor: Executor | None = None,
     advance: Advance | None = None,
 ) -> list[Measured]:
-    """Measure every candidate; fastest first, those that cannot run last.
+    """Measure every candidate; fastest first, failed ones last.
 
     What `records` holds is not measured again, nor is a schedule that occurs twice; what is new is
     committed as soon as it is known. Without `executor` the work is done in this process. What can
@@ -124,7 +124,7 @@ def measure_all(
 def _measured_together(
     candidates: Sequence[Candidate], machine: Machine, measure: InterleavedMeasure
 ) -> list[Measured]:
-    """Every candidate in one run; those with one program share its number."""
+    """Measure all candidates in one run; equal programs are run once."""
     texts = [print_program(candidate.program(machine)) for candidate in candidates]
     distinct = list(dict.fromkeys(texts))
     found = dict(zip(distinct, measure.cycles_of(distinct, machine), strict=True))

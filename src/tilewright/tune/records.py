@@ -37,7 +37,7 @@ CREATE TABLE measurements (
 
 @dataclass(frozen=True)
 class Subject:
-    """What was measured: an operator on a machine under a schedule, by a kind of measure."""
+    """Subject of a measurement: operator, machine, schedule, kind of measure, version."""
 
     operator: str
     machine: str
@@ -63,7 +63,7 @@ class Records(Store):
         super().__init__(path, _KIND)
 
     def get(self, what: Subject) -> int | None:
-        """The cycles recorded for `what`, None where there is no record."""
+        """The cycles recorded for `what`, or None if there is no record."""
         row = self._row("SELECT cycles FROM measurements WHERE key = ?", (what.key,))
         return None if row is None else int(row[0])
 

@@ -26,7 +26,7 @@ _AS_PRINTED = "give the text as schedule.txt of a compiled kernel has it"
 
 @dataclass(frozen=True)
 class _Text:
-    """What a text says: the schedules by the names of their nests."""
+    """A parsed schedule text; `nests` are the schedules by the names of their nests."""
 
     algorithm: str
     shared: frozenset[str]

@@ -27,7 +27,7 @@ _LEAST_SHARE_OF_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Protocol:
-    """How samples are taken.
+    """Rules for taking samples.
 
     `rounds` good samples of each contender are wanted; at most `patience` times as many rounds are
     run. A sample is good if the process was given `share` of the wall time, times its threads.
@@ -42,7 +42,7 @@ class Protocol:
     seed: int = 0
 
     def hurried(self, rounds: int, sample_seconds: float | None = None) -> Protocol:
-        """The same with fewer rounds, and shorter samples if asked for."""
+        """A copy with fewer rounds, and shorter samples if `sample_seconds` is given."""
         return replace(self, rounds=rounds, sample_seconds=sample_seconds or self.sample_seconds)
 
 
@@ -54,7 +54,7 @@ sleeping threads takes up to a millisecond, which long samples hide."""
 
 
 def protocol_for(threads: int) -> Protocol:
-    """How contenders of so many threads are timed."""
+    """The protocol for contenders on `threads` threads."""
     return DEFAULT_PROTOCOL if threads == 1 else TOGETHER
 
 
@@ -67,7 +67,7 @@ class Sample:
     calls: int
 
     def is_undisturbed(self, share: float, threads: int = 1) -> bool:
-        """Whether the process had its processors for that share of the time."""
+        """True if the threads had their processors for at least `share` of the wall time."""
         return self.cpu_seconds >= share * threads * self.wall_seconds
 
 
@@ -126,7 +126,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How one contender compares with another, from rounds in which both have a good sample."""
+    """Comparison of two contenders, from rounds in which both have a good sample."""
 
     median: float
     spread: float
@@ -154,8 +154,8 @@ def quartile_spread(values: Sequence[float]) -> float:
 
 
 def calls_for(contender: Contender, seconds: float) -> int:
-    """How many calls fill a sample, from runs of growing length; the runs are the warm-up too: the
-    first says nothing, and only one at least half as long as a sample is believed.
+    """Calls that fill a sample, found by runs of growing length. The runs are the warm-up too: the
+    first is not counted, and only one at least half as long as a sample is believed.
 
     Processor time counts: wall time passes while others run. Work that mostly waits is bounded by
     both.

@@ -92,7 +92,7 @@ class _Priced:
 
     @property
     def counts(self) -> Counts:
-        """How many candidates there are."""
+        """Numbers of candidates."""
         played = int(np.isfinite(self.cycles).sum())
         return Counts(self.cycles.size, self.fitting, self.wanted, played)
 
@@ -152,8 +152,8 @@ def choice_of(
     blocks: Mapping[str, int],
     shared: frozenset[str],
 ) -> NestChoice | None:
-    """What the search calls by this schedule, priced; None where it is not in the nest's space, or
-    does not fit the machine.
+    """The choice that `schedule` describes, priced; None if it is outside the nest's space or does
+    not fit the machine.
     """
     (told,) = told_apart([shared], machine)
     for structure in structures_on(machine, seed, space, op.dtype):
@@ -167,7 +167,7 @@ def choice_of(
 
 
 def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:
-    """Nothing is shared where the machine makes no difference: fewer programs to price."""
+    """`shared`, or empty sets if the machine prices shared reads alike: fewer programs to price."""
     engines = [e for e in machine.engines.values() if "get" in e.directions]
     if all(
         e.shared_block_overhead_transactions == e.get.block_overhead_transactions for e in engines
@@ -202,8 +202,8 @@ def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
 
 
 def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
-    """The `keep` best of one seed and the best of each joint layout of what is read and written,
-    best first; constants are brought into any layout beforehand.
+    """The `keep` best of one seed and the best of each joint layout of inputs and outputs, best
+    first; constants are brought into any layout beforehand.
     """
     ordered = sorted(candidates, key=lambda c: c.cycles)
     firsts: dict[frozenset[Layout], Candidate] = {}
@@ -274,8 +274,8 @@ def _cycles(
     contest: npt.NDArray[np.int64],
     keep: int,
 ) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(the kinds of cycles, which candidates fit, which of them are priced); what the seed makes
-    ahead of all calls is packed as constants are.
+    """(kinds of cycles, candidates that fit, candidates that are priced); tensors that the seed
+    makes ahead of all calls are packed as constants are.
     """
     if shape[1] == 0:
         return np.empty((3, *shape)), np.empty(shape, np.bool_), np.empty(shape, np.bool_)

@@ -1,4 +1,4 @@
-"""One SQLite file (WAL) that survives: what every store of finished results shares.
+"""One SQLite file (WAL) that survives kills, shared by all stores of finished results.
 
 In: the file and what it is to hold (a schema, a mark that tells it from other databases). Out: an
 open connection. A record is one committed transaction: a process killed at any moment loses no
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StoreKind:
-    """What a store holds: `title` for messages, the mark and format of the file, its one table."""
+    """Kind of a store: `title` for messages, the mark and format of its file, its one table."""
 
     title: str
     application_id: int

@@ -1,4 +1,4 @@
-"""What adds up the partial results of core groups that divide the sums of an operator.
+"""Addition of partial results, where core groups divide the sums of an operator.
 
 In: a partition of the sums and the seed of its pieces. Out: the operator that each group computes
 behind its piece, an ordinary map over its share of the elements of all partial results. These lie
@@ -28,8 +28,8 @@ def divided_sums(op: Op, machine: Machine) -> list[Partition]:
 
 
 def adding(partition: Partition, seed: Seed, machine: Machine) -> Mapping:
-    """The sum of the partial results on one group: equal shares of what is stored of a result, up
-    to the next address at which a transfer may begin, so that the last share may go beyond it.
+    """The sum of the partial results on one group: equal shares of the stored result, rounded up to
+    the next address at which a transfer may begin, so that the last share may reach beyond it.
     """
     op, groups = partition.piece, len(partition.pieces)
     values = bindings(op, seed)[0]

@@ -1,4 +1,4 @@
-"""In which ways an operator can be computed: how it is divided, and by which algorithm.
+"""Ways to compute an operator: its division, and its algorithm.
 
 In: operators and a machine, and what the user restricts them to. Out: for each operator its
 partitions, each with the seeds for one of its pieces.
@@ -89,7 +89,7 @@ def _ways(
 
 
 def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
-    """The seeds whose primitives the machine has; ScheduleError where none is left."""
+    """The seeds whose primitives the machine has. Raises ScheduleError if none is left."""
     costs, absent = call_costs(machine), lowering_of(machine).lacking
     lacking = {
         seed.name: space.nest.primitive.name

@@ -1,4 +1,4 @@
-"""What is compiled or computed once: kept in private folders under digests of its inputs.
+"""Cache of compiled and computed results: private folders, digests of the inputs as keys.
 
 In: a key (`common.digest`) and how to make what belongs to it. Out: what was made, from the cache
 if it is whole. `folders` decides which folders are trusted, `entries` what a whole entry is,

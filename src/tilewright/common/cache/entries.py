@@ -88,7 +88,7 @@ def entries_below(root: Path) -> Iterator[Path]:
 
 
 def entries_in(place: Path) -> list[Path]:
-    """Those in the folder of one kind, by name. Raises OSError."""
+    """Entries in the folder of one kind, by name. Raises OSError."""
     return sorted(path for path in place.iterdir() if _KEY.fullmatch(path.name))
 
 

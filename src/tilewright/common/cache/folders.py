@@ -1,4 +1,4 @@
-"""Folders that nobody else can write: where code that is loaded later may be kept.
+"""Private folders, for code that is loaded later.
 
 A folder that others can write may hold their code. One of another user is refused; one of this
 user gets the mode 0700, and what it held meanwhile is not used. A link of this user is followed,
@@ -30,7 +30,7 @@ class CacheError(TilewrightError):
 
 
 def cache_folder() -> Path:
-    """Where tilewright keeps what it compiled: below $XDG_CACHE_HOME, or ~/.cache.
+    """The folder of tilewright's cache: below $XDG_CACHE_HOME, or ~/.cache.
 
     Raises CacheError where there is neither.
     """
@@ -69,7 +69,7 @@ def make_private(folder: Path) -> bool:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether the folder is there; nothing is made or changed.
+    """True if the folder exists; nothing is made or changed.
 
     Raises CacheError where it belongs to another user or is a link to what others may enter,
     OSError where it is no folder.
@@ -84,7 +84,7 @@ def is_there(folder: Path) -> bool:
 
 
 def writable_by_others(found: os.stat_result) -> bool:
-    """Whether somebody else could have written this file or folder."""
+    """True if another user could have written this file or folder."""
     return found.st_uid != os.geteuid() or bool(found.st_mode & _OTHERS_WRITE)
 
 

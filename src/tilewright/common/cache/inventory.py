@@ -20,7 +20,7 @@ _OPEN = "lies in a folder that other users can write"
 
 
 class KindContent(Struct, frozen=True):
-    """What the cache holds of one kind."""
+    """Number and total size of the cache's entries of one kind."""
 
     kind: str
     entries: int
@@ -28,7 +28,7 @@ class KindContent(Struct, frozen=True):
 
 
 def contents() -> list[KindContent]:
-    """What the user's cache holds, by kind; what cannot be read counts no bytes."""
+    """Contents of the user's cache, by kind; unreadable entries count 0 bytes."""
     return [
         KindContent(place.name, len(entries), sum(map(_size_bytes, entries)))
         for place in _places()
@@ -37,8 +37,8 @@ def contents() -> list[KindContent]:
 
 
 def damaged_entries(advance: Callable[[int, int], None] | None = None) -> dict[Path, str]:
-    """The entries that will be made again, each with the reason; `advance` is told (how many are
-    verified, of how many).
+    """Entries that will be made again, with the reasons; calls `advance` with (entries verified, of
+    how many).
     """
     found = {}
     places = _places()
@@ -56,7 +56,7 @@ def damaged_entries(advance: Callable[[int, int], None] | None = None) -> dict[P
 
 
 def clear() -> list[KindContent]:
-    """Remove all entries and what killed processes left; gives what was there."""
+    """Remove all entries and the leavings of killed processes; returns the former contents."""
     before = contents()
     for place in _places():
         with locked(place):
@@ -67,7 +67,7 @@ def clear() -> list[KindContent]:
 
 
 def _places() -> list[Path]:
-    """The folders of the kinds, those without entries too."""
+    """Folders of all kinds, empty ones too."""
     root = cache_folder()
     folders = (path for path in root.iterdir() if path.is_dir()) if is_there(root) else ()
     return sorted(filter(is_there, folders))

@@ -69,7 +69,7 @@ class Cache:
         remove(named(self._place(), key))
 
     def recall(self, key: str) -> bytes | None:
-        """The value remembered under this key, None where there is none."""
+        """The value remembered under this key, or None."""
         with suppress(OSError):
             entry = named(self._place(), key)
             if _is_whole(entry):
@@ -109,7 +109,7 @@ class Cache:
 
 
 def _kind_folder(root: Path, kind: str) -> Path:
-    """The private folder of a kind; what others could have put there is removed."""
+    """The private folder of a kind; entries that others could have written are removed."""
     for folder in (root, root / kind):
         if not make_private(folder):
             _LOG.warning("%s could be written by other users: its entries are removed", folder)

@@ -38,7 +38,7 @@ class FoldConstants:
 
 
 def is_small(node: Node) -> bool:
-    """Whether the result takes no more room than the operands, or little."""
+    """True if the result is no larger than the largest operand or `_LARGEST_ELEMENTS`."""
     largest = max(prod(shape) for shape in node.op.input_shapes)
     return prod(node.op.out_shape) <= max(largest, _LARGEST_ELEMENTS)
 

@@ -10,7 +10,7 @@ from tilewright.graph.graph import Network, Node
 
 @dataclass(frozen=True)
 class DeadNodes:
-    """Keeps what the outputs are computed from, inputs and weights as they are."""
+    """Drops nodes that no output needs; inputs and weights stay."""
 
     name: ClassVar[str] = "dead_nodes"
 

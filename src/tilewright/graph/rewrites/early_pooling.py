@@ -1,4 +1,4 @@
-"""The largest of each window before what keeps the order of numbers: that then works on fewer.
+"""Max pooling moved before order-preserving operators, which then work on fewer elements.
 
 A bias, a rectifier or a bound gives its largest result for the largest element of a window, to the
 last bit, since rounding keeps the order too. A normalisation does so where its scale is not
@@ -20,8 +20,8 @@ _RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leak
 
 @dataclass(frozen=True)
 class EarlyPooling:
-    """Moves pooling of largest elements before what makes its operand and is read by it alone,
-    unless the result is an output of the network.
+    """Moves max pooling before the order-preserving node of its operand, if nothing else reads
+    that operand and it is no output of the network.
     """
 
     name: ClassVar[str] = "early_pooling"
@@ -36,7 +36,7 @@ class EarlyPooling:
 
 
 def _moved(network: Network, name: str) -> Network:
-    """The network with one pooling before what keeps order, the given one where nothing does."""
+    """The network with one pooling moved before order-preserving nodes; unchanged if none is."""
     pool = next(node for node in network.nodes if node.name == name)
     passed: list[Node] = []
     before, conv = _read_once(network, pool.inputs[0]), None
@@ -67,7 +67,7 @@ def _moved(network: Network, name: str) -> Network:
 
 
 def _read_once(network: Network, name: str) -> Node | None:
-    """The node that makes a tensor which one node reads, and nobody else."""
+    """The node that makes a tensor read exactly once, or None."""
     readers = sum(node.inputs.count(name) for node in network.nodes)
     if readers != 1 or name in network.outputs:
         return None
@@ -75,7 +75,7 @@ def _read_once(network: Network, name: str) -> Node | None:
 
 
 def _rises(op: Op) -> bool:
-    """Whether a larger element of the first operand never gives a smaller result."""
+    """True if `op` never decreases in its first operand."""
     match op:
         case Unary(function, _, alpha):
             return function in _RISING or (function in _RISING_BY_ALPHA and alpha >= 0)
@@ -95,7 +95,7 @@ def _filtering(network: Network, norm: Node) -> Node | None:
 
 
 def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
-    """The pooling, then what it passes, each of the shape that it gives."""
+    """The pooling, then the nodes it was moved before, each in the pooled shape."""
     found = [replace(pool, inputs=passed[0].inputs[:1])]
     for node in passed:
         op = replace(node.op, shape=pool.op.out_shape)  # type: ignore[type-var]  # a dataclass
@@ -104,8 +104,8 @@ def _exchanged(passed: Sequence[Node], pool: Node) -> list[Node]:
 
 
 def _with_signs(network: Network, conv: Node, norm: Node) -> tuple[list[Node], Node]:
-    """(what computes the scale without its signs, mean and filters with them, the filters last; the
-    normalisation that reads them).
+    """(nodes that compute the scale without its signs, and mean and filters with them, the filters
+    last; the normalisation that reads them).
     """
     taken = {*network.tensors, *(node.name for node in network.nodes)}
     _, scale, shift, mean, variance = norm.inputs

@@ -12,7 +12,7 @@ from tilewright.ops import Op
 
 @dataclass(frozen=True)
 class EqualNodes:
-    """Keeps the first of equal nodes, and those whose result is an output of the network."""
+    """Merges equal nodes into the first, except for outputs of the network."""
 
     name: ClassVar[str] = "equal_nodes"
 

@@ -1,4 +1,4 @@
-"""Nodes that give what they take: whoever reads the result reads the operand."""
+"""Removes identities: readers of the result read the operand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Identities:
 
 
 def is_identity(op: Op) -> bool:
-    """Whether the result is the first operand, element by element under the same shape."""
+    """True if the result is the first operand, element by element in the same shape."""
     match op:
         case Unary("identity"):
             return True

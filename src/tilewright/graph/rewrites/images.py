@@ -1,4 +1,4 @@
-"""The network of fewer images: what one of several groups computes when they divide the batch.
+"""The network of fewer images, for each of several groups that divide the batch.
 
 In: a network whose tensors all have the images first. Out: the same network on the first of them;
 the given one where a tensor has them elsewhere, an operator computes across them or an output has

@@ -102,6 +102,6 @@ def _folded(product: Node, behind: Sequence[Node], weights: Named[str, Shape]) -
 def _mapped(
     shape: Shape, axes: tuple[int, ...], vectors: int, expression: str, dtype: str
 ) -> Mapping:
-    """An expression over the elements of a tensor and of so many vectors along some axes."""
+    """An expression over the elements of a tensor and of `vectors` vectors along some axes."""
     whole, vector = straight(shape), straight(tuple(shape[axis] for axis in axes), axes)
     return Mapping(shape, whole, (whole, *[vector] * vectors), expression, dtype)

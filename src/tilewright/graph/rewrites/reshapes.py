@@ -11,7 +11,7 @@ from tilewright.ops import Reshape
 
 @dataclass(frozen=True)
 class Reshapes:
-    """Reads behind the first reshape; what nobody reads any more is left to `dead_nodes`."""
+    """Chains of reshapes read the first one's operand; unread ones are left to `dead_nodes`."""
 
     name: ClassVar[str] = "reshapes"
 

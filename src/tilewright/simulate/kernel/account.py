@@ -1,5 +1,4 @@
-"""Where every cycle and every byte of a simulated kernel is booked: one vector of counters, then a
-report.
+"""Account for every cycle and byte of a simulated kernel: one vector of counters, then a report.
 
 In: a prepared program. Out: `Ledger`, which says which counter is whose, and from final counters
 the causes (they sum to the run's cycles) and the traffic per tensor.
@@ -61,8 +60,7 @@ class TensorTraffic:
 
 
 class Ledger:
-    """Which counter is whose: `work_columns` and `move_columns` give the first one of each
-    statement."""
+    """Owners of the counters: `work_columns` and `move_columns` hold each statement's first one."""
 
     def __init__(self, prepared: PreparedProgram) -> None:
         self._primitives: dict[type[Primitive], int] = {}

@@ -1,4 +1,4 @@
-"""What one execution of a transfer or call costs, computed once per set of extents.
+"""Cost of one execution of a transfer or call, computed once per set of extents.
 
 In: prepared statements with the values of their expressions. Out: integer cycles (rounded up once
 per statement) and what they are made of. It also keeps what part of each tile is data: a matrix
@@ -56,7 +56,7 @@ class MoveCost:
 
     @cached_property
     def counters(self) -> Counters:
-        """What it adds to the counters of its tensor, from the first (`kernel.account`)."""
+        """Amounts it adds to the counters of its tensor, from the first (`kernel.account`)."""
         return _counters(
             TRANSFERS + 1,
             {
@@ -82,7 +82,7 @@ class WorkCost:
 
     @cached_property
     def counters(self) -> Counters:
-        """What it adds to the counters of its primitive, from the first (`kernel.account`)."""
+        """Amounts it adds to the counters of its primitive, from the first (`kernel.account`)."""
         useful, padding = self.useful_cycles, self.padding_cycles
         rest = self.cycles - useful - padding
         return _counters(OVERHEAD + 1, {USEFUL: useful, PADDING: padding, OVERHEAD: rest})

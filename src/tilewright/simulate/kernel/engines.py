@@ -51,5 +51,5 @@ _OWN_QUEUES = EngineRule()
 
 
 def engine_rule_of(machine: Machine) -> EngineRule:
-    """What the machine's family brings, or a queue for each engine."""
+    """The engine rule of the machine's family, or a queue for each engine."""
     return SIMULATION.of(machine) or _OWN_QUEUES

@@ -39,7 +39,7 @@ _BOUNDS = {
     "wait bandwidth": "dma bandwidth",
     "barrier": "barriers",
 }
-"""What the kinds of causes are called where they are what bounds a run."""
+"""Name of each kind of cause as the bound of a run."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class KernelRun:
         return parts
 
     def bound(self) -> str:
-        """What takes the largest part of the time."""
+        """The bound that takes the largest part of the time."""
         parts = self.by_bound()
         return max(parts, key=lambda part: parts[part]) if parts else "compute"
 

@@ -189,7 +189,7 @@ class _Builder:
         return Region(self._regions, text, bound, tuple(sorted(symbols)))
 
     def _result(self, call: Call) -> Region | None:
-        """What the put of the result keeps, if there is one put and it stands around the call."""
+        """Region that the result's put stores; None unless there is one, around the call."""
         if not isinstance(call.primitive, MatrixProduct):
             return None
         if not isinstance(call.operands[0], View):

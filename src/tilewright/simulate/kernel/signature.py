@@ -40,7 +40,7 @@ class Timed:
     loops: tuple[tuple[str, Expr], ...] = ()
 
     def inside(self, var: str, extent: Expr) -> Timed:
-        """The same expression seen from outside the loop over `var`.
+        """This expression as seen from outside the loop over `var`.
 
         Slots count through nested loops modulo the copies of a buffer: there the remainder of what
         the loops outside contribute decides, so no table over the loop is needed.
@@ -65,7 +65,7 @@ class Timed:
 
 
 def _without(index: Expr, var: str) -> Expr | None:
-    """What `index` is without its terms in `var`, None where they are not terms of a sum."""
+    """`index` without its terms in `var`, None where they are not terms of a sum."""
     match index:
         case Const() | Var():
             return Const(0) if index == Var(var) else index
@@ -126,7 +126,7 @@ class Signatures:
 
 @dataclass(frozen=True)
 class _Table:
-    """What tells one iteration from another for one expression.
+    """Values that distinguish the iterations for one expression.
 
     `values`: (iterations, or 1 where it does not change, values inside). They are the expression's
     own, or, where `symbolic`, those of its variables: finer than needed, never wrong.

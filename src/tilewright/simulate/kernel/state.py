@@ -1,4 +1,4 @@
-"""What the timing of a kernel depends on at one moment: the clock, the engines, the slots.
+"""State that a kernel's timing depends on at one moment: the clock, the engines, the slots.
 
 A `State` moves with the run; its `snapshot` is a value relative to the clock, so that two moments
 with equal snapshots have equal futures. That is what makes skipping exact.
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass
 class Queue:
-    """What one engine does: its busy intervals that are not over, and its latest request."""
+    """State of one engine: its busy intervals that are not over, and its latest request."""
 
     intervals: list[tuple[int, int]] = field(default_factory=list)
     last: Request | None = None
@@ -89,8 +89,9 @@ class State:
         return start
 
     def advance(self, queue: str, to_cycle: int) -> list[tuple[StallCause, int, int]]:
-        """Move the clock to `to_cycle`, when a transfer of `queue` is done; returns (cause, start,
-        cycles) pieces in order of time."""
+        """Move the clock to `to_cycle`, when a transfer of `queue` is done; returns the (cause,
+        start, cycles) pieces in order of time.
+        """
         pieces: list[tuple[StallCause, int, int]] = []
         for start, end in self.queue(queue).intervals:
             low, high = max(start, self.now), min(end, to_cycle)

@@ -1,4 +1,4 @@
-"""Recording of a kernel run: what the executor does, turned into trace events.
+"""Record a kernel run: the executor's actions as trace events.
 
 In: calls from the executor, in order of time. Out: a `Trace`, or None where nothing was to be
 recorded.
@@ -25,7 +25,7 @@ from tilewright.simulate.trace import (
 
 
 class Timeline:
-    """Turns what happens into events; without room (`limit` 0) it records nothing."""
+    """Turns the executor's actions into events; without room (`limit` 0) it records nothing."""
 
     def __init__(self, limit: int) -> None:
         self._recorder = Recorder(limit) if limit else None
@@ -70,7 +70,7 @@ class Timeline:
             self._recorder.add(Repeated(start, cycles, loop, iterations))
 
     def occupancy(self, state: State, used_bytes: Callable[[], int]) -> None:
-        """Note how much is in use, where that changed."""
+        """Record the amounts in use, if they changed."""
         if self._recorder and self._recorder.open:
             now = (used_bytes(), len(state.pending))
             if now != self._occupancy:

@@ -36,7 +36,7 @@ from tilewright.simulate.units.layout import (
 
 @piece
 def line_of(m: MachineState, core: CoreState, bus: int) -> int:
-    """Which row (or column) bus the core is on."""
+    """Number of the core's row (or column) bus."""
     return core.row if bus == ROW_BUS else core.column
 
 
@@ -52,7 +52,7 @@ def peers_of(m: MachineState, core: CoreState, bus: int) -> Any:
 
 @piece
 def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
-    """Look at a core again at `cycle` if it waits for an event, or for one that comes later."""
+    """Reschedule a core for `cycle` if it waits for an event, or for a later one."""
     waits = core.wake == NEVER or core.woken != 0
     if waits and cycle < core.wake and core.status == RUNNING:
         core.wake, core.woken = cycle, 1
@@ -63,7 +63,7 @@ def wake_blocked(m: MachineState, core: CoreState, cycle: int) -> None:
 def channel_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, t: int
 ) -> Any:
-    """What keeps a communication or synchronisation from issuing: (cause, cycle to look again)."""
+    """Obstacle to issuing a communication or synchronisation: (cause, cycle to look again)."""
     channel = row.channel
     if m.ideal:
         return ISSUING, t
@@ -134,7 +134,7 @@ def do_put(
 
 @piece
 def wrapped(entry: int, depth: int) -> int:
-    """An entry of the ring, given one that is less than a round ahead."""
+    """Index of an entry in the ring, given one that is less than a round ahead."""
     return entry - depth if entry >= depth else entry
 
 

@@ -56,7 +56,7 @@ def fetch(s: State, m: MachineState, core: CoreState, t: int) -> None:
 
 @piece
 def ordered_after(own: int, older: int) -> bool:
-    """Whether an instruction of these kinds (FLAGS) must stay behind waiting older kinds."""
+    """True if an instruction of these kinds (FLAGS) must stay behind waiting older kinds."""
     if own & IS_ORDERED or older & IS_ORDERED:
         return True
     if own & IS_STORE and older & (IS_LOAD | IS_STORE):
@@ -68,7 +68,7 @@ def ordered_after(own: int, older: int) -> bool:
 
 @piece
 def depends(core: CoreState, row: RowState, stamp: int) -> bool:
-    """Whether a register dependence on a waiting older instruction exists (RAW, WAW, WAR)."""
+    """True if it has a register dependence on a waiting older instruction (RAW, WAW, WAR)."""
     written, result = core.pending_write, row.waits
     if written[row.a] == stamp or written[row.b] == stamp or written[row.c] == stamp:
         return True

@@ -1,4 +1,4 @@
-"""What instructions compute: registers, lanes and local memory, one function per class of effects.
+"""Execute instructions: registers, lanes and local memory, one function per class of effects.
 
 Each function takes the state, the core and the program row, and changes registers or memory at
 once; when a result becomes visible is the pipeline's business. Multiply-add rounds once.
@@ -141,7 +141,7 @@ def vector_lane(effect: int, a: float, b: float, c: float) -> float:
 
 @piece
 def _compares(effect: int, a: float, b: float) -> bool:
-    """Whether a stands so to b; what is no number does not."""
+    """True if the comparison of `a` with `b` holds; with NaN it does not."""
     if effect in (FLOAT_EQUAL, SELECT_EQUAL):
         return a == b
     if effect in (FLOAT_LESS, SELECT_LESS):
@@ -326,7 +326,7 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
 
 @piece
 def branch_taken(effect: int, value: int) -> bool:
-    """Whether a branch other than a return goes to its target: by a, less b where it compares."""
+    """True if a branch other than a return goes to its target: by a, less b where it compares."""
     if effect in (BRANCH_NOT_EQUAL, BRANCH_IF_NOT_EQUAL):
         return value != 0
     if effect in (BRANCH_EQUAL, BRANCH_IF_EQUAL):

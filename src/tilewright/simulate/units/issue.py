@@ -231,7 +231,7 @@ def stall(
 def obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, units: int, unit: int, t: int
 ) -> Any:
-    """What keeps an instruction from issuing at `t`: (cause, register, cycle to look again).
+    """Obstacle to issuing an instruction at `t`: (cause, register, cycle to look again).
 
     `unit` is the unit chosen out of `units`, -1 when none is free.
     """
@@ -263,8 +263,8 @@ def fetched_at(m: MachineState, core: CoreState, i: int, t: int) -> int:
 
 @piece
 def held(m: MachineState, core: CoreState, line: int) -> bool:
-    """Whether the instruction cache has a line, which becomes the latest of its set; one that it
-    lacks takes the place of the line that was used longest ago.
+    """True if the instruction cache holds a line, which becomes the most recently used of its set;
+    a missing line replaces the least recently used.
     """
     first = line % m.cache_sets * m.cache_ways
     place, last = first, first + m.cache_ways - 1

@@ -71,7 +71,7 @@ EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerat
 Small: TypeAlias = int
 """A field of 32 bits: the rows of a program are what the cores' caches are full of."""
 Register: TypeAlias = int
-"""The same without a sign: what indexes an array is not tested for negative numbers."""
+"""An unsigned field of 32 bits: indexing an array by it needs no test for negative numbers."""
 
 
 class RowState(Protocol):

@@ -72,7 +72,7 @@ def run_in_order(a: Arrays) -> None:
 
 @entry_point(*_SOURCES)
 def run_decoupled(a: Arrays) -> None:
-    """The same with units out of order relative to each other."""
+    """`run_in_order` with units out of order relative to each other."""
     s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):

@@ -46,7 +46,7 @@ def port_free_at(m: MachineState, core: CoreState, row: RowState, t: int) -> int
 
 @piece
 def refresh(m: MachineState, core: CoreState, t: int) -> None:
-    """All ports are busy for the refresh that is due."""
+    """Block all ports for the refresh that is due."""
     core.refreshed = t
     for port in range(m.ports):
         core.port_free[port] = max(core.port_free[port], t) + m.refresh_cycles
@@ -54,7 +54,7 @@ def refresh(m: MachineState, core: CoreState, t: int) -> None:
 
 @piece
 def serve(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """The cycle in which an access that is issued at `t` is done; the ports are busy till then."""
+    """Cycle in which an access issued at `t` is done; it occupies the ports till then."""
     kind = WRITE if row.is_store else READ
     if row.kind == GATHER:
         return serve_gather(m, core, row, t)
@@ -70,7 +70,7 @@ def serve(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
 
 @piece
 def serve_gather(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
-    """One element after the other through each port."""
+    """Move one element after the other through each port."""
     done, base = t, core.registers_integer[row.b, 0]
     for i in range(core.vector_length):
         address = base + core.registers_integer[row.c, i]

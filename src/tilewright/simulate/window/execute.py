@@ -71,7 +71,7 @@ class Executor:
 
     @property
     def is_done(self) -> bool:
-        """Whether the program has ended."""
+        """True if the program has ended."""
         return self.number >= len(self.steps)
 
     def step(self) -> bool:
@@ -105,7 +105,7 @@ class Executor:
         return True
 
     def _issuable(self, step: Step) -> str:
-        """Go on to the cycle in which an instruction issues; the unit that takes it."""
+        """Advance to the cycle in which an instruction issues; returns the unit that takes it."""
         while True:
             cause, when, unit = self._obstacle(step)
             if cause is None and self.group and self._overwrites(step):
@@ -134,7 +134,7 @@ class Executor:
     # ---------------------------------------------------------------- issue
 
     def _obstacle(self, step: Step) -> tuple[Cause | None, int, str]:
-        """What keeps an instruction from issuing, when to look again, and its unit."""
+        """Cause that keeps a step from issuing, if any, the cycle to look again, and its unit."""
         time = self.time
         when = max((self.ready[r] for r in step.reads), default=0)
         if when > time:
@@ -158,7 +158,7 @@ class Executor:
         return None, time, unit
 
     def _overwrites(self, step: Step) -> bool:
-        """Whether a register read in this cycle would be overwritten, where rules forbid that."""
+        """True if a register read in this cycle would be overwritten and the rules forbid that."""
         forbidden = self.rules.write_after_read == "next_cycle"
         return forbidden and any(register in self.read_now for register in step.writes)
 
@@ -172,7 +172,7 @@ class Executor:
         return next((unit for unit in free if unit not in others), free[0] if free else "")
 
     def _slot_free_at(self, time: int) -> int:
-        """When the window has a slot."""
+        """Cycle in which the window has a free slot."""
         while self.slots and self.slots[0] <= time:
             heappop(self.slots)
         return time if len(self.slots) < self.window.in_flight else self.slots[0]
@@ -208,7 +208,7 @@ class Executor:
         return self._checked_target(step)
 
     def _fly(self, step: Step, unit: str, time: int, values: Mapping[str, int]) -> None:
-        """Give an operation its slot, its start and its end."""
+        """Put an operation in flight: its slot, its start and its end."""
         assert step.cycles is not None
         self.flights = [flight for flight in self.flights if flight.end > time]
         reads, writes = self._ranges(step, values)
@@ -236,7 +236,7 @@ class Executor:
         return reads, writes
 
     def _conflict_end(self, reads: Sequence[Range], writes: Sequence[Range]) -> int:
-        """When the last operation in flight is done that these spans have to wait for."""
+        """Cycle in which the last operation in flight that these spans have to wait for is done."""
         end = 0
         for flight in self.flights:
             if flight.end > end and (

@@ -23,7 +23,7 @@ from tilewright.simulate.window.run import WindowRun
 
 @dataclass(frozen=True, eq=False)
 class HostedRun:
-    """What the host has after a run: the data that the program may write, by name."""
+    """Data on the host after a run: all that the program may write, by name."""
 
     outputs: Mapping[str, NDArray[Any]]
     run: WindowRun

@@ -38,7 +38,7 @@ def window_executor(
     max_cycles: int = MOST_WINDOW_CYCLES,
     code_address: int = 0,
 ) -> Executor:
-    """What runs linked instructions; arguments and errors as of `simulate_window`.
+    """Executor of linked instructions; arguments and errors as of `simulate_window`.
 
     `code_address` is the first instruction's, in units of the table's addresses.
     """

@@ -21,7 +21,7 @@ class Range:
     count: int
 
     def meets(self, other: Range) -> bool:
-        """Whether both have an element in common."""
+        """True if both ranges have an element in common."""
         return (
             self.memory == other.memory
             and self.address < other.address + other.count
@@ -69,6 +69,6 @@ class Memories:
 
 
 def place_of(step: Step) -> str:
-    """Where a step stands, for messages."""
+    """Location of a step, for messages."""
     line = step.instruction.line
     return f"instruction {step.number}, line {line}" if line else f"instruction {step.number}"

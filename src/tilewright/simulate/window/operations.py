@@ -1,4 +1,4 @@
-"""What a family brings for its operations on spans: what they compute, and numbers they take.
+"""A family's operations on spans: their meanings, and the parameters of their cycles.
 
 A table names the operations of its instructions (`isa.Effect.OPERATION`); the family's module
 `operations` has an object `OPERATIONS` with their meanings and with the parameters that occur in
@@ -27,7 +27,7 @@ class Operations(Protocol):
         """The machine's numbers by the names that expressions of cycles have for them."""
 
     def meanings(self, machine: Machine) -> Mapping[str, Meaning]:
-        """What each operation computes."""
+        """Each operation's meaning, by its name."""
 
 
 OPERATIONS: Capability[Operations] = Capability(

@@ -1,4 +1,4 @@
-"""What a run of the window executor gives back: cycles, each with its cause, events and values.
+"""Results of a run of the window executor: cycles, each with its cause, events and values.
 
 Issuing cycles and stalls by cause sum to the cycles; for every unit of long operations, busy
 cycles and idle cycles by cause do.

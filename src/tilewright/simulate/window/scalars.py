@@ -14,13 +14,13 @@ Scalar = Callable[[Mapping[str, int]], int]
 
 
 def wrapped(value: int, bits: int = 64) -> int:
-    """The low bits as a signed number."""
+    """The low bits as a signed integer."""
     half = 1 << bits - 1
     return (value + half & (1 << bits) - 1) - half
 
 
 def word(value: int) -> int:
-    """The low 32 bits as a signed number."""
+    """The low 32 bits as a signed integer."""
     return wrapped(value, 32)
 
 

@@ -20,7 +20,7 @@ from tilewright.simulate.window.memories import Range
 
 @dataclass
 class Stepper:
-    """A run that stops where it is told. `executed` instructions have issued so far."""
+    """A run that stops on request. `executed` instructions have issued so far."""
 
     make: Callable[[], Executor]
     register_names: Sequence[str]
@@ -33,7 +33,7 @@ class Stepper:
 
     @property
     def time(self) -> int:
-        """The cycle."""
+        """The current cycle."""
         return self.executor.time
 
     @property
@@ -44,7 +44,7 @@ class Stepper:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Elements of each memory."""
+        """Number of elements of each memory."""
         return self.executor.memories.sizes
 
     @property
@@ -71,14 +71,14 @@ class Stepper:
         return array[place.address : place.address + place.count]
 
     def forward(self, count: int = 1) -> None:
-        """Issue so many instructions. Errors: SimulationError."""
+        """Issue the next `count` instructions. Errors: SimulationError."""
         for _ in range(count):
             if not self.executor.step():
                 return
             self.executed += 1
 
     def back(self, count: int = 1) -> None:
-        """Go back so many instructions. Errors: SimulationError."""
+        """Go back by `count` instructions. Errors: SimulationError."""
         target = max(self.executed - count, 0)
         self.executor, self.executed = self.make(), 0
         self.forward(target)

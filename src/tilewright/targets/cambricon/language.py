@@ -37,7 +37,7 @@ class _Language:
         return DlaFrontEnd(table)
 
     def is_needed(self, text: str) -> bool:
-        """Whether a source has lines for the front end."""
+        """True if a source has lines for the front end."""
         return NEEDED.search(text) is not None
 
     def describe(self, word: str) -> str:

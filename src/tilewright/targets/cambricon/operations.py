@@ -1,4 +1,4 @@
-"""What the operations of Cambricon compute: 16-bit fixed point, sums exact, one rounding each.
+"""Operations of Cambricon: 16-bit fixed point, sums exact, one rounding each.
 
 In: spans of 16-bit elements and the values of operands. Out: the spans changed, or a scalar.
 Elements have the machine's fraction bits; products and sums are exact, and what is written is

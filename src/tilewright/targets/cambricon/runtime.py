@@ -145,7 +145,7 @@ class Device:
         return data.layout.restored(self._main[first : first + data.layout.size])
 
     def real(self, name: str) -> NDArray[np.float64]:
-        """The same as real numbers. Errors: ShapeError."""
+        """The elements of declared data as real numbers. Errors: ShapeError."""
         return self.numbers(self.download(name))
 
     def numbers(self, elements: Array) -> NDArray[np.float64]:
@@ -206,8 +206,8 @@ class _Runtime:
         values: bool,
         max_cycles: int = MOST_WINDOW_CYCLES,
     ) -> HostedRun:
-        """What the host's program in the image says; without one, upload what is given, launch,
-        and download all that the program may write.
+        """Run the host's program in the image; without one, upload the inputs, launch, and download
+        all that the program may write.
         """
         steps = host_program(image, tuple(inputs))
         device = self._prepared(image, machine, inputs, values=values)

@@ -1,4 +1,4 @@
-"""What the description of a Cambricon accelerator has beyond every machine's: its units' timing."""
+"""Sections of a Cambricon description beyond every machine's: its units' timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an expression over elements or a table costs: the cycles of its text on a simulated node."""
+"""Price expressions over elements and tables: the cycles of their text on a simulated node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tilewright.targets.cns1.text_cycles import finished, started
 
 
 def map_cycles(machine: Machine, call: PricedCall[Map]) -> Value:
-    """The text on as many elements."""
+    """Cycles of a map's text on as many elements."""
     result, *operands = (dtype(name).size_bytes for name in call.operand_dtypes)
     elements = Elements(call.primitive.expression, tuple(operands), result)
     return _streamed_cycles(machine, elements, call.dims["elements"])
@@ -65,7 +65,7 @@ class ElementsCycles:
     rest_cycles: NDArray[np.float64]
 
     def cycles(self, count: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of `count` elements, between the samples on a straight line."""
+        """Cycles of `count` elements, interpolated linearly between the samples."""
         passes, rest = np.divmod(count, PASS)
         beyond = np.maximum(0, passes - self.samples[0][-1])
         found: NDArray[np.float64] = np.interp(passes, *self.samples) + beyond * self.pass_cycles
@@ -110,8 +110,8 @@ def elements_timing(
 
 
 def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np.float64]:
-    """What each number of elements behind whole passes takes more: those of a vector of look-ups
-    one by one, those of another vector together.
+    """Cycles that each number of elements beyond whole passes adds: within a vector, look-ups are
+    charged one by one, other elements together.
     """
     rest, vectors = np.arange(PASS), np.arange(0, PASS, VECTOR)
     if isinstance(streamed, lookups.Lookup):

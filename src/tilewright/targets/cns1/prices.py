@@ -1,4 +1,4 @@
-"""What calls of a node of the CNS-1 cost: the cycles of their text on the node simulator.
+"""Price calls on a node of the CNS-1: the cycles of their text on the node simulator.
 
 The text of a product takes so many cycles for each pair of rows, each stripe, each pass of the loop
 and each line of the RDRAM that it opens: small products on the simulated node say how many.
@@ -168,7 +168,7 @@ def product_timing(machine: Machine, patterns: int) -> ProductCycles:
 
 @cache
 def group_timing(machine: Machine) -> ProductCycles:
-    """The same for weights along the terms: a stripe is a group of four rows of them."""
+    """`product_timing` for weights along the terms: a stripe is a group of four rows of them."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:
@@ -186,7 +186,7 @@ def group_timing(machine: Machine) -> ProductCycles:
 
 @cache
 def update_timing(machine: Machine, rows: int) -> ProductCycles:
-    """The same for an update: a stripe is a group of so many rows, a pass 64 of its columns."""
+    """`product_timing` for an update: a stripe is a group of `rows` rows, a pass 64 columns."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:

@@ -1,4 +1,4 @@
-"""What a program is priced at, and what its text takes on the simulated node."""
+"""Priced cycles of a program, and those that its text takes on the simulated node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.targets.cns1.sections import Caches
 
 @dataclass(frozen=True)
 class Cns1Routines:
-    """What `tilewright explain` says of the code that a kernel's time comes from."""
+    """The code that a kernel's time comes from, for `tilewright explain`."""
 
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
@@ -38,8 +38,8 @@ class Cns1Routines:
 
 
 def fetch_cycles(artifact: Artifact, machine: Machine) -> int:
-    """What fetching the lines again takes that codes in between have evicted: all of a set that
-    they leave too few ways of, where each line takes the place of the one that is needed next.
+    """Cycles to fetch again the lines that codes in between have evicted: all lines of a set that
+    they leave too few ways of, where each line replaces the one needed next.
     """
     caches, (text,) = machine.section(Caches), artifact.files.values()
     table = node_table(machine)

@@ -57,7 +57,7 @@ class PlaceOperands:
 
 
 def updates_weights(call: Call, program: Program) -> bool:
-    """Whether a product is added to what C holds before the program runs."""
+    """True if a product is added to what C holds before the program runs."""
     c = call.operands[0]
     return isinstance(c, Tile) and program.tensor(c.tensor).kind == "updated"
 

@@ -1,4 +1,4 @@
-"""What the description of a CNS-1 has beyond every machine's: RDRAM, caches, vectors, messages.
+"""Sections of a CNS-1 description beyond every machine's: RDRAM, caches, vectors, messages.
 
 The keys follow ICSI TR-93-046, section 2. Times of the RDRAM are those of its data sheets, in
 nanoseconds; all others are cycles.
@@ -18,7 +18,7 @@ AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
 """Loops are scheduled around accesses cycle by cycle, so that longer ones would take minutes."""
 
 _LENGTH, _LANES, _REGISTERS = 32, 8, 32
-"""Of a vector, of a pipe in a cycle, of each file: what the table `torrent` has."""
+"""Elements of a vector, lanes of a pipe, registers of each file, as in the table `torrent`."""
 
 
 class Rdram(Section, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +130,7 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
     scalar_registers: NonNegativeInt
 
     def problem(self, machine: Machine) -> str:
-        """What the instructions of a Torrent, and so the kernels written in them, do not have."""
+        """Message on the first number that a Torrent's instructions do not have; "" if none."""
         given = machine.core.arithmetic
         wanted = (
             (f"{self.key}.length", self.length, (_LENGTH,)),
@@ -176,7 +176,7 @@ class Kernels(Section, frozen=True, forbid_unknown_fields=True):
 
 
 class Messages(Section, frozen=True, forbid_unknown_fields=True):
-    """What processors spend on active messages, and how nodes are grouped for global sums.
+    """Cost of active messages on the processors, and grouping of nodes for global sums.
 
     Of the send and receive cycles of the fabric, the processor itself is busy for
     `processor_send_cycles` and `processor_receive_cycles`. One round of a global sum takes
@@ -219,7 +219,7 @@ class Hosts(Section, frozen=True, forbid_unknown_fields=True):
 
 
 class Runtime(Section, frozen=True, forbid_unknown_fields=True):
-    """What calling a procedure and handling a thread cost. The report gives no numbers; these are
+    """Cost of calling a procedure and of handling a thread. The report gives no numbers; these are
     derived from its tables, which do not agree on one cost of a procedure.
     """
 

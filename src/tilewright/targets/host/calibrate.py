@@ -1,4 +1,4 @@
-"""Measuring this computer: what the numbers of its machine description are, here and now.
+"""Measure this computer: the numbers of its machine description, here and now.
 
 In: the processor as detected and a protocol. Out: `Measurements`. Cycles are those of the clock
 that ran meanwhile: a chain of dependent additions is timed in the same interleaved run. The matrix
@@ -51,7 +51,7 @@ _STREAM_DEPTH, _STREAM_BLOCKS, _STREAM_PANELS = 128, 4, 8
 _READING_ROUNDS = 20
 _WAITING_SECONDS, _WAITING_ROUNDS = 2e-4, 60
 _MEETING_SECONDS = 1e-3
-"""Of a sample of barriers: long enough for the start of the threads not to count."""
+"""Length of a sample of barriers: long enough for the start of the threads not to count."""
 
 
 _STAGE, _PARTS = "measuring", len(FLOATS) + 3
@@ -106,7 +106,7 @@ class KernelTiming:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Everything that was measured, with the date and the load of the machine meanwhile."""
+    """All measurements, with the date and the load of the machine meanwhile."""
 
     host: HostDescription
     date: str
@@ -143,7 +143,7 @@ class _Run:
 def measure_host(
     host: HostDescription, protocol: Protocol = DEFAULT_PROTOCOL, progress: Progress = silent
 ) -> Measurements:
-    """Measure the computer that this runs on; `progress` hears of each part that is done.
+    """Measure the computer that this runs on; `progress` hears of each finished part.
 
     Raises ToolError where there is no C compiler, or the computer is too busy for any good sample.
     """
@@ -180,7 +180,7 @@ def measure_host(
 
 
 def _saturating(host: HostDescription, probes: Probes, threads: int, waiting: Protocol) -> float:
-    """How many times as much as one thread all threads read of main memory in the same time."""
+    """Read bandwidth of main memory of all threads together over that of one, at least 1."""
     size = _working_sets(host)[-1] // threads
     alone, together = probes.read(size * threads), probes.read_together(size, threads)
     long = replace(waiting, rounds=_READING_ROUNDS)
@@ -189,7 +189,7 @@ def _saturating(host: HostDescription, probes: Probes, threads: int, waiting: Pr
 
 
 def _working_sets(host: HostDescription) -> list[int]:
-    """One size that each cache holds, and one that none does."""
+    """Working sets in bytes: one that fits each cache, and one that fits none."""
     last = max(c.size_bytes for c in host.caches)
     return [*(c.size_bytes // 2 for c in host.caches), 4 * last]
 
@@ -202,7 +202,7 @@ def _read(run: _Run, size_bytes: int) -> Bandwidth:
 
 
 def _copies(host: HostDescription, run: _Run, *, out: bool) -> tuple[CopyRate, ...]:
-    """Copies from and to a working set in the last cache: where a layer's tensors mostly are."""
+    """Copies from or to a working set in the last cache, where a layer's tensors mostly are."""
     size = max(c.size_bytes for c in host.caches) // 4
     contenders = [run.probes.copy(n, _COPIED_BYTES // n, size, out=out) for n in _RUN_BYTES]
     timings = run(contenders)
@@ -211,7 +211,7 @@ def _copies(host: HostDescription, run: _Run, *, out: bool) -> tuple[CopyRate, .
 
 
 def _grid(kernel: Microkernel) -> list[Extents]:
-    """Full register blocks in both directions, in different numbers, over different k."""
+    """Samples: full register blocks in both directions, in different numbers, over different k."""
     counts = product(_BLOCK_COUNTS, _BLOCK_COUNTS, _DEPTHS)
     return [Extents(s * kernel.scalars, v * kernel.width, k) for s, v, k in counts]
 
@@ -253,7 +253,7 @@ def _terms(kernel: Microkernel, grid: Sequence[Extents]) -> np.ndarray[tuple[int
 
 
 def _fitted(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[tuple[int]]:
-    """Coefficients of the terms; one that comes out negative is left out of the model."""
+    """Coefficients of the terms; terms with negative ones are dropped from the model."""
     matrix = _terms(kernel, [s.extents for s in samples])
     names = ("1", "V", "V S", "V S K")
     cycles = [s.cycles for s in samples]

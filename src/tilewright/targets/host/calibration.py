@@ -1,4 +1,4 @@
-"""Calibrating this computer: measurements in, the description that `host` then names out."""
+"""Calibrate this computer: measurements in, the description that `host` then names out."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Setting = tuple[str, float, str]
 
 
 def calibration_path() -> Path:
-    """Where the calibration of this computer is kept: below $XDG_CONFIG_HOME, or ~/.config."""
+    """Path of this computer's calibration: below $XDG_CONFIG_HOME, or ~/.config."""
     base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "tilewright" / "host.toml"
 

@@ -7,7 +7,7 @@ from tilewright.targets.host.calibrate import Measurements
 
 
 def calibration_tables(measured: Measurements) -> tuple[CalibrationTable, ...]:
-    """Everything that was measured, for readers."""
+    """Tables of all measurements, for readers."""
     return _kernels(measured), _memory(measured), _copies(measured)
 
 
@@ -37,7 +37,7 @@ def _kernels(measured: Measurements) -> CalibrationTable:
 
 
 def _memory(measured: Measurements) -> CalibrationTable:
-    """What a loop reads from each level, and what the matrix kernel waits for its bytes."""
+    """Memory levels: a loop's read bandwidth, and the matrix kernel's exposed cycles per byte."""
     columns = ("level", "working set", "bytes/cycle", "spread", "exposed cycles/byte")
     levels = [f"cache {c.level}" for c in measured.host.caches] + ["main memory"]
     kernels, rows = list(measured.kernels.values()), []
@@ -64,7 +64,7 @@ def _copies(measured: Measurements) -> CalibrationTable:
 
 
 def calibration_head(measured: Measurements) -> tuple[str, ...]:
-    """The processor, what was assumed about it, clock and threads."""
+    """The processor, the assumptions about it, clock and threads."""
     host = measured.host
     return (
         f"{host.cpu_name}, {host.processors} processors, {host.instruction_set.name}, "

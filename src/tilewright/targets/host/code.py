@@ -99,14 +99,14 @@ class HostCode:
 
 
 def _as_stored(program: Program) -> Program:
-    """The program with integers in the place of fixed point: where points stand, shifts know."""
+    """The program with integers in place of fixed point: shifts account for the binary points."""
     tensors = tuple(replace(t, dtype=dtype(t.dtype).stored.name) for t in program.tensors)
     buffers = tuple(replace(b, dtype=dtype(b.dtype).stored.name) for b in program.buffers)
     return replace(program, tensors=tensors, buffers=buffers)
 
 
 def _with_packed_buffers(program: Program, products: Products, machine: Machine) -> Program:
-    """The buffers with room for the panels' padding, placed anew."""
+    """The program's buffers enlarged by the panels' padding, and placed anew."""
     buffers = tuple(
         replace(b, elements=Const(products.buffer_elements[b.name]))
         if b.name in products.buffer_elements
@@ -161,7 +161,7 @@ def _artifact(
 
 
 def _with_constants(program: Program, ahead: Ahead | None) -> Program:
-    """All that needs a name."""
+    """The program with the tensor and statements that run ahead: all that needs a name."""
     if ahead is None:
         return program
     return replace(
@@ -170,7 +170,7 @@ def _with_constants(program: Program, ahead: Ahead | None) -> Program:
 
 
 def _given(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
-    """The tensor that is given: in the place of one that is made ahead, what it is made of."""
+    """The tensor to pass: of one made ahead, the constant that it is made of."""
     if ahead is None or info.name != ahead.made.name:
         return info
     (given,) = tensor_infos(Program("", (), (ahead.given,), (), ()), naming)
@@ -183,8 +183,8 @@ def _workspace(
     machine: Machine,
     private: Collection[str] | None,
 ) -> Workspace:
-    """Buffers first, then the tensors between nests: those that are `private`, or all, once for
-    each thread.
+    """Layout of the workspace: buffers, then the tensors between nests; those that are `private`,
+    or all, once for each thread.
     """
     alignment, threads = machine.spm.alignment_bytes, machine.thread_count
     scratch = [info for info in tensors if info.kind == "scratch"]
@@ -210,7 +210,7 @@ def _in_turn(
 def _build_plan(
     naming: Naming, flags_of_machine: Sequence[str], libraries: Sequence[str]
 ) -> BuildPlan:
-    """A shared library `lib<name>.so`, by the system's C compiler."""
+    """Build plan of a shared library `lib<name>.so`, by the system's C compiler."""
     source, library = f"{naming.artifact}.c", f"lib{naming.artifact}.so"
     flags = [flag for flag in FLAGS if flag not in ("-o", "library.so")]
     command = ("cc", *flags, *flags_of_machine, source, "-o", library, *libraries)

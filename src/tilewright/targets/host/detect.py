@@ -1,4 +1,4 @@
-"""What this computer's processor is: cores, caches and instruction sets, as the system tells them.
+"""Detect this computer's processor: cores, caches and instruction sets, as the system reports them.
 
 In: /proc and /sys of Linux below a root folder (another one in tests). Out: a `HostDescription`.
 What is not told is assumed, and every assumption is listed.

@@ -89,7 +89,7 @@ def prototype(naming: Naming, tensors: tuple[TensorInfo, ...]) -> tuple[str, lis
 
 
 def thread_parameters() -> list[str]:
-    """What a thread's function is given after the others."""
+    """C parameters that a thread's function takes last: its number and the number of threads."""
     return [f"long {THREAD}", f"long {THREADS}"]
 
 

@@ -74,7 +74,7 @@ from tilewright.targets.host.products import Product, Products
 from tilewright.targets.host.transform_text import Transform, emit_transform
 
 _FENCE = "_mm_sfence();"
-"""After it other threads see non-temporal stores."""
+"""Fence after which other threads see non-temporal stores."""
 
 _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
 """Emitters of all calls but chains of products."""
@@ -82,7 +82,7 @@ _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantis
 
 @dataclass(frozen=True)
 class KernelText:
-    """What the file is written from."""
+    """Everything that a kernel's C file is written from."""
 
     program: Program
     naming: Naming
@@ -100,12 +100,12 @@ class KernelText:
 
     @property
     def is_divided(self) -> bool:
-        """Whether the kernel is for several threads."""
+        """True if the kernel is for several threads."""
         return self.workspace.threads > 1
 
     def is_streamed(self, stmt: Transfer) -> bool:
-        """Whether a transfer writes to a tensor that is far; only beside products, whose vector
-        operations the copy takes.
+        """True if a transfer puts floats to a far tensor with non-temporal stores. Only beside
+        products of the same type, whose vector operations the copy uses.
         """
         kind = dtype(self.program.tensor(stmt.tensor).dtype)
         summed = any(one.kernel.dtype == kind for _, one in self.products.calls)
@@ -114,19 +114,19 @@ class KernelText:
         return far and summed and stmt.direction == "put" and self.isa.streams
 
     def streamed(self) -> dict[DType, None]:
-        """The element types of such transfers."""
+        """Element types of the transfers with non-temporal stores."""
         transfers = (s for s in walk(self.program.body) if isinstance(s, Transfer))
         far = (s for s in transfers if self.is_streamed(s))
         return dict.fromkeys(dtype(self.program.buffer(s.buffer).dtype) for s in far)
 
     @property
     def has_streams(self) -> bool:
-        """Whether there are non-temporal stores."""
+        """True if the kernel has non-temporal stores."""
         products = any(one.kernel.streams for _, one in self.products.calls)
         return products or bool(self.streamed()) or any(one.streams for one in self.transforms())
 
     def of_constants(self) -> KernelText:
-        """The text of what runs ahead of all calls, on the constant as it is given."""
+        """This text for the statements that run ahead of all calls, on the constant as given."""
         assert self.ahead is not None
         program = replace(self.program, tensors=(self.ahead.given, self.ahead.made))
         return replace(self, program=program)
@@ -138,7 +138,7 @@ class KernelText:
         return dict.fromkeys(one for one in found if one is not None)
 
     def transform_of(self, call: Call) -> Transform | None:
-        """The transform that a call is, if its operands lie so."""
+        """The transform of operands in place that computes a call, if there is one."""
         return transform_of(call, self.program, self.isa, self.epilogue, self.far)
 
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
@@ -240,7 +240,7 @@ def _every_statement(text: KernelText) -> Iterator[Stmt]:
 
 
 def _transforms_anyhow(calls: Iterable[Call]) -> tuple[str, ...]:
-    """The points of transforms for operands that lie anyhow."""
+    """Distinct points of the transforms, for operands in any layout."""
     primitives = (call.primitive for call in calls)
     found = (p.finite_points for p in primitives if isinstance(p, WinogradTransform))
     return tuple(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""How the code of a kernel is divided among threads: C texts, and what each thread has for itself.
+"""Divide the code of a kernel among threads: C texts, and what each thread has for itself.
 
 A kernel for several threads is a function that each of them calls with its number. Where a loop is
 divided, thread t of n takes the parts t, t + n, ... of it; so the code is right for any number of
@@ -14,7 +14,7 @@ from tilewright.ir.visit import walk
 
 PART, THREAD, THREADS, OWN = "tw_part", "tw_thread", "tw_threads", "tw_own"
 TEAM = "TW_TEAM"
-"""What each thread of a team is given: its number and that of all."""
+"""C arguments of each thread in a team: its number and the number of threads."""
 MEET = "TW_MEET"
 OPENMP_FLAG = "-fopenmp"
 
@@ -39,7 +39,7 @@ _INCLUDE = """\
 
 
 def thread_functions() -> str:
-    """What divided code needs in its file."""
+    """C definitions that the file of divided code needs."""
     return f"{_INCLUDE}\n{_FIRST}"
 
 
@@ -91,7 +91,7 @@ def private_tensors(program: Program) -> frozenset[str]:
 
 
 def _shares(body: tuple[Stmt, ...]) -> list[tuple[int, tuple[Stmt, ...]]]:
-    """The outermost divided loops, numbered, and what stands outside of any."""
+    """The outermost divided loops and each statement outside of them, numbered."""
     found: list[tuple[int, tuple[Stmt, ...]]] = []
     pending = list(body)
     while pending:

@@ -57,7 +57,9 @@ def transform_of(
 
 
 def _runs_along_channels(tile: Tile) -> bool:
-    """Whether the last dimension, and no other, is that of the channels; roles have one each."""
+    """True if the last dimension, and no other, is the channels, each role has one dimension, and
+    all steps are 1.
+    """
     roles = [role for role in tile.roles if role != "."]
     once = len(set(roles)) == len(roles)
     return once and tile.roles.endswith("p") and all(r.step == Const(1) for r in tile.ranges)

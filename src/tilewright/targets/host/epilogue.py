@@ -29,7 +29,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Relu:
-    """The larger of x and `slope` x; 0 <= slope < 1."""
+    """max(x, `slope` x), with 0 <= slope < 1."""
 
     slope: float = 0.0
 

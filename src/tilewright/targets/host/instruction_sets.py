@@ -37,7 +37,7 @@ class InstructionSet:
 
 
 WRAPPING = ("-fwrapv",)
-"""Flags of the compiler with which sums of integers wrap."""
+"""Compiler flags that make sums of integers wrap."""
 
 AVX512 = InstructionSet("avx512", 64, 32, ("avx512f",), ("-mavx512f", "-mfma"), True)
 AVX2 = InstructionSet("avx2", 32, 16, ("avx2", "fma"), ("-mavx2", "-mfma"), True)

@@ -61,7 +61,7 @@ class KernelEpilogue:
 
 
 PLAIN = KernelEpilogue()
-"""Sums as they are."""
+"""No epilogue: sums are stored as they are."""
 
 
 def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
@@ -93,8 +93,8 @@ def result_of(program: Program) -> Tensor:
 
 
 def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
-    """Whether whatever writes the result has its complete sums in registers, each once, with
-    channels side by side, and can go around the border.
+    """True if every statement that writes the result holds its complete sums in registers, each
+    element once, with channels side by side, and can go around the border.
     """
     y = result_of(program)
     if epilogue.border != NO_BORDER and not {"rows", "cols", "channels"} <= set(y.dims):
@@ -122,10 +122,10 @@ def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
 
 
 def fusing_pays(program: Program, epilogue: KernelEpilogue) -> bool:
-    """Whether fusing is faster than a pass of its own. A residual is not where the channels of a
-    pixel are a multiple of a page: read column by column it costs what the pass does, even if its
-    lines are prefetched and lie in other sets than the result's, and the pass leaves its result in
-    the level 2 cache for the next stage.
+    """True if fusing is faster than a separate pass. Fusing a residual does not pay where the
+    channels of a pixel are a multiple of a page: read column by column it costs as much as the
+    pass, even with its lines prefetched and in other cache sets than the result's, and the pass
+    leaves its result in the level 2 cache for the next stage.
     """
     y = result_of(program)
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
@@ -133,8 +133,8 @@ def fusing_pays(program: Program, epilogue: KernelEpilogue) -> bool:
 
 
 def _walkable(program: Program) -> bool:
-    """Whether products can still write the result: several rows of an image are no matrix any more
-    once borders lie between them.
+    """True if products can still write the result: with borders between them, several rows of an
+    image no longer form a matrix.
     """
     y = result_of(program).name
     for call, multiply in calls_of(program.body, MatrixProduct):
@@ -147,7 +147,9 @@ def _walkable(program: Program) -> bool:
 
 
 def _around(operand: Operand, program: Program) -> bool:
-    """Whether an operand is of the result itself, or of all pixels of one image in a row."""
+    """True if an operand is part of the result itself, or of a tensor that has all pixels of its
+    only image in a row.
+    """
     y, name = result_of(program), memory_of(operand)
     one = y.dims == ("group", "batch", "rows", "cols", "channels") and y.shape[1] == Const(1)
     pixels = program.tensor(name).dims == ("group", "pixels", "channels")
@@ -185,7 +187,7 @@ def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -
 
 
 def _by_channels(operand: Operand, program: Program) -> bool:
-    """Whether the last dimension is that of the channels, and one of the primitive's."""
+    """True if the last dimension is the channels and has a role in the primitive."""
     dims = program.tensor(memory_of(operand)).dims
     channels = "channels" if "channels" in dims else "cols"
     return dims[-1] == channels and operand.roles[-1] != "."
@@ -239,7 +241,9 @@ def _owner(operand: Operand, program: Program) -> str:
 
 
 def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
-    """Whether a single statement in a row writes the tensor: earlier sums are not complete."""
+    """True if one statement alone writes the tensor, at every level of the nest: where several do,
+    the earlier ones leave incomplete sums.
+    """
     writers = [
         stmt
         for stmt in body

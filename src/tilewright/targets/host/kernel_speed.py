@@ -33,7 +33,7 @@ void tw_repeat(long calls, long m, long n, long k, const TYPE *a, long lda, cons
 
 @dataclass(frozen=True)
 class Extents:
-    """The extents of one product."""
+    """m, n and k of one product."""
 
     m: int
     n: int
@@ -76,7 +76,7 @@ class TimedKernel:
 
 
 def contender_name(kind: DType, extents: Extents, set_bytes: int = 0) -> str:
-    """How the timing of a product is called."""
+    """Name under which a product is timed."""
     return f"{kind} {extents.m} x {extents.n} x {extents.k} from {set_bytes}"
 
 

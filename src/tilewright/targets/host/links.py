@@ -85,7 +85,7 @@ class Links:
 
     @property
     def count(self) -> int:
-        """How many products are summed."""
+        """Number of products that are summed."""
         return len(self.a)
 
 
@@ -120,7 +120,7 @@ def _offsets(chain: Chain, side: Side) -> tuple[Expr, ...]:
 
 
 def _joined(links: Links, a_step: Expr, b_step: Expr) -> Links:
-    """The same products in as few links of one k as there can be."""
+    """Merge links that follow each other along k: as few links as possible, all of one k."""
     offsets = [(x, y) for x, y in zip(links.a, links.b, strict=True)]
     if not isinstance(links.k, Const):
         return links

@@ -1,4 +1,4 @@
-"""What `host` means: the description that fits the computer at hand.
+"""Resolve `host` to the description that fits the computer at hand.
 
 In: the name of a machine, as users give it. Out: that of the description. `host` is the user's
 calibration where there is one, else the shipped description with the vectors that the processor

@@ -1,4 +1,4 @@
-"""Which GEMM micro-kernel: its block, layouts, start and epilogue as one value that is checked.
+"""Description of a GEMM micro-kernel: block, layouts, start and epilogue as one checked value.
 
 A register block of `scalars` x `vectors` sums stays in registers while k runs; each step loads the
 vectors of one operand and multiplies them by broadcast elements of the other (Goto and van de Geijn
@@ -22,9 +22,9 @@ PREFETCHES: frozenset[Prefetch] = frozenset(("c", "rows", "panels"))
 
 
 LINE_BYTES = 64
-"""Of a cache."""
+"""Bytes of a cache line."""
 SET_BYTES = 4096
-"""Addresses so far apart share a set of the level 1 cache."""
+"""Distance of addresses that share a set of the level 1 cache."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,9 @@ class Microkernel:
 
     @property
     def can_stream(self) -> bool:
-        """Whether a row of a block is whole lines, which non-temporal stores need."""
+        """True if non-temporal stores apply: the instruction set has them, the elements are floats,
+        and a row of a block is whole lines.
+        """
         streams = self.isa.streams and self.dtype.is_float
         return streams and self.width * self.dtype.size_bytes % LINE_BYTES == 0
 
@@ -136,7 +138,7 @@ class Microkernel:
 
     @property
     def scalar_runs_along_k(self) -> bool:
-        """Whether neighbours of the broadcast operand in memory are neighbours along k."""
+        """True if the broadcast operand is contiguous in memory along k."""
         return self.scalar_layout == ("row" if self.vectorised == "n" else "column")
 
 

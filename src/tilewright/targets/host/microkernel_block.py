@@ -37,12 +37,12 @@ def declared(kernel: Microkernel) -> list[str]:
 
 
 def runs_ahead(kernel: Microkernel) -> bool:
-    """Whether a block prefetches the next one's rows: the processor does not foresee that many."""
+    """True if a block prefetches the next one's rows, too many for the hardware prefetcher."""
     return "rows" in kernel.prefetch and kernel.scalar_runs_along_k and not kernel.offsets
 
 
 def streams_ahead(kernel: Microkernel) -> bool:
-    """Whether a block prefetches the next panel, which may come from far away."""
+    """True if a block prefetches the next panel, which may come from far away."""
     return "panels" in kernel.prefetch and kernel.vector_layout == "panels"
 
 
@@ -140,8 +140,8 @@ class Block:
         return range(0, self.height, _ROWS_PER_BASE) if self.kernel.scalar_runs_along_k else [0]
 
     def _write_prefetches(self, writer: CWriter) -> None:
-        """Prefetches, beside the steps on one line of k: some lines of C at the start of the sum,
-        the same line of the next block's rows, as many lines of the next panel.
+        """Prefetch, spread over the steps on one line of k: some lines of C at the start of the
+        sum, the same line of the next block's rows, as many lines of the next panel.
         """
         kernel, size = self.kernel, self.kernel.dtype.size_bytes
         if "c" in kernel.prefetch:
@@ -171,7 +171,7 @@ class Block:
         return [parameter(i, step) for i, step in steps if isinstance(step, Residual)]
 
     def _at_line(self, number: int) -> str:
-        """Whether this is the line of k with that number in the whole sum."""
+        """C condition: this step of k begins line `number`, counted over the whole sum."""
         here = f"p == {number * LINE_BYTES // self.kernel.dtype.size_bytes}"
         return f"r == 0 && {here}" if self.kernel.offsets else here
 
@@ -258,7 +258,7 @@ class Block:
                 writer.line(f"tw_store_{kind}({at}, {sum_});")
 
     def _has_whole_lines(self) -> str:
-        """Whether all rows of C begin at lines."""
+        """C condition: all rows of C begin at cache lines."""
         size = self.kernel.dtype.size_bytes
         steps = "(ldz | z_gap)" if self.kernel.c_run else "ldz"
         return f"((unsigned long)z | (unsigned long){steps} * {size}) % {LINE_BYTES} == 0"

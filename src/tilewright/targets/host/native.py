@@ -31,7 +31,7 @@ conditions and roots be computed by vectors.
 
 @cache
 def native_instruction_sets() -> tuple[InstructionSet, ...]:
-    """Those that this processor can execute, best first."""
+    """Instruction sets that this processor can execute, best first."""
     best = best_instruction_set(processor_flags())
     return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
 

@@ -64,7 +64,7 @@ class HostPrices(Prices):
         return np.maximum(cycles, memory_cycles(prepared, machine, env))
 
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-        """Whether the buffers fit the caches."""
+        """True if the buffers fit the caches."""
         return has_room(program, machine, env)
 
 

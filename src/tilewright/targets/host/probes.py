@@ -1,4 +1,4 @@
-"""Small C loops whose cost is known beforehand: what the processor can do at best, right now.
+"""Small C loops of known cost: the processor's best possible rates, right now.
 
 In: an instruction set. Out: functions to time (`Probes`). A chain of additions takes one cycle each
 and so tells the clock; independent multiply-adds tell the peak; sums and copies over a working set
@@ -242,7 +242,7 @@ class Probes:
         return self._threaded(f"read {size_bytes} together", read, threads)
 
     def read_bytes(self, size_bytes: int) -> int:
-        """The nearest size below that the reading loop can take."""
+        """Largest size up to `size_bytes` that the reading loop can take, at least one step."""
         step = 4 * self.isa.vector_bytes
         return max(step, size_bytes // step * step)
 

@@ -39,7 +39,7 @@ from tilewright.targets.host.sections import Caches
 _ALWAYS = Const(1)
 _START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}
 _MOST_ITERATIONS = 4096
-"""Of a loop whose every iteration is looked at to know the heights of register blocks."""
+"""Most iterations of a loop that are enumerated to find the heights of register blocks."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Products:
     buffer_elements: Mapping[str, int]
 
     def of(self, call: Call) -> Product:
-        """How one call is computed."""
+        """The product that computes one call."""
         return next(found for known, found in self.calls if known is call)
 
 
@@ -96,7 +96,7 @@ def instruction_set_of(machine: Machine) -> InstructionSet:
 
 
 def compiler_flags(machine: Machine) -> tuple[str, ...]:
-    """What the code for a machine is compiled with, beyond the flags of all generated code."""
+    """Compiler flags for a machine's code, beyond those of all generated code."""
     openmp = (OPENMP_FLAG,) if machine.thread_count > 1 else ()
     return (*instruction_set_of(machine).compiler_flags, *openmp)
 
@@ -212,8 +212,8 @@ def _with_epilogue(
 def _prefetched(
     call: Call, vectorised: Along, program: Program, machine: Machine
 ) -> frozenset[Prefetch]:
-    """What may have to be fetched from far away: operands in place, and panels that the level 2
-    cache cannot hold.
+    """Operands that may have to be fetched from far away: those in place, and panels of a tensor
+    larger than half the level 2 cache.
     """
     c, a, b = call.operands
     broadcast, loaded = (a, b) if vectorised == "n" else (b, a)
@@ -230,7 +230,7 @@ def _prefetched(
 
 
 def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
-    """Whether a result that is written once takes non-temporal stores."""
+    """True if C, where it is written once, takes non-temporal stores."""
     if not isinstance(c, Tile):
         return False
     at_start = dict.fromkeys(frozenset().union(*(free_vars(r.extent) for r in c.ranges)), 0)
@@ -281,7 +281,7 @@ def _broadcast(operand: Operand, side: Side, scalars: int, others: list[Stmt]) -
 
 
 def _dimensions(view: View, across: str) -> tuple[int, int] | None:
-    """The one dimension of each role, None where one has several."""
+    """The dimension of `across` and that of k, None if one of them has several or none."""
     found = []
     for role in (across, "k"):
         mine = [d for d, letter in enumerate(view.roles) if letter == role]

@@ -22,7 +22,7 @@ from tilewright.passes.lowering import Lowering
 from tilewright.targets.host.sections import Caches
 
 _MAX_ERROR = 1e-5
-"""What F(4x4, 3x3) keeps up to a thousand channels, and F(6x6, 3x3) does not."""
+"""Error bound that F(4x4, 3x3) meets up to a thousand channels, and F(6x6, 3x3) does not."""
 
 
 def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:

@@ -1,4 +1,4 @@
-"""Running generated kernels in this process: artifact and inputs in, outputs out.
+"""Run generated kernels in this process: artifact and inputs in, outputs out.
 
 The sources are compiled into a shared library (kept under a digest of their contents) and called on
 arrays that begin on pages of their own. Constants are packed when they are bound, once.
@@ -48,7 +48,7 @@ class LoadedKernel:
         return BoundKernel(self, arrays, workspace)
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
-        """Put an input in its place, packed if the kernel wants it so."""
+        """Copy an input to its place, packed if the kernel takes it packed."""
         if not info.is_packed:
             place[...] = given.reshape(-1)
             return
@@ -59,7 +59,7 @@ class LoadedKernel:
 
 
 def _nothing(kind: DType) -> float:
-    """What stands in a result before it is computed."""
+    """Value that fills a result before it is computed: NaN, or the least integer of its type."""
     return np.nan if kind.is_float else kind.limits[0]
 
 
@@ -102,15 +102,15 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
 
 
 def _own_flags(artifact: Artifact) -> tuple[str, ...]:
-    """What the artifact is built with beyond the flags of all generated code."""
+    """Compiler flags of the artifact beyond those of all generated code."""
     (step,) = artifact.build.steps
     return tuple(word for word in step.command[1:] if word[0] == "-" and word not in FLAGS)
 
 
 @cache
 def _repeater(arguments: int) -> Any:
-    """The C function that calls a kernel of so many arguments, so that the time between calls is
-    nothing.
+    """The C function that calls a kernel of `arguments` arguments repeatedly, with no time between
+    calls.
     """
     kinds = ", ".join(["void *"] * arguments)
     given = ", ".join(f"p[{i}]" for i in range(arguments))

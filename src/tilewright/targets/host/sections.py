@@ -1,4 +1,4 @@
-"""What the description of a computer's processor has beyond every machine's: caches, primitives."""
+"""Sections of a host processor's description beyond every machine's: caches, primitives."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
 
     @property
     def levels(self) -> tuple[Cache, ...]:
-        """Nearest first."""
+        """The caches, nearest first."""
         return self.l1, self.l2, self.l3
 
     def problem(self, machine: Machine) -> str:

@@ -116,7 +116,7 @@ def _not_text() -> GraphError:
 
 
 def _text(name: str | bytes) -> str:
-    """A name of the file, which the decoder gives as bytes where it is no text."""
+    """A name of the file. Raises GraphError if it is not text: the decoder then returns bytes."""
     if isinstance(name, str):
         return name
     raise _not_text()
@@ -137,12 +137,12 @@ def _declaration(value: onnx.ValueInfoProto) -> InputDeclaration:
 
 
 def _declared(tensor: onnx.TypeProto.Tensor) -> Extents | None:
-    """Its extents; None where the file does not even say how many there are."""
+    """Extents of the tensor, or None if the file does not even give their number."""
     return tuple(map(_extent, tensor.shape.dim)) if tensor.HasField("shape") else None
 
 
 def _extent(dimension: onnx.TensorShapeProto.Dimension) -> int | str:
-    """A number, or where the file has none or a negative one the name of what is open."""
+    """The extent, or, if missing or negative, the name of the open one."""
     if dimension.HasField("dim_value") and dimension.dim_value >= 0:
         return int(dimension.dim_value)
     return _text(dimension.dim_param)
@@ -176,7 +176,7 @@ def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
 
 
 def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
-    """Number, tuple of numbers, text or array; `Unread` for what no supported operator takes."""
+    """Number, tuple of numbers, text or array; `Unread` for kinds that no operator takes."""
     kinds = onnx.AttributeProto
     readers: dict[int, Callable[[], object]] = {
         kinds.INT: lambda: int(item.i),

@@ -1,6 +1,6 @@
-"""Whether a model can be read, before any of it is translated.
+"""Check that a model can be read, before any of it is translated.
 
-In: the nodes of a file. Out: the same with the version of their operators and their attributes'
+In: the nodes of a file. Out: the nodes with the version of their operators and attributes'
 defaults; or one refusal that lists every operator that is lacking, with the reason and the nodes.
 """
 
@@ -79,7 +79,7 @@ def _completed(node: OnnxNode, opset: int) -> OnnxNode:
 
 
 def _is_constant(node: OnnxNode, opset: int, known: set[str]) -> bool:
-    """Whether the result is known before the network runs."""
+    """True if the result can be computed before the network runs."""
     operator = OPERATORS.get(node.kind)
     if node.domain or operator is None or operator.fold is None or opset < operator.since:
         return False

@@ -1,4 +1,4 @@
-"""What a translator handles, said as values: attributes, inputs, versions of the operator.
+"""Declarations of translators: attributes, inputs and versions of an operator, as values.
 
 The checker refuses whatever a declaration does not name before anything is translated, fills in the
 defaults, and docs/reference/onnx.md is printed from the same values.

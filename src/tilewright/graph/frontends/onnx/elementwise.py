@@ -50,7 +50,7 @@ def _gelu(importer: Importer, node: OnnxNode) -> None:
 
 
 def _dropout(importer: Importer, node: OnnxNode) -> None:
-    """Nothing is dropped at inference."""
+    """An identity: inference drops nothing."""
     if node.has_input(2) and bool(importer.constant(node, 2).any()):
         raise GraphError(f"{node.title()}: training_mode = True is not supported, only False")
     _identity(importer, node)
@@ -136,7 +136,7 @@ class OfOne:
         return tuple(name for name, _ in self.parameters)
 
     def operator(self) -> Operator:
-        """What the front end reads."""
+        """The declaration that the front end reads."""
         attributes = [Attribute(name, "number", default) for name, default in self.parameters]
         if self.versions[:2] == (1, 6):
             attributes.append(CONSUMED)

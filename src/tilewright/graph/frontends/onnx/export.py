@@ -1,4 +1,4 @@
-"""A network as an ONNX model: for comparing with what reads ONNX, and for handing networks on.
+"""Network export as an ONNX model, to compare with other runtimes and to pass networks on.
 
 The second module that imports the onnx package; what it writes, `onnx` reads back.
 """
@@ -39,7 +39,7 @@ from tilewright.ops.op import Array, Shape
 
 OPSET = 13
 _MOST_BYTES = 2**31 - 1
-"""What one model file may have."""
+"""Size limit of a model file."""
 _PLAIN_VERSION, _NOTED_VERSION = 8, 10
 """Versions of the format; nodes have metadata from the second on."""
 _TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
@@ -52,7 +52,7 @@ _BINARY = {
 
 @dataclass(frozen=True)
 class Notes:
-    """What a model is to say beside its graph: texts by key, of the model and of nodes by name."""
+    """Metadata beside a model's graph: texts by key, of the model and of nodes by name."""
 
     model: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def original_model(network: Network) -> str | bytes:
 
 
 def _fits(value: onnx.ValueInfoProto, shape: Shape) -> bool:
-    """Whether a declared input may have this shape."""
+    """True if a declared input accepts this shape."""
     extents = value.type.tensor_type.shape.dim
     pairs = zip(extents, shape, strict=False)
     return all(not d.HasField("dim_value") or d.dim_value in (own, -1) for d, own in pairs)
@@ -156,7 +156,7 @@ class _Exporter:
         return full
 
     def every(self) -> list[onnx.NodeProto]:
-        """The node, and before it what brings a bias that has no numbers to its axis."""
+        """The node; a bias without numbers is aligned with its axis by nodes before it."""
         op, inputs = self._node.op, self._node.inputs
         if not isinstance(op, Bias) or inputs[1] in self._stored:
             return [self.exported()]

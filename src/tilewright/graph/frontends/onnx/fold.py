@@ -41,7 +41,7 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
 
 
 def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int) -> Constant | None:
-    """A constant, or where a shape alone is read that of the tensor; None for what is not known."""
+    """The constant, or an array of the tensor's shape if only that is read; None if unknown."""
     name, declared = node.inputs[index], operator.inputs_of(node.version)
     if declared and declared[0].kind == "shape":
         if importer.builder.has(name):
@@ -62,7 +62,7 @@ def _computed(operator: Operator, node: OnnxNode, operands: list[Constant | None
 
 
 def constant(node: OnnxNode) -> Constant:
-    """The one value that the node holds."""
+    """The value of a Constant node. Raises GraphError unless it holds exactly one."""
     given = [name for name in ("value", "value_int", "value_ints", "value_float", "value_floats")
              if name in node.attributes]  # fmt: skip
     if len(given) != 1:
@@ -87,12 +87,12 @@ def _axes(node: OnnxNode, rest: tuple[Constant | None, ...]) -> tuple[int, ...]:
 
 
 def squeeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
-    """Without axes of one element, all of them where none is named."""
+    """`x` without the named axes of one element, or without all of them."""
     return np.squeeze(x, _axes(node, rest) or None)
 
 
 def unsqueeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
-    """With more axes of one element."""
+    """`x` with new axes of one element."""
     return np.expand_dims(x, _axes(node, rest))
 
 
@@ -142,12 +142,12 @@ def reshape(node: OnnxNode, x: Constant, wanted: Constant | None = None) -> Cons
 
 
 def transpose(node: OnnxNode, x: Constant) -> Constant:
-    """With the axes in the order `perm`, reversed where there is none."""
+    """`x` with its axes in the order `perm`, by default reversed."""
     return np.transpose(x, node.integers("perm") if "perm" in node.attributes else None)
 
 
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:
-    """One behind the other."""
+    """The operands concatenated along `axis`."""
     return np.concatenate(x, node.integer("axis"))
 
 
@@ -175,7 +175,7 @@ def divide(node: OnnxNode, a: Constant, b: Constant) -> Constant:
 
 
 def _alike(node: OnnxNode, a: Constant, b: Constant) -> tuple[Constant, Constant]:
-    """Both, b under the shape that broadcasts as the version of the operator wants it."""
+    """Both operands, with `b` reshaped to broadcast by the rules of the operator's version."""
     if a.dtype != b.dtype or a.dtype.kind == "b":
         raise TypeError
     return a, b if node.version >= 7 else b.reshape(aligned(node, a.shape, b.shape))

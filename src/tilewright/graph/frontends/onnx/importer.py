@@ -60,7 +60,7 @@ class Importer:
         return self.use(name, "the model's output list", EVERY_TYPE)
 
     def element_type(self, name: str, by: str) -> str:
-        """The element type of a tensor, or that which a constant has in the network."""
+        """Element type of a tensor; of an unused constant, the type it gets in the network."""
         if self.builder.has(name):
             return self.builder.element_type(name)
         if name not in self.constants:
@@ -69,7 +69,7 @@ class Importer:
         return self.dtype if held == dtype(self.file_dtype).numpy else _NAMES.get(held, str(held))
 
     def _held(self, name: str) -> str:
-        """What the file calls the elements of a tensor."""
+        """Name of a tensor's element type; of a constant, as the file stores it."""
         constant = self.constants.get(name)
         return self.builder.element_type(name) if constant is None else str(constant.dtype)
 
@@ -122,16 +122,16 @@ class Importer:
         return axis % rank
 
     def emit(self, node: OnnxNode, op: Op, *inputs: str) -> None:
-        """Append `op` as what `node` computes."""
+        """Append `op` as the result of `node`."""
         self.builder.apply(op, *inputs, name=node.name or node.kind, output=node.output())
 
     def reshape(self, node: OnnxNode, x: str, shape: Shape) -> None:
-        """Append what gives `x` another shape as what `node` computes."""
+        """Append a reshape of `x` as the result of `node`."""
         op = Reshape(self.builder.shape(x), shape, self.dtype)
         self.builder.apply(op, x, name=node.name or node.kind, output=node.output())
 
     def step(self, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> str:
-        """Append `op` as one step towards what `node` computes; returns its result."""
+        """Append `op` as an intermediate step of `node`; returns its result."""
         name = f"{node.name or node.kind}{suffix}"
         return self.builder.apply(
             op, *inputs, name=name, output=self.builder.fresh(f"{node.output()}/{op.kind}")

@@ -63,8 +63,8 @@ def import_model(
 
 
 def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: NetworkBuilder) -> None:
-    """Exporters leave old shapes behind, so that what the nodes compute is right; but both cannot
-    be meant.
+    """Log a warning if an output's declared shape differs from the computed one, which is used:
+    exporters leave outdated shapes behind.
     """
     for output in outputs:
         declared, computed = output.extents, builder.shape(output.name)
@@ -76,7 +76,7 @@ def _warn_of_other_shapes(outputs: Sequence[OutputDeclaration], builder: Network
 
 
 def _agree(declared: Extents, computed: Shape) -> bool:
-    """Whether all extents do that are declared; exporters write 0 for what is open."""
+    """True if all declared extents match; exporters write 0 for open ones."""
     return len(declared) == len(computed) and all(
         a == b for a, b in zip(declared, computed, strict=True) if isinstance(a, int) and a
     )
@@ -108,7 +108,7 @@ def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Sh
 
 
 def _element_type(declared: Sequence[InputDeclaration]) -> str:
-    """The one element type of all inputs that are floats, f32 where none is."""
+    """Common element type of all float inputs, f32 if there are none. Raises GraphError."""
     if not declared:
         raise GraphError("the model has no input")
     for item in declared:
@@ -149,7 +149,7 @@ def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None)
 
 
 def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
-    """The option that closes an input's shape, with a question mark for what it has to say."""
+    """The option that gives an input its shape, with a question mark for each open extent."""
     shown = "x".join("?" if isinstance(extent, str) else str(extent) for extent in extents)
     return f"give --shape {quoted(item.name)[1:-1]}={shown}"
 

@@ -76,7 +76,7 @@ def _centred(importer: Importer, node: OnnxNode, index: int, zero: int, many: Sh
 
 
 def _counts(importer: Importer, name: str) -> bool:
-    """Whether a zero point may be other than 0."""
+    """True if a zero point may differ from 0: it is no constant, or holds other numbers."""
     return name not in importer.constants or bool(np.any(importer.constants[name]))
 
 

@@ -1,4 +1,4 @@
-"""An ONNX model as plain Python values: what the reader hands to the importer."""
+"""An ONNX model as plain Python values, which the reader hands to the importer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class OnnxNode:
         return self.inputs[index]
 
     def has_input(self, index: int) -> bool:
-        """Whether an optional input is given."""
+        """True if an optional input is given."""
         return index < len(self.inputs) and self.inputs[index] != ""
 
     def output(self) -> str:
@@ -116,7 +116,7 @@ class OnnxModel:
 
 
 def integers_of(constant: Constant) -> tuple[int, ...] | None:
-    """A list of integers out of a constant; None where it is none."""
+    """The integers of a constant of at most one dimension; None for any other constant."""
     if constant.dtype.kind != "i" or constant.ndim > 1:
         return None
     return tuple(map(int, np.atleast_1d(constant)))

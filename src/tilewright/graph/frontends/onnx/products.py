@@ -121,7 +121,7 @@ def _with_addend(importer: Importer, node: OnnxNode, op: Op, scale: float) -> No
 
 
 def _scaled(importer: Importer, node: OnnxNode, x: str, scale: float) -> str:
-    """`scale` times a tensor; that of a constant is computed at once."""
+    """`scale` times a tensor; constants are scaled at once."""
     if scale == 1:
         return x
     kind = dtype(importer.file_dtype).numpy

@@ -1,4 +1,4 @@
-"""ONNX's reductions: sums, means and extremes along axes, and what is made of sums."""
+"""ONNX's reductions: sums, means and extremes along axes, and operators made of sums."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _reduce(
     before: str = "",
     after: str = "",
 ) -> None:
-    """The function `before` of each element, the reduction, the function `after` of its results;
-    all axes where none is named.
+    """Append the function `before` of each element, the reduction, and the function `after` of its
+    results; over all axes if none is named.
     """
     shape, x = importer.shape(node, 0), importer.operand(node, 0)
     named = importer.axes(node) or tuple(range(len(shape)))
@@ -47,12 +47,12 @@ def _elementwise(function: str, shape: Shape, kind: str) -> Op:
 
 
 def _operands(op: Op, x: str) -> tuple[str, ...]:
-    """The one tensor, for each operand."""
+    """Tensor `x` for each operand of `op`."""
     return (x,) * len(op.input_shapes)
 
 
 def _reduction(function: str, shape: Shape, axes: tuple[int, ...], kind: str) -> Op:
-    """The mean over rows and columns of images is what exporters write for global pooling."""
+    """The reduction, or global pooling for a mean over rows and columns of images."""
     if function == "mean" and len(shape) == 4 and axes == (2, 3):
         return global_average_pool2d(shape, dtype=kind)
     return Reduce(function, shape, axes, kind)

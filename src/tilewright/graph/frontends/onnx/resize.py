@@ -45,7 +45,7 @@ def _resize(importer: Importer, node: OnnxNode) -> None:
 def _emit(
     importer: Importer, node: OnnxNode, shape: Shape, cuts: list[tuple[int, int, int, int]]
 ) -> None:
-    """(start, count, step, copies) along each axis, as a slice and copies of what it takes."""
+    """Append a slice and copies of it, by (start, count, step, copies) along each axis."""
     starts, counts, steps, factors = (tuple(numbers) for numbers in zip(*cuts, strict=True))
     ops: list[Op] = []
     if counts != shape or set(steps) > {1}:
@@ -89,7 +89,7 @@ def _scales(importer: Importer, node: OnnxNode) -> tuple[Fraction, ...]:
 
 
 def _places(node: OnnxNode, n: int, scale: Fraction, size: int) -> list[int]:
-    """Which of n elements each of `size` is a copy of."""
+    """Source index along n elements for each of `size` results."""
     coordinates, rounding = "asymmetric", "floor"
     if node.version >= 11:
         coordinates = node.text("coordinate_transformation_mode")

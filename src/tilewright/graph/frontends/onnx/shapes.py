@@ -28,7 +28,7 @@ def aligned(node: OnnxNode, a: Shape, b: Shape) -> Shape:
 
 
 def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
-    """That of a second operand which lies along the axes of the first from `axis` on."""
+    """`b` with extents of 1 around it, aligned with `a` from `axis` on. Raises GraphError."""
     if not 0 <= axis <= len(a) - len(b) or any(
         extent not in (1, a[axis + place]) for place, extent in enumerate(b)
     ):
@@ -40,7 +40,7 @@ def aligned_at(node: OnnxNode, a: Shape, b: Shape, axis: int) -> Shape:
 
 
 def reshaped(node: OnnxNode, shape: Shape, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a reshape names: 0 keeps an extent, -1 takes what is left."""
+    """The shape a reshape asks for: 0 keeps an extent, -1 takes the rest."""
     if any(extent < -1 for extent in wanted) or wanted.count(-1) > 1:
         raise GraphError(f"{node.title()}: {wanted} is not a shape")
     if any(extent == 0 and index >= len(shape) for index, extent in enumerate(wanted)):

@@ -88,7 +88,7 @@ def _pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) -> None:
 
 
 def _flag(node: OnnxNode, name: str) -> bool:
-    """Whether a later version's attribute is set."""
+    """True if the attribute, which only later versions have, is given and set."""
     return name in node.attributes and bool(node.integer(name))
 
 

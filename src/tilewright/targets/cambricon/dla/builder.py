@@ -42,7 +42,7 @@ class Builder:
     # ---------------------------------------------------------------- registers
 
     def constant(self, value: int | str) -> str:
-        """What stands in statements for a register that holds a number, or a symbol's address."""
+        """Placeholder, in statements, of a register that holds a number or a symbol's address."""
         use = Use(len(self._lines), str(value))
         self._lines.append(use)
         return use.place
@@ -64,7 +64,7 @@ class Builder:
         return register
 
     def mark(self) -> int:
-        """How many variables there are."""
+        """Number of variables in use."""
         return self._variables
 
     def release(self, mark: int) -> None:
@@ -188,8 +188,9 @@ class Builder:
 
     @contextmanager
     def loop(self, count: int, *, counts_down: bool = True) -> Iterator[str]:
-        """What is written inside is executed `count` times; its variables end with it. Gives the
-        counter; where the loop does not count down, what is inside does.
+        """Execute the statements written inside `count` times; their variables end with the loop.
+        Yields the counter ("" if `count` is 1); with `counts_down` false, they count it down
+        themselves.
         """
         if count == 1:
             yield ""
@@ -206,7 +207,7 @@ class Builder:
 
     @contextmanager
     def where_positive(self, register: str) -> Iterator[None]:
-        """What is written inside is executed where a register is greater than zero."""
+        """Execute the statements written inside only if a register is greater than zero."""
         inside, behind = self._label(), self._label()
         self.write(f"cb {register}, {inside}")
         self.write(f"jump {behind}")

@@ -54,7 +54,7 @@ class Data(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.name} ({sizes} in segments of {_joined(self.segments)})"
 
     def directives(self) -> tuple[str, ...]:
-        """What reserves its memory."""
+        """Directives that reserve its memory."""
         size = self.layout.size * ELEMENT_BYTES
         return (f".balign {ALIGNMENT_BYTES}", f"{self.name}:", f".space {size}")
 
@@ -128,7 +128,7 @@ def data_of(
 
 
 def declared_in(image: Object) -> dict[str, Data]:
-    """What the sources of an object declared. Errors: AssemblyError."""
+    """Data declared by the sources of an object, by name. Errors: AssemblyError."""
     return {data.name: data for data in records(image, SECTION, Data)}
 
 

@@ -23,8 +23,8 @@ class Fusion:
 
 
 def stage_of(call: Call, block: Block, previous: Data, uses: Mapping[str, int]) -> Stage:
-    """What a call computes on tiles of `previous`, which it takes; `uses` counts how often the
-    program names each neuron. Raises Fault.
+    """The computation of a call on tiles of `previous`, which it has to take; `uses` counts how
+    often the program names each neuron. Raises Fault.
     """
     if block.stage is None:
         raise Fault(

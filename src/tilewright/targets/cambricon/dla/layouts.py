@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Elements in all."""
+        """Number of elements."""
         return prod(self.extents)
 
     @property
@@ -39,7 +39,7 @@ class Layout:
 
     @property
     def is_even(self) -> bool:
-        """Whether all segments have the same size."""
+        """True if all segments have the same size."""
         return all(x % s == 0 for x, s in zip(self.extents, self.segments, strict=True))
 
     def indices(self) -> Iterator[Index]:

@@ -22,7 +22,7 @@ DEFINITION = re.compile(
 )
 END = re.compile(r"\s*mend\s*(?:;.*|//.*)?$", re.IGNORECASE)
 _OTHER_ENDS = (".endm", ".end", "endmacro")
-"""What ends a macro in other languages."""
+"""Directives that end a macro in other languages."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*:")
 _WORD = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*(@?[A-Za-z_][\w.]*)", re.ASCII)
@@ -60,7 +60,7 @@ class Macro:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.kind} '{self.name}'"
 
 
@@ -140,7 +140,7 @@ def body_of(
 def check_kind(
     macro: Macro, macros: Mapping[str, Macro], table: InstructionTable
 ) -> Iterator[tuple[SourceLine, Fault]]:
-    """What breaks the rule that a macro computes or moves data, and not both."""
+    """Lines that break the rule that a macro either computes or moves data, with their faults."""
     if macro.kind == "Block":
         return
     for line in macro.body:

@@ -28,7 +28,7 @@ class Use:
 
     @property
     def place(self) -> str:
-        """What statements have in place of the register."""
+        """Placeholder of the register in statements."""
         return f"{{{self.index}}}"
 
 

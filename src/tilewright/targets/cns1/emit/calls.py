@@ -29,9 +29,9 @@ from tilewright.targets.cns1.timing.layers import STRIPE
 VECTOR = 32
 WEIGHT_BYTES, SUM_BYTES = 2, 4
 _LENGTHS = ("$3", "$18", "$19", "$24", "$2")
-"""Hold the lanes that are left when sums are reduced, the last of them one."""
+"""Registers with the lanes that are left when sums are reduced, the last of them one."""
 GROUP = 4
-"""Vectors that are copied together."""
+"""Number of vectors that are copied together."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def write_update(writer: Writer, machine: Machine, update: Update) -> None:
 def _updated_rows(
     writer: Writer, machine: Machine, update: Update, rows: int, *, again: bool
 ) -> None:
-    """Some rows with all columns, `again` until `$29` is zero."""
+    """Write an update of `rows` rows with all columns, repeated until `$29` is zero if `again`."""
     group, loop = writer.label("group"), writer.label("loop")
     writer.constant("$27", 2 * STRIPE - (rows - 1) * update.row_bytes)
     writer.constant("$26", rows * update.row_bytes)
@@ -150,7 +150,7 @@ def _rounds(
 
 
 def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
-    """A stripe after the other: sums into registers, the loop over k, sums back."""
+    """Write all stripes, one after the other: load sums, loop over k, store sums."""
     stripe, vectors = writer.label("stripe"), machine.section(Kernels).stripe_columns // VECTOR
     body = product_body(machine, patterns, product.factor_bytes)
     writer.place(stripe)
@@ -208,7 +208,7 @@ def _groups(writer: Writer, machine: Machine, product: Product) -> None:
 
 
 def _accumulates(machine: Machine) -> bool:
-    """Whether one instruction multiplies and adds."""
+    """True if one instruction multiplies and adds."""
     return machine.section(Vectors).multiply_accumulate > 0
 
 
@@ -259,6 +259,6 @@ def write_get(writer: Writer, rows: int, size_bytes: int, row_bytes: int) -> Non
 
 
 def _copies(vectors: int, step: str) -> list[str]:
-    """Vectors of bytes through registers: all loads, then all stores."""
+    """Copy vectors of bytes through registers: all loads, then all stores."""
     loads = [f"$v{1 + i} = m[$15+={step}].b" for i in range(vectors)]
     return [*loads, *(f"d[$16+={step}].b = $v{1 + i}" for i in range(vectors))]

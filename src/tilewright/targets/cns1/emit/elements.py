@@ -35,7 +35,7 @@ _SCHEDULED_OPERATIONS = 6
 arithmetic few gaps.
 """
 Streamed: TypeAlias = Elements | Lookup
-"""What is computed for each element in turn."""
+"""Element-wise computation: an expression, or a table look-up."""
 
 
 def write_elements(writer: Writer, machine: Machine, streamed: Streamed, count: int) -> None:

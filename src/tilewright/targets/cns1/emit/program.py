@@ -123,13 +123,13 @@ def _loop(stmt: For, context: _Context) -> None:
 
 
 def _folded(body: tuple[Stmt, ...], bounds: Bounds) -> tuple[Stmt, ...]:
-    """The statements with what the values of a loop's variable decide."""
+    """The statements simplified by the known values of a loop's variable."""
     fixed = {name: low for name, (low, high) in bounds.items() if low == high}
     return simplify_body(map_body(body, lambda e: fold(substitute(e, fixed), bounds)))
 
 
 def _decides_extents(loop: For) -> bool:
-    """Whether an extent inside depends on the loop."""
+    """True if an extent inside the loop depends on its variable."""
     for stmt in walk(loop.body):
         match stmt:
             case For(_, extent):
@@ -147,7 +147,9 @@ def _decides_extents(loop: For) -> bool:
 
 
 def _branch(stmt: If, context: _Context) -> None:
-    """What stands under a condition that two numbers are equal."""
+    """Write the branches of a condition that two numbers are equal; of a constant one, only the
+    branch taken. Raises ProgramError for other conditions.
+    """
     match stmt.condition:
         case Const(value):
             _body(stmt.then if value else stmt.orelse, context)
@@ -267,7 +269,7 @@ def _lookup(stmt: Call, primitive: Lookup, context: _Context) -> None:
 
 
 def _streamed(streamed: Streamed, tensors: Sequence[Operand], context: _Context) -> None:
-    """What is computed for each element: the operands' places, then the text."""
+    """Write an element-wise computation: the operands' addresses, then the text."""
     for tensor, (operand, size) in enumerate(zip(tensors, streamed.sizes, strict=True)):
         _vector_address(streamed.pointers(tensor)[0], operand, size, context)
     count = _number(tensors[-1].ranges[0].extent)

@@ -1,4 +1,4 @@
-"""What the kernels take, checked: integers of a type, shapes that go together, numbers in range."""
+"""Check the kernels' arguments: integers of a type, shapes that go together, numbers in range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.common.errors import ShapeError
 
 Array = NDArray[Any]
 TABLE_BYTES = 1 << 15
-"""Of the sigmoid table: `addap0` clips sums to as many places."""
+"""Bytes of the sigmoid table: `addap0` clips sums to as many places."""
 _MOST_SHIFT = 31
 _MOST_PATTERNS = 2
 

@@ -92,7 +92,7 @@ def backward_body(*, accumulate: bool = True, factor_bytes: int = 2) -> Body:
 FACTORS = ("$vs1", "$vs2", "$vs3", "$vs4")
 """Hold the factors of the rows of an update."""
 SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
-"""The same where the vector unit has no registers for them."""
+"""Hold those factors where the vector unit has no registers for them."""
 
 
 def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS) -> Body:

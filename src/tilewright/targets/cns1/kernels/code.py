@@ -23,7 +23,7 @@ from tilewright.targets.cns1.sections import Rdram
 _RETURN = ("goto $31", "nop")
 _LABEL = "loop: "
 SUMS = range(17, 21)
-"""The vectors that `backward_body` adds up in."""
+"""Numbers of the vectors that `backward_body` adds up in."""
 
 
 def forward_code(machine: Machine, patterns: int, trips: int, table_elements: int) -> str:
@@ -159,7 +159,7 @@ def _first_pass_apart(loop: list[str]) -> list[str]:
 
 
 def _once(loop: list[str]) -> list[str]:
-    """What a loop without a prologue does in one pass."""
+    """Instructions of one pass of a loop without a prologue: no label, no branch, no nops."""
     lines = (line.removeprefix(_LABEL) for line in loop)
     return [line for line in lines if line != "nop" and not line.startswith("if ")]
 

@@ -22,7 +22,7 @@ POINTERS = (
     *("$13", "$14", "$15", "$16", "$17", "$18", "$19", "$20"),
     *("$24", "$25", "$26", "$27"),
 )
-"""Lead through the tensors; the first one counts the passes."""
+"""Registers that point into the tensors; the first one counts the passes."""
 SCALAR_CONSTANTS = ("$1", "$2", "$3", "$7", "$8", "$9", "$29")
 """Hold the constants where the vector unit has no registers for them."""
 FACTOR_CONSTANTS = tuple(f"$vs{1 + i}" for i in range(len(SCALAR_CONSTANTS)))
@@ -54,12 +54,12 @@ class Elements:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of the operands, then of the result."""
+        """Bytes of an element of each operand, then of the result."""
         return (*self.operand_bytes, self.result_bytes)
 
     @property
     def constants(self) -> tuple[int, ...]:
-        """What stands in registers, each once."""
+        """Constants held in registers, each once."""
         return tuple(_lowered(self.expression).constants)
 
     @property
@@ -69,27 +69,27 @@ class Elements:
 
     @property
     def step_bytes(self) -> int:
-        """How far a pass leads the first pointer."""
+        """Bytes by which a pass moves the first pointer."""
         return PASS * self.operand_bytes[0]
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """The register of each tensor that has its place at first."""
+        """First pointer register of each tensor, which starts at the tensor's place."""
         return tuple(self.pointers(tensor)[0] for tensor in range(len(self.sizes)))
 
     def tensor_bytes(self, count: Value) -> tuple[Value, ...]:
-        """What each tensor of so many elements takes."""
+        """Bytes of each tensor of `count` elements."""
         return tuple(size * count for size in self.sizes)
 
     def pointers(self, tensor: int) -> tuple[str, ...]:
-        """Those of a tensor: each of them leads to the vectors in some of the ports."""
+        """Pointer registers of a tensor: each addresses the vectors in some of the ports."""
         first = sum(map(pointers_of, self.sizes[:tensor]))
         return POINTERS[first : first + pointers_of(self.sizes[tensor])]
 
 
 def pointers_of(size: int) -> int:
-    """How many pointers a tensor of such elements takes: a vector takes as many ports as an
-    element has bytes.
+    """Number of pointers for a tensor of such elements: a vector takes as many ports as an element
+    has bytes.
     """
     return VECTORS // size
 

@@ -17,7 +17,7 @@ from tilewright.targets.cns1.kernels.elements import PASS, POINTERS, VECTORS
 
 SUM_BYTES, RESULT_BYTES = 4, 1
 ENTRIES = 1 << 15
-"""Of the table that `addap0` clips to."""
+"""Entries of the table that `addap0` clips to."""
 MIDDLE, SHIFT = "$1", "$2"
 """Hold the address of the element for zero, and how far sums are shifted."""
 
@@ -40,12 +40,12 @@ class Lookup:
             )
 
     def tensor_bytes(self, count: Value) -> tuple[Value, ...]:
-        """What the sums, the table and the results take, in the order of the operands."""
+        """Bytes of the sums, the table and the results, in the order of the operands."""
         return SUM_BYTES * count, self.entries, RESULT_BYTES * count
 
     def pointers(self, tensor: int) -> tuple[str, ...]:
-        """That of the sums, a vector of which takes all ports, and one for each vector of results,
-        which takes one.
+        """Pointer registers of a tensor: one for the sums, a vector of which takes all ports, and
+        one for each vector of results, which takes one.
         """
         return POINTERS[1 : 1 + VECTORS] if tensor else POINTERS[:1]
 

@@ -37,8 +37,8 @@ from tilewright.targets.cns1.timing.memory import (
 
 @dataclass(frozen=True)
 class PortCycles:
-    """What an access through a port takes when it hits, and the look-ups of a vector that are
-    spread evenly over the ports: all that a schedule depends on.
+    """Cycles of a read and a write that hit, through a port, and of a vector's look-ups, spread
+    evenly over the ports: all the times that a schedule depends on.
     """
 
     read: int
@@ -55,7 +55,7 @@ def port_cycles(machine: Machine) -> PortCycles:
 
 
 class Times(Struct, frozen=True):
-    """What the solver found: the numbers of a `ModuloSchedule`."""
+    """Result of the solver: the numbers of a `ModuloSchedule`."""
 
     interval_cycles: int
     times: tuple[int, ...]
@@ -112,7 +112,7 @@ class Asked:
         return digest(*parts)[:32]
 
     def solved(self) -> Times:
-        """What the solver finds."""
+        """Run the solver on the loop."""
         rules = load_table(TABLE).issue
         found = modulo_schedule(self.operations, rules, aliases=self.aliases, effort=self.effort)
         return Times(**{name: getattr(found, name) for name in Times.__struct_fields__})
@@ -127,7 +127,7 @@ def asked_of(body: Body, ports: PortCycles) -> Asked:
 
 
 def solved_again(loops: Iterable[tuple[Body, PortCycles]]) -> dict[str, Times]:
-    """What `SHIPPED` has for these loops, each solved or found in this user's cache."""
+    """Rebuild the entries of `SHIPPED` for these loops, each solved or from this user's cache."""
     found = {}
     for body, ports in loops:
         asked = asked_of(body, ports)
@@ -145,7 +145,7 @@ def _solver() -> str:
 
 @cache
 def least_interval(body: Body, ports: PortCycles) -> IntervalBounds:
-    """What no schedule of a loop can beat, without the search for one that reaches it."""
+    """Lower bounds on a loop's initiation interval, without searching for a schedule."""
     table = load_table(TABLE)
     operations = _with_ports(_instructions(body), body, ports)
     graph = build_dependences(operations, rules=table.issue)

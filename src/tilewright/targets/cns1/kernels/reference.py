@@ -1,4 +1,4 @@
-"""What the kernels mean: exact integers that wrap to the width of their result.
+"""Reference semantics of the kernels: exact integers that wrap to the width of their result.
 
 Sums have four bytes and wrap; weights and errors have two, activations one (ICSI TR-93-046, 3.1).
 """

@@ -34,7 +34,7 @@ LEAST_TRIPS = 2
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What a kernel computed; `padded` is the shape that its cycles are for."""
+    """Values that a kernel computed, and its run; `padded` is the shape that its cycles are for."""
 
     values: Array
     padded: tuple[int, ...]

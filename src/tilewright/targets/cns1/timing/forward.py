@@ -29,13 +29,13 @@ from tilewright.targets.cns1.timing.messages import (
 
 VECTORS_OF_STRIPE = 2
 VECTOR_CYCLES = 4
-"""What an arithmetic pipe or the data cache is busy with a vector of 32 elements."""
+"""Cycles that a vector of 32 elements occupies an arithmetic pipe or the data cache."""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the report varies: the sigmoid table's elements, how lookups fall on the ports, and
-    whether the codes that run interleaved evict each other from the instruction cache.
+    """Conditions that the report varies: the size of the sigmoid table, how look-ups fall on the
+    ports, and whether interleaved codes evict each other from the instruction cache.
     """
 
     table_elements: int = 32768
@@ -43,7 +43,7 @@ class Conditions:
     worst_instruction_misses: bool = False
 
     def evicts_code(self, machine: Machine) -> bool:
-        """Whether codes evict each other: ways of the instruction cache keep them apart."""
+        """True if codes evict each other; several ways of the instruction cache keep them apart."""
         return self.worst_instruction_misses and machine.section(Caches).instruction_ways == 1
 
 
@@ -63,7 +63,7 @@ class LayerTimes:
 
     @property
     def sum_network_cycles(self) -> int:
-        """What the network takes of the sums of one round."""
+        """Cycles of one round's sums that the processor is not busy with: those of the network."""
         return self.sum_cycles - self.sum_processor_cycles
 
 

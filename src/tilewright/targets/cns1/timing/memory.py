@@ -9,7 +9,7 @@ from tilewright.machine import Machine
 from tilewright.targets.cns1.sections import Rdram
 
 VECTOR_BYTES = 32
-"""What one port delivers of a vector of 32 weights; two ports share it."""
+"""Bytes that one port delivers of a vector of 32 weights, which two ports share."""
 WORD_BYTES = 4
 ELEMENT_BYTES = 1
 

@@ -101,7 +101,7 @@ def global_sum_cycles(machine: Machine, sharing: GlobalSum) -> int:
 
 
 def global_sum_processor_cycles(machine: Machine, sharing: GlobalSum) -> int:
-    """What of `global_sum_cycles` the processor itself is busy: 40 log p."""
+    """Cycles of `global_sum_cycles` that the processor itself is busy: 40 log p."""
     messages = machine.section(Messages)
     own = messages.processor_send_cycles + messages.processor_receive_cycles
     return (own + messages.sum_cycles) * sharing.rounds

@@ -22,16 +22,16 @@ from tilewright.targets.cns1.timing.messages import (
 )
 
 PATTERNS = 2
-"""Passed through the network at a time."""
+"""Patterns that pass through the network at a time."""
 PARAMETERS = 5
-"""Of the forward procedure, in main memory."""
+"""Parameters of the forward procedure, in main memory."""
 _TOP_ROW = 32
 """Hops to it from the Hydrants; the report keeps those of 1024 nodes for 128, too."""
 
 
 @dataclass(frozen=True)
 class RecallTimes:
-    """What two patterns take, step by step."""
+    """Cycles of two patterns, step by step."""
 
     reading_cycles: int
     forward: ForwardTimes
@@ -58,7 +58,7 @@ class RecallTimes:
 
     @property
     def penalty_cycles(self) -> float:
-        """What instruction misses add to all steps."""
+        """Cycles that instruction misses add over all steps."""
         reading_and_writing = self.reading_penalty_cycles + self.writing_penalty_cycles
         return self.forward.penalty_cycles + reading_and_writing
 
@@ -94,7 +94,7 @@ def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
 
 
 def top_row_cycles(machine: Machine) -> int:
-    """How much later than the next message may start the last one arrives in the top row (4.1)."""
+    """Delay of the last arrival in the top row, from when the next message may start (4.1)."""
     length = block_message_bytes(machine)
     return transfer_cycles(machine, _TOP_ROW, length) - spacing_cycles(machine, length)
 
@@ -130,6 +130,6 @@ def overhead_cycles(machine: Machine, local: Layers) -> float:
 
 
 def fits_the_cache(machine: Machine, local: Layers) -> bool:
-    """Whether the data cache keeps two activation and two result vectors (section 4.4)."""
+    """True if the data cache holds two activation and two result vectors (section 4.4)."""
     limit = machine.memory["cache"].capacity_bytes // (2 * PATTERNS)
     return max(local.inputs, local.hidden, local.outputs) <= limit

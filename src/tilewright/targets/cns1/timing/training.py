@@ -32,7 +32,7 @@ from tilewright.targets.cns1.timing.messages import (
 from tilewright.targets.cns1.timing.recall import startup_cycles, top_row_cycles
 
 PARAMETERS = 3
-"""Of the forward procedure, in main memory (6.1.2)."""
+"""Parameters of the forward procedure, in main memory (6.1.2)."""
 VECTOR = 32
 
 
@@ -62,7 +62,7 @@ class BackwardTimes:
 
 @dataclass(frozen=True)
 class TrainingTimes:
-    """What one pattern takes, step by step; penalties are those of instruction misses."""
+    """Cycles of one pattern, step by step; penalties are those of instruction misses."""
 
     reading_cycles: int
     forward: ForwardTimes

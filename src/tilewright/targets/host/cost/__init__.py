@@ -1,1 +1,1 @@
-"""What an estimate for this computer has beyond the calls: caches, streams, threads."""
+"""Parts of an estimate for this computer beyond its calls: caches, streams, threads."""

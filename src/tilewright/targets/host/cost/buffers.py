@@ -1,4 +1,4 @@
-"""What buffers take of the caches that stand in for a scratchpad.
+"""Cache capacity that buffers take where caches stand in for a scratchpad.
 
 In: a program, a machine and the values of its parameters. Out: bytes, of the values' form. The
 operand that products load by vectors is read panel by panel: one panel is near, the others may wait
@@ -22,11 +22,11 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.targets.host.sections import Caches
 
 _LASTING = 2 / 3
-"""Of the room near a core, where buffers are larger than that."""
+"""Share of the room near a core that buffers may take where all together exceed it."""
 
 
 def waiting_bytes(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Bytes of them that may wait in the last cache: all panels but one."""
+    """Bytes of the buffers that may wait in the last cache: all panels but one."""
     waiting: Value = 0
     if machine.find_section(Caches) is None:
         return waiting
@@ -56,9 +56,9 @@ def loaded_buffers(program: Program) -> Iterator[tuple[View, Expr]]:
 
 
 def has_room(program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Whether the buffers fit. Panels that come from the last cache pass through the nearer one,
-    and so does C: a third of the room is theirs (of a product of 1000 with 168, 252 and 336 rows
-    of A, the larger ones take 0.5 to 1 % longer).
+    """True if the buffers fit. Panels from the last cache pass through the nearer one, and so does
+    C: a third of the room is theirs (of a product of 1000 with 168, 252 and 336 rows of A, the
+    larger ones take 0.5 to 1 % longer).
     """
     total, room = scratchpad_bytes(program, env), machine.spm_available_bytes
     near = total - waiting_bytes(program, machine, env)

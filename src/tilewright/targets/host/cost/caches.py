@@ -1,4 +1,4 @@
-"""What a core waits for operands that it uses in place: the traffic between the caches.
+"""Cycles that a core waits for operands used in place: the traffic between the caches.
 
 In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
 cache holds what the loops from some depth inwards touch, if that fits; then every operand is
@@ -35,7 +35,7 @@ from tilewright.targets.host.cost.threads import crowding, has_own
 from tilewright.targets.host.sections import Cache, Caches
 
 _L1_SHARE = 0.5
-"""Of the level 1 cache, for one factor: the other one is streamed through it."""
+"""Share of the level 1 cache for one factor: the other one is streamed through it."""
 _PAGE_BYTES, _PAGES, _PAGE_CYCLES = 4096, 64, 10
 """Pages that the first TLB of a processor holds, and what each costs where there are more
 (measured: rows of 1000 elements in place, 4 to 5 % of products of k = 250 and 500, Zen 3).
@@ -44,7 +44,7 @@ _PAGE_BYTES, _PAGES, _PAGE_CYCLES = 4096, 64, 10
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes touched; the first rows of them: `run` bytes each, `pitch` apart (0: there is one)."""
+    """Bytes touched, in rows of `run` bytes each, `pitch` apart (0: there is only one)."""
 
     bytes: Value
     run: Value
@@ -52,11 +52,11 @@ class Region:
 
     @property
     def rows(self) -> Value:
-        """How many runs there are."""
+        """Number of rows."""
         return self.bytes / np.maximum(self.run, 1)
 
     def room(self, cache: Cache) -> Value:
-        """Bytes of the sets that hold the region."""
+        """Bytes of the cache sets that hold the region."""
         shared = np.gcd(self.pitch, cache.capacity_bytes // cache.ways)
         part = np.where(np.greater(self.pitch, 0), self.run / np.maximum(shared, 1), 1.0)
         return self.bytes / np.minimum(part, 1.0)
@@ -64,8 +64,8 @@ class Region:
 
 @dataclass(frozen=True)
 class _Operand:
-    """What one operand touches inside each number of loops; which loops move its region; whether
-    each of several threads has its part for itself.
+    """One operand: the regions it touches inside each number of loops, the loops that move its
+    region, and whether each of several threads has a part of its own.
     """
 
     tile: Tile
@@ -150,8 +150,8 @@ def _without_stored(
 
 @dataclass(frozen=True)
 class _Shape:
-    """How register blocks lie in a product: its extents along the broadcast factor and along the
-    loaded one, those of a block, and the factors.
+    """Extents of a product along the broadcast factor and along the loaded one, those of its
+    register blocks, and the factors.
     """
 
     scalars: Value
@@ -164,7 +164,7 @@ class _Shape:
 
 
 def _shape(program: Program, machine: Machine, env: Mapping[str, Value]) -> _Shape:
-    """Of the first product."""
+    """Shape of the program's first product."""
     call, multiply = next(calls_of(program.body, MatrixProduct))
     m, n, k = (_extent(call, letter, env) for letter in "mnk")
     _, a, b = call.operands
@@ -213,7 +213,7 @@ def _streamed(program: Program, env: Mapping[str, Value]) -> Value:
 
 
 def _tiles(program: Program) -> tuple[Tile, ...]:
-    """The operands in place of the matrix product."""
+    """Operands of the matrix products that are used in place."""
     products = calls_of(program.body, MatrixProduct)
     return tuple(o for call, _ in products for o in call.operands if isinstance(o, Tile))
 
@@ -225,7 +225,9 @@ def _operand(
     loops: Sequence[tuple[str, Value]],
     depths: int,
 ) -> _Operand:
-    """What one call touches is the least: with all loops beyond `depths` inside."""
+    """The regions that an operand touches inside each number of loops, down to one call, which has
+    all loops beyond `depths` inside.
+    """
     tensor = program.tensor(tile.tensor)
     shape = [evaluate(e, env) for e in tensor.shape]
     steps = [evaluate(r.step, env) for r in tile.ranges]
@@ -309,7 +311,7 @@ def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str,
 
 
 def _in_one_set(pitch: Value, caches: Caches | None) -> Value:
-    """Cycles for each byte of rows that all begin in one set of the level 1 cache."""
+    """Cycles per byte of rows that all begin in one set of the level 1 cache."""
     if caches is None:
         return 0.0
     alike = np.greater(pitch, 0) & np.equal(pitch % (caches.l1.capacity_bytes // caches.l1.ways), 0)
@@ -317,8 +319,8 @@ def _in_one_set(pitch: Value, caches: Caches | None) -> Value:
 
 
 def _anew(block: Region, caches: Caches | None, height: int) -> Value:
-    """Cycles for each byte of a register block's operand at each use; there are as many rows of
-    the other factor and of C as the block is high.
+    """Cycles per byte to fetch a register block's operand again at each use; the other factor and C
+    have as many rows as the block is high.
     """
     if caches is None:
         return 0.0
@@ -332,8 +334,8 @@ def _anew(block: Region, caches: Caches | None, height: int) -> Value:
 
 
 def _page_cycles(swept: Region, written: Sequence[Region]) -> Value:
-    """Cycles for finding rows that are swept again and again and lie on too many pages, together
-    with a column of C.
+    """Cycles for TLB misses of rows that are swept repeatedly and, with a column of C, lie on too
+    many pages.
     """
     apart = np.greater_equal(swept.pitch, _PAGE_BYTES)
     each = np.where(apart, 1 + swept.run / _PAGE_BYTES, swept.pitch / _PAGE_BYTES)
@@ -371,8 +373,8 @@ def _traffic(
     buffer_bytes: Value,
     threads: int,
 ) -> Value:
-    """A thread's bytes into a cache of so many, for the largest depth's worth that it holds; where
-    it does not even hold that of one call, each call's come anew.
+    """Bytes that a thread brings into `cache`, with the regions of the largest depth that fits kept
+    there; if not even those of one call fit, each call fetches its own again.
     """
     room = cache.capacity_bytes - threads * buffer_bytes
     shares = [np.where(o.own, 1.0, 1.0 / threads) for o in operands]

@@ -1,4 +1,4 @@
-"""What primitives cost on a processor with caches: partial blocks of the product, and loops whose
+"""Cost of primitives on a processor with caches: partial blocks of the product, and loops whose
 loads and arithmetic overlap.
 """
 
@@ -94,7 +94,7 @@ def _ideal_rate(machine: Machine, kind: str) -> float:
 
 
 def _shared_operations(matrix: Matrix) -> int:
-    """Those of the generated transforms, which share sums."""
+    """Arithmetic operations of the generated transforms, which share sums."""
     return sum(one.operations for one in shared_sums(matrix))
 
 

@@ -17,7 +17,7 @@ from tilewright.targets.host.sections import Caches
 
 
 def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Whether a tensor exceeds the last-level cache."""
+    """True if a tensor exceeds the last-level cache."""
     caches = machine.find_section(Caches)
     if caches is None:
         return False
@@ -28,8 +28,8 @@ def is_far(tensor: Tensor, machine: Machine, env: Mapping[str, Value]) -> Value:
 def passes_caches(
     tile: Tile, program: Program, machine: Machine, env: Mapping[str, Value]
 ) -> Value:
-    """Whether a result that is written once, in place, takes non-temporal stores: its tensor is
-    far, its rows are whole lines of main memory.
+    """True if a result that is written once, in place, takes non-temporal stores: its tensor is far
+    and its rows are whole lines of main memory.
     """
     tensor, line = program.tensor(tile.tensor), machine.main.alignment_bytes
     row, part = (evaluate(e, env) for e in (tensor.shape[-1], tile.ranges[-1].extent))

@@ -1,4 +1,4 @@
-"""What a core waits while Winograd's transforms stream pixels and points.
+"""Cycles that a core waits while Winograd's transforms stream pixels and points.
 
 In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
 transform computes little per byte, so its traffic beyond the level 2 cache costs what a copy costs.
@@ -64,7 +64,7 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
 
 
 def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
-    """What is written, then what is read, of a transform that works in place."""
+    """Written tile, then read tiles, of a transform that works in place; empty if there is none."""
     calls = (s for s in walk(prepared.program.body) if isinstance(s, Call))
     for call in calls:
         found = tuple(o for o in call.operands if isinstance(o, Tile))

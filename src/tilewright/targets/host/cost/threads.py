@@ -1,4 +1,4 @@
-"""What several threads cost each other: barriers, and a main memory that they share.
+"""Cost of running several threads: barriers, and a main memory that they share.
 
 In: a prepared nest with a division, a machine and the values of its parameters. Out: cycles and
 factors, of the values' form.
@@ -33,7 +33,7 @@ def meeting_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value
 
 
 def has_own(prepared: Prepared, env: Mapping[str, Value], moved_by: Sequence[bool]) -> Value:
-    """Whether each thread has an operand's bytes to itself, given which loops move it."""
+    """True if each thread has an operand's bytes to itself, given which loops move it."""
     if prepared.division is None:
         return True
     own: Value = False
@@ -61,6 +61,6 @@ def memory_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]
 
 
 def crowding(machine: Machine) -> float:
-    """How much longer a byte from main memory takes where all threads want one."""
+    """Factor by which a byte from main memory takes longer if all threads want one."""
     threads = machine.threads
     return max(1.0, threads.count / threads.saturating) if threads else 1.0

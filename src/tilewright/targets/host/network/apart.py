@@ -1,4 +1,4 @@
-"""Generating the code of a network in a process of its own, whose memory is gone when it ends.
+"""Generate the code of a network in a process of its own, whose memory is freed when it ends.
 
 In: what `generate` takes. Out: the same code, the same progress and the same errors. The values of
 weights do not affect the code and are not sent. `worker` is the other process: a request goes to
@@ -26,14 +26,14 @@ from tilewright.targets.host.network.run import NetworkCode
 
 _WORKER = "tilewright.targets.host.network.worker"
 _PATIENCE_SECONDS = 5.0
-"""How long a process that is no longer wanted may take to tidy up."""
+"""Time that a process no longer wanted gets to tidy up."""
 
 
 def generated_apart(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> NetworkCode:
-    """What `generate.generated` returns or raises; ToolError where the process is ended from
-    outside.
+    """Run `generate.generated` in another process, and return or raise what it does. Raises
+    ToolError if that process ends without an answer.
     """
     request = pickle.dumps((replace(network, values={}), machine, search))
     with _worker() as (process, requests, answers):
@@ -63,7 +63,7 @@ def _answer(answers: IO[bytes], progress: Progress) -> NetworkCode:
 
 @contextmanager
 def _worker() -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
-    """The other process with its two pipes. It is gone afterwards, whatever happens."""
+    """A worker process with its two pipes; it is ended on the way out, whatever happens."""
     # A subprocess and no fork: threads may run here, those of a network among them. It finds
     # modules where this one does, and does not run the user's script as multiprocessing's would.
     command = [sys.executable, "-P", "-m", _WORKER]
@@ -85,7 +85,9 @@ def _worker() -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """What is started meanwhile is interrupted as soon as it allows it, and not while it starts."""
+    """Block SIGINT meanwhile. A process started inside is interrupted once it unblocks the signal,
+    not while it starts.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -94,7 +96,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes], *pipes: IO[bytes]) -> None:
-    """The end of its input tells it to stop; what does not, is killed."""
+    """Close the process's input, which tells it to stop; kill it if it does not."""
     try:
         for pipe in pipes:
             with suppress(OSError):

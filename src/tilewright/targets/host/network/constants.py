@@ -1,4 +1,4 @@
-"""The constants of a compiled network: what each is made of, and its elements for given weights."""
+"""The constants of a compiled network: their definitions, and their elements for given weights."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tilewright.network.form import Form
 
 
 class Constant(Struct, frozen=True):
-    """What stands from byte `at` on: an expression over the elements of `weights`, or known
-    `numbers`, in a form; `pack` names the C function that packs it, if any.
+    """A constant that starts at byte `at`, in a form: an expression over the elements of `weights`,
+    or known `numbers`; `pack` names the C function that packs it, if any.
     """
 
     at: int

@@ -25,7 +25,7 @@ from tilewright.ir.scalar import (
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
-"""Powers that vectors have no function for, by their exponents."""
+"""Powers without a vector function, as expressions, by their exponents."""
 
 
 def write_value(scalar: Scalar, operands: Sequence[str], kind: DType, writer: CWriter) -> str:

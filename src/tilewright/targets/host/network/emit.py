@@ -34,7 +34,7 @@ from tilewright.targets.host.network.places import Call, Place, Places
 
 @dataclass(frozen=True)
 class Emitted:
-    """What is emitted: a plan, where its values lie, and which of its stages are one function."""
+    """A network to emit: its plan, the places of its values, and the stages of each function."""
 
     name: str
     plan: Plan
@@ -78,7 +78,7 @@ def emit_network(
 
 
 def parameters(found: Emitted) -> list[str]:
-    """Those of the network's functions: inputs, outputs, constants, arena."""
+    """C parameters of the network's functions: inputs, outputs, constants, arena."""
     kind, names = found.kind.c_name, _parameter_names(found.plan)
     inputs = [f"const {kind} *{names['input', i]}" for i in range(len(found.plan.inputs))]
     outputs = [f"{kind} *{names['output', i]}" for i in range(len(found.plan.outputs))]
@@ -282,5 +282,5 @@ def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[st
 
 
 def _openmp(flags: Sequence[str]) -> str:
-    """What the linker has to be told, too."""
+    """The OpenMP flag for the linker, behind a space; empty if `flags` lacks it."""
     return f" {OPENMP_FLAG}" if OPENMP_FLAG in flags else ""

@@ -33,7 +33,7 @@ class Kernel:
 
     @property
     def tensors(self) -> list[TensorInfo]:
-        """What its function takes, in order, before its workspace."""
+        """Tensors that its function takes, in order; its workspace follows."""
         return [t for t in self.artifact.tensors if t.kind != "scratch"]
 
 
@@ -47,7 +47,7 @@ class Kernels:
 
     @property
     def artifacts(self) -> list[Artifact]:
-        """The code of all kernels that were asked for."""
+        """Code of all kernels asked for so far."""
         return [kernel.artifact for kernel in self._found.values()]
 
     def of(self, stage: Stage) -> Kernel:
@@ -62,7 +62,7 @@ class Kernels:
         return self._found[plain, epilogue]
 
     def _causes(self, candidate: Candidate) -> dict[str, int]:
-        """Those of a candidate that was priced."""
+        """Cycles of a priced candidate by kind of cause; empty if it has no finite price."""
         cycles, found = candidate.cycles, dict[str, int]()
         if not isfinite(cycles):
             return found

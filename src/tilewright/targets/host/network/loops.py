@@ -24,9 +24,9 @@ from tilewright.targets.host.emit_threads import THREAD, loop_head
 from tilewright.targets.host.network.elements import write_value
 
 _TURNS = 4
-"""Iterations for each thread from which on a loop is long enough to be divided."""
+"""Iterations per thread from which on a loop is worth dividing."""
 _NEAR = 2
-"""Elements from one lane's to the next's up to which vectors gather them well."""
+"""Largest distance, in elements, of neighbouring lanes that vectors gather well."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def write_mapping(op: Mapping, kind: DType, writer: CWriter, threads: int = 1) -
 
 
 def _chooses(scalar: Scalar) -> bool:
-    """Whether an expression reads some operands in one case alone."""
+    """True if an expression reads some operands in one case only."""
     match scalar:
         case Apply(function, arguments):
             return function in ("if", "and", "or") or any(map(_chooses, arguments))

@@ -1,4 +1,4 @@
-"""Running and timing a compiled network: the whole, its stages, another computation beside it."""
+"""Run and time a compiled network: the whole, its stages, another computation beside it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ from tilewright.targets.host.network.run import (
 )
 
 _ADDRESSABLE_BYTES = 1 << 47
-"""What a process has on processors whose addresses are of 48 bits."""
+"""Address space of a process on processors with 48-bit addresses."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +90,7 @@ class HostNetwork:
         return self._bound
 
     def give_weights(self, weights: Mapping[str, Array]) -> None:
-        """Make the constants of these numbers, and of those that are known and not among them."""
+        """Compute the constants from these weights and the known ones that are not among them."""
         made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
         self.__dict__["_bound"] = self.loaded.bind(made)
@@ -128,7 +128,7 @@ class HostNetwork:
         return Path(directory)
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
-        """What is known of the network without running it."""
+        """Describe the network without running it."""
         return measuring.described(self, compile_seconds)
 
     def measured(
@@ -153,7 +153,7 @@ class HostNetwork:
         )
 
     def profile(self, bound: BoundNetwork, runs: int = 15) -> tuple[float, ...]:
-        """The median seconds of each stage in so many runs of the whole."""
+        """Median seconds of each stage over `runs` runs of the whole network."""
         samples = [bound.profile() for _ in range(runs)]
         return tuple(median(column) for column in zip(*samples, strict=True))
 

@@ -145,7 +145,7 @@ def ranked_kernels(
 def _choices(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> list[Choice]:
-    """What was chosen for each distinct product."""
+    """The choice for each distinct product."""
     firsts: dict[Op, str] = {op: layer for layer, op in reversed(list(network.layers()))}
     if not firsts:
         return []
@@ -154,7 +154,7 @@ def _choices(
     choices: list[Choice] = []
 
     def steps(done: int, total: int) -> None:
-        """What is priced of `ops`, in proportion to their number."""
+        """Report the priced share of `ops`, in proportion to their number."""
         progress("choose", len(choices) + len(ops) * done // max(1, total), len(firsts))
 
     for ops, algorithm in ((others, search.algorithm), (by_weights, "prepacked")):
@@ -186,7 +186,7 @@ def _confirmed(
 
 
 def _takes_weights(op: Op, network: Network) -> bool:
-    """Whether the second operand of each such matrix product is known before the network runs."""
+    """True if every such matrix product has weights, known in advance, as its second operand."""
     weights = {tensor.name for tensor in network.weights}
     seconds = [node.inputs[1] for node in network.nodes if node.op == op]
     return isinstance(op, Gemm) and all(name in weights for name in seconds)

@@ -1,4 +1,4 @@
-"""Running a compiled network in this process: code and weights in, outputs out.
+"""Run a compiled network in this process: code and weights in, outputs out.
 
 Every file is compiled to an object of its own, kept under a digest of its contents, so that what
 two networks or two versions of one share is compiled once. Constants are made when the network is
@@ -40,8 +40,8 @@ Seconds = float
 
 
 class StageInfo(Struct, frozen=True):
-    """What is known about a stage before it runs: `causes` by the model, in cycles, and
-    `moved_bytes`, those of all that it reads and writes.
+    """A stage as known before it runs: `causes` are the model's, in cycles, `moved_bytes` those of
+    all that it reads and writes.
     """
 
     name: str

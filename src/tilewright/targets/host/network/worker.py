@@ -58,7 +58,7 @@ def _serve(request: Any, answers: BinaryIO) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one that says the same where it cannot be sent."""
+    """The error itself, or an equivalent one if it cannot be pickled."""
     if not isinstance(error, TilewrightError):
         error.add_note(traceback.format_exc())
     try:

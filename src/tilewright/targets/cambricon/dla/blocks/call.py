@@ -38,12 +38,12 @@ class Tile:
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """Number of elements."""
         return prod(self.shape)
 
 
 Stage = Callable[[Builder, Tile], Tile]
-"""What is fused behind a block: it computes further on a tile before that is stored."""
+"""A computation fused behind a block: it continues on a tile before the tile is stored."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Call:
 
     @property
     def target(self) -> Data:
-        """What is stored: what the block writes, or the last one fused behind it."""
+        """Data that is stored: the block's result, or that of the last one fused behind it."""
         if self.last is not None:
             return self.last
         found = self.arguments[0].value
@@ -158,4 +158,6 @@ class Block:
     form: str
     lower: Callable[[Call], None]
     stage: Callable[[Call], Stage] | None = None
-    """What it computes on a tile of another block. Raises Fault where it cannot follow."""
+    """The computation on a tile of another block, None if it has none. Raises Fault if it cannot
+    follow.
+    """

@@ -39,7 +39,7 @@ class Layer:
 
     @property
     def is_resident(self) -> bool:
-        """Whether all weights of a segment of output channels fit the matrix scratchpad."""
+        """True if all weights of a segment of output channels fit the matrix scratchpad."""
         part, depth = self.weight.segments[0], self.weight.extents[3]
         return part * self.taps * depth <= self.call.builder.capacities["matrix"]
 

@@ -124,7 +124,7 @@ def _fitting(layer: Layer) -> str:
 
 
 def _load(training: _Training, place: tuple[int, int, int]) -> None:
-    """What one pair of segments needs. It is used at once: there is one buffer of each."""
+    """Load the data of one pair of segments. It is used at once: there is one buffer of each."""
     (b, c, o), layer, buffers = place, training.layer, training.buffers
     builder = layer.call.builder
     loads = _gradient_loads(training, b, o)

@@ -186,8 +186,8 @@ def _finish_tile(layer: _Layer, o: int, b: int) -> None:
 
 
 def _looped(layer: _Layer) -> None:
-    """The same as two loops, for even segments of one image: addresses in registers, and two
-    buffers that change places.
+    """Write the layer as two loops, for even segments of one image: addresses in registers, and two
+    buffers used in turn.
     """
     builder, (count_out, _, _, count_in) = layer.builder, layer.weight.layout.counts
     rows, columns = layer.rows, layer.columns

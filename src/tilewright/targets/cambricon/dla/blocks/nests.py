@@ -21,8 +21,8 @@ _LONGEST = 512
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """What is written for one step, and what it does ahead for the `following` one; those of one
-    `key` differ in their places alone: symbols and offsets.
+    """Code of one step, with what it does ahead for the `following` one; turns of one `key` differ
+    only in their places: symbols and offsets.
     """
 
     number: int
@@ -55,7 +55,7 @@ class Loop:
 
     @cached_property
     def written(self) -> int:
-        """Turns that are written."""
+        """Number of turns that are written."""
         return sum(node.written for node in self.body)
 
     @cached_property
@@ -102,7 +102,7 @@ def _looped(nodes: Sequence[Node], lengths: Sequence[int]) -> tuple[Node, ...]:
 
 
 def _distances(forms: Sequence[int], at: int) -> Sequence[int]:
-    """How far behind a node the next of its form is, and twice as far."""
+    """Distance from a node to the next of its form, and twice that."""
     try:
         distance = forms.index(forms[at], at + 1, at + 1 + _LONGEST) - at
     except ValueError:
@@ -150,7 +150,7 @@ def _moved(node: Node, other: Node, moves: Mapping[str, int]) -> dict[str, int] 
 
 
 def _turned(turn: Turn, other: Turn, moves: Mapping[str, int]) -> dict[str, int] | None:
-    """The same for what is written for the steps of turns themselves."""
+    """`_moved` for the places of two turns themselves, without the following ones."""
     found = dict(moves)
     agree = turn.key == other.key and all(
         found.setdefault(symbol, two - one) == two - one

@@ -183,14 +183,14 @@ def _pooled(
 
 
 def _divide(builder: Builder, tile: Tile, window: Window) -> None:
-    """Sums become means."""
+    """Turn sums into means: divide by the number of elements of a window."""
     divisor = builder.scratch("divisor of means", tile.size)
     builder.fill(divisor, tile.size, prod(window.extents) * ONE)
     builder.vector("vdv", tile.place, tile.size, tile.place, divisor)
 
 
 def _stage(call: Call, kind: _Kind) -> Stage:
-    """The same on the tiles of another block. Raises Fault where they lack rows of a window."""
+    """The pooling as a stage behind another block. Raises Fault if its tiles lack window rows."""
     layer = _checked(call, kind)
     out = layer.out
     require_whole_windows(call, layer.window, out, layer.source, 0)

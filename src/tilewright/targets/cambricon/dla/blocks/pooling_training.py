@@ -106,7 +106,7 @@ def _element(
     registers: tuple[str, str, str],
     is_mean: bool,
 ) -> None:
-    """What one element of a window gets; `source`: the corner and how far it lies from there."""
+    """Add one window element's share of the gradient; `source`: the corner, and how far from it."""
     (corner, distance), (result, place, other), size = source, registers, tile.out_shape[3]
     share: Buffer | str = other
     if is_mean:

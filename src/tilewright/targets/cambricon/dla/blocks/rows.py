@@ -56,7 +56,7 @@ def row_loads(
 
 
 def is_padded(source: Data, window: Window, first: int, count: int) -> bool:
-    """Whether some of the rows or columns lie in the padding."""
+    """True if some of the rows or columns lie in the padding."""
     return window.padding[1] > 0 or first < 0 or first + count > source.extents[1]
 
 

@@ -47,7 +47,7 @@ class Step:
 
     @property
     def fixed(self) -> Hashable:
-        """What steps that repeat have in common besides their key: all but the offsets."""
+        """The part, besides their key, that repeating steps share: all but the offsets."""
         return tuple(
             tuple(replace(load, offset=0) for load in loads) for loads in (self.loads, self.needs)
         ), self.target and self.target[0]
@@ -72,7 +72,7 @@ def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
 
 
 def _turns(steps: Sequence[Step]) -> tuple[Turn, ...]:
-    """What is written for each step: the loads of the following one, and all else of its own."""
+    """A turn for each step: it writes the loads of the following step and all else of its own."""
     known: dict[Hashable, int] = {}
     turns: list[Turn] = []
     for number in reversed(range(len(steps))):
