@@ -76,17 +76,17 @@ class TensorInfo:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the code takes it in another form than it is given in."""
+        """True if the code takes the tensor in another form than the caller's."""
         return self.panels is not None or self.made is not None
 
     @property
     def is_given(self) -> bool:
-        """Whether the code reads the tensor and does not make it."""
+        """True if the code reads the tensor and does not make it."""
         return self.kind in ("input", "constant")
 
     @property
     def is_result(self) -> bool:
-        """Whether it holds a result of the code."""
+        """True if it holds a result of the code."""
         return self.kind in ("output", "updated")
 
 

@@ -29,14 +29,15 @@ Stored = TypeVar("Stored", bound=Description)
 
 
 class _Header(Struct, frozen=True):
-    """What every stored file begins with."""
+    """The first fields of every stored file."""
 
     format: str
 
 
 def network_kind(directory: Path) -> Literal["", "layers", "native", "divided"]:
-    """What a folder with `network.json` holds: kernels of layers, one function of the whole, or the
-    plan of a network divided over cores; empty without that file. Raises ArtifactError.
+    """The kind of network in a folder: kernels of layers ("layers"), one function of the whole
+    ("native"), or the plan of a network divided over cores ("divided"); "" without `network.json`.
+    Raises ArtifactError.
     """
     path = directory / NETWORK_FILE
     if not path.exists():

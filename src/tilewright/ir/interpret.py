@@ -41,7 +41,7 @@ from tilewright.ir.primitives import Repack
 Array = npt.NDArray[Any]
 Env = dict[str, Any]
 Cores = slice | npt.NDArray[np.bool_]
-"""Those of the mesh, row by row, as an index."""
+"""An index of cores of the mesh, in row-major order."""
 EVERY_CORE = slice(None)
 
 

@@ -36,7 +36,7 @@ MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
 LAST_CORE: Mapping[str, Expr] = {
     core: Var(extent) - 1 for core, extent in zip(CORE_SYMBOLS, MESH_SYMBOLS, strict=True)
 }
-"""What the core's symbols stand for on the core that sees the ends of tensors."""
+"""Values of the core symbols on the last core of the mesh, which sees the ends of tensors."""
 
 
 def memory_words(space: str) -> str:
@@ -84,12 +84,12 @@ class Tensor:
 
     @property
     def is_given(self) -> bool:
-        """Whether the program reads the tensor and does not make it."""
+        """True if the program reads the tensor and does not make it."""
         return self.kind in ("input", "constant")
 
     @property
     def is_result(self) -> bool:
-        """Whether it holds a result of the program."""
+        """True if it holds a result of the program."""
         return self.kind in ("output", "updated")
 
     @property

@@ -39,7 +39,7 @@ class Place:
     in_place: bool = False
 
     def at(self, stmt: Stmt) -> Place:
-        """The same place, at one statement."""
+        """This place with `stmt` as its statement."""
         return replace(self, stmt=stmt)
 
     def inside(self, stmt: For | If, *, orelse: bool = False) -> Place:

@@ -1,4 +1,4 @@
-"""What a primitive is: one object with a name, typed attributes, operands, a meaning and limits.
+"""Primitives: objects with a name, typed attributes, operands, a meaning and limits.
 
 The tensorised primitives are what a core computes in one call (swATOP 4.1). Each is a class derived
 from `Primitive`, its attributes are the fields, and a call of a program holds a value of it. What a
@@ -70,7 +70,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         return self.meaning(operands)
 
     def start(self, kind: DType) -> float:
-        """What the first operand is initialised with where the primitive accumulates into it."""
+        """Initial value of the first operand where the primitive accumulates into it."""
         del kind
         return 0.0
 
@@ -95,13 +95,13 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         return ()
 
     def renamed(self, name: Callable[[str], str]) -> Self:
-        """The same with other names for its buffers."""
+        """The primitive with its buffers renamed by `name`."""
         del name
         return self
 
     @property
     def accumulates(self) -> bool:
-        """Whether the old value of the first operand matters."""
+        """True if the primitive accumulates into its first operand."""
         return self.arguments[0].access == "accumulates"
 
     @property
@@ -111,7 +111,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def replaces(self) -> bool:
-        """Whether the result is made of the other operands alone."""
+        """True if the result is computed from the other operands alone."""
         return not self.accumulates and len(self.arguments) > 1
 
     @property

@@ -50,7 +50,7 @@ def _fetches(stmt: Stmt) -> bool:
 
 
 def _writes_apart(loop: For) -> bool:
-    """Whether every region that the body writes in main memory moves with the loop."""
+    """True if every region of main memory that the body writes moves with the loop."""
     regions = list(_written(loop.body))
     return bool(regions) and all(any(loop.var in free_vars(r.start) for r in x) for x in regions)
 
@@ -67,7 +67,7 @@ def _written(body: tuple[Stmt, ...]) -> Iterator[tuple[Range, ...]]:
 
 
 def occupies(count: Value, threads: int) -> Value:
-    """Whether so many iterations keep nearly all threads busy.
+    """True if `count` iterations keep nearly all threads busy.
 
     >>> bool(occupies(7, 4)), bool(occupies(28, 4))
     (False, True)
@@ -148,5 +148,5 @@ def meetings(body: tuple[Stmt, ...]) -> int:
 
 
 def meets_inside(loop: For) -> bool:
-    """Whether the threads that all run a loop meet in it."""
+    """True if the loop, run by all threads, has a barrier in its body."""
     return any(isinstance(stmt, Barrier) for stmt in walk(loop.body))

@@ -1,4 +1,4 @@
-"""What the verifier demands of a call: its operands, their roles and extents (see `primitive`).
+"""Verification of calls: operands, their roles and extents (see `primitive`).
 
 A re-packing is special: its operands are one tile in two shapes, so that their extents differ.
 """

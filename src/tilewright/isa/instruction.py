@@ -69,7 +69,7 @@ class Instruction:
 
     @property
     def traits(self) -> Traits:
-        """What the effect needs and touches besides registers."""
+        """Operand roles, memory accesses and ordering of the instruction's effect."""
         return self.spec.effect.traits
 
     @property
@@ -99,7 +99,7 @@ class Instruction:
         return self._registers(("write", "read_write"), bases=False)
 
     def on(self, table: InstructionTable) -> Instruction:
-        """The same instruction with the timing of another table of its instruction set.
+        """This instruction with the timing of another table of its instruction set.
 
         Errors: MachineError for a table of another one.
         """
@@ -136,7 +136,7 @@ class Instruction:
 
     @property
     def is_branch(self) -> bool:
-        """Whether it may change the program counter (halt included)."""
+        """True if it may change the program counter (halt included)."""
         return self.traits.branch is not Branch.NONE
 
     def text(self) -> str:
@@ -185,7 +185,7 @@ def make_instruction(
 
 
 def _accepts(rule: OperandRule, operand: Operand) -> bool:
-    """Whether an operand is of the kind and in the range that its rule takes."""
+    """True if the operand is of a kind and in the range that `rule` takes."""
     match operand:
         case Register():
             return rule.takes_register and operand.number in rule.registers

@@ -188,7 +188,7 @@ def _time(schedule: ModuloSchedule, copy: Copy) -> int:
 
 
 def _precedes(schedule: ModuloSchedule, one: Copy, other: Copy) -> bool:
-    """Whether `one` must come before `other` when both issue in the same cycle."""
+    """True if `one` must come before `other` when both issue in the same cycle."""
     gap = other.iteration - one.iteration
     for edge in schedule.graph.edges:
         if (edge.source, edge.target, edge.distance) == (one.index, other.index, gap):
@@ -234,7 +234,7 @@ def _deadline(schedule: ModuloSchedule, copy: Copy) -> int:
 
 
 def _keeps_dependences(schedule: ModuloSchedule, copies: Sequence[Copy]) -> bool:
-    """Whether every pair of dependent copies in the list is in order."""
+    """True if every pair of dependent copies in the list is in order."""
     position = {copy: place for place, copy in enumerate(copies)}
     for copy, place in position.items():
         for edge in schedule.graph.edges:

@@ -267,7 +267,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def known_mnemonics(self) -> frozenset[str]:
-        """The same, to look one up."""
+        """`mnemonics` as a set, for membership tests."""
         return frozenset(self.mnemonics)
 
     @cached_property
@@ -308,7 +308,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return next(memory for memory in self.memories if memory.name == name)
 
     def memory_title(self, memory: LocalMemory) -> str:
-        """What messages call a memory."""
+        """The name of a memory in messages."""
         return "local memory" if len(self.memories) < 2 else f"memory '{memory.name}'"
 
     @cached_property

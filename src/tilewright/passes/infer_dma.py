@@ -183,7 +183,7 @@ def _buffer_name(tensor: str) -> str:
 
 
 def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
-    """What the loops `inside` touch together, and the place of one iteration within it."""
+    """The region that the loops `inside` touch in all, and the place of one iteration within it."""
     moving = [f for f in inside if f.var in range_symbols(r)]
     if not moving:
         return r, Range(Const(0), r.extent)
@@ -281,7 +281,7 @@ def _beyond(start: Expr, first: Expr) -> Expr:
 
 
 def _start(program: Program, sums: str, main: Call) -> Fill | None:
-    """What the sums start from, None for those that start from what is there."""
+    """The fill that initialises the sums, or None if they start from the tensor's old value."""
     tensor = program.tensor(sums)
     return None if tensor.kind == "updated" else Fill(main.primitive.start(dtype(tensor.dtype)))
 
@@ -339,8 +339,9 @@ def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
 def _housed(
     staged: list[_Staged], inner: tuple[Stmt, ...], behind: set[str]
 ) -> tuple[list[_Staged], dict[str, _Staged]]:
-    """What calls `behind` the main one make and read again, in the buffers of what calls before it
-    make: that is made anew before it is read again. (All tensors, those housed by their hosts.)
+    """Staged tensors, with those that calls `behind` the main call write moved into the buffers of
+    tensors that calls before it prepare: these are prepared anew before they are read again. Also
+    returns the moved ones by the tensor that hosts them.
     """
     prepared = {operands_of(c)[0].tensor for c in preparing(inner, main_call(inner))}
     hosts = [s for s in staged if s.tile.tensor in prepared and s.depth >= staged[0].depth]

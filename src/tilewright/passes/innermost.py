@@ -1,5 +1,5 @@
-"""What stands innermost in a seed-stage program: the main call, and the calls around it that start,
-prepare and finish.
+"""The innermost statements of a seed-stage program: the main call, and the calls around it that
+start, prepare and finish.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ def chain_of(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
 
 
 def unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
-    """What stands innermost, and the condition of a skewed loop that it stands under as a whole."""
+    """The innermost statements, and the condition of a skewed loop that guards all of them, if any.
+    """
     match body:
         case (If(condition, then, ()),):
             return condition, then
@@ -27,7 +28,7 @@ def unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
 
 
 def main_call(inner: tuple[Stmt, ...]) -> Call:
-    """The one that always runs."""
+    """The unconditional call."""
     return next(s for s in inner if isinstance(s, Call))
 
 
@@ -58,7 +59,7 @@ def written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
 
 
 def operands_of(call: Call) -> list[Tile]:
-    """Those in tensors."""
+    """The operands that are tiles of tensors."""
     return [o for o in call.operands if isinstance(o, Tile)]
 
 
@@ -96,12 +97,12 @@ def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, s
 
 
 def symbols_of(tile: Tile) -> frozenset[str]:
-    """What its place and its extent depend on."""
+    """The symbols in the starts and extents of a tile."""
     return frozenset().union(*(range_symbols(r) for r in tile.ranges))
 
 
 def range_symbols(r: Range) -> frozenset[str]:
-    """The same of one dimension."""
+    """The symbols in the start and extent of one dimension."""
     return free_vars(r.start) | free_vars(r.extent)
 
 

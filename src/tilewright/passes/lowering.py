@@ -61,6 +61,6 @@ LOWERS: Capability[Lowers] = Capability("rules", ("lowering",), "rules of its ow
 
 
 def lowering_of(machine: Machine) -> Lowering:
-    """What the machine's family says, or the rules of scratchpads."""
+    """The lowering rules of the machine's family, or those for scratchpads if it has none."""
     rules = LOWERS.of(machine)
     return rules.lowering(machine) if rules else Lowering({SCRATCHPAD: machine.spm_available_bytes})

@@ -81,7 +81,7 @@ def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
 
 
 def _never_beyond(end: Expr, limit: Expr) -> bool:
-    """Whether `end` is that of a tile cut at the limit: start + min(size, limit - start)."""
+    """True if `end` has the form of a tile clipped at `limit`: start + min(size, limit - start)."""
     match end:
         case Binary("+", start, Binary("min") as size):
             return binary("-", limit, start) in _parts("min", size)

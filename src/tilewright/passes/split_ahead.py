@@ -23,7 +23,7 @@ class Ahead:
 
 
 def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
-    """What runs ahead, None where nothing does, and the program without it."""
+    """The part that runs ahead, or None, and the program without it."""
     places = [i for i, stmt in enumerate(program.body) if isinstance(stmt, Barrier)]
     if not places:
         return None, program
@@ -43,7 +43,7 @@ def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
 
 
 def _undivided(stmt: Stmt) -> tuple[Stmt, ...] | None:
-    """What runs once is one thread's work."""
+    """Loops ahead run once, so they stay on one thread."""
     return (replace(stmt, threads=1),) if isinstance(stmt, For) else None
 
 

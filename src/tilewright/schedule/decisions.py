@@ -51,8 +51,9 @@ _GEMM_OVER = {"m": "rows", "n": "columns", "k": "both"}
 
 @dataclass(frozen=True)
 class Rules:
-    """What a machine allows: operands in main memory, there also vectors along the terms of a sum
-    (`along_terms`), and on a mesh of one core also blocks of the primitive that are not full.
+    """Freedoms that a machine allows: operands in main memory (`in_place`), vectors along the terms
+    of a sum there (`along_terms`), and on a mesh of one core blocks of the primitive that are not
+    full (`partial_blocks`).
     """
 
     partial_blocks: bool = False
@@ -66,7 +67,7 @@ STRICT = Rules()
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the steps say; one per (nest, steps)."""
+    """The steps of a schedule, by what they decide; one object per (nest, steps)."""
 
     nest: Nest
     splits: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class Decisions:
         return self.spreads[axis]
 
     def looped(self, axis: Axis) -> bool:
-        """Whether a loop runs over the axis."""
+        """True if a loop runs over the axis."""
         return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
 
     def loops(self) -> tuple[str, ...]:

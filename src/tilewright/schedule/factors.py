@@ -33,7 +33,7 @@ _TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 @dataclass(frozen=True)
 class Blocks:
-    """What the machine's primitives ask of extents: mesh size and register block.
+    """Granularity of the machine's primitives: mesh size and register block.
 
     `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
     `overlap`: transfers overlap with computing, so that a second copy of a buffer is of use.
@@ -51,7 +51,7 @@ class Blocks:
 
 
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
-    """What the machine's matrix primitive asks of extents."""
+    """The granularity of the machine's matrix primitive."""
     lowering, lanes = lowering_of(machine), machine.core.lanes(dtype)
     vectors, scalars = lowering.block
     return Blocks(
@@ -87,7 +87,7 @@ class SplitAxis:
 
     @property
     def rounded(self) -> bool:
-        """Whether its last tile is rounded up to a granule."""
+        """True if its last tile is rounded up to a granule."""
         return self.padded or self.over != ""
 
 
@@ -152,7 +152,7 @@ def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blo
 def factor_grids(
     structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Blocks
 ) -> list[FactorGrid]:
-    """The same for each of several operators, by their parameters."""
+    """The factor grid of each of several operators, given their parameters."""
     p = structure.decisions
     if structure.along_terms:
         blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
@@ -215,7 +215,7 @@ def _loops(structure: Structure) -> tuple[For, ...]:
 
 
 def _reduces_outside(p: Decisions) -> bool:
-    """Whether a reduction loop runs outside a loop of the result: it is fetched again then."""
+    """True if a reduction loop runs outside a loop over the result, which is then fetched again."""
     reductions = p.nest.reductions()
     made = {*(s.over for s in p.skews.values()), *p.walks.values()}
     own = [i for i, name in enumerate(p.order) if name not in reductions | made]

@@ -90,7 +90,7 @@ def _iterations(p: Decisions, loop: str) -> Expr:
 
 
 def _inside(p: Decisions, s: Skew) -> Expr:
-    """Whether the sum at hand, less the index of `by`, is an index of the current tile."""
+    """The condition that the current sum, less the index `by`, is an index of the current tile."""
     tile = _padded(p, p.nest.axis(s.axis))
     from_first = binary("<=", Var(s.by), Var(s.over))
     return all_of((from_first, binary("<", Var(s.over), Var(s.by) + tile)))
@@ -105,12 +105,12 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
 
 
 def _requantises(nest: Nest, numerics: Numerics) -> bool:
-    """Whether the nest's sums are made results of another type."""
+    """True if the nest's sums are requantised to another element type."""
     return nest.primitive.accumulates and numerics.requantises
 
 
 def _sums(result: Tensor, numerics: Numerics) -> Tensor:
-    """What a result is summed up in: no memory is it given, `infer_dma` keeps it in buffers."""
+    """The tensor of a result's sums: it is given no memory, `infer_dma` keeps it in buffers."""
     return replace(
         result, name=f"{result.name}_sums", dtype=numerics.sums.name, kind="scratch", storage=""
     )
@@ -237,7 +237,7 @@ def _requantised(p: Decisions, sums: Tile, numerics: Numerics) -> Call:
 
 
 def _elementwise(*tiles: Tile) -> tuple[Tile, ...]:
-    """The same regions, each dimension an axis of its own."""
+    """The tiles' regions, with a letter of its own for each dimension."""
     letters = "".join(chr(ord("a") + i) for i in range(len(tiles[0].roles)))
     return tuple(Tile(t.tensor, t.ranges, letters) for t in tiles)
 
@@ -360,7 +360,7 @@ def _range(p: Decisions, operand: int, index: Expr) -> Range:
 
 
 def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
-    """The same sum with one term for each name; terms that cancel are dropped."""
+    """The sum `e` with one term per name; terms that cancel are dropped."""
     terms = (Var(name) * coefficient(e, name) for name in names)
     return total((substitute(e, dict.fromkeys(names, 0)), *terms))
 

@@ -62,7 +62,7 @@ class Structure:
 
     @property
     def along_terms(self) -> bool:
-        """Whether a product reads vectors along k, in main memory."""
+        """True if a product reads vectors along k from main memory."""
         for call, product in calls_of(self.staged.body, MatrixProduct):
             factor = call.operands[product.loaded]
             if isinstance(factor, Tile) and factor.roles.rstrip(".").endswith("k"):
@@ -185,7 +185,7 @@ def _lowered(
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:
-    """Whether another combination came out as the same program (a stage that changes nothing)."""
+    """True if another combination gave the same program (a stage that changes nothing)."""
     return any(
         structure.staged.body == f.staged.body and structure.layouts == f.layouts for f in found
     )

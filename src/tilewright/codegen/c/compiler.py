@@ -117,7 +117,7 @@ def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> 
 
 
 def loaded_library(user: str, kind: str, key: str, make: Make) -> ctypes.CDLL:
-    """The one shared library of a cache entry; raises ToolError where it cannot be loaded."""
+    """Load the shared library of a cache entry; raises ToolError if it cannot be loaded."""
     kept = Cache(kind)
     (path,) = kept.files(key, make)
     try:
@@ -149,7 +149,8 @@ def _run(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess
 
 
 def _is_full(words: str, directory: Path) -> bool:
-    """Whether a compiler failed for want of space: its words are in the user's language."""
+    """True if a compiler failed for lack of space; `words` is its output, in the user's language.
+    """
     full = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
     return any(text in words for text in full) or shutil.disk_usage(directory).free < _FULL_BYTES
 

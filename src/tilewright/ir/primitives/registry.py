@@ -119,7 +119,7 @@ _WORDS = {str: "a string", int: "an integer", float: "a number"}
 
 
 def _expected(kind: Any) -> str:
-    """What a field takes, in words.
+    """The values that a field takes, in words.
 
     >>> from typing import Literal
     >>> _expected(Literal["m", "n"] | None), _expected(float)

@@ -54,7 +54,7 @@ class Function:
 
     @property
     def is_called(self) -> bool:
-        """Whether the text is the name with the operands behind it in brackets."""
+        """True if the text form is a call: the name, then the operands in parentheses."""
         return self.level == CALL
 
 

@@ -1,4 +1,4 @@
-"""What calls cost on a core of a BWDSP: four clusters of four multipliers."""
+"""Costs of calls on a BWDSP core: four clusters of four multipliers."""
 
 from __future__ import annotations
 

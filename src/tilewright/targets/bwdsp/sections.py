@@ -1,4 +1,4 @@
-"""What the description of a BWDSP has beyond every machine's: what its primitives take."""
+"""Sections of a BWDSP's description beyond those of every machine: the cycles of its primitives."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Product(Section, frozen=True, forbid_unknown_fields=True):
     sums_cycles: NonNegativeFloat
 
     def problem(self, machine: Machine) -> str:
-        """What the planner and the programs would not follow: they know one grid of links, three
-        buffers, and a multiply-add of each lane in a cycle.
+        """The first property of the machine that the planner and the programs do not support, or
+        "": they know one grid of links, three buffers, and one multiply-add per lane and cycle.
         """
         return next(_problems(machine), "")
 

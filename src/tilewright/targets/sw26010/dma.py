@@ -1,5 +1,5 @@
-"""What the fields of one DMA descriptor can hold (athread_get / athread_put in PE_MODE): of one
-program as it is emitted, and of the candidates of a search as arrays.
+"""Limits of the fields of one DMA descriptor (athread_get / athread_put in PE_MODE), for one
+program at emission and, as arrays, for the candidates of a search.
 """
 
 from __future__ import annotations

@@ -108,13 +108,15 @@ class Driver:
 
     @property
     def launched(self) -> tuple[Launched, ...]:
-        """What is launched beside the kernel."""
+        """The programs launched beside the kernel."""
         beside = () if self.sums is None else (self.sums.program,)
         return (*self.movers.values(), *beside)
 
     @property
     def arrays(self) -> list[tuple[str, TensorInfo]]:
-        """What all groups see, by its place: shared tensors, and partial results."""
+        """The arrays that all groups share, with their C expressions: shared tensors and partial
+        results.
+        """
         found = [(self.part(info), info) for info, _ in self.shared]
         if self.sums is None:
             return found
@@ -125,13 +127,13 @@ class Driver:
 
     @property
     def own(self) -> list[TensorInfo]:
-        """What each group allocates."""
+        """The tensors that each group allocates for itself."""
         moved = [t for t, cut in self.cuts if cut.is_moved and not cut.shared]
         return [*moved, *(t for t in self.kernel.tensors if t.kind == "scratch")]
 
     @property
     def shared(self) -> list[tuple[TensorInfo, Cut]]:
-        """What one group arranges for all."""
+        """The tensors that one group rearranges for all."""
         return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
 
     def region(self, info: TensorInfo) -> str:

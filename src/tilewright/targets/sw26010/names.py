@@ -36,7 +36,7 @@ _LIBRARY = frozenset(
         *("memory", "arena", "parameters"),
     )
 )
-"""What generated code takes from the C library, and what else it calls its own."""
+"""Names that generated code takes from the C library or uses for itself."""
 _BUFFER_SUFFIXES = ("", "_reply", "_issued")
 
 

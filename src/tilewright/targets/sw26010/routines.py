@@ -53,7 +53,7 @@ from tilewright.targets.sw26010.timing.reductions import reduce_cycles
 
 @dataclass(frozen=True)
 class Sw26010Routines:
-    """What `tilewright explain` says of the code that a kernel's time comes from."""
+    """The routines behind a kernel's time, as `tilewright explain` reports them."""
 
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
@@ -163,7 +163,9 @@ class _Calls:
         return RoutineCycles(routine.name, what, priced, exact)
 
     def _reduce(self, call: PricedCall[Reduce], count: int) -> Iterator[RoutineCycles]:
-        """Those in each mode of the routine: how often operands start with a vector is a share."""
+        """One entry per mode of the routine; calls are divided by the share whose operands start on
+        a vector boundary.
+        """
         nest = priced_loops(call.dims) if has_loops(call.dims) else None
         routine = None
         if nest is not None and nest.priced:

@@ -1,4 +1,4 @@
-"""What `map` and `reduce` take on a core where they are loops of C, one element at a time.
+"""Cycles of `map` and `reduce` on a core that runs them as C loops, one element at a time.
 
 In: a call and the core's instruction table. Out: cycles. What the vendor's compiler makes of such a
 loop is an assumption: one element in each iteration, loads, the operations of the expression in

@@ -43,7 +43,9 @@ from tilewright.targets.sw26010.elementwise.reduce import (
 from tilewright.targets.sw26010.elementwise.routines import program_routines
 
 MOST_LOOPS = 2
-"""Those that gather around the innermost one, if it is unrolled or a run, or in all."""
+"""Most gathering loops of a routine: around the innermost one where that is unrolled or a run, else
+in all.
+"""
 ExpressionRoutine: TypeAlias = MapRoutine | ReduceRoutine
 
 

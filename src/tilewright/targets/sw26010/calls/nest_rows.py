@@ -54,7 +54,7 @@ class Results:
 
 
 def has_loops(dims: Dims) -> bool:
-    """Whether the loops of the call are known."""
+    """True if the loops of the call are known."""
     return "loops" in dims
 
 
@@ -145,7 +145,7 @@ class _Walk:
         self.started = self.started | there
 
     def rows(self, may_stay: bool) -> Rows:
-        """What has been found."""
+        """The rows of the loops taken in so far."""
         vectors: Value = np.equal(self.row % VECTOR_LANES, 0)
         still: Value = 0
         for operand in self.operands:

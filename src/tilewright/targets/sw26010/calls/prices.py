@@ -111,8 +111,8 @@ def nest_cycles(timing: Timing, unrolled: int, rows: Rows) -> Value:
 
 
 def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
-    """What is assumed where operands divide an axis differently: rows as long as all operands are
-    contiguous, by vectors where they are whole vectors, in one loop.
+    """The rows assumed where operands divide an axis differently: as long as the run that is
+    contiguous in all operands, by vectors if that is whole vectors, in one loop.
     """
     common = np.maximum(call.dims["common_run"], 1)
     contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
@@ -267,7 +267,7 @@ def emitted_map(compiled: CallCost) -> CallCost:
 
 
 def has_as_many_loops(rows: Rows) -> Value:
-    """Whether a routine does."""
+    """True where a routine has enough loops for these rows."""
     return np.less_equal(rows.loops, LEVELS)
 
 

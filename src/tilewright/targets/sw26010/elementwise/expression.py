@@ -60,7 +60,7 @@ _ROUTINES: Mapping[str, Callable[[Sums, int], int]] = {
     "tanh": hyperbolic_tangent,
 }
 _TRUE = 2.0
-"""What a comparison that holds gives."""
+"""The value of a true comparison."""
 _TESTS = (*COMPARISONS, "and", "or", "not")
 
 

@@ -19,7 +19,7 @@ POWER = "power_of_two"
 """2 ** n in every lane of the result, of lanes n + `SHIFT`, where |n| < 1023."""
 EXPONENT_BIT = 52
 SHIFT = 1.5 * 2.0**EXPONENT_BIT + 1023.0
-"""What is added to n so that a shift of the sum's bits is 2 ** n."""
+"""Added to n so that shifting the bits of the sum gives 2 ** n."""
 _PER_STEP, _STEP, _STEP_REST = 0.7213475204444817, 1.3862943602725863, 8.473042731618568e-10
 """1 / (2 ln 2), and 2 ln 2 in two parts, the first one of 31 bits."""
 _SERIES = (
@@ -81,7 +81,7 @@ def hyperbolic_tangent(sums: Sums, x: int) -> int:
 
 
 def has_power(exponent: float) -> bool:
-    """Whether `power` knows the exponent: quarters up to 3.75, without whole numbers but 1 to 3."""
+    """True if `power` supports the exponent: a multiple of 1/4 from 1/4 to 3.75."""
     quarters = 4 * exponent
     return quarters == int(quarters) and 1 <= quarters < 4 * (_MOST_FACTORS + 1)
 
@@ -121,8 +121,8 @@ def nearest(sums: Sums, x: int) -> int:
 
 
 def remainder(sums: Sums, x: int, y: int) -> int:
-    """What is left of x once the whole multiples of y up to it are taken away, exact and with the
-    sign of x; no number where there are 2 ** 52 of them or more.
+    """Exact remainder of x / y with the sign of x (C's `fmod`); NaN if the quotient is 2 ** 52 or
+    more.
     """
     size, step = (sums.add("vselle", v, sums.add("vsubd", ZERO_VALUE, v), v) for v in (x, y))
     large = sums.constant(_WHOLE)
@@ -143,7 +143,9 @@ def _near(sums: Sums, x: int) -> int:
 
 
 def _whole(sums: Sums, x: int, found: int) -> int:
-    """What is found for x, with its sign where that is zero; x where it is whole or no number."""
+    """The rounded value `found` of x, with the sign of x if it is zero; x itself if it is whole or
+    NaN.
+    """
     signed = sums.add("vseleq", found, sums.add("vmuld", x, ZERO_VALUE), found)
     square = sums.add("vmuld", x, x)
     has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))

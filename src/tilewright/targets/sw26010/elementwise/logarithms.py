@@ -17,7 +17,7 @@ from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 EXPONENT, MANTISSA = "exponent", "mantissa"
 """k + `SHIFT` of a positive normal number, `ROOT` and `SHIFT`; m of the number and k + `SHIFT`."""
 SHIFT, ROOT = 1.5 * 2.0**52, 0.5**0.5
-"""What is added to k so that the sum's bits end in it, and the least m."""
+"""Added to k so that the bits of the sum end in it; the least m."""
 SERIES = (
     0.666666666666667,
     0.39999999999899505,
@@ -86,8 +86,8 @@ def _of_parts(sums: Sums, k: int, f: int, added: int) -> int:
 
 
 def _where_finite(sums: Sums, u: int, added: int) -> int:
-    """What is added to log(u): as it is where u is positive and finite, else what makes the sum
-    C's result. Parts of any u are finite.
+    """The addend of log(u): `added` if u is positive and finite, else the value that makes the sum
+    C's result. The logarithm computed from the parts of u is finite for every u.
     """
     finite = sums.add("vfcmplt", u, sums.constant(inf))
     added = sums.add("vseleq", finite, u, added)

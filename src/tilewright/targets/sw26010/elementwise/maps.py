@@ -120,14 +120,14 @@ class MapRoutine:
 
     @property
     def by_lanes(self) -> bool:
-        """Whether elements that lie apart are brought together to vectors: those of what takes
-        long enough.
+        """True if strided elements are gathered into vectors: the expression takes long enough to
+        pay for it.
         """
         return takes_long(self.arithmetic[0])
 
     def chunks(self, mode: str) -> tuple[Chunk, ...]:
-        """What a row is cut into: as many of the first one as there are, then those of half the
-        size each once at most.
+        """The chunks that a row is cut into: as many of the first as fit, then at most one each of
+        half the size of the one before.
         """
         counts = [n for n in _UNROLLED if n <= self.unrolled]
         if mode == "elements" and self.by_lanes:
@@ -142,7 +142,9 @@ class MapRoutine:
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Those of constants, then of operands that stay the same, then for values."""
+        """Free registers, assigned to values from the front, and to constants and unchanging
+        operands from the back.
+        """
         used = (*SOURCES[: len(self.still)], *STEP[: 1 + len(self.still)])
         others = (r for r in (*SOURCES, *STEP) if r not in used)
         return (*_FREE, *others, *_KEPT)
@@ -161,7 +163,7 @@ class MapRoutine:
 
     @property
     def constants_in_memory(self) -> bool:
-        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        """True if constants lie in the frame and are loaded at each use."""
         still = sum(same and i in self.uses for i, same in enumerate(self.still))
         return self.short or len(self.arithmetic[0].constants) + still > len(_KEPT)
 

@@ -51,12 +51,14 @@ _WORDS = (LINK, 29)
 OBJECTS = {Y: "y", TO: "y", X: "x", FROM: "x", STACK: "frame"} | dict.fromkeys(
     (COUNT, Y_STRIDES, X_STRIDES), "arguments"
 )
-"""What pointers lead to: operands lie apart, or are one and the same element by element."""
+"""The object each pointer addresses, for alias analysis: operands are disjoint, or the same element
+by element.
+"""
 
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """What the rows of a routine are made of.
+    """The work that a routine does on its rows.
 
     `unrolled` items are done in each iteration of a row's loop, the rest one by one. `saves` are
     kept registers that the work overwrites; a work that `spills` uses those of the nest as well.
@@ -87,7 +89,7 @@ class Work(ABC):
         return []
 
     def row_starts(self) -> list[Instruction]:
-        """What every row begins with."""
+        """Code at the start of every row."""
         return []
 
     @abstractmethod
@@ -109,7 +111,7 @@ def nest_routine(work: Work) -> str:
 
 
 def frame_bytes(work: Work) -> int:
-    """What the routine takes of the stack, rounding aside."""
+    """Stack bytes of the routine, before rounding."""
     return SCRATCH_AT + work.scratch_bytes if work.saves else SMALL_FRAME_BYTES
 
 

@@ -24,7 +24,7 @@ _FAR_AT, _SPARE = 48, 2
 
 
 def is_far(operand: int) -> bool:
-    """Whether its pointer is in the frame."""
+    """True if the operand's pointer lies in the frame."""
     return operand > len(SOURCES)
 
 
@@ -48,7 +48,7 @@ def begun(operand: int, register: int) -> list[Instruction]:
 
 
 def first_of(precision: Precision, operand: int, register: int) -> list[Instruction]:
-    """What an operand's pointer leads to, in every lane of a register."""
+    """Loads the element that an operand points to into every lane of `register`."""
     if not is_far(operand):
         return [op(precision.scalar_load, register, (0, _pointer(operand)))]
     return [op("ldl", register, _far(operand)), op(precision.scalar_load, register, (0, register))]

@@ -122,15 +122,17 @@ def _signed(sums: Sums, x: int) -> int:
 
 
 def _not_whole(sums: Sums, x: int, found: int) -> int:
-    """What is found for |x|, of a negative x and an exponent that is not whole: no number, but for
-    infinity.
+    """Power of a negative x with a fractional exponent, given `found` = |x| ** y: NaN, or `found`
+    for -inf.
     """
     inner = sums.add("vfcmplt", sums.constant(-inf), x)
     return sums.add("vseleq", inner, found, sums.constant(nan))
 
 
 def _of_negative(sums: Sums, x: int, y: int, found: int) -> int:
-    """The same of any exponent, and of minus zero: less than zero where y is odd."""
+    """Power of a negative x, or of minus zero, with any exponent y, given `found` = |x| ** y:
+    negative if y is odd, NaN as in `_not_whole` if y is fractional.
+    """
     size = _size(sums, y)
     most, whole = sums.constant(2 * _WHOLE), sums.constant(_WHOLE)
     large = sums.add("vfcmplt", most, size)

@@ -150,7 +150,7 @@ class ReduceRoutine:
 
     @property
     def neutral(self) -> float:
-        """What a partial result starts with: gathering it changes nothing, zeros' signs neither."""
+        """Start of a partial result: the identity of the reduction, signs of zeros included."""
         return -0.0 if self.function == "sum" else -inf
 
     @cached_property
@@ -160,27 +160,29 @@ class ReduceRoutine:
 
     @property
     def constants_in_memory(self) -> bool:
-        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        """True if constants lie in the frame and are loaded at each use."""
         return self.short or len(self.constants) > len(KEPT)
 
     @property
     def constant_registers(self) -> tuple[int, ...]:
-        """Those of the constants, in their order."""
+        """The registers that hold the constants, in the constants' order."""
         return () if self.constants_in_memory else tuple(reversed(KEPT))[: len(self.constants)]
 
     @property
     def moves_in_memory(self) -> bool:
-        """Whether what the loops move by is loaded where it is needed."""
+        """True if the pointer steps of the loops are loaded at each use."""
         return self.short or self.lie.along
 
     @property
     def by_lanes(self) -> bool:
-        """Whether a run that is not aligned is brought together to vectors: what takes long."""
+        """True if an unaligned run is gathered into vectors, which pays if the expression takes
+        long.
+        """
         return self.lie.along and takes_long(self.arithmetic[0])
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Those for values, the kept ones last."""
+        """Registers free for values, callee-saved ones last."""
         lie = self.lie
         taken = {*self.constant_registers}
         if lie.loops:
@@ -577,7 +579,7 @@ def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
 
 
 def _arguments(routine: ReduceRoutine) -> list[Instruction]:
-    """What stays in registers."""
+    """Loads the arguments that stay in registers."""
     lie = routine.lie
     if lie.along:
         return [op("ldl", LENGTH, (WORD * LENGTH_AT, COUNT))]

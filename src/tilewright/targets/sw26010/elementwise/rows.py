@@ -101,7 +101,7 @@ def _moves(
 def _rest(
     routine: RoutineText, label: str, mode: str, length: int, body: Sequence[Instruction]
 ) -> None:
-    """What the unrolled loop leaves, one item after the other."""
+    """The items left over by the unrolled loop, one at a time."""
     code = [with_number("and", length, UNROLLED * item_elements(mode) - 1, _LEFT)]
     if mode == "vectors":
         code.append(with_number("srl", _LEFT, 2, _LEFT))

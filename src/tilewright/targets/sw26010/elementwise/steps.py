@@ -23,7 +23,7 @@ _LONG, _MANY = (*LANE_WORKS, "vdivd", "vsqrtd"), 32
 
 
 def takes_long(sums: Sums) -> bool:
-    """Whether elements that lie apart are worth bringing together to vectors."""
+    """True if the operations take long enough for gathering strided elements to pay."""
     return len(sums.steps) > _MANY or any(name in _LONG for name, _, _ in sums.steps)
 
 

@@ -45,7 +45,7 @@ _COLUMN, _POINT, _RESULT_ROW, _RESULT = 13, 14, 15, 18
 _POINTERS = ((_COLUMN, "x"), (_POINT, "x"), (_RESULT_ROW, "y"), (_RESULT, "y"))
 _CONSTANTS = (16, 17, 19, 20, 23)
 _ITEM = (TO, FROM, LEFT)
-"""What the next item needs is in the frame during this one."""
+"""Registers that the next item needs, saved in the frame during this one."""
 _VALUES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 24, 27, 28, 26, 29, *_ITEM)
 _VECTOR_BYTES = 32
 _Access = Callable[[int], list[Instruction]]
@@ -74,7 +74,7 @@ class WinogradWork(Work):
 
     @property
     def divisor(self) -> float:
-        """What results are divided by."""
+        """The divisor of the results: 1 but for the output transform."""
         return transforms(self.points).divisor if self.which == "output" else 1.0
 
     @cached_property

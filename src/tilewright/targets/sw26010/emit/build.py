@@ -54,7 +54,7 @@ def own_names(name: str, *, chains: bool) -> tuple[str, ...]:
 
 
 def map_files(routines: Sequence[str], suffix: str) -> tuple[str, ...]:
-    """Those of maps among the files of routines, with another suffix. Their twins in C are in their
+    """The files of map routines among `routines`, with another suffix; their C twins are in their
     headers.
     """
     stems = (file.rpartition(".")[0] for file in routines if file.startswith("tw_map_"))

@@ -154,7 +154,7 @@ def _smaller(one: Expr, other: Expr, scope: Scope) -> Expr:
 
 
 def _bounded(e: Expr, bound: Expr) -> bool:
-    """Whether `e` is written as a minimum with `bound`, or one that is not below 0."""
+    """True if `e` is `bound`, a minimum with it, or the maximum of 0 and one of these."""
     match e:
         case Binary("max", Const(0), inner) | Binary("max", inner, Const(0)):
             return _bounded(inner, bound)

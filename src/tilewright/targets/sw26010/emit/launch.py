@@ -36,7 +36,7 @@ class Launched:
 
     @property
     def name(self) -> str:
-        """What its files and all that they define are called."""
+        """The prefix of its files and of all that they define."""
         return self.naming.artifact
 
     @property
@@ -53,7 +53,7 @@ class Launched:
         }
 
     def described(self, machine: Machine) -> Artifact:
-        """What is known of its tensors and buffers, without files."""
+        """The description of its tensors and buffers, without files."""
         available = {SCRATCHPAD: machine.spm_available_bytes}
         buffers, spm = buffer_infos(self.program, available), machine.spm
         return Artifact(

@@ -20,7 +20,7 @@ from tilewright.targets.sw26010.names import Naming
 
 @dataclass(frozen=True)
 class _Request:
-    """What one transfer's requests are written from; `block` and `count` are C names or numbers."""
+    """The operands of one transfer's DMA requests; `block` and `count` are C names or numbers."""
 
     stmt: Transfer
     plan: TransferPlan
@@ -88,7 +88,7 @@ def _start(request: _Request, elements: int, naming: Naming, writer: CWriter) ->
 
 
 def _guards(request: _Request) -> list[str]:
-    """What must hold on a core for it to move anything."""
+    """The condition for a core to move anything, as an `if`; empty if it always holds."""
     positive = [
         f"{request.c(e)} > 0"
         for e in (request.block, request.count)

@@ -90,7 +90,7 @@ def _primitives_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
 
 
 def mesh_flags(mesh: tuple[int, int]) -> tuple[str, ...]:
-    """What tells the runtime the rows and columns of the mesh."""
+    """Compiler flags that set the mesh's rows and columns in the runtime."""
     return (f"-DTW_ROWS={mesh[0]}", f"-DTW_COLUMNS={mesh[1]}")
 
 

@@ -236,5 +236,5 @@ def _statement(report: str, artifact: Artifact) -> str:
 
 
 def _starts_statement(previous: str) -> bool:
-    """Whether a new statement begins after this line."""
+    """True if a new statement begins after the line `previous`."""
     return previous.rstrip().endswith((";", "{", "}", "*/", ")")) or not previous.strip()

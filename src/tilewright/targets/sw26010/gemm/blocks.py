@@ -132,7 +132,7 @@ def straight_block(code: Sequence[Instruction], label: str, target: str) -> list
 
 
 def scheduled(code: Sequence[Instruction]) -> list[Instruction]:
-    """The same straight code, list-scheduled for the core's two pipes.
+    """Straight-line `code`, list-scheduled for the core's two pipes.
 
     The order depends on the code's structure alone and is remembered: no block touches the same
     bytes before and after it advances a pointer, so strides do not matter.
@@ -154,7 +154,7 @@ def _ranks(values: Iterable[int]) -> dict[int, int]:
 
 
 def _signature(code: Sequence[Instruction]) -> Hashable:
-    """What the order of a straight code depends on: not its strides."""
+    """Everything that the order of straight-line code depends on; strides are not part of it."""
     accesses = [o for i in code if i.mnemonic != "ldi" for o in i.operands]
     rank = _ranks(
         o.displacement

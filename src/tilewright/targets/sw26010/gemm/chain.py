@@ -80,8 +80,8 @@ def walked_bytes(plan: GemmPlan, role: Role) -> int:
 
 
 def opened_step(plan: GemmPlan, behind: int = 0) -> list[Instruction]:
-    """What a step starts with: the target at its end and the counts; the table pointer is `behind`
-    bytes too far.
+    """Code at the start of a step: loads the target at its end and the counts; the table pointer is
+    `behind` bytes too far.
     """
     links = plan.shape.links
     code = [
@@ -300,8 +300,8 @@ def chain_distances(plan: GemmPlan) -> list[Instruction]:
 
 
 def chain_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
-    """What stands around a row of blocks: its limit, the target at its end, and the pointers of the
-    next one.
+    """Code before and after a row of blocks: its limit and the target at its end, then the pointers
+    of the next row.
     """
     scratch, across = 3, plan.scalar_blocks - 1
     result, scalar = SCALAR_BLOCK * plan.result_stride, SCALAR_BLOCK * plan.scalar_stride

@@ -49,9 +49,9 @@ class GemmInstance:
 
     @property
     def symbol(self) -> str:
-        """What tells instances apart in a name, like `gemm_f64_n_row_row_32x16x8_8_16_16`: type,
-        vectorised dimension, orders of A and B, extents, leading dimensions; of a chain `_x9`, its
-        links.
+        """A name that is unique to the instance, like `gemm_f64_n_row_row_32x16x8_8_16_16`: type,
+        vectorised dimension, orders of A and B, extents, leading dimensions; for a chain also its
+        number of links, as `_x9`.
         """
         v, s = self.variant, self.shape
         layouts = f"{v.vectorised}_{v.a_layout}_{v.b_layout}"
@@ -93,7 +93,7 @@ def square_mesh(machine: Machine) -> int:
 
 
 def has_chains(instances: Iterable[GemmInstance]) -> bool:
-    """Whether a routine of them takes several products in one call."""
+    """True if any instance is a chain, which takes several products in one call."""
     return any(instance.shape.links > 1 for instance in instances)
 
 

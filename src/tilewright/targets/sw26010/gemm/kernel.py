@@ -277,7 +277,7 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
 
 
 def _product_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
-    """What stands around a row of blocks of a single product."""
+    """Code before and after a row of blocks of a single product."""
     scratch, target = Register(SCRATCH[0]), Register(TARGET)
     across = plan.scalar_blocks - 1
     vector, scalar, result = block_step_bytes(plan)

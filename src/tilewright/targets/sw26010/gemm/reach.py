@@ -46,8 +46,8 @@ class Reach:
 
 
 def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
-    """That of each product in the scratchpad, in the first iteration of all loops, where tiles are
-    largest.
+    """The reach of each matrix product in the scratchpad, in the first iteration of all loops,
+    where tiles are largest.
     """
     for call in (s for s in walk(program.body) if isinstance(s, Call)):
         strides = _strides(call)
@@ -59,7 +59,9 @@ def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
 
 @cache
 def _strides(call: Call) -> tuple[Expr, ...] | None:
-    """What `shape.reaches` takes, in elements; None for what is no product of the mesh."""
+    """The arguments of `shape.reaches` in elements; None if the call is no matrix product of three
+    views.
+    """
     multiply, views = call.primitive, [v for v in call.operands if isinstance(v, View)]
     if not isinstance(multiply, MatrixProduct) or len(views) != len(ROLES):
         return None

@@ -290,7 +290,7 @@ def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
 
 
 def last_iteration(plan: GemmPlan, role: Role) -> list[Placed]:
-    """What of the last iteration stands behind the jump."""
+    """The part of the last iteration that is placed after the jump."""
     return [p for p in ending(plan, role, unrolling(plan).rest) if p[0] > 0]
 
 

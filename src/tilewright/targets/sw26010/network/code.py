@@ -175,7 +175,7 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
 
 
 def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: str) -> StagesCode:
-    """What each group runs: all stages in one launch."""
+    """The code of each group: all stages in one launch."""
     launches = (
         Launch(kernels[id(stage.candidate)], f"{stage.name}: {stage.work}", stage.groups, meets)
         for stage, meets in zip(plan.stages, plan.meetings, strict=True)
@@ -186,8 +186,8 @@ def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: s
 def _described(
     kernel: Launched, plan: Plan, kernels: Mapping[int, Launched], machine: Machine
 ) -> Artifact:
-    """What is known of a kernel, its tensors as far as any group's share reaches: what the last
-    group's begins with lies behind the first one's.
+    """The description of a kernel. A tensor of a divided stage has the elements from the start of
+    the last group's share to the end of the value, the fewest that any group has.
     """
     found, reach = kernel.described(machine), dict[str, int]()
     for stage in plan.stages:
@@ -278,7 +278,7 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
 
 
 def _result_names(plan: Plan) -> tuple[str, ...]:
-    """What the entry function calls each output: its name, unless an input has it."""
+    """The entry function's name for each output: its own name, unless an input has it."""
     given = {name for name, _ in plan.inputs}
     taken = given | {name for name, _, _ in plan.outputs}
     found = []

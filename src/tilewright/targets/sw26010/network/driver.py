@@ -19,8 +19,8 @@ from tilewright.targets.sw26010.network.stages import StagesCode
 
 @dataclass(frozen=True)
 class NetworkDriver:
-    """What a call works on: the network's tensors, its arena among them, and what the cores of
-    each group run.
+    """The host code of a network: the state of a call, with the network's tensors and its arena,
+    and the launch of each group's cores.
     """
 
     naming: Naming
@@ -30,7 +30,7 @@ class NetworkDriver:
 
     @property
     def name(self) -> str:
-        """What all that it defines begins with."""
+        """The prefix of every name that it defines."""
         return self.naming.artifact
 
     @property

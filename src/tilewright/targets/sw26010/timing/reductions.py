@@ -35,8 +35,8 @@ FREQUENT: tuple[tuple[Gathering, str, Lie], ...] = (
     *(("sum", "x0 * x0", Lie(step)) for step in (1, 0)),
     *((function, "x0", Lie(0, along=True)) for function in ("max", "sum")),
 )
-"""What is gathered: windows of pooling, averages, squares of neighbouring channels, and largest and
-sum of a softmax.
+"""Common reductions: pooling windows, averages, squares over neighbouring channels, and the maximum
+and sum of a softmax.
 """
 GATHERING = ((1, 1), (1, 4), (3, 2))
 """Iterations of the two loops that gather."""
