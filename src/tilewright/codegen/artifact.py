@@ -27,7 +27,7 @@ _SAFE_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True)
 class BuildStep:
-    """One command of the target's own tool chain: makes `output` from `inputs`."""
+    """One command of the target's tool chain: makes `output` from `inputs`."""
 
     output: str
     inputs: tuple[str, ...]
@@ -127,8 +127,8 @@ class Artifact:
 
 @dataclass(frozen=True)
 class RoutineCycles:
-    """A routine of generated code: one of its distinct calls, what it is priced at, what its code
-    takes (None where it was not simulated), how often a core makes it (None where it is the whole).
+    """One distinct call of a generated routine: its price, the cycles of its code (None if not
+    simulated), and how often a core makes it (None if the entry is the whole).
     """
 
     name: str
@@ -144,8 +144,8 @@ class Routines(Protocol):
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """One for each distinct call of a routine, in the order of the calls, with its code
-        `simulated` on request.
+        """One entry per distinct call of a routine, in the order of the calls; `simulated` runs its
+        code.
         """
 
 
@@ -198,7 +198,7 @@ class Loads(Protocol):
     """
 
     def load(self, artifact: Artifact, machine: Machine) -> NativeKernel:
-        """Compile and load; raises ToolError where there is no compiler for it."""
+        """Compile and load; raises ToolError if there is no compiler for it."""
 
 
 ROUTINES: Capability[Routines] = Capability("routines", ("routines",), "routines by name")

@@ -57,7 +57,7 @@ def _format(path: Path) -> str:
 
 
 def require_file_names(names: Iterable[str], where: str) -> None:
-    """Raise ArtifactError for what is no name of a file that tilewright writes."""
+    """Raise ArtifactError for a name that is not that of a file tilewright writes."""
     for name in names:
         if not _FILE_NAME.fullmatch(name):
             raise ArtifactError(f"{name!r} is not the name of a generated file", where=where)
@@ -98,7 +98,7 @@ def read_stored(path: Path, kind: type[Stored], expected: str) -> Stored:
 
 
 def _check_texts(value: object, where: str) -> None:
-    """Nothing that is shown later may steer a terminal."""
+    """Raise ArtifactError for text that could control a terminal when it is shown."""
     match value:
         case str() if not value.replace("\n", "").isprintable():
             raise ArtifactError(

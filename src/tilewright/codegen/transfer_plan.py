@@ -1,4 +1,4 @@
-"""One transfer as blocks of its tensor that lie packed in its buffer.
+"""Decomposition of one transfer into blocks of its tensor, packed in its buffer.
 
 In: a transfer and its tensor. Out: a `TransferPlan`, with the region split as it is priced
 (`ir.regions`).

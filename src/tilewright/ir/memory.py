@@ -97,7 +97,8 @@ def computed(
 ) -> Elements:
     """Apply `meaning` to the operands; results that depend on unwritten elements are unwritten.
 
-    Which do, the function itself tells, or its `dependence`: it is applied to NaN in their places.
+    To find these, `dependence` (by default `meaning`) is applied to NaN in place of the unwritten
+    elements and 0 elsewhere: NaN results are unwritten.
     """
     result = meaning(tuple(part.values for part in operands))
     if all(part.written is None for part in operands):

@@ -40,7 +40,7 @@ LAST_CORE: Mapping[str, Expr] = {
 
 
 def memory_words(space: str) -> str:
-    """How messages call a core's memory.
+    """The name of a core's memory in messages.
 
     >>> memory_words("spm"), memory_words("synapse")
     ('scratchpad', "memory 'synapse'")

@@ -30,7 +30,7 @@ Access = Literal["reads", "writes", "accumulates"]
 
 @dataclass(frozen=True)
 class Argument:
-    """One operand of a primitive: its leading axes, one letter each, and what is done with it.
+    """One operand of a primitive: its leading axes, one letter each, and how it is accessed.
 
     An operand that is accumulated into must have been initialised.
     """
@@ -87,11 +87,11 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def computed_in(self) -> str | None:
-        """The element type in which the core computes, where that is not the first operand's."""
+        """The element type that the core computes in, if it is not the first operand's."""
         return None
 
     def buffers(self) -> tuple[str, ...]:
-        """The buffers that a call works in beside its operands."""
+        """The buffers that a call uses besides its operands."""
         return ()
 
     def renamed(self, name: Callable[[str], str]) -> Self:
@@ -106,7 +106,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def executed(self) -> Primitive:
-        """The primitive that machines have for it, where that is another one."""
+        """The primitive that machines execute for it: itself, unless overridden."""
         return self
 
     @property
@@ -116,11 +116,13 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def axes(self) -> str:
-        """Each letter of the primitive's own axes once."""
+        """The letters of the primitive's own axes, each once."""
         return "".join(dict.fromkeys("".join(a.axes for a in self.arguments)))
 
     def axes_of(self, operand: int, rest: str = "") -> str:
-        """The axes of operand number `operand`, where the first one has `rest` beside its own."""
+        """The axes of operand number `operand`, if the first one has the axes `rest` besides its
+        own.
+        """
         return self.arguments[min(operand, len(self.arguments) - 1)].axes + rest
 
     def attributes(self) -> tuple[tuple[str, Attribute], ...]:

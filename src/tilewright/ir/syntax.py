@@ -143,7 +143,7 @@ def parse_keywords(call: ast.Call, what: str) -> dict[str, ast.expr]:
 
 
 def line_of(node: ast.AST) -> str:
-    """Where a node stands, for error messages."""
+    """The position of a node, for error messages."""
     return f"line {getattr(node, 'lineno', '?')}"
 
 

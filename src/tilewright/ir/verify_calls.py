@@ -15,7 +15,7 @@ from tilewright.ir.printer import print_operand, print_range
 
 
 def check_call(call: Call, place: Place) -> None:
-    """All rules for one call; raises ProgramError."""
+    """Check all rules for one call; raises ProgramError."""
     for operand in call.operands:
         _check_stage(operand, place)
         _check_operand(operand, place)

@@ -22,7 +22,7 @@ class Bus(StrEnum):
 
 
 class Branch(StrEnum):
-    """How an effect changes the program counter."""
+    """Effect of an instruction on the program counter."""
 
     NONE = "none"
     CONDITIONAL = "conditional"

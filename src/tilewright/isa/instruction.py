@@ -130,7 +130,9 @@ class Instruction:
 
     @property
     def target(self) -> Label | int | None:
-        """Where a branch goes: a label, or instructions from the following one."""
+        """The target of a branch: a label, or a distance in instructions from the following one;
+        else None.
+        """
         operand = self.by_role.get("target")
         return operand if isinstance(operand, Label | int) else None
 
@@ -169,7 +171,7 @@ def make_instruction(
     labels: tuple[str, ...] = (),
     line: int = 0,
 ) -> Instruction:
-    """A checked instruction; aliases are replaced by what they stand for. Errors: AssemblyError."""
+    """A checked instruction, with aliases resolved. Errors: AssemblyError."""
     alias = table.alias_by_mnemonic.get((mnemonic, len(operands)))
     if alias is not None:
         operands = [_alias_operand(table, part, operands) for part in alias.operands]
@@ -251,7 +253,7 @@ def _memory_form(table: InstructionTable) -> str:
 def _refuse_operand(
     table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec, operand: Operand
 ) -> None:
-    """Say what is wrong with an operand. Raises AssemblyError."""
+    """Raise the AssemblyError that tells why an operand is refused."""
     label = f"{spec.mnemonic}: operand {operand_spec.role}"
     match operand_spec.kind, operand:
         case (("register" | "register_or_immediate"), Register(number)):

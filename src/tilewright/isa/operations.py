@@ -1,4 +1,4 @@
-"""From instructions to the schedulers' operations, and back with corrected displacements.
+"""Conversion of instructions to the schedulers' operations, and back with corrected displacements.
 
 In: checked `Instruction`s. Out: `Operation`s with registers, units, latency, memory access and
 channels read from the instruction table.

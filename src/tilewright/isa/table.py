@@ -132,7 +132,7 @@ class LocalMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the pipeline issues.
+    """Issue rules of the pipeline.
 
     `width` instructions at the front of the queue are looked at per cycle. `write_after_read`
     "same_cycle" lets a register be overwritten by an instruction issued together with its last
@@ -210,7 +210,7 @@ class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a number comes from; "fitted" to published measurements of whole programs."""
+    """Origin of a number; "fitted" is a fit to published measurements of whole programs."""
 
     evidence: Literal["published", "compiler", "secondary", "fitted", "assumption"]
     text: str
@@ -262,7 +262,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def mnemonics(self) -> tuple[str, ...]:
-        """Every name that may be written, aliases included, sorted."""
+        """Every mnemonic that a source may use, aliases included, sorted."""
         return tuple(sorted({*self.by_mnemonic, *(alias.mnemonic for alias in self.aliases)}))
 
     @cached_property
@@ -313,8 +313,8 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def memory_origins(self) -> dict[str, int]:
-        """Where each memory begins in the bytes of a core's memories, which lie one after the other
-        at multiples of 64.
+        """The first byte of each memory among a core's memories, which follow each other at
+        multiples of 64.
         """
         origins: dict[str, int] = {}
         end = 0
@@ -359,7 +359,9 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return traits.element_bytes * (traits.elements or self.lanes_of(spec))
 
     def lanes_of(self, spec: InstructionSpec) -> int:
-        """Lanes that an instruction works on: those of the widest file of its data operands."""
+        """Lanes that an instruction works on: those of the widest register file among its data
+        operands.
+        """
         files = {file.name: file.lanes for file in self.register_files}
         first = self.register_files[0].name
         named = (o.file or first for o in self.operands_of(spec) if "register" in o.kind)

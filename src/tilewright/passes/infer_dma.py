@@ -83,8 +83,8 @@ dtypes.
 
 @dataclass(frozen=True)
 class _Staged:
-    """Where one tensor is transferred: inside `depth` loops, as `region`; `view` is a call's part
-    of it, or the tile itself where the tensor stays in place.
+    """The transfer of one tensor: `region` inside `depth` loops. `view` is a call's part of it, or
+    the tile itself if the tensor stays in place.
     """
 
     tile: Tile
@@ -215,7 +215,7 @@ def _at_depth(
     result: _Staged,
     start: Fill | None,
 ) -> tuple[Stmt, ...]:
-    """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
+    """Wrap `body` in the transfers placed inside exactly `depth` loops."""
     before: list[Stmt] = []
     after: list[Stmt] = []
     prepared = _prepared(inner, staged)
@@ -231,7 +231,7 @@ def _at_depth(
 
 
 def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged]) -> dict[str, Call]:
-    """The operands of the main call that other calls make, with those calls on whole buffers."""
+    """The operands of the main call that other calls prepare, with those calls on whole buffers."""
     by_tensor = {s.tile.tensor: s for s in staged}
     found: dict[str, Call] = {}
     for call in preparing(inner, main_call(inner)):
@@ -263,7 +263,7 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
 
 
 def _part(s: _Staged, tile: Tile) -> Operand:
-    """The whole buffer, or those of its places that a call has of it."""
+    """The operand of a call in a buffer: all of it, or the part that the call's tile covers."""
     if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
         return _whole(s, tile.roles)
     pairs = zip(tile.ranges, s.region, strict=True)
@@ -272,7 +272,7 @@ def _part(s: _Staged, tile: Tile) -> Operand:
 
 
 def _beyond(start: Expr, first: Expr) -> Expr:
-    """How far a place is behind the first one."""
+    """The distance of `start` from `first`."""
     match start:
         case Binary("+", a, b) if a == first:
             return b
@@ -305,7 +305,7 @@ def _initialised(
 
 
 def _reduced(inner: tuple[Stmt, ...], loops: list[For]) -> frozenset[str]:
-    """The loops whose first iteration starts the result: all where nothing is said of it."""
+    """The loops whose first iteration initialises the result; all loops if nothing is guarded."""
     before = inner[: inner.index(main_call(inner))]
     conditions = [free_vars(stmt.condition) for stmt in before if isinstance(stmt, If)]
     return frozenset().union(*conditions) if conditions else frozenset(f.var for f in loops)
@@ -380,7 +380,7 @@ def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:
 def _workspace(
     multiply: MatrixProduct, staged: list[_Staged], program: Program, loops: list[For]
 ) -> Buffer | None:
-    """Room to pack the vectorised operand of a matrix product where it is strided."""
+    """A workspace for packing the vectorised operand of a matrix product if that is strided."""
     operand = staged[multiply.loaded]
     if operand.tile.roles.rstrip(".").endswith(multiply.along):
         return None

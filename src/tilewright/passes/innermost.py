@@ -9,7 +9,7 @@ from tilewright.ir.nodes import Call, For, If, Range, Stmt, Tile
 
 
 def chain_of(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
-    """The loops around everything, outermost first, and what stands in them."""
+    """The perfectly nested outer loops, outermost first, and the body of the last."""
     loops: list[For] = []
     while len(body) == 1 and isinstance(body[0], For):
         loops.append(body[0])
@@ -18,8 +18,7 @@ def chain_of(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
 
 
 def unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
-    """The innermost statements, and the condition of a skewed loop that guards all of them, if any.
-    """
+    """The innermost statements, and the condition of a skewed loop that guards them all, if any."""
     match body:
         case (If(condition, then, ()),):
             return condition, then
@@ -33,7 +32,7 @@ def main_call(inner: tuple[Stmt, ...]) -> Call:
 
 
 def guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
-    """The calls that stand under a condition before or after the main call."""
+    """The guarded calls before or after the main call."""
     place = inner.index(main_call(inner))
     part = inner[place + 1 :] if after else inner[:place]
     return [
@@ -48,8 +47,8 @@ def preparing(inner: tuple[Stmt, ...], main: Call) -> list[Call]:
 
 
 def written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
-    """The tensors of the main call's sums and of the result: one, unless what follows the call
-    makes another tensor of its sums.
+    """The tensors of the main call's sums and of the result: the same one, unless a call after it
+    turns the sums into another tensor.
     """
     calls = (main, *guarded(inner, after=True))
     first, last = (c.operands[0] for c in (calls[0], calls[-1]))
@@ -69,8 +68,8 @@ def names_of(call: Call) -> set[str]:
 
 
 def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
-    """One tile per tensor: the main call's operands, then what calls around it have beside them,
-    whole where it is made before it is read in parts.
+    """One tile per tensor: the operands of the main call, then the further ones of the calls around
+    it; a tensor that is made whole and read in parts has its whole tile.
     """
     around = (*preparing(inner, main), *guarded(inner, after=True))
     others: dict[str, Tile] = {}
@@ -81,12 +80,14 @@ def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
 
 
 def made_behind(inner: tuple[Stmt, ...]) -> set[str]:
-    """The tensors that calls behind the main one write."""
+    """The tensors that calls after the main one write."""
     return {operands_of(call)[0].tensor for call in guarded(inner, after=True)}
 
 
 def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, str]:
-    """Of tensors that a call around the main one has more of: the loop that they are whole in."""
+    """For each tensor of which a call around the main one uses a larger tile: the outermost loop
+    that this tile is invariant in.
+    """
     around = (*preparing(inner, main), *guarded(inner, after=True))
     larger = {o.tensor: o for c in around for o in operands_of(c)}
     found: dict[str, str] = {}
@@ -107,6 +108,6 @@ def range_symbols(r: Range) -> frozenset[str]:
 
 
 def depth_of(tile: Tile, loops: list[For]) -> int:
-    """How many loops stand around the place where the tile is the same in what is inside."""
+    """Number of loops from the outermost to the innermost that the tile depends on."""
     used = symbols_of(tile)
     return max((i + 1 for i, f in enumerate(loops) if f.var in used), default=0)

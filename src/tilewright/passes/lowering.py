@@ -51,7 +51,7 @@ class Lowering:
 
 
 class Lowers(Protocol):
-    """A family that lowers programs in a way of its own."""
+    """A family that lowers programs in its own way."""
 
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one of its machines."""

@@ -73,8 +73,8 @@ def join(
     extra: Sequence[Tensor] = (),
     together: Sequence[str] = (),
 ) -> Program:
-    """One program that runs the parts one after the other; a tensor that two parts name is one
-    tensor. Loops `together` become one around all neighbours that begin with them.
+    """Join programs in sequence; tensors of one name are one tensor. Neighbours that begin with the
+    same loop, one of `together`, share it.
     """
     tensors: dict[str, Tensor] = {t.name: t for t in extra}
     buffers: list[Buffer] = []
@@ -89,7 +89,9 @@ def join(
 
 
 def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
-    """The bodies behind barriers, neighbours with one outermost loop inside that."""
+    """The bodies in sequence, separated by barriers; neighbours with a common outermost loop share
+    it.
+    """
     result: list[Stmt] = []
     for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
         same = list(group)

@@ -48,8 +48,8 @@ def _undivided(stmt: Stmt) -> tuple[Stmt, ...] | None:
 
 
 def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None, set[str]]:
-    """Owners of the memory that calls write, and of what they read, in place; None for what goes
-    through buffers.
+    """The tensors that own the memory that calls write in place, and of the memory they read; None
+    for the first if anything goes through buffers.
     """
     written: set[str] = set()
     read: set[str] = set()

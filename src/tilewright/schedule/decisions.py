@@ -96,8 +96,8 @@ class Decisions:
         return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
 
     def loops(self) -> tuple[str, ...]:
-        """The loops in the order of the axes, a skewed one just outside the loop that it meets, and
-        innermost those that walk through what a core has.
+        """The loops in the order of the axes: a skewed loop just outside the loop it is skewed
+        with, and innermost those that walk through a core's own part.
         """
         over = {s.by: s.over for s in self.skews.values()}
         names = [a.name for a in self.nest.axes if self.looped(a)]
@@ -204,7 +204,7 @@ def _check_split(step: Step, axis: str, factor: str, p: Decisions) -> None:
 
 
 def _symbols(nest: Nest) -> frozenset[str]:
-    """Every name that means something else in the lowered program."""
+    """Every name that already has a meaning in the lowered program."""
     extents = (e for use in nest.every_use for _, e in use.tensor.dims)
     named = {a.name for a in nest.axes} | {f"{a.name}_granule" for a in nest.axes}
     copies = {f"{use.tensor.name}_copies" for use in nest.every_use}

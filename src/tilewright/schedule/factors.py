@@ -110,7 +110,7 @@ def split_axes(p: Decisions, parameters: Mapping[str, int]) -> tuple[SplitAxis, 
 
 
 def _beside(p: Decisions, letter: str, parameters: Mapping[str, int]) -> int:
-    """Indices that the primitive takes whole in its dimension `letter`."""
+    """Number of indices of the unsplit axes in the primitive's dimension `letter`."""
     cut = {*p.splits, *p.wholes}
     axes = (a for a in p.nest.axes if a.name not in cut and p.roles.get(a.name) == letter)
     return prod(int(evaluate(a.extent, parameters)) for a in axes)
@@ -194,7 +194,9 @@ def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
 def _aligned(
     structure: Structure, values: Mapping[str, Value], blocks: Blocks
 ) -> npt.NDArray[np.bool_]:
-    """Which tiles give whole vectors in the first and in the last iteration of every loop."""
+    """A mask of the tiles that give whole vectors in the first and in the last iteration of every
+    loop.
+    """
     mesh = {"mesh_rows": blocks.rows, "mesh_columns": blocks.columns, "rid": 0, "cid": 0}
     env = {**values, **mesh}
     loops = _loops(structure)
@@ -263,7 +265,7 @@ def _granules(
     blocks: Blocks,
     packs: bool,
 ) -> dict[str, int]:
-    """The granules of the axes that are rounded: what every core pads is part of what is spread."""
+    """The granules of the rounded axes; spread axes count the padding of every core."""
     known = dict(fixed)
     for a in axes:
         if a.padded:

@@ -78,7 +78,9 @@ def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT
 
 
 def _iterations(p: Decisions, loop: str) -> Expr:
-    """How often a loop runs: once per tile of its axis; a skewed one for every sum of its two."""
+    """Iterations of a loop: one per tile of its axis; of a skewed one, one per sum of its two
+    indices.
+    """
     for s in p.skews.values():
         if s.over == loop:
             return _padded(p, p.nest.axis(s.axis)) + (p.nest.axis(s.by).extent - 1)
@@ -167,12 +169,12 @@ def _at_last(p: Decisions, axes: Sequence[Axis]) -> Expr:
 
 
 def _parts(p: Decisions, use: Use, whole: Use) -> list[Axis]:
-    """The loops over parts of what a transform makes or takes `whole`."""
+    """The axes of the loops over parts of a tensor that a transform makes or takes `whole`."""
     return [p.nest.axis(a) for a in p.order if a in use.axes() - whole.axes()]
 
 
 def _transform(p: Decisions, transform: Transform, operand: int) -> Call:
-    """The call of a transform, whose tiles are cut as those of that operand are."""
+    """The call of a transform, with its tiles cut as those of `operand` are."""
     roles = dict(transform.roles)
     uses = (transform.output, transform.source)
     return Call(transform.primitive, tuple(tile(p, use, operand, roles) for use in uses))
@@ -276,7 +278,7 @@ def _local(p: Decisions, operand: int, axis: Axis) -> tuple[Expr, Expr]:
 
 
 def _part(p: Decisions, axis: Axis, over: Direction) -> tuple[Expr, Expr]:
-    """Where one core's part of the current tile begins in it, and its extent."""
+    """Start of one core's part within the current tile, and its extent."""
     extent = _padded(p, axis)
     match over:
         case "rows":
@@ -294,7 +296,7 @@ def _part(p: Decisions, axis: Axis, over: Direction) -> tuple[Expr, Expr]:
 
 def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:
     """The region of the use's tensor that one core touches in one call, in storage order; `roles`
-    take the place of those of the nest's own primitive.
+    replace those of the nest's own primitive.
     """
     indices = _ordered(p, use)
     ranges = [_range(p, operand, index) for index in indices]
@@ -306,7 +308,7 @@ def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None =
 
 
 def _stop(p: Decisions, index: Expr) -> Expr | None:
-    """Where the places of a dimension end that the axes reach, None where no tile goes beyond.
+    """The end of the indices that the axes reach in a dimension, or None if no tile exceeds it.
 
     Of two axes in one dimension the outer counts blocks: a last tile of the inner one ends with
     its block, since the next block is another core's.

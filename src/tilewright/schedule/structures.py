@@ -29,8 +29,8 @@ from tilewright.seeds.steps import Layout, Step, Vectorize
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """One set of discrete choices for one nest; `program` lowers it to a parametric program, which
-    is not done before somebody asks.
+    """One set of discrete choices for one nest, lowered by `program` to a parametric program on
+    first use.
     """
 
     space: Space
@@ -172,7 +172,7 @@ def legal(
 def structure(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure:
-    """One combination, not lowered yet and perhaps illegal."""
+    """A combination that is not lowered yet and may be illegal."""
     return Structure(space, steps, rules, partial(_lowered, space, steps, dtype, staging, rules))
 
 
@@ -192,7 +192,9 @@ def _repeats(structure: Structure, found: list[Structure]) -> bool:
 
 
 def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
-    """Raise where the primitive cannot take the staged views; say what must be whole vectors."""
+    """Raise if the primitive cannot take the staged views; returns the counts that must be whole
+    vectors.
+    """
     if not p.splits:
         raise ScheduleError(
             f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",

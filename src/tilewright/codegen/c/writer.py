@@ -105,9 +105,7 @@ class Names:
         self._taken: set[str] = set()
 
     def of(self, kind: str, name: str, suffixes: tuple[str, ...] = ("",)) -> str:
-        """The identifier for `name` among those of its `kind`; `name + suffix` is kept free for
-        each suffix.
-        """
+        """The identifier for `name` of this `kind`, unique with each of the suffixes appended."""
         if (kind, name) not in self._given:
             word, number = identifier(name, self._reserved), 1
             while self._taken & {word + suffix for suffix in suffixes}:
@@ -141,7 +139,7 @@ class CWriter:
             self.line(line)
 
     def comment(self, text: str) -> None:
-        """Add a comment on lines of its own, wrapped at 100 columns."""
+        """Add a comment on its own lines, wrapped at 100 columns."""
         room = 100 - 4 * self._depth - 6
         words = comment_text(text).split(" ")
         rows = [""]
@@ -180,14 +178,14 @@ class CWriter:
 
     @contextmanager
     def block(self, head: str = "", tail: str = "}") -> Iterator[None]:
-        """Braces after `head` around what is written inside; `tail` closes them."""
+        """Write a block: braces after `head` around what is written inside, closed by `tail`."""
         self.line(f"{head} {{" if head else "{")
         with self.indented(tail):
             yield
 
     @contextmanager
     def indented(self, tail: str) -> Iterator[None]:
-        """One level deeper, then `tail`."""
+        """Indent what is written inside, then write `tail`."""
         self._depth += 1
         yield
         self._depth -= 1
@@ -195,7 +193,7 @@ class CWriter:
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """One level deeper without braces."""
+        """Indent what is written inside, without braces."""
         self._depth += 1
         yield
         self._depth -= 1

@@ -37,7 +37,7 @@ class ScalarPrimitive(Primitive, frozen=True):
 
     @property
     def scalar(self) -> Scalar:
-        """The expression; raises ProgramError for what is none."""
+        """The parsed expression; raises ProgramError if it is none."""
         raise NotImplementedError
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:

@@ -34,7 +34,7 @@ _ROUNDING, _DIVISION, _SERIES = 2, 8, 20
 """Vector operations of rounding, of a quotient or a root, and of a function that is a polynomial
 between a split and a scaling: assumptions, no measurement of them is published for these cores."""
 IF, OR, AND, NOT, COMPARE, ANY_BIT, ODD_BIT, BOTH_BITS, SHIFT, SUM, PRODUCT, SIGN, CALL = range(13)
-"""How tightly the text of a function binds its operands, as in Python."""
+"""Precedence levels of function texts, as in Python."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ COSTS: Costs = {
 
 
 class BwdspPrices(Prices):
-    """The usual prices, with the core's own product; loads go beside arithmetic, as VLIW has it."""
+    """The default prices with the core's own product; loads overlap with arithmetic, as on any
+    VLIW.
+    """
 
     costs = COSTS
 

@@ -9,7 +9,7 @@ from tilewright.machine import Machine, Section, Sections, VectorPrimitive
 from tilewright.machine.parts import Fabric, NonNegativeFloat
 
 _BUFFERS = 3
-"""One is read, one takes what is read next, one takes results."""
+"""One buffer is read, one receives the next data, one takes results."""
 _UNCOUNTED = ("gap_cycles", "header_bytes", "receive_cycles")
 """Costs of messages that neither the planner nor its clocks count."""
 

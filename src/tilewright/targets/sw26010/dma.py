@@ -29,7 +29,7 @@ _OTHER = {
 
 
 def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Scope) -> None:
-    """Raise CapacityError where a field of the DMA descriptor cannot hold what is asked for."""
+    """Raise CapacityError if a field of the DMA descriptor cannot hold its value."""
     limits, size = machine.dma.limits, dtype(tensor.dtype).size_bytes
     if limits is None:
         return

@@ -45,8 +45,8 @@ class Sums:
 
     @property
     def stored(self) -> TensorInfo:
-        """The tensor of a result with what the last share goes beyond it: that is added up like
-        the rest and not used.
+        """The tensor of a result, extended so that all shares have one size; the extra part is
+        added up like the rest and not used.
         """
         return TensorInfo(
             self.result.name, self.result.identifier, self.result.dtype, "scratch",
@@ -63,7 +63,7 @@ class Sums:
         writer.line(f"{dtype(self.result.dtype).c_name} *partial[TW_GROUPS];")
 
     def write(self, writer: CWriter, name: str, whole: str) -> None:
-        """The function that a group runs behind its piece; `whole` is the array of the sum."""
+        """Write the function that a group runs after its piece; `whole` is the array of the sum."""
         places = {f"x{i}": f"{name}_now.{place}" for i, place in enumerate(self.places)}
         with writer.block(f"static int {name}_sums(long group)"):
             writer.line(f"const long first = group * {self._share}L;")
@@ -137,7 +137,7 @@ class Driver:
         return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
 
     def region(self, info: TensorInfo) -> str:
-        """A group's first element of a whole array."""
+        """Pointer to a group's first element in a whole array."""
         x = info.identifier
         return f"{self.name}_now.{x} + {self.name}_{x}_first[group]"
 
@@ -251,7 +251,9 @@ def _sums(
 
 
 def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
-    """The kernel's steps, behind its `routines` those that are new, then movers and driver."""
+    """The kernel's steps with new routines after its first `routines`, then the movers and the
+    driver.
+    """
     *steps, archive = driver.kernel.build.steps
     files, headers = [m.name for m in driver.launched], [f"{driver.kernel.name}.h"]
     headers = [f"{driver.name}.h", *headers, *(f"{name}.h" for name in files)]

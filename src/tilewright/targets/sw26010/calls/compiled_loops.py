@@ -57,7 +57,9 @@ class _Body:
         self.operations.append(operation)
 
     def cycles(self, pointers: int) -> float:
-        """Of one iteration among many, with its control added: each of the pointers moves on."""
+        """Cycles of one iteration in steady state, with its control added and every pointer
+        advanced.
+        """
         for pointer in range(_POINTERS, _POINTERS + pointers):
             self.add("ldi", [pointer], pointer)
         self.add("subl", [_COUNTER], _COUNTER)
@@ -70,7 +72,7 @@ class _Body:
 
 @cache
 def _map_element(table: str, scalar: Scalar, operands: int, integers: bool) -> float:
-    """Cycles of one element of a map with so many operands, the result among them."""
+    """Cycles of one element of a map; `operands` counts the result."""
     body = _Body(load_table(table))
     inputs = list(range(operands - 1))
     for number in inputs:
@@ -97,7 +99,7 @@ def _reduce_element(table: str, scalar: Scalar, function: str) -> float:
 
 @cache
 def _reduce_result(table: str) -> float:
-    """Cycles of one result around those of its elements."""
+    """Cycles of one result, without its elements."""
     body = _Body(load_table(table))
     body.add("fldd", [_POINTERS], _VALUES)
     body.add("fstd", [_VALUES, _POINTERS])

@@ -38,7 +38,7 @@ class Rows:
 
     @property
     def items(self) -> Value:
-        """Of a row: vectors, or elements."""
+        """Items of a row: vectors, or elements."""
         return np.where(self.by_vectors, self.row // VECTOR_LANES, self.row)
 
 
@@ -89,7 +89,7 @@ def _walked(dims: Dims, operands: Sequence[int], beside: int | None) -> _Walk:
 
 
 class _Walk:
-    """From the innermost loop outwards."""
+    """Builds the rows of a nest from the innermost loop outwards."""
 
     def __init__(self, dims: Dims, operands: tuple[int, ...], beside: int | None) -> None:
         self.dims, self.operands, self.beside = dims, operands, beside
@@ -97,7 +97,7 @@ class _Walk:
         self.started: Value = False
         self.open: Value = False
         self.following: dict[int, Value] = {}
-        """How far apart iterations of the next loop are that is one with those inside."""
+        """Per operand, the stride that lets the next loop merge with those inside."""
         self.place: Value = -1
         """The number of the loop that is being built."""
         self.row: Value = 1

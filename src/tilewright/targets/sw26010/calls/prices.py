@@ -61,7 +61,8 @@ from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, re
 
 
 def emitted_costs(loops: Costs) -> Costs:
-    """The costs of primitives: of those that have a routine its cycles, of others what `loops` say.
+    """The costs of primitives: the cycles of the routine where there is one, else the cost in
+    `loops`.
 
     A call takes whole cycles, as in a simulation. A machine without an instruction table has
     nothing that a routine's cycles come from.
@@ -86,7 +87,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
 
 
 def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
-    """The calls of the routine: how many of which rows. One for each further operand, or for each
+    """The calls of the routine, as (number, rows): one for each further operand, or for each
     factor.
     """
     if not has_loops(call.dims):
@@ -157,7 +158,7 @@ def _calls(call: PricedCall[Primitive]) -> Value:
 
 
 def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
-    """Prices of candidates of which many are alike: those of one of each kind, for all of them."""
+    """Prices of many candidates, computed once for each distinct one."""
     shape = np.broadcast_shapes(*map(np.shape, dims.values()))
     if prod(shape) <= 1:
         return price(dims)
@@ -176,7 +177,7 @@ are, the larger and the smaller length.
 
 
 def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
-    """Whole cycles of the slowest core, whose calls take `rows_cycles`."""
+    """Cycles of the slowest core, rounded up; its calls take `rows_cycles`."""
     return np.ceil(_each_once(dims, lambda each: _repacked(rows_cycles, each)))
 
 
@@ -199,14 +200,16 @@ def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
 
 
 def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
-    """The tiles that cores may have, without one that is the same in all candidates."""
+    """The tile sizes that cores may have; the least is left out if it is the largest in all
+    candidates.
+    """
     if np.array_equal(dims[axis.most], dims[axis.least]):
         return axis.most, axis.whole
     return axis.most, axis.least, axis.whole
 
 
 def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
-    """How many indices of the axis a core has."""
+    """A core's number of indices along the axis."""
     return dims[tile] if tile == axis.whole else dims[tile] - 1
 
 
@@ -243,9 +246,9 @@ def fitted_cycles(timing: Timing, by_vectors: Value, terms: Sequence[Value]) -> 
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
-    """The cost of a map by its routine, else that of the loop which a compiler makes. Candidates
-    may differ in which operands stay the same along a row, and so in their routine, and in whether
-    one has as many loops.
+    """The cost of a map by its routine, else by a compiled loop. Candidates may differ in the
+    operands that are constant along a row, hence in their routine, and in whether a routine has
+    enough loops.
     """
 
     def cost(machine: Machine, call: PricedCall[Map]) -> Value:
@@ -277,7 +280,7 @@ def map_rows(call: PricedCall[Map]) -> Rows:
 
 
 def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
-    """The routine of a map whose operands stay the same along rows as the bits of `still` say."""
+    """The routine of a map; bit i of `still` is set if operand i is constant along rows."""
     sources = int(np.max(call.dims["operands"])) - 1
     stay = tuple(bool(still >> i & 1) for i in range(sources))
     return map_routine(call.primitive.expression, stay, call.dtype)
@@ -310,7 +313,7 @@ class PricedLoops:
 
 
 def emitted_reduce(compiled: CallCost) -> CallCost:
-    """The cost of a reduction by its routine, else that of the loop which a compiler makes."""
+    """The cost of a reduction by its routine, else by a compiled loop."""
 
     def cost(machine: Machine, call: PricedCall[Reduce]) -> Value:
         table = machine.core.instruction_table
@@ -330,13 +333,13 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
 
 
 def routine_of_code(call: PricedCall[Any], code: int) -> ReduceRoutine | None:
-    """The routine of a reduction whose operands lie as the code of a nest says."""
+    """The routine of a reduction whose operands lie as `code` says, see `lie_of`."""
     primitive = call.primitive
     return reduce_routine(primitive.function, primitive.expression, lie_of(code), call.dtype)
 
 
 def lie_of(code: int) -> Lie:
-    """How operands lie, from the number that stands for it."""
+    """The layout of the operands that a number encodes."""
     step, taps, loops, along = code % 3, code // 3 % 3 + 1, code // 9 % 2, code // 18
     return Lie(step, taps, bool(loops), bool(along))
 

@@ -109,7 +109,7 @@ def constant(value: float, register: int) -> list[Instruction]:
 
 
 def scaled_add(precision: Precision) -> str:
-    """The instruction that adds so many elements to an address."""
+    """The instruction that adds a number of elements to an address."""
     return f"s{precision.element_bytes}addl"
 
 

@@ -38,10 +38,12 @@ _SERIES = (
 )
 """Coefficients of (exp(r) - 1 - r) / r ** 2."""
 _LOWEST, _HIGHEST, _SATURATED = -760.0, 720.0, 40.0
-"""Beyond these exp is 0 or infinite, and tanh is 1; from the last one on exp - 1 counts as exp."""
+"""exp is 0 below the first and infinite above the second; above the third tanh is 1, and exp - 1
+counts as exp.
+"""
 _MOST_FACTORS = 3
 _WHOLE = 2.0**52
-"""From here on every double is whole, and adding it rounds what is smaller to whole numbers."""
+"""Doubles from here on are whole, and adding it rounds smaller ones to whole numbers."""
 
 
 def exponential(sums: Sums, x: int) -> int:
@@ -63,7 +65,7 @@ def exponential_of_pair(sums: Sums, x: int, rest: int) -> int:
 
 
 def exponential_less_one(sums: Sums, x: int) -> int:
-    """exp(x) - 1, which is a zero of the same sign where x is one."""
+    """exp(x) - 1; a zero x keeps its sign."""
     x = _limited(sums, x, _LOWEST, _HIGHEST)
     small = sums.add("vfcmplt", x, sums.constant(_SATURATED))
     power, less_one = _parts(sums, x)
@@ -73,7 +75,7 @@ def exponential_less_one(sums: Sums, x: int) -> int:
 
 
 def hyperbolic_tangent(sums: Sums, x: int) -> int:
-    """e / (e + 2) of e = exp(2 x) - 1, which is a zero of the same sign where x is one."""
+    """tanh(x) as e / (e + 2) with e = exp(2 x) - 1; a zero x keeps its sign."""
     limited = _limited(sums, x, -_SATURATED, _SATURATED)
     power, less_one = _parts(sums, sums.add("vaddd", limited, limited))
     e = _less_one(sums, power, less_one)
@@ -87,8 +89,8 @@ def has_power(exponent: float) -> bool:
 
 
 def power(sums: Sums, x: int, exponent: float) -> int:
-    """x ** exponent as factors x and the roots of x; a root of minus infinity is infinite, as in C,
-    and that of minus zero is zero.
+    """x ** exponent as a product of x and its roots; as in C, the root of minus infinity is
+    infinite and that of minus zero is zero.
     """
     factors, quarters = divmod(Fraction(exponent), 1)
     parts, quarters = [x] * int(factors), quarters * 4
@@ -107,7 +109,7 @@ def power(sums: Sums, x: int, exponent: float) -> int:
 
 
 def rounded(sums: Sums, x: int, *, up: bool) -> int:
-    """The nearest whole number up to x, or from it on, with the sign of x where it is zero."""
+    """x rounded down, or up, to a whole number; a zero result has the sign of x."""
     near = _near(sums, x)
     ordered = (near, x) if up else (x, near)
     beyond = sums.add("vfcmplt", *ordered)
@@ -116,7 +118,7 @@ def rounded(sums: Sums, x: int, *, up: bool) -> int:
 
 
 def nearest(sums: Sums, x: int) -> int:
-    """The nearest whole number, the even one of two, with the sign of x where it is zero."""
+    """x rounded to the nearest whole number, ties to even; a zero result has the sign of x."""
     return _whole(sums, x, _near(sums, x))
 
 
@@ -153,7 +155,7 @@ def _whole(sums: Sums, x: int, found: int) -> int:
 
 
 def _limited(sums: Sums, x: int, lowest: float, highest: float) -> int:
-    """x between two limits, and as it is where it is no number."""
+    """x clamped to the limits; NaN is kept."""
     low, high = sums.constant(lowest), sums.constant(highest)
     below = sums.add("vfcmplt", x, low)
     x = sums.add("vseleq", below, x, low)

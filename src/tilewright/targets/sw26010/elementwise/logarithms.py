@@ -41,7 +41,7 @@ def logarithm(sums: Sums, x: int) -> int:
 
 
 def logarithm_of_one_more(sums: Sums, x: int) -> int:
-    """log(1 + x), where 1 + x is u, and rounding lost c, which is x where that is zero."""
+    """log(1 + x) from u, the rounded 1 + x, and c, its rounding error; a zero x keeps its sign."""
     one = sums.constant(1.0)
     u = sums.add("vaddd", one, x)
     k, m = _split_normal(sums, u, SHIFT)
@@ -72,7 +72,7 @@ def _split_normal(sums: Sums, x: int, shift: float) -> tuple[int, int]:
 
 
 def _of_parts(sums: Sums, k: int, f: int, added: int) -> int:
-    """k ln 2 + log(1 + f), and what is small beside that."""
+    """k ln 2 + log(1 + f) + `added`, a small correction."""
     s = sums.add("vdivd", f, sums.add("vaddd", f, sums.constant(2.0)))
     z = sums.add("vmuld", s, s)
     series, *lower = reversed([sums.constant(c) for c in SERIES])

@@ -94,7 +94,7 @@ class Work(ABC):
 
     @abstractmethod
     def items(self, mode: str, count: int) -> list[Instruction]:
-        """So many items, with both pointers advanced."""
+        """Code of `count` items, with both pointers advanced."""
 
 
 def nest_routine(work: Work) -> str:
@@ -116,8 +116,8 @@ def frame_bytes(work: Work) -> int:
 
 
 def _opening(work: Work) -> list[Instruction]:
-    """Takes the frame, looks for empty loops, and for what forbids vectors; leaves if there is
-    nothing to do, and starts at once where there is one row.
+    """Allocate the frame, and test for empty loops and obstacles to vectors; return if there is
+    nothing to do, and start at once if there is one row.
     """
     code = _frame(work)
     counts = (*_TEMPORARIES, EXTENT)
@@ -154,7 +154,7 @@ def _frame(work: Work) -> list[Instruction]:
 
 
 def _misaligned(work: Work) -> list[Instruction]:
-    """LEFT = 0 only where rows are contiguous, whole vectors that start aligned."""
+    """Set LEFT to 0 only if rows are contiguous and consist of whole, aligned vectors."""
     last, scratch = work.precision.vector_bytes - 1, 2
     code = [with_number("and", EXTENT, VECTOR_LANES - 1, LEFT)]
     for step, start in ((TO_STEP, Y), (FROM_STEP, X))[: 1 + work.has_source]:
@@ -168,7 +168,9 @@ def _misaligned(work: Work) -> list[Instruction]:
 
 
 def _start_of_loops(work: Work) -> list[Instruction]:
-    """Counters and places of the outer loops; strides that are no whole vectors forbid vectors."""
+    """Initialise counters and pointers of the outer loops; strides that are not whole vectors rule
+    out vectors.
+    """
     code = []
     for level in range(_IN_MEMORY):
         code += [
@@ -188,7 +190,7 @@ def _start_of_loops(work: Work) -> list[Instruction]:
 
 
 def _rows(routine: RoutineText, work: Work, mode: str) -> None:
-    """One row after the other in one mode."""
+    """The loop over rows in one mode."""
     group = work.unrolled * (VECTOR_LANES if mode == "vectors" else 1)
     opening = [move(Y, TO)] + ([move(X, FROM)] if work.has_source else [])
     if work.spills:
@@ -231,7 +233,7 @@ def _next_row(routine: RoutineText, work: Work, mode: str) -> None:
 
 
 def _next_of_level(routine: RoutineText, work: Work, mode: str, level: int) -> None:
-    """One iteration of an outer loop is over: the next one, or the loop around."""
+    """The end of an outer loop's iteration: on to the next one, or to the loop around."""
     at, add = _WORD * level, scaled_add(work.precision)
     left, count = 2, 25
     over = f"{mode}_over_{level}"

@@ -1,4 +1,4 @@
-"""Where the pointers of a map's routine are: the first ones in registers, others in the frame.
+"""The pointers of a map's routine: the first ones in registers, others in the frame.
 
 In: the number of an operand, 0 for the result. Out: instructions that use its pointer, or move it
 on, by way of free registers where it lies in the frame.
@@ -20,7 +20,7 @@ SOURCES, STEP = (21, 22, 23, 24), (0, 1, 2, 3, 4)
 """Pointers of operands, and what they and the result's move by from one element to the next."""
 MOST_SOURCES = 8
 _FAR_AT, _SPARE = 48, 2
-"""Where the frame has other pointers, and room for how many before the saved registers."""
+"""Offset in the frame of the other pointers, and how many fit before the saved registers."""
 
 
 def is_far(operand: int) -> bool:
@@ -29,13 +29,13 @@ def is_far(operand: int) -> bool:
 
 
 def far_bytes(sources: int) -> int:
-    """Bytes of the frame for pointers beyond those that it has room for, in whole vectors."""
+    """Bytes of the frame, in whole vectors, for the pointers beyond those it has room for."""
     more = max(0, sources - len(SOURCES) - _SPARE)
     return -(-more // VECTOR_LANES) * VECTOR_LANES * WORD
 
 
 def step_at(operand: int, level: int) -> int:
-    """The place of what an operand's pointer moves by in a loop, in bytes."""
+    """The offset in bytes of the step of an operand's pointer in a loop."""
     return WORD * (LEVELS * operand + level)
 
 

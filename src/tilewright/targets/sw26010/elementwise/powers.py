@@ -32,11 +32,13 @@ _SERIES = (
 """Coefficients of T(z)."""
 _TWO_THIRDS = 0.6666666666666666, 3.700743415417188e-17
 _WHOLE = 2.0**52
-"""Up to here adding it rounds to whole numbers; twice as large ones are even."""
+"""Adding it to smaller numbers rounds them to whole ones; whole numbers from twice this on are
+even.
+"""
 
 
 def general_power(sums: Sums, x: int, y: int, exponent: float | None = None) -> int:
-    """x ** y, of which it may be known what y is."""
+    """x ** y; `exponent` is the value of y if it is known."""
     found = exponential_of_pair(sums, *_exponent(sums, x, y))
     if exponent is None:
         found = sums.add("vsellt", _signed(sums, x), _of_negative(sums, x, y, found), found)

@@ -66,10 +66,10 @@ OUTER_LEFT, INNER_MOVE, OUTER_MOVE, OUTSIDE = 0, 1, 2, 3
 TO, FROM = 4, 5
 """Pointers that walk over operands whose elements lie apart."""
 TRIPS, LENGTH = 6, 7
-"""Of a run of elements along which a result is gathered: what is left of it, and its length."""
+"""Of the run along which a result is gathered: the iterations left, and its length."""
 _FREE, KEPT = (8, 7, 6, 5, 4, 2, 1, 28, 0, 25, 24, 23, 22), (9, 10, 11, 12, 13, 14, 15)
 _Y_STEP_AT, _X_STEP_AT = WORD * (LEVELS - 1), WORD * (2 * LEVELS - 1)
-"""Where the moves from one result to the next lie among all moves, in bytes."""
+"""Offsets in bytes, among all pointer steps, of the steps from one result to the next."""
 _ELEMENT, _GATHERED = 0, 1
 """The numbers of the values that an element is taken in from."""
 PARTS = 8
@@ -88,7 +88,7 @@ _SAME, _UPPER = 0b11100100, 0b11101110
 
 @dataclass(frozen=True)
 class Lie:
-    """How the operands lie along a row of results.
+    """Layout of the operands along a row of results.
 
     `step`: elements of x from one result to the next, which lie contiguous themselves; 0 where that
     is neither 1 nor 2, or results lie apart. The innermost loop that gathers is unrolled where it
@@ -124,7 +124,7 @@ class ReduceRoutine:
 
     @property
     def name(self) -> str:
-        """Its symbol, which is that of its twin in C."""
+        """The routine's symbol, shared with its C twin."""
         lie = self.lie
         kind = (self.function, self.expression, lie.step, lie.taps, lie.loops, lie.along)
         return f"tw_reduce_{digest(*map(str, kind))[:10]}_{self.precision.name}"
@@ -135,12 +135,12 @@ class ReduceRoutine:
         return self.lie.modes
 
     def text(self) -> str:
-        """Its assembly."""
+        """The routine's assembly."""
         return _text(self)
 
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:
-        """The operations that take in an element, of which the last gives the new result."""
+        """The operations that gather one element; the last one gives the new result."""
         sums = Sums(count=2)
         value = Arithmetic(sums, [_ELEMENT]).value(parse_scalar(self.expression))
         if self.function == "sum":
@@ -155,7 +155,7 @@ class ReduceRoutine:
 
     @cached_property
     def constants(self) -> tuple[float, ...]:
-        """The numbers of the operations, behind them what partial results start with."""
+        """The constants of the operations, then the start of partial results."""
         return (*self.arithmetic[0].constants, *([self.neutral] if self.lie.along else []))
 
     @property
@@ -205,8 +205,8 @@ class ReduceRoutine:
 
 
 class Items:
-    """Code on so many items at a time, each operation for all of them; their results stay where
-    they are.
+    """Code for `count` items at a time, each operation for all of them; each result stays in its
+    register.
     """
 
     def __init__(self, routine: ReduceRoutine, mode: str, count: int, memory: int = 0) -> None:
@@ -228,7 +228,7 @@ class Items:
         return code
 
     def taps(self) -> list[Instruction]:
-        """Takes in the elements of the unrolled loop."""
+        """Gather the elements of the unrolled loop."""
         code, pointer = [], self.routine.start
         for tap in range(self.routine.lie.taps):
             if tap:
@@ -330,7 +330,7 @@ class Items:
 
     @property
     def _kind(self) -> str:
-        """How results are loaded and stored."""
+        """The access mode of results."""
         return ELEMENTS if self.mode == ELEMENTS or self.routine.lie.along else VECTORS
 
     def _add(self, step: int, pointer: int) -> Instruction:
@@ -354,7 +354,7 @@ class Along:
         self.item_bytes = size * routine.precision.element_bytes
 
     def run(self, prefix: str) -> list[Block]:
-        """Blocks that gather a run; the last one is behind it."""
+        """Blocks that gather a run; the last one follows it."""
         items = self.items
         ends = [self._neutral(part) for part in self.parts]
         shift = PARTS.bit_length() - 1
@@ -473,14 +473,14 @@ def _text(routine: ReduceRoutine) -> str:
 
 
 def _part(routine: ReduceRoutine, mode: str, count: int) -> Part:
-    """So many results, or vectors of them."""
+    """The part of a row with `count` results, or vectors of results."""
     size = VECTOR_LANES if mode in (VECTORS, LANES) and not routine.lie.along else 1
     memory = _constants_at(routine)
     return Part(str(count), count * size, lambda at: _items(routine, mode, count, at, memory))
 
 
 def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
-    """Items that are done together: those of the loop, then what may be left."""
+    """Numbers of items that are done together: those of the main loop, then those of the rest."""
     return tuple(n for n in _UNROLLED if n <= routine.unrolled)
 
 
@@ -493,14 +493,14 @@ def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
 
 
 def _constants_at(routine: ReduceRoutine) -> int:
-    """The place of constants in the frame, behind that of the registers that are saved."""
+    """Offset of the constants in the frame, after the saved registers."""
     return SAVED_AT + 32 * len(_saves(routine))
 
 
 def _items(
     routine: ReduceRoutine, mode: str, count: int, prefix: str, memory: int = 0
 ) -> list[Block]:
-    """Blocks that do so many results, or vectors of them, each with its label."""
+    """Labelled blocks for `count` results, or vectors of results."""
     lie, along = routine.lie, None
     if lie.along:
         along = Along(routine, mode, memory)
@@ -532,7 +532,9 @@ def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) 
 
 
 def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
-    """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
+    """Allocate the frame, read the arguments, and test for empty loops and for obstacles to
+    vectors.
+    """
     in_memory = routine.constants if routine.constants_in_memory else ()
     size = _constants_at(routine) + WORD * len(in_memory)
     turns = deque((5, 6, 7))
@@ -552,8 +554,8 @@ def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
 
 
 def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
-    """LEFT = 0 only where results are whole vectors that start aligned, and the flag of x only
-    where its elements are.
+    """Set LEFT to 0 only if results are whole, aligned vectors, and the flag of x only if its
+    elements are.
     """
     lie, code, turns = routine.lie, [], deque((5, 6, 7, 4, 2))
     last = routine.precision.vector_bytes - 1
@@ -592,7 +594,7 @@ def _arguments(routine: ReduceRoutine) -> list[Instruction]:
 
 
 def _moved(routine: ReduceRoutine, level: int) -> list[Instruction]:
-    """Both pointers to the next iteration of a loop."""
+    """Advance both pointers to the next iteration of a loop."""
     add = scaled_add(routine.precision)
     return [
         op("ldl", FROM, (WORD * level, MOVES)),

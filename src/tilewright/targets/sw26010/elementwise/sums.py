@@ -32,7 +32,7 @@ class Sums:
         return self.count - 1
 
     def add(self, mnemonic: str, *sources: int) -> int:
-        """One operation; gives its result."""
+        """Append one operation; returns its result."""
         result = self.new()
         self.steps.append((mnemonic, sources, result))
         return result

@@ -1,4 +1,4 @@
-"""Where a block of C ends in the SW26010 GEMM primitive, and where one starts.
+"""The ends and starts of C blocks in the SW26010 GEMM primitive.
 
 In: a `GemmPlan`. Out: for each pair of roles of a block's last step and the next block's first the
 transition that ends the one, stores C, loads the next block and starts the other; and the same for
@@ -76,7 +76,9 @@ def result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
 
 
 def block_step_bytes(plan: GemmPlan) -> tuple[int, int, int]:
-    """From the end of a C block to the next of its row: vector, scalar, result pointer steps."""
+    """Steps of the vector, scalar and result pointers from the end of a C block to the next in its
+    row.
+    """
     how = unrolling(plan)
     passed = how.trips * how.body
     scalar = SCALAR_BLOCK * plan.scalar_stride - passed * plan.scalar_step

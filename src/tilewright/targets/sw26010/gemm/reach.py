@@ -1,4 +1,4 @@
-"""How far products of a candidate reach from their pointers, as its search sees them.
+"""Largest displacements of the matrix products of a candidate, as its search sees them.
 
 In: a staged program and the values of its parameters, one candidate or arrays of them. Out: for
 each call of the matrix primitive the largest displacement of its routine. `shape` refuses what
@@ -36,7 +36,9 @@ class Reach:
     limit_bytes: int = LARGEST_DISPLACEMENT
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Says so of the tile with the shortest."""
+        """The error for a nest that no tile fits, with the displacement of the tile of shortest
+        rows.
+        """
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one with the shortest rows adds "
             f"to {self.buffer!r} {int(self.found_bytes)} bytes from a pointer, a displacement "

@@ -132,7 +132,7 @@ def orderings(precision: Precision, interval: int, slack: tuple[int, int]) -> It
 
 
 def _transfer_cycles(precision: Precision) -> int:
-    """From the issue of a put to the earliest get; a fused load must first have its datum."""
+    """Cycles from the issue of a put to the earliest get; a fused load first needs its datum."""
     table = load_table(TABLE_NAME)
     communication = table.communication
     if communication is None:

@@ -84,8 +84,8 @@ def network_build(
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
-    """Generated code of a network: `kernels` are its distinct stages, without files of theirs, and
-    `stages` what runs them all in one launch; `block` is the name of the tensor that holds all
+    """Generated code of a network: `kernels` are its distinct stages, without their files, and
+    `stages` runs them all in one launch; `block` is the name of the tensor that holds all
     constants.
     """
 
@@ -96,8 +96,8 @@ class NetworkArtifact(Artifact):
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where in memory what lies: elements into the block of constants, or into the arena; `shared`
-    is where the stages' own scratch tensors begin, of which each group has `own` elements.
+    """Memory layout: `places` are offsets in elements into the block of constants or the arena; the
+    stages' own scratch tensors begin at `shared`, `own` elements for each group.
 
     Groups that run the plan on their own `images` have an arena each.
     """
@@ -227,7 +227,9 @@ def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
 def _layout(
     plan: Plan, machine: Machine, kernels: dict[int, Launched], images: tuple[slice, ...]
 ) -> _Layout:
-    """Constants one after the other; the arena by liveness, behind it the stages' own scratch."""
+    """Lay out the constants consecutively, the arena by liveness, and the stages' own scratch after
+    it.
+    """
     size = dtype(plan.dtype).size_bytes
     unit = machine.main.alignment_bytes // size
     offsets, arena_bytes = plan.arena
@@ -369,8 +371,8 @@ def _places(
     place: Callable[[TensorInfo], str],
     first: str = "",
 ) -> _Places:
-    """The address of every value in C; `place` is that of a tensor of the call, `first` the array
-    of each group's first image.
+    """The address of every value in C; `place` gives that of a tensor of the call, `first` names
+    the array of each group's first image.
     """
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}

@@ -43,7 +43,7 @@ class NetworkDriver:
         return f"{self.name}_now.{info.identifier}"
 
     def write(self, writer: CWriter, given: Callable[[], None]) -> None:
-        """The whole file but its head; `given` writes the parameters of the stages of `group`."""
+        """Write the file but its head; `given` writes the parameters of the stages of `group`."""
         self._state(writer)
         with writer.block(f"static void {self.name}_run(long group)"):
             writer.line(f"struct {self.code.name}{PARAMETERS_SUFFIX} parameters;")

@@ -32,13 +32,13 @@ class Launch:
 
 @dataclass(frozen=True)
 class StagesCode:
-    """The function that all cores run, and what it takes."""
+    """The function that all cores run, and its parameters."""
 
     network: str
     launches: tuple[Launch, ...]
     machine: Machine
     groups: int
-    """Of the network: those that compute it together."""
+    """Groups that compute the network together."""
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class StagesCode:
         return writer.text()
 
     def _stages(self, writer: CWriter) -> None:
-        """The calls of all stages, with what is between them."""
+        """Write the calls of all stages, with the synchronisation between them."""
         times = 0
         for number, launch in enumerate(self.launches):
             writer.line()

@@ -82,7 +82,7 @@ def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
 
 
 def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> int:
-    """Cycles of a nest of so many iterations, outermost first, of which the last are items."""
+    """Cycles of a nest with these iteration counts, outermost first, the last in items."""
     loops, strides = sampled_loops(mode, counts)
     inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
     moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]

@@ -51,14 +51,14 @@ def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
 
 
 def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
-    """The rows of a nest of so many iterations, outermost first, of which the last are items."""
+    """The rows of a nest with these iteration counts, outermost first, the last in items."""
     *loops, items = counts
     vectors = mode == MODES[0]
     return Rows(items * item_elements(mode), prod(loops), around(loops), vectors)
 
 
 def around(loops: Sequence[int]) -> tuple[int, ...]:
-    """`Rows.around` of so many iterations of the loops, outermost first, the last over rows."""
+    """`Rows.around` for these iteration counts, outermost first, the last over rows."""
     outside = (loops[: max(len(loops) - 1 - i, 0)] for i in range(OUTER_LOOPS))
     return tuple(prod(extents) - 1 for extents in outside)
 
@@ -118,8 +118,8 @@ def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) 
 
 
 def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(extents, distances in elements) of all loops of a nest of so many iterations. Rows start a
-    vector apart, or an element: how long they take does not depend on where they lie.
+    """(extents, distances in elements) of all loops of a nest with these iteration counts. Rows
+    start a vector apart, or an element: their cycles do not depend on their addresses.
     """
     *loops, items = counts
     distance = item_elements(mode)

@@ -118,9 +118,9 @@ def _samples(routine: ReduceRoutine, mode: str) -> list[tuple[tuple[int, ...], E
 def reduce_cycles(
     table: str, routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents
 ) -> int:
-    """Cycles of a call in so many loops of rows, outermost first, in one of the routine's modes.
-    Rows start a vector apart, or an element, and so do runs: how long they take does not depend on
-    where they lie.
+    """Cycles of a call with these iteration counts of loops over rows, outermost first, in one of
+    the routine's modes. Rows and runs start a vector apart, or an element: their cycles do not
+    depend on their addresses.
     """
     counts = [*(1,) * (LEVELS - 1 - len(loops)), *loops, extents.row]
     distance = 1 if mode == ELEMENTS else VECTOR_LANES
