@@ -92,7 +92,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class BufferInfo:
-    """One buffer: its place in what the generated code allocates of the memory `space`."""
+    """One buffer: its place in the generated code's allocation of the memory `space`."""
 
     name: str
     dtype: str

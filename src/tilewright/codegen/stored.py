@@ -64,8 +64,8 @@ def require_file_names(names: Iterable[str], where: str) -> None:
 
 
 def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """(file, what is wrong with it, empty if nothing) for each file and its SHA-256, in order;
-    raises ArtifactError.
+    """(file, problem or "") for each file and its SHA-256, in order. Raises ArtifactError for a
+    file that cannot be read.
     """
     for name, expected in digests:
         path = directory / name

@@ -29,7 +29,7 @@ class TransferPlan:
 
 
 def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Scope) -> TransferPlan:
-    """Split a region into requests; raises ProgramError where it cannot fit its slot or steps
+    """Split a region into requests; raises ProgramError if it cannot fit its slot or steps
     backwards.
     """
     offset: Expr = Const(0)

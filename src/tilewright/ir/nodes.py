@@ -21,15 +21,15 @@ from tilewright.common.expr import Const, Expr, IntLike, Var, expr
 from tilewright.ir.primitive import Primitive
 
 TensorKind = Literal["input", "constant", "output", "updated", "scratch"]
-"""A constant is an input that stays the same from call to call, such as weights; what is updated is
-an input whose memory holds a result afterwards.
+"""A constant is an input that stays the same from call to call, such as weights; an updated tensor
+is an input whose memory holds a result afterwards.
 """
 Direction = Literal["get", "put"]
 
 _ONE = Const(1)
 
 SCRATCHPAD = "spm"
-"""The memory that buffers lie in where nothing else is said."""
+"""The default memory of buffers."""
 
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")

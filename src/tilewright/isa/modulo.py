@@ -192,7 +192,7 @@ def pipelined_schedule(
     refuted: Sequence[int],
     undecided: Sequence[int],
 ) -> ModuloSchedule:
-    """A schedule from what the solver found and what it excluded."""
+    """A schedule from the solver's placement and the intervals that it excluded."""
     order = tuple(sorted(range(len(best.times)), key=lambda i: (best.times[i] % interval, i)))
     return ModuloSchedule(
         graph,

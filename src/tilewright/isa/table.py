@@ -185,7 +185,7 @@ class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ports behind which one local memory lies, each with chips that keep lines open.
+    """The ports of one local memory, each with chips that keep lines open.
 
     Blocks of `block_bytes` go to the ports in turn, and then to the chips of a port. A chip keeps
     `open_lines` lines open, line i in place i modulo their number. An access through one port takes

@@ -317,7 +317,7 @@ def _addends(inner: tuple[Stmt, ...]) -> set[str]:
 
 
 def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
-    """The epilogue on the finished result: fetch the addend where there is one, then combine."""
+    """The epilogue on the finished result: fetch the addend if there is one, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
     for call in guarded(inner, after=True):

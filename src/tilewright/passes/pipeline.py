@@ -1,4 +1,4 @@
-"""The passes behind staging, in order: staged nests to one program that can be run and emitted.
+"""The passes after staging, in order: from staged nests to one program that can be run and emitted.
 
 `make_explicit` binds the factors of the chosen candidate and makes the overlap and the addresses
 explicit.
@@ -45,7 +45,8 @@ def make_explicit(
     *,
     together: Sequence[str] = (),
 ) -> Program:
-    """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers.
+    """Bind the factors of each nest, overlap, join the nests with barriers between, place the
+    buffers.
 
     `tensors` are those of the operator that the nests know only under other shapes; `bindings`
     gives their extents. Neighbouring nests share their outermost loops that are named in

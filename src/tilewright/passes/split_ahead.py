@@ -1,4 +1,4 @@
-"""Split off what is computed once, ahead of all calls: a tensor made of a constant alone.
+"""Split off the work done once, ahead of all calls: a tensor made of a constant alone.
 
 In: an explicit program. Out: the statements before its first barrier, if all they do is to make one
 scratch tensor of one constant in place, and the program of the rest, which takes that tensor as a

@@ -135,7 +135,7 @@ class FactorGrid:
 
     @property
     def copy_count(self) -> int:
-        """Number of combinations of buffer copies; 1 where nothing is copied."""
+        """Number of combinations of buffer copies; 1 if nothing is copied."""
         return len(next(iter(self.copies.values()), (1,)))
 
     def chosen(self, copy_index: int, tile_index: int) -> dict[str, int]:

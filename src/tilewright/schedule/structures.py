@@ -143,7 +143,7 @@ def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleErr
 def build(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure | None:
-    """Lower one combination; None where it is illegal. Raises ScheduleError as `decisions` does."""
+    """Lower one combination; None if it is illegal. Raises ScheduleError as `decisions` does."""
     made = _attempt(space, steps, dtype, staging, rules)
     return made if isinstance(made, Structure) else None
 

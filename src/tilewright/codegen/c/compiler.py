@@ -30,7 +30,7 @@ _NAME_ONE = "name a working C compiler in the environment variable CC"
 
 
 def compiler(user: str) -> tuple[str, ...]:
-    """The host's C compiler as an argument list: $CC, or cc; ToolError where there is none.
+    """The host's C compiler as an argument list: $CC, or cc; raises ToolError if there is none.
 
     `user` is what needs it, for the message.
     """

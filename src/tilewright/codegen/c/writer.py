@@ -82,8 +82,8 @@ _LONGEST_NAME = 48
 
 
 def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
-    """A C identifier made of the letters, digits and underscores of `name`; besides the words of
-    C, those that are `reserved` get an underscore.
+    """A C identifier made of the letters, digits and underscores of `name`; words of C and
+    `reserved` ones get an underscore.
 
     >>> identifier("conv-1/x"), identifier("3x3"), identifier("int"), identifier("tw_x")
     ('conv_1_x', 'n3x3', 'int_', 'n_tw_x')
@@ -153,7 +153,7 @@ class CWriter:
             self.line(f"{start}{row}{' */' if number == len(rows) - 1 else ''}")
 
     def call(self, function: str, arguments: list[str]) -> None:
-        """Add a call statement, broken between arguments where one line would be too long."""
+        """Add a call statement, broken between arguments if one line would be too long."""
         self._broken(f"{function}(", arguments, ");")
 
     def head(self, function: str, parameters: list[str]) -> None:
@@ -206,7 +206,7 @@ class CWriter:
 
     @contextmanager
     def flat(self) -> Iterator[None]:
-        """No block: what is written inside stays at this depth."""
+        """Keep what is written inside at this depth, without a block."""
         yield
 
     def text(self) -> str:

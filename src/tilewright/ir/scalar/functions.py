@@ -1,4 +1,4 @@
-"""The table of scalar functions: everything that is known of a function stands in its row.
+"""The table of scalar functions: one row holds all there is to know of a function.
 
 An *elementary* function is computed as it stands: by NumPy, by C, and by a routine of each family
 that has one; its `operations` are the cost of a vector of results. A *composite* one is an
@@ -246,4 +246,4 @@ _COMPOSITE = (
 FUNCTIONS: dict[str, Elementary | Composite] = {
     function.name: function for function in (*_OPERATORS, *_ELEMENTARY, *_COMPOSITE)
 }
-"""Every function by its name. What is entered here later is known everywhere from then on."""
+"""Every function by its name. Entries added later are known everywhere from then on."""

@@ -88,8 +88,8 @@ GROUPS_SUFFIX = "_groups"
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """The tensors of the kernel's entry function with what they are cut from; the programs that
-    arrange them, by the identity of their candidates; how partial results are added up.
+    """The tensors of the kernel's entry function with the tensors they are cut from; the programs
+    that rearrange them, by the identity of their candidates; the summation of partial results.
     """
 
     kernel: Artifact
@@ -165,8 +165,8 @@ _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 @dataclass(frozen=True)
 class GroupsArtifact(Artifact):
-    """Generated code of an operator on all core groups: `kernels` are that of one group, and those
-    that arrange its tensors.
+    """Generated code of an operator on all core groups; `kernels` are that of one group, and those
+    that rearrange its tensors.
     """
 
     kernels: tuple[Artifact, ...] = ()
@@ -216,7 +216,7 @@ GROUPS = Sw26010Groups()
 
 
 def _by_tensor(kernel: Artifact, work: GroupWork) -> list[tuple[TensorInfo, Cut]]:
-    """The tensors of the kernel's entry function, in its order, with what they are cut from."""
+    """The tensors of the kernel's entry function, in its order, each with its cut."""
     cuts = {cut.name: cut for cut in (*work.operands, work.result)}
     found = [(t, cuts[t.name]) for t in kernel.tensors if t.kind != "scratch"]
     for info, cut in found:

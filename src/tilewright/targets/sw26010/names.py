@@ -42,7 +42,7 @@ _BUFFER_SUFFIXES = ("", "_reply", "_issued")
 
 @dataclass(frozen=True)
 class Naming(c_names.Naming):
-    """A program's names in C, and those of what starts it."""
+    """A program's names in C, and those of its launch."""
 
     @property
     def kernel(self) -> str:

@@ -52,8 +52,8 @@ class Sw26010Network(PlannedNetwork):
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write the code of all groups, its constants and the result, the simulated time where none
-        is given; the folder appears when it is complete.
+        """Write the code of all groups, its constants and the result, simulating the time if none
+        is given; the folder appears once it is complete.
 
         Raises GraphError where the numbers of a weight are not known.
         """

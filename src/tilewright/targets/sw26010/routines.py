@@ -1,5 +1,5 @@
-"""The routines that a program calls: each distinct call, what it is priced at, and what the
-routine's text takes for it.
+"""The routines that a program calls: each distinct call, its price, and the cycles of the routine's
+text.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from tilewright.targets.sw26010.elementwise.sums import Sums
 _INTEGER = {"vaddd": "addl", "vsubd": "subl", "vmuld": "mull"}
 """The instructions of integers that wrap, which have no others than these."""
 _ZERO, _COUNTER, _POINTERS, _VALUES = -1, 0, 1, 100
-"""Registers, of which a schedule needs no more than that they differ."""
+"""Registers; for a schedule it only matters that they differ."""
 
 
 @dataclass

@@ -129,8 +129,8 @@ def routine_of_map(mapping: Map, views: tuple[View, ...], element: str) -> MapRo
 
 
 def expression_routines(programs: Iterable[Program]) -> tuple[ExpressionRoutine, ...]:
-    """The distinct routines that the programs call, in the order of the calls, those of maps before
-    those of reductions.
+    """The distinct routines that the programs call, in the order of the calls, maps before
+    reductions.
     """
     maps: dict[ExpressionRoutine, None] = {}
     reductions: dict[ExpressionRoutine, None] = {}

@@ -23,10 +23,10 @@ OUTER_LOOPS = 4
 
 @dataclass(frozen=True)
 class Rows:
-    """`rows` rows of `row` elements. `around` are for each loop outside the one over the rows,
-    innermost first, its iterations in all beyond the first. `by_vectors` is whether rows are done
-    by vectors; `still` has bit i where operand i stays the same along a row. `loops` are all that
-    the code has, those of a row among them.
+    """`rows` rows of `row` elements. `around` gives, for each loop outside the one over the rows,
+    innermost first, its total iterations beyond the first. `by_vectors` is true where rows are done
+    by vectors; bit i of `still` is set where operand i is constant along a row. `loops` counts all
+    loops of the code, including that of a row.
     """
 
     row: Value
@@ -61,15 +61,15 @@ def has_loops(dims: Dims) -> bool:
 def rows_of(
     dims: Dims, operands: Sequence[int], *, beside: int | None = None, may_stay: bool = False
 ) -> Rows:
-    """The rows of the nest around these operands, of which all but the first `may_stay` the same
-    along a row that is done by vectors. Loops that operand `beside` walks in are around the call.
+    """The rows of the nest around these operands. With `may_stay`, all but the first may be
+    constant along a row that is done by vectors. Loops over operand `beside` are outside the call.
     """
     return _walked(dims, operands, beside).rows(may_stay)
 
 
 def results_of(dims: Dims) -> Results:
-    """The rows of the nest around both operands of a reduction, by vectors where those of results
-    are whole ones and start whole vectors apart.
+    """The rows of the nest around both operands of a reduction, by vectors where the rows of
+    results are whole vectors and start whole vectors apart.
     """
     walk = _walked(dims, (0, 1), None)
     found = walk.rows(may_stay=False)

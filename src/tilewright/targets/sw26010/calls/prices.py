@@ -1,5 +1,5 @@
-"""Prices of elementwise calls: the form of the call's routine (`timing`) on its loops, and the loop
-in C of `compiled_loops` where there is no routine.
+"""Prices of elementwise calls: the fitted form of the call's routine (`timing`) on its loops, or
+the C loop of `compiled_loops` without a routine.
 
 In: the loops of a call (`cost.nests`) and, of a reduction, the axes that it gathers along
 (`cost.reductions`), for many candidates at once. Out: cycles. Loops are joined as the emitted call
@@ -122,8 +122,8 @@ def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
-    """Elements of the innermost loop. Neighbouring windows follow each other like neighbouring
-    pixels, where they are not some pixels apart.
+    """Elements of the innermost loop. Neighbouring windows are contiguous like neighbouring pixels,
+    unless they are some pixels apart.
     """
     if not isinstance(call.primitive, Windows):
         return np.where(np.greater(common, 1), common, np.maximum(call.dims["inner"], 1))
@@ -182,8 +182,9 @@ def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
 
 
 def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
-    """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
-    that is cut, or a whole one where there is any. These cores are priced as one array.
+    """Cycles of the slowest core, for which all cores wait. Along each axis a core has the largest
+    or the smallest tile that is cut, or a whole one where there is any; these cores are priced as
+    one array.
     """
     axes = repacked_axes(dims)
     cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
@@ -216,8 +217,8 @@ def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
 def _repacked_cores(
     rows_cycles: RowsCycles, dims: Dims, kept: Mapping[RepackedAxis, Value]
 ) -> Value:
-    """Cores with so many indices of each axis: a call for each that is not whole, first those that
-    are cut, the inner ones before the outer ones.
+    """Cycles of cores with `kept` indices of each axis: a call for each axis that is not whole,
+    first those that are cut, inner ones before outer ones.
     """
     shape = [dims[name] for name in dims if name.startswith("axis_")]
     for axis, less in kept.items():
@@ -299,9 +300,9 @@ _LOOPS = 3
 
 @dataclass(frozen=True)
 class PricedLoops:
-    """How operands lie and what the loops run over, for each candidate. `shares` are those of the
-    calls whose results, and whose elements, start with a vector; `priced` is whether a routine has
-    as many loops.
+    """Layout of the operands and extents of the loops, for each candidate. `shares` are the shares
+    of calls whose results, and whose elements, start with a vector; `priced` is true where a
+    routine has enough loops.
     """
 
     code: Value

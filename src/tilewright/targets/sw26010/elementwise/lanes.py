@@ -119,8 +119,8 @@ def _extracted(register: int, lane: int, single: int) -> Instruction:
 
 
 LaneWork: TypeAlias = Callable[[Sequence[int], int, Sequence[int], int], list[Instruction]]
-"""Instructions on the registers that are given, to a target, by way of as many single ones as are
-given, for so many lanes.
+"""Instructions that compute a target register from given registers, by way of some single ones, in
+a number of lanes.
 """
 LANE_WORKS: Mapping[str, tuple[int, LaneWork]] = {
     POWER: (1, _powers_of_two),

@@ -23,7 +23,7 @@ from tilewright.targets.sw26010.elementwise.code import (
 
 LEVELS, WORD = 6, 8
 COUNT, EXTENT, ROWS_LEFT = 18, 20, 27
-"""The extents of all loops; that of a row; what is left of the loop over rows."""
+"""The extents of all loops; that of a row; the iterations left of the loop over rows."""
 SAVED_AT = 64
 """Offset of the register save area in the frame."""
 _IN_MEMORY = LEVELS - 2
@@ -45,8 +45,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Loops:
-    """The registers of a nest: `left` counts within a row, `outside` is 0 where there is one row,
-    `spare` holds nothing between rows. `moved` takes every pointer to the next iteration of a loop.
+    """The registers of a nest: `left` counts within a row, `outside` is 0 if there is one row,
+    `spare` is free between rows. `moved` advances every pointer to the next iteration of a loop.
     """
 
     text: RoutineText
@@ -56,8 +56,8 @@ class Loops:
     moved: Callable[[int], list[Instruction]]
 
     def counted(self, turns: deque[int]) -> list[Instruction]:
-        """Counters of the loops around a row, by way of registers in turn; `outside` is negative
-        where one of them is empty.
+        """Counters of the loops around a row, loaded by way of registers in turn; `outside` is
+        negative if a loop is empty.
         """
         code = []
         for level in range(LEVELS - 1):

@@ -84,8 +84,8 @@ _UNROLLED = (4, 2, 1)
 
 @dataclass(frozen=True)
 class MapRoutine:
-    """The routine of an expression; `still` says of each operand whether it stays the same along a
-    row. Where it is `short` of registers, constants and these are loaded where they are needed.
+    """The routine of an expression; `still` tells which operands are constant along a row. If it is
+    `short` of registers, constants and these operands are loaded at each use.
     """
 
     precision: Precision

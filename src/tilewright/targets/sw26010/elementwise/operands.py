@@ -17,7 +17,9 @@ from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
 Y, PLACES, STEPS = 16, 17, 19
 """The result, the operands' addresses, and what pointers move by in each loop."""
 SOURCES, STEP = (21, 22, 23, 24), (0, 1, 2, 3, 4)
-"""Pointers of operands, and what they and the result's move by from one element to the next."""
+"""Pointers of operands, and the steps of the result's and the operands' pointers from one element
+to the next.
+"""
 MOST_SOURCES = 8
 _FAR_AT, _SPARE = 48, 2
 """Offset in the frame of the other pointers, and how many fit before the saved registers."""

@@ -18,7 +18,7 @@ from tilewright.targets.sw26010.elementwise.logarithms import LN_2, LN_2_REST, s
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 
 Pair: TypeAlias = tuple[int, int]
-"""The values of a sum and of what is beyond its last place."""
+"""A double-double: the high value, and the low one beyond its last place."""
 _SERIES = (
     0.4,
     0.28571428571429364,
@@ -54,7 +54,7 @@ def general_power(sums: Sums, x: int, y: int, exponent: float | None = None) -> 
 
 
 def _exponent(sums: Sums, x: int, y: int) -> Pair:
-    """y log |x|, infinite where that is, and 0 where |x| is 1, whatever y is."""
+    """y log |x|: infinite where the logarithm is, and 0 where |x| is 1, for any y."""
     high, low = _logarithm(sums, _size(sums, x))
     size = _size(sums, x)  # once more, for the sake of registers
     finite = sums.add("vfcmplt", size, sums.constant(inf))

@@ -83,7 +83,7 @@ _UNROLLED = (4, 2, 1)
 _BATCH = 2
 """Elements that are loaded before they are taken in, which need registers."""
 _SAME, _UPPER = 0b11100100, 0b11101110
-"""The lanes of a shuffle: those of the register itself, and its upper two twice."""
+"""Shuffle masks: the register's own lanes, and its upper two lanes twice."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class Lie:
 
 @dataclass(frozen=True)
 class ReduceRoutine:
-    """The routine of what is gathered; `unrolled` results or vectors of them at a time. Where it is
-    `short` of registers, constants and what pointers move by are loaded where they are needed.
+    """The routine of a reduction, with `unrolled` results or vectors of results at a time. If it is
+    `short` of registers, constants and pointer steps are loaded at each use.
     """
 
     precision: Precision

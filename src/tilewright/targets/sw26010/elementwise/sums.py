@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir.winograd import Matrix
 
 ZERO_VALUE = -100
-"""Stands for a register that is zero."""
+"""The number of a value that is always zero."""
 
 
 @dataclass

@@ -54,7 +54,9 @@ _ARC = (
 )
 _TAN_1, _TAN_3 = 0.41421356237309503, 2.414213562373095
 _HALF, _HALF_REST = 1.5707963267948966, 6.123233995736766e-17
-"""tan(pi / 8) and tan(3 pi / 8); pi / 2 and what is beyond its last place."""
+"""tan(pi / 8) and tan(3 pi / 8); pi / 2 in two parts, the second beyond the last place of the
+first.
+"""
 
 
 def sine(sums: Sums, x: int) -> int:

@@ -125,9 +125,7 @@ def result_register(vector: int, scalar: int) -> int:
 
 
 def emit(part: BodyStep, strides: Strides, passed: int = 0) -> Instruction:
-    """The instruction of a part; `passed` pointer steps have been made beyond those of earlier
-    iterations.
-    """
+    """The instruction of a part; `passed` counts steps beyond those of earlier iterations."""
     counter = Register(COUNTER)
     match part.kind:
         case "load_vector" | "load_scalar":

@@ -50,8 +50,9 @@ the code of its blocks and of its caller."""
 MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 Slots = list[tuple[int, Instruction]]
 Placed = tuple[int, BodyStep, int]
-"""A slot beside the arithmetic of an iteration, a part, and how many steps behind the pointers its
-operand lies."""
+"""A slot beside the arithmetic of an iteration, a part, and the number of pointer steps from the
+pointer to its operand.
+"""
 
 _CONTROL = ("step_vector", "step_scalar", "dispatch", "count", "branch")
 _POINTERS = {"load_vector": VECTOR_POINTER, "load_scalar": SCALAR_POINTER}

@@ -123,8 +123,8 @@ class _Places:
 
 
 def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -> NetworkArtifact:
-    """Generate the sources of a whole network; `images` are those of each group that runs the plan
-    on its own ones, in the tensors of all. Without them the plan's tensors are the network's.
+    """Generate the sources of a whole network. With `images`, each group runs the plan on its own
+    images, within tensors for all; without, the plan's tensors are the network's.
 
     Raises as emission of one program does.
     """
@@ -389,7 +389,7 @@ def _places(
 
 
 def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layout: _Layout) -> None:
-    """Write what the stages of a `group` are given: the addresses of their tensors."""
+    """Write the parameters of the stages of a `group`: the addresses of their tensors."""
     for number, (stage, launch) in enumerate(zip(plan.stages, code.launches, strict=True)):
         own, free = dict(stage.arguments), layout.shared
         names = [name for name, _ in stage.arguments]

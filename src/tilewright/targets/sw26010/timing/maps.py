@@ -68,9 +68,9 @@ def _samples(routine: MapRoutine, mode: str) -> Iterable[Counts]:
 
 
 def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
-    """The terms of a nest in one mode: call, further rows, for each loop around them how often it
-    goes around, rows, and in each row the trips of the unrolled loop, whether there are any, and
-    each chunk behind it.
+    """The terms of a nest in one mode: call, further rows, the iterations of each loop around them,
+    rows, and in each row the trips of the unrolled loop, whether there are any, and each chunk
+    after it.
     """
     count, row = rows.rows, rows.row
     many = np.greater(count, 1) * 1.0

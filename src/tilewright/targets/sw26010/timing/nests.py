@@ -40,9 +40,9 @@ Counts = tuple[int, ...]
 
 
 def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
-    """The terms of a nest: call, further rows, for each loop around them how often it goes around,
-    rows, and in each row the trips of the unrolled loop and of the loop behind it, and whether
-    there are any. Behind a loop of two items there is one or none.
+    """The terms of a nest: call, further rows, the iterations of each loop around them, rows, and
+    in each row the trips of the unrolled loop and of the loop after it, and whether there are any.
+    After a loop of two items there is one or none.
     """
     count, items = rows.rows, rows.items
     many = np.greater(count, 1) * 1.0
@@ -64,8 +64,8 @@ def around(loops: Sequence[int]) -> tuple[int, ...]:
 
 
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
-    """The terms of a tile whose rows change: the call, without rows or with some, moved rows, and
-    zeros where it grows.
+    """The terms of a tile whose rows change length: the call, without rows or with some, moved
+    rows, and zeros where it grows.
     """
     some = np.greater(rows, 0) * 1.0
     moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]

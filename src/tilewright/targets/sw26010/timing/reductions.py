@@ -47,9 +47,9 @@ _COUNT_AT, _MOVES_AT = 60_000, 60_128
 
 @dataclass(frozen=True)
 class Extents:
-    """`rows` of so many results, and what gathers a result: two loops, and a run's length.
-    `around` are for each loop around that over the rows, innermost first, its iterations in all
-    beyond the first.
+    """`rows` of a number of results, and the extents of what gathers a result: two loops, and a
+    run's length. `around` gives, for each loop around the one over rows, innermost first, its total
+    iterations beyond the first.
     """
 
     rows: Value
@@ -67,9 +67,8 @@ def frequent_routines() -> Iterable[ReduceRoutine]:
 
 
 def reduce_terms(routine: ReduceRoutine, mode: str, extents: Extents) -> list[Value]:
-    """The terms of a call: the call, further rows, for each loop around them how often it goes
-    around, rows; what is done in each row, of every item and of every iteration of the loops that
-    gather.
+    """The terms of a call: the call, further rows, the iterations of each loop around them, rows;
+    the work in each row, of every item and of every iteration of the gathering loops.
     """
     rows = extents.rows
     many = np.greater(rows, 1) * 1.0
