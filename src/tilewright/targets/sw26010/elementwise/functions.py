@@ -5,7 +5,7 @@ routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the f
 is exact), and exp(r) - 1 is a polynomial whose coefficients interpolate it at the zeros of a
 Chebyshev polynomial (7e-17 relative to exp(r)): results are within 3 units in the last place.
 exp(x) is scaled by 2 ** n twice, so that results overflow and underflow once, by rounding.
-Infinities and what is no number come out as they should. floor, ceil, round and fmod are exact.
+Infinities and NaN come out as they should. floor, ceil, round and fmod are exact.
 """
 
 from __future__ import annotations

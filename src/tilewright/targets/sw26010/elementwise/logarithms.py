@@ -5,7 +5,7 @@ whose scalar code a routine writes. x = 2 ** k m with m between the roots of 1/2
 f = m - 1 and s = f / (2 + f) log(m) is f - (f f / 2 - s (f f / 2 + R(s s))), the form of FreeBSD's
 `e_log.c`; R's coefficients interpolate it at the zeros of a Chebyshev polynomial (5e-18 relative to
 log(m)). k ln 2 is added in two parts, of which k times the first one is exact. Results are within 3
-units in the last place; those of zeros, negative numbers, infinities and what is no number are C's.
+units in the last place; those of zeros, negative numbers, infinities and NaN are C's.
 """
 
 from __future__ import annotations

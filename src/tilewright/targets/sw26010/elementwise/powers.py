@@ -5,7 +5,7 @@ belongs to it; y log |x| may be 745, so that its logarithm takes pairs of double
 second beyond the last place of the first. With q the quotient (m - 1) / (m + 1) of `m` as in
 `logarithms`, log(m) is 2 q + q z (2/3 + z T(z)), z = q q, where T's coefficients interpolate
 it at the zeros of a Chebyshev polynomial (1e-20 relative to log(m)). Products of pairs are exact by
-multiply-adds. Zeros, infinities and what is no number come out as in C.
+multiply-adds. Zeros, infinities and NaN come out as in C.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _link(plan: GemmPlan, role: Role) -> list[Instruction]:
         before, behind = (
             [slot for slot, part, _ in parts if part.kind == kind] for parts in (last, following)
         )
-        # Behind the last access of this link, before the first of the next one.
+        # After the last access of this link, before the first of the next one.
         window = range(max(before, default=0) + 1, min(behind))
         slot = next((slot for slot in idle if slot in window), window[-1])
         idle = [other for other in idle if other != slot]

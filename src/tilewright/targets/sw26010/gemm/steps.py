@@ -263,7 +263,7 @@ def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Ins
     moving = [kind for kind in steps if BodyStep(kind).belongs_to(role)]
     slot_of_count, *slots = free_slots(plan, last, 1 + len(moving))
     stepped = dict(zip(moving, slots, strict=True))
-    # What stands behind the step of its pointer finds its operand one body nearer.
+    # A part after the step of its pointer finds its operand one body nearer.
     last = [
         (slot, part, index - body * (slot > stepped.get(part.kind, slot)))
         for slot, part, index in last
