@@ -27,7 +27,7 @@ _SAFE_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True)
 class BuildStep:
-    """One command of the target's own tool chain: makes `output` from `inputs`."""
+    """One command of the target's tool chain: makes `output` from `inputs`."""
 
     output: str
     inputs: tuple[str, ...]
@@ -76,23 +76,23 @@ class TensorInfo:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the code takes it in another form than it is given in."""
+        """True if the code takes the tensor in another form than the caller's."""
         return self.panels is not None or self.made is not None
 
     @property
     def is_given(self) -> bool:
-        """Whether the code reads the tensor and does not make it."""
+        """True if the code reads the tensor and does not make it."""
         return self.kind in ("input", "constant")
 
     @property
     def is_result(self) -> bool:
-        """Whether it holds a result of the code."""
+        """True if it holds a result of the code."""
         return self.kind in ("output", "updated")
 
 
 @dataclass(frozen=True)
 class BufferInfo:
-    """One buffer: its place in what the generated code allocates of the memory `space`."""
+    """One buffer: its place in the generated code's allocation of the memory `space`."""
 
     name: str
     dtype: str
@@ -127,8 +127,8 @@ class Artifact:
 
 @dataclass(frozen=True)
 class RoutineCycles:
-    """A routine of generated code: one of its distinct calls, what it is priced at, what its code
-    takes (None where it was not simulated), how often a core makes it (None where it is the whole).
+    """One distinct call of a generated routine: its price, the cycles of its code (None if not
+    simulated), and how often a core makes it (None if the entry is the whole).
     """
 
     name: str
@@ -144,8 +144,8 @@ class Routines(Protocol):
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
     ) -> tuple[RoutineCycles, ...]:
-        """One for each distinct call of a routine, in the order of the calls, with its code
-        `simulated` on request.
+        """One entry per distinct call of a routine, in the order of the calls; `simulated` runs its
+        code.
         """
 
 
@@ -198,7 +198,7 @@ class Loads(Protocol):
     """
 
     def load(self, artifact: Artifact, machine: Machine) -> NativeKernel:
-        """Compile and load; raises ToolError where there is no compiler for it."""
+        """Compile and load; raises ToolError if there is no compiler for it."""
 
 
 ROUTINES: Capability[Routines] = Capability("routines", ("routines",), "routines by name")

@@ -57,7 +57,7 @@ def require_replaceable(directory: Path) -> None:
 
 
 def _written_names(directory: Path, present: set[str]) -> set[str]:
-    """The files of a folder that tilewright wrote, or that were built from those."""
+    """The files of a folder that tilewright wrote, or that were built from them."""
     built = {name for name in present if name.endswith((".o", ".a", ".so"))}
     fixed = {KERNEL_FILE, NETWORK_FILE, PROGRAM_FILE, SCHEDULE_FILE, SUMS_FILE}
     listed: set[str] = set()
@@ -113,13 +113,13 @@ def read_text(path: Path) -> str:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write one file, whole or not at all; raises ArtifactError."""
+    """Write one file atomically; raises ArtifactError."""
     with _written(path) as file:
         file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write one file, whole or not at all; raises ArtifactError."""
+    """Write one file atomically; raises ArtifactError."""
     write_bytes(path, text.encode())
 
 

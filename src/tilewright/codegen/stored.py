@@ -29,14 +29,15 @@ Stored = TypeVar("Stored", bound=Description)
 
 
 class _Header(Struct, frozen=True):
-    """What every stored file begins with."""
+    """The first fields of every stored file."""
 
     format: str
 
 
 def network_kind(directory: Path) -> Literal["", "layers", "native", "divided"]:
-    """What a folder with `network.json` holds: kernels of layers, one function of the whole, or the
-    plan of a network divided over cores; empty without that file. Raises ArtifactError.
+    """The kind of network in a folder: kernels of layers ("layers"), one function of the whole
+    ("native"), or the plan of a network divided over cores ("divided"); "" without `network.json`.
+    Raises ArtifactError.
     """
     path = directory / NETWORK_FILE
     if not path.exists():
@@ -56,15 +57,15 @@ def _format(path: Path) -> str:
 
 
 def require_file_names(names: Iterable[str], where: str) -> None:
-    """Raise ArtifactError for what is no name of a file that tilewright writes."""
+    """Raise ArtifactError for a name that is not that of a file tilewright writes."""
     for name in names:
         if not _FILE_NAME.fullmatch(name):
             raise ArtifactError(f"{name!r} is not the name of a generated file", where=where)
 
 
 def file_states(directory: Path, digests: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """(file, what is wrong with it, empty if nothing) for each file and its SHA-256, in order;
-    raises ArtifactError.
+    """(file, problem or "") for each file and its SHA-256, in order. Raises ArtifactError for a
+    file that cannot be read.
     """
     for name, expected in digests:
         path = directory / name
@@ -97,7 +98,7 @@ def read_stored(path: Path, kind: type[Stored], expected: str) -> Stored:
 
 
 def _check_texts(value: object, where: str) -> None:
-    """Nothing that is shown later may steer a terminal."""
+    """Raise ArtifactError for text that could control a terminal when it is shown."""
     match value:
         case str() if not value.replace("\n", "").isprintable():
             raise ArtifactError(

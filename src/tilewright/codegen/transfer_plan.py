@@ -1,4 +1,4 @@
-"""One transfer as blocks of its tensor that lie packed in its buffer.
+"""Decomposition of one transfer into blocks of its tensor, packed in its buffer.
 
 In: a transfer and its tensor. Out: a `TransferPlan`, with the region split as it is priced
 (`ir.regions`).
@@ -29,7 +29,7 @@ class TransferPlan:
 
 
 def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Scope) -> TransferPlan:
-    """Split a region into requests; raises ProgramError where it cannot fit its slot or steps
+    """Split a region into requests; raises ProgramError if it cannot fit its slot or steps
     backwards.
     """
     offset: Expr = Const(0)

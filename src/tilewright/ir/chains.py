@@ -52,7 +52,7 @@ class Chain:
 
     @property
     def links(self) -> Expr:
-        """How many products it has."""
+        """Number of products."""
         return product(f.extent for f in self.loops)
 
 
@@ -95,8 +95,8 @@ def chain_at(
 def chain_of_single(
     stmt: Stmt | Chain, rules: ChainRules
 ) -> tuple[Stmt, Chain, tuple[For, ...]] | None:
-    """A nest, the chain that it is where its loops of unknown length have one iteration each, and
-    these loops; None where it has none of them, or is no chain even then.
+    """A nest, the chain it becomes if each loop of unknown length runs once, and these loops; None
+    if it has no such loops among others, or is no chain even then.
     """
     if isinstance(stmt, Chain):
         return None
@@ -137,7 +137,7 @@ def _linked(stmt: Stmt, rules: ChainRules) -> Chain | None:
 
 
 def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
-    """Loops that have nothing but each other in them, outermost first, and what the last has."""
+    """Perfectly nested loops, outermost first, and the statement inside the last."""
     loops: list[For] = []
     while isinstance(stmt, For) and len(stmt.body) == 1:
         loops.append(stmt)
@@ -170,7 +170,7 @@ def _taken(multiply: MatrixProduct, loops: list[For], rules: ChainRules) -> bool
 
 
 def _sizes(operand: Operand) -> frozenset[str]:
-    """Symbols of all that has to stay the same from link to link."""
+    """Symbols of the extents, steps, slots and shapes, which must be the same for all links."""
     ranges = frozenset[str]().union(
         *(free_vars(r.extent) | free_vars(r.step) for r in operand.ranges)
     )

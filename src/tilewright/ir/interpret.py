@@ -41,7 +41,7 @@ from tilewright.ir.primitives import Repack
 Array = npt.NDArray[Any]
 Env = dict[str, Any]
 Cores = slice | npt.NDArray[np.bool_]
-"""Those of the mesh, row by row, as an index."""
+"""An index of cores of the mesh, in row-major order."""
 EVERY_CORE = slice(None)
 
 
@@ -201,7 +201,7 @@ def _move(
 
 
 def _gathered(memory: Memory, index: Array, inside: Array | None) -> Elements:
-    """The elements at `index`, zeros where that is outside the tensor."""
+    """The elements at `index`; zeros for places outside the tensor."""
     if inside is None:
         return memory.read(index)
     part = memory.read(np.where(inside, index, 0))
@@ -210,7 +210,7 @@ def _gathered(memory: Memory, index: Array, inside: Array | None) -> Elements:
 
 
 def _scattered(memory: Memory, index: Array, inside: Array | None, part: Elements) -> None:
-    """Write a part; what is outside the tensor is dropped."""
+    """Write a part; elements outside the tensor are dropped."""
     if inside is None:
         memory.write(index, part)
     else:
@@ -225,8 +225,8 @@ def _region(
     mesh: tuple[int, int],
     cores: Cores = EVERY_CORE,
 ) -> tuple[Array, Array | None]:
-    """Flat tensor indices (cores, elements), and whether each lies inside the tensor: None where
-    all do.
+    """Flat tensor indices (cores, elements), and a mask of those inside the tensor, None if all
+    are.
     """
     rank, count = len(shape), prod(mesh) if isinstance(cores, slice) else int(cores.sum())
     index: Any = 0
@@ -248,7 +248,7 @@ def _region(
 
 
 def _places(start: Any, mesh: tuple[int, int], cores: Cores, rank: int) -> Any:
-    """Where a range starts on each of `cores`, as (cores, 1, ...): one number if on all alike."""
+    """Start of a range on each of `cores`, as (cores, 1, ...), or one number if it is uniform."""
     if not isinstance(start, np.ndarray):
         return int(start)
     return np.broadcast_to(start, mesh).reshape(-1)[cores].reshape(-1, *[1] * rank)

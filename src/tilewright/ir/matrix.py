@@ -40,8 +40,8 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Runs:
-    """Indices of a role a leading dimension apart, so many; runs begin `distance_elements` apart.
-    The first index is number `first` of its run.
+    """Groups of `length` indices of a role: a leading dimension apart within a run, while runs
+    begin `distance_elements` apart. The first index is number `first` of its run.
 
     The pixels of several rows of an image, where part of each row is taken.
     """
@@ -114,7 +114,9 @@ def matrix_form(view: View, role_rows: str, role_columns: str, runs: str = "") -
 
 
 def _runs(dimensions: _Dimensions, role: str) -> Runs | None:
-    """The runs of a role's two dimensions, of which the inner one is not covered whole."""
+    """The runs of a role of two dimensions; None for other roles, or if the inner one is covered
+    whole.
+    """
     view, mine = dimensions.view, dimensions.of(role)
     if len(mine) != 2:
         return None

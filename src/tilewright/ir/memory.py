@@ -1,4 +1,4 @@
-"""What the interpreter keeps in a memory: elements, and a bitmap of those that have been written.
+"""A memory of the interpreter: elements, and a bitmap of those that have been written.
 
 An element that nothing has written may be moved and computed with; what depends on it is unwritten,
 too. So it shows in a result of any element type: floats that are unwritten come out as NaN, for
@@ -30,7 +30,7 @@ class Elements:
     written: Written | None = None
 
     def changed(self, change: Callable[[Array], Array]) -> Elements:
-        """The same elements in another order or shape."""
+        """These elements after `change` to their order or shape, the written marks with them."""
         written = None if self.written is None else change(self.written)
         return Elements(change(self.values), written)
 
@@ -95,9 +95,10 @@ Meaning = Callable[[tuple[Array, ...]], Array]
 def computed(
     meaning: Meaning, operands: tuple[Elements, ...], dependence: Meaning | None = None
 ) -> Elements:
-    """What a function gives for its operands; unwritten where it depends on unwritten elements.
+    """Apply `meaning` to the operands; results that depend on unwritten elements are unwritten.
 
-    Which do, the function itself tells, or its `dependence`: it is applied to NaN in their places.
+    To find these, `dependence` (by default `meaning`) is applied to NaN in place of the unwritten
+    elements and 0 elsewhere: NaN results are unwritten.
     """
     result = meaning(tuple(part.values for part in operands))
     if all(part.written is None for part in operands):

@@ -1,4 +1,4 @@
-"""What may be called a name in the IR: the one gate between names from outside and generated text.
+"""Valid names in the IR: the one gate between names from outside and generated text.
 
 Names of programs, parameters, tensors, dimensions, buffers, loop variables, primitives and
 attributes end up in generated source and in file names, so the printer, the parser and the verifier
@@ -15,7 +15,7 @@ STATEMENT_WORDS = ("get", "put", "wait", "barrier")
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` is an ASCII identifier and no Python keyword.
+    """True if `name` is an ASCII identifier and no Python keyword.
 
     >>> is_name("x_tile"), is_name("x tile"), is_name("for")
     (True, False, False)

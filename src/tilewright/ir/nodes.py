@@ -21,26 +21,26 @@ from tilewright.common.expr import Const, Expr, IntLike, Var, expr
 from tilewright.ir.primitive import Primitive
 
 TensorKind = Literal["input", "constant", "output", "updated", "scratch"]
-"""A constant is an input that stays the same from call to call, such as weights; what is updated is
-an input whose memory holds a result afterwards.
+"""A constant is an input that stays the same from call to call, such as weights; an updated tensor
+is an input whose memory holds a result afterwards.
 """
 Direction = Literal["get", "put"]
 
 _ONE = Const(1)
 
 SCRATCHPAD = "spm"
-"""The memory that buffers lie in where nothing else is said."""
+"""The default memory of buffers."""
 
 CORE_SYMBOLS = ("rid", "cid")
 MESH_SYMBOLS = ("mesh_rows", "mesh_columns")
 LAST_CORE: Mapping[str, Expr] = {
     core: Var(extent) - 1 for core, extent in zip(CORE_SYMBOLS, MESH_SYMBOLS, strict=True)
 }
-"""What the core's symbols stand for on the core that sees the ends of tensors."""
+"""Values of the core symbols on the last core of the mesh, which sees the ends of tensors."""
 
 
 def memory_words(space: str) -> str:
-    """How messages call a core's memory.
+    """The name of a core's memory in messages.
 
     >>> memory_words("spm"), memory_words("synapse")
     ('scratchpad', "memory 'synapse'")
@@ -84,12 +84,12 @@ class Tensor:
 
     @property
     def is_given(self) -> bool:
-        """Whether the program reads the tensor and does not make it."""
+        """True if the program reads the tensor and does not make it."""
         return self.kind in ("input", "constant")
 
     @property
     def is_result(self) -> bool:
-        """Whether it holds a result of the program."""
+        """True if it holds a result of the program."""
         return self.kind in ("output", "updated")
 
     @property

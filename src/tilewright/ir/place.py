@@ -1,4 +1,4 @@
-"""Where in a program the verifier stands: what it may name there, and how its refusals say so."""
+"""The verifier's position in a program: the names in scope there, and how refusals describe it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Place:
     in_place: bool = False
 
     def at(self, stmt: Stmt) -> Place:
-        """The same place, at one statement."""
+        """This place with `stmt` as its statement."""
         return replace(self, stmt=stmt)
 
     def inside(self, stmt: For | If, *, orelse: bool = False) -> Place:
@@ -70,7 +70,9 @@ class Place:
         return self.buffers[name]
 
     def check_symbols(self, e: Expr) -> None:
-        """Every symbol is a parameter, a loop variable around, a core's or the mesh's."""
+        """Raise unless every symbol is a parameter, an enclosing loop's variable, a core's or the
+        mesh's.
+        """
         names = (*self.program.parameters, *self.loops, *CORE_SYMBOLS, *MESH_SYMBOLS)
         for name in sorted(free_vars(e)):
             if name not in names:

@@ -1,4 +1,4 @@
-"""What a primitive is: one object with a name, typed attributes, operands, a meaning and limits.
+"""Primitives: objects with a name, typed attributes, operands, a meaning and limits.
 
 The tensorised primitives are what a core computes in one call (swATOP 4.1). Each is a class derived
 from `Primitive`, its attributes are the fields, and a call of a program holds a value of it. What a
@@ -30,7 +30,7 @@ Access = Literal["reads", "writes", "accumulates"]
 
 @dataclass(frozen=True)
 class Argument:
-    """One operand of a primitive: its leading axes, one letter each, and what is done with it.
+    """One operand of a primitive: its leading axes, one letter each, and how it is accessed.
 
     An operand that is accumulated into must have been initialised.
     """
@@ -70,7 +70,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
         return self.meaning(operands)
 
     def start(self, kind: DType) -> float:
-        """What the first operand is initialised with where the primitive accumulates into it."""
+        """Initial value of the first operand where the primitive accumulates into it."""
         del kind
         return 0.0
 
@@ -87,40 +87,42 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def computed_in(self) -> str | None:
-        """The element type in which the core computes, where that is not the first operand's."""
+        """The element type that the core computes in, if it is not the first operand's."""
         return None
 
     def buffers(self) -> tuple[str, ...]:
-        """The buffers that a call works in beside its operands."""
+        """The buffers that a call uses besides its operands."""
         return ()
 
     def renamed(self, name: Callable[[str], str]) -> Self:
-        """The same with other names for its buffers."""
+        """The primitive with its buffers renamed by `name`."""
         del name
         return self
 
     @property
     def accumulates(self) -> bool:
-        """Whether the old value of the first operand matters."""
+        """True if the primitive accumulates into its first operand."""
         return self.arguments[0].access == "accumulates"
 
     @property
     def executed(self) -> Primitive:
-        """The primitive that machines have for it, where that is another one."""
+        """The primitive that machines execute for it: itself, unless overridden."""
         return self
 
     @property
     def replaces(self) -> bool:
-        """Whether the result is made of the other operands alone."""
+        """True if the result is computed from the other operands alone."""
         return not self.accumulates and len(self.arguments) > 1
 
     @property
     def axes(self) -> str:
-        """Each letter of the primitive's own axes once."""
+        """The letters of the primitive's own axes, each once."""
         return "".join(dict.fromkeys("".join(a.axes for a in self.arguments)))
 
     def axes_of(self, operand: int, rest: str = "") -> str:
-        """The axes of operand number `operand`, where the first one has `rest` beside its own."""
+        """The axes of operand number `operand`, if the first one has the axes `rest` besides its
+        own.
+        """
         return self.arguments[min(operand, len(self.arguments) - 1)].axes + rest
 
     def attributes(self) -> tuple[tuple[str, Attribute], ...]:

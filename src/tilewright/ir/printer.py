@@ -48,7 +48,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True)
 class _Group:
-    """A piece of text that stands on one line, or is broken between its items where it is long."""
+    """A piece of text on one line, broken between its items if that is too long."""
 
     head: str
     items: tuple[_Piece, ...]
@@ -116,8 +116,8 @@ def print_operand(operand: Operand) -> str:
 
 
 def print_range(r: Range) -> str:
-    """The text of one range: an index, or `at(start, extent)`, and with `step` and `stop` where it
-    has them.
+    """The text of one range: an index, or `at(start, extent)`, with `step` and `stop` if it has
+    them.
     """
     return str(_range(r))
 
@@ -222,7 +222,7 @@ def _buffer(buffer: Buffer) -> _Group:
 
 
 def _broken(piece: _Piece, depth: int, comma: str = "") -> Iterator[str]:
-    """The piece on one line, or one item a line where that line would be too long."""
+    """The piece on one line, or with one item a line if that line would be too long."""
     indent = _INDENT * depth
     line = f"{indent}{piece}{comma}"
     if isinstance(piece, str) or len(line) <= _WIDTH or not piece.items:

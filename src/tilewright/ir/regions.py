@@ -45,7 +45,7 @@ class Blocks:
 
     @property
     def requests(self) -> Size:
-        """How many requests there are."""
+        """Number of requests."""
         found: Size = 1
         for repeat in self.outer:
             found = repeat.count * found
@@ -100,7 +100,9 @@ def split(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = ()) -> 
 def _around(
     outer: tuple[Repeat, ...], repeat: Repeat, repeated: Size, one: Size
 ) -> tuple[Repeat, ...]:
-    """The repetitions with one more outside where it is `repeated`, joined if both count as one."""
+    """The repetitions with one more outside if it is `repeated`, merged into the outermost one if
+    their strides allow it.
+    """
     if not np.any(repeated):
         return outer
     added = Repeat(_where(repeated, repeat.count, one), repeat.stride)

@@ -143,12 +143,12 @@ def parse_keywords(call: ast.Call, what: str) -> dict[str, ast.expr]:
 
 
 def line_of(node: ast.AST) -> str:
-    """Where a node stands, for error messages."""
+    """The position of a node, for error messages."""
     return f"line {getattr(node, 'lineno', '?')}"
 
 
 def refused(expected: str, found: ast.AST) -> ProgramError:
-    """The error that something else was `expected` where `found` stands."""
+    """The error for `found` where something else was `expected`."""
     text = ast.unparse(found).partition("\n")[0]
     shown = text if len(text) <= 60 else f"{text[:57]}..."
     return ProgramError(f"expected {expected}, found {shown!r}", where=line_of(found))

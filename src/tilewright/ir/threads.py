@@ -1,4 +1,4 @@
-"""How a nest is divided among threads that share its memory: which loops, into how many runs.
+"""Division of a nest among threads that share its memory: which loops, into how many runs.
 
 In: the statements of a nest, then the numbers of iterations of its loops, for one candidate or as
 arrays for many. Out: for each loop the number of its parts. The same rule prices candidates and
@@ -22,7 +22,9 @@ from tilewright.ir.nodes import Barrier, Call, For, If, Range, Stmt, Tile, Trans
 from tilewright.ir.visit import rewrite, walk
 
 EFFICIENCY = 0.9
-"""From so much of the threads' time in use on, a loop is divided among all, inner ones are not."""
+"""Utilisation of the threads from which one loop is divided among all of them and inner loops are
+not.
+"""
 
 
 def loop_chain(body: tuple[Stmt, ...]) -> tuple[tuple[For, bool], ...]:
@@ -50,7 +52,7 @@ def _fetches(stmt: Stmt) -> bool:
 
 
 def _writes_apart(loop: For) -> bool:
-    """Whether every region that the body writes in main memory moves with the loop."""
+    """True if every region of main memory that the body writes moves with the loop."""
     regions = list(_written(loop.body))
     return bool(regions) and all(any(loop.var in free_vars(r.start) for r in x) for x in regions)
 
@@ -67,7 +69,7 @@ def _written(body: tuple[Stmt, ...]) -> Iterator[tuple[Range, ...]]:
 
 
 def occupies(count: Value, threads: int) -> Value:
-    """Whether so many iterations keep nearly all threads busy.
+    """True if `count` iterations keep nearly all threads busy.
 
     >>> bool(occupies(7, 4)), bool(occupies(28, 4))
     (False, True)
@@ -109,7 +111,7 @@ def parts_of(
 
 
 def _ways(loops: Sequence[int], threads: int) -> Iterator[dict[int, int]]:
-    """One loop among all threads, or two."""
+    """Divisions of one loop among all threads, or of two loops."""
     for d in loops:
         yield {d: threads}
     for outer, inner in combinations(loops, 2):
@@ -132,8 +134,8 @@ def _longest_run(stmt: Stmt) -> tuple[Stmt, ...] | None:
 
 
 def meetings(body: tuple[Stmt, ...]) -> int:
-    """How often the threads of an instantiated program meet, its end not counted: at barriers that
-    stand in no divided loop, and behind each iteration of the loops around those.
+    """Number of times that the threads of an instantiated program meet, not counting its end: at
+    barriers outside divided loops, and after each iteration of the loops around those.
     """
     found = 0
     for stmt in body:
@@ -148,5 +150,5 @@ def meetings(body: tuple[Stmt, ...]) -> int:
 
 
 def meets_inside(loop: For) -> bool:
-    """Whether the threads that all run a loop meet in it."""
+    """True if the loop, run by all threads, has a barrier in its body."""
     return any(isinstance(stmt, Barrier) for stmt in walk(loop.body))

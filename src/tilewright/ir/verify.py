@@ -33,7 +33,7 @@ from tilewright.ir.visit import expressions, walk
 __all__ = ["Stage", "verify"]
 
 MOST_ITERATIONS = 2**31 - 1
-"""Of one loop: what simulators can count through."""
+"""Limit of one loop's iterations, which simulators can count through."""
 
 
 def verify(
@@ -161,7 +161,7 @@ def _check_followed(stmt: Transfer, following: tuple[Stmt, ...], place: Place) -
 
 
 def _check_waited(place: Place) -> None:
-    """Every buffer that a transfer touches is waited for somewhere."""
+    """Raise unless every buffer that a transfer touches is waited for somewhere."""
     statements = list(walk(place.program.body))
     waited = {s.buffer for s in statements if isinstance(s, Wait)}
     for stmt in statements:

@@ -1,4 +1,4 @@
-"""What the verifier demands of a call: its operands, their roles and extents (see `primitive`).
+"""Verification of calls: operands, their roles and extents (see `primitive`).
 
 A re-packing is special: its operands are one tile in two shapes, so that their extents differ.
 """
@@ -15,7 +15,7 @@ from tilewright.ir.printer import print_operand, print_range
 
 
 def check_call(call: Call, place: Place) -> None:
-    """All rules for one call; raises ProgramError."""
+    """Check all rules for one call; raises ProgramError."""
     for operand in call.operands:
         _check_stage(operand, place)
         _check_operand(operand, place)
@@ -36,7 +36,7 @@ def check_slot(buffer: str, slot: Expr, place: Place) -> None:
 
 
 def check_fits(buffer: str, shape: tuple[Expr, ...], place: Place) -> None:
-    """A packed tile of `shape` is no larger than a slot, where both are constant."""
+    """Raise if a packed tile of `shape` is larger than a slot, as far as both are constant."""
     tile, slot = product(shape), place.buffer(buffer).elements
     if isinstance(tile, Const) and isinstance(slot, Const) and tile.value > slot.value:
         message = f"a tile of {tile} elements does not fit a slot of {buffer!r} of {slot}"
@@ -122,7 +122,9 @@ def _check_count(call: Call, place: Place) -> None:
 
 
 def _check_axes(call: Call, place: Place) -> None:
-    """Each operand has the primitive's own axes and, beside them, those of the first operand."""
+    """Raise unless each operand has its own axes of the primitive, and else only those of the first
+    operand.
+    """
     primitive = call.primitive
     rest = call.other_axes
     if rest and primitive.closed:
@@ -149,7 +151,7 @@ def _check_axes(call: Call, place: Place) -> None:
 
 
 def _check_extents(call: Call, place: Place) -> None:
-    """A letter stands for one extent in all operands, as far as constants tell."""
+    """Raise unless a letter has one extent in all operands, as far as constants tell."""
     seen: dict[str, tuple[Const, Operand]] = {}
     for operand in call.operands:
         for letter in dict.fromkeys(operand.roles.replace(".", "")):

@@ -1,4 +1,4 @@
-"""What the verifier demands of parameters, tensors and buffers before it looks at statements."""
+"""Verification of parameters, tensors and buffers, which comes before that of statements."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def moved_tensors(program: Program) -> dict[str, str]:
 
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:
-    """The expressions that stand in a statement itself, not in its body."""
+    """The expressions of a statement itself, without those in its body."""
     match stmt:
         case For():
             yield stmt.extent

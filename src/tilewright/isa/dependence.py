@@ -46,7 +46,7 @@ class MemoryAccess:
 
 @dataclass(frozen=True)
 class Operation:
-    """What a scheduler must know of one instruction.
+    """The scheduling properties of one instruction.
 
     `units` are alternatives, exactly one is used for `occupancy_cycles`; a result is usable
     `latency_cycles` after issue. `channels` are first-in-first-out streams whose order is part of
@@ -80,7 +80,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class AliasRules:
-    """What is known about pointers: registers mapped to different objects never address the same
+    """Alias information on pointers: registers mapped to different objects never address the same
     byte.
 
     A register without an entry may address anything.

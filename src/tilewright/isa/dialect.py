@@ -28,7 +28,7 @@ _BASE_FIRST = re.compile(
 
 
 class SectionStyle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A section with a directive of its own.
+    """A section with its own directive.
 
     `flags` are those of `.section`: "a" allocated, "w" writable, "x" code; `nobits`: it holds no
     bytes in the object. `memory` is the local memory that data lies in, "" the first.
@@ -66,7 +66,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
     @cached_property
     def code_section(self) -> str:
-        """Where a source begins."""
+        """The section that a source starts in: the first executable one."""
         return next(section.name for section in self.sections if "x" in section.flags)
 
     @cached_property
@@ -81,7 +81,9 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         return {section.name: section for section in self.sections}
 
     def section_style(self, name: str) -> SectionStyle:
-        """The style of any section: its own, that of the stem of `.text.hot`, or that of data."""
+        """The style of a section: its own, that of its stem (`.text` for `.text.hot`), or that of
+        data.
+        """
         stems = (s for s in self.sections if name == s.name or name.startswith(f"{s.name}."))
         return next(stems, SectionStyle(name, "aw"))
 

@@ -22,7 +22,7 @@ class Bus(StrEnum):
 
 
 class Branch(StrEnum):
-    """How an effect changes the program counter."""
+    """Effect of an instruction on the program counter."""
 
     NONE = "none"
     CONDITIONAL = "conditional"
@@ -34,7 +34,7 @@ class Branch(StrEnum):
 
 @dataclass(frozen=True)
 class Traits:
-    """What an effect needs and touches, apart from registers.
+    """The operands, memory accesses and ordering of an effect, apart from registers.
 
     `element_bytes` is the memory size of one element, 0 without memory access; `elements` is 1 or,
     for 0, the lanes of the operands. `ordered` effects (barriers, counters) may not move over any
@@ -53,7 +53,7 @@ class Traits:
 
 
 class Effect(StrEnum):
-    """What an instruction does. `d = a op b` unless said otherwise; lanes are 64 bit wide.
+    """The semantics of an instruction. `d = a op b` unless said otherwise; lanes are 64 bits wide.
 
     Scalar integers live in lane 0; `_word` effects wrap to 32 bit and sign-extend. Single-precision
     values are held in 64-bit lanes and rounded to 24 bit after each operation; integer lanes
@@ -204,7 +204,7 @@ class Effect(StrEnum):
 
     @property
     def traits(self) -> Traits:
-        """What the effect needs and touches."""
+        """The effect's operand roles, memory accesses and ordering."""
         return _TRAITS[self]
 
 

@@ -69,7 +69,7 @@ class Instruction:
 
     @property
     def traits(self) -> Traits:
-        """What the effect needs and touches besides registers."""
+        """Operand roles, memory accesses and ordering of the instruction's effect."""
         return self.spec.effect.traits
 
     @property
@@ -99,7 +99,7 @@ class Instruction:
         return self._registers(("write", "read_write"), bases=False)
 
     def on(self, table: InstructionTable) -> Instruction:
-        """The same instruction with the timing of another table of its instruction set.
+        """This instruction with the timing of another table of its instruction set.
 
         Errors: MachineError for a table of another one.
         """
@@ -130,13 +130,15 @@ class Instruction:
 
     @property
     def target(self) -> Label | int | None:
-        """Where a branch goes: a label, or instructions from the following one."""
+        """The target of a branch: a label, or a distance in instructions from the following one;
+        else None.
+        """
         operand = self.by_role.get("target")
         return operand if isinstance(operand, Label | int) else None
 
     @property
     def is_branch(self) -> bool:
-        """Whether it may change the program counter (halt included)."""
+        """True if it may change the program counter (halt included)."""
         return self.traits.branch is not Branch.NONE
 
     def text(self) -> str:
@@ -169,7 +171,7 @@ def make_instruction(
     labels: tuple[str, ...] = (),
     line: int = 0,
 ) -> Instruction:
-    """A checked instruction; aliases are replaced by what they stand for. Errors: AssemblyError."""
+    """A checked instruction, with aliases resolved. Errors: AssemblyError."""
     alias = table.alias_by_mnemonic.get((mnemonic, len(operands)))
     if alias is not None:
         operands = [_alias_operand(table, part, operands) for part in alias.operands]
@@ -185,7 +187,7 @@ def make_instruction(
 
 
 def _accepts(rule: OperandRule, operand: Operand) -> bool:
-    """Whether an operand is of the kind and in the range that its rule takes."""
+    """True if the operand is of a kind and in the range that `rule` takes."""
     match operand:
         case Register():
             return rule.takes_register and operand.number in rule.registers
@@ -251,7 +253,7 @@ def _memory_form(table: InstructionTable) -> str:
 def _refuse_operand(
     table: InstructionTable, spec: InstructionSpec, operand_spec: OperandSpec, operand: Operand
 ) -> None:
-    """Say what is wrong with an operand. Raises AssemblyError."""
+    """Raise the AssemblyError that tells why an operand is refused."""
     label = f"{spec.mnemonic}: operand {operand_spec.role}"
     match operand_spec.kind, operand:
         case (("register" | "register_or_immediate"), Register(number)):

@@ -281,7 +281,7 @@ def _check_instruction(table: InstructionTable, spec: InstructionSpec, where: st
 
 
 def _check_syntax(label: str, syntax: str, names: list[str], where: str) -> None:
-    """Every operand stands once in a template, and nothing else does."""
+    """Raise unless a template contains every operand once and nothing else."""
     found = sorted(_SLOT.findall(syntax))
     if found != names or syntax.count("{") != len(found) or syntax.count("}") != len(found):
         raise MachineError(

@@ -56,17 +56,17 @@ class ModuloSchedule:
 
     @property
     def proven_minimum(self) -> bool:
-        """Whether the interval equals the lower bound."""
+        """True if the interval equals the lower bound."""
         return self.lower_bound_cycles == self.interval_cycles
 
     @property
     def lead_in_cycles(self) -> int:
-        """What n iterations cost beyond `n * interval_cycles`."""
+        """Cycles of n iterations beyond `n * interval_cycles`."""
         return self.span_cycles - self.interval_cycles
 
     @property
     def lead_in_proven(self) -> bool:
-        """Whether no schedule with this interval and number of stages has a shorter lead-in."""
+        """True if no schedule with this interval and number of stages has a shorter lead-in."""
         return self.pipelined and self.span_cycles == self.span_bound_cycles
 
     @property
@@ -192,7 +192,7 @@ def pipelined_schedule(
     refuted: Sequence[int],
     undecided: Sequence[int],
 ) -> ModuloSchedule:
-    """A schedule from what the solver found and what it excluded."""
+    """A schedule from the solver's placement and the intervals that it excluded."""
     order = tuple(sorted(range(len(best.times)), key=lambda i: (best.times[i] % interval, i)))
     return ModuloSchedule(
         graph,

@@ -56,7 +56,7 @@ def place(
 def is_schedule(
     graph: DependenceGraph, rules: IssueRules, interval: int, times: Sequence[int]
 ) -> bool:
-    """Whether the operations may issue at these times, by the same constraints as a search."""
+    """True if the operations may issue at `times`, by the same constraints as in a search."""
     if len(times) != len(graph.operations):
         return False
     model = cp_model.CpModel()

@@ -1,4 +1,4 @@
-"""What each operand of a table's instructions takes and where its bits go, looked up once.
+"""Operand kinds, ranges and bit fields of a table's instructions, looked up once.
 
 In: a table. Out: `InstructionRules` by mnemonic, for the two things that the assembler does with
 every line: to check operands and to make words of them. Messages are made elsewhere, from the

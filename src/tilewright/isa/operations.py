@@ -1,4 +1,4 @@
-"""From instructions to the schedulers' operations, and back with corrected displacements.
+"""Conversion of instructions to the schedulers' operations, and back with corrected displacements.
 
 In: checked `Instruction`s. Out: `Operation`s with registers, units, latency, memory access and
 channels read from the instruction table.
@@ -21,7 +21,7 @@ def operations_of(instructions: Sequence[Instruction]) -> tuple[Operation, ...]:
 
 
 def operation_of(instruction: Instruction) -> Operation:
-    """What the schedulers must know of an instruction.
+    """The scheduler's view of an instruction.
 
     The row and column buses are one channel each for puts and one each for gets, first in first
     out.
@@ -50,7 +50,7 @@ def operation_of(instruction: Instruction) -> Operation:
 
 
 def is_stream(instruction: Instruction) -> bool:
-    """Whether it is an access whose address register advances by another one."""
+    """True if it is a memory access whose address register is advanced by another register."""
     traits = instruction.traits
     return (traits.load or traits.store) and {"b", "c"} <= set(traits.roles)
 
@@ -117,7 +117,7 @@ def _increment(instruction: Instruction) -> int | None:
 
 
 def with_displacement(instruction: Instruction, added_bytes: int) -> Instruction:
-    """The same access with `added_bytes` on its displacement."""
+    """The memory access with `added_bytes` added to its displacement."""
     if added_bytes == 0:
         return instruction
     operands = tuple(

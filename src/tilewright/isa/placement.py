@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """What the solver found out."""
+    """Outcome of a search."""
 
     FOUND = "found"
     INFEASIBLE = "infeasible"

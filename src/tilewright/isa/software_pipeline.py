@@ -59,8 +59,8 @@ class PipelinedLoop:
 
     @property
     def program(self) -> tuple[Instruction, ...]:
-        """All sections in order: the guard, the pipeline, and the plain loop for trips that are too
-        short for it.
+        """All sections in order: the guard, the pipeline, and the plain loop for trip counts too
+        small for it.
         """
         return (*self.guard, *self.prologue, *self.kernel, *self.epilogue, *self.plain)
 
@@ -122,7 +122,9 @@ def _check_body(body: Sequence[Instruction]) -> None:
 
 
 def _closed(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """With something in the delay slot of a branch at the end, where there is such a slot."""
+    """The instructions, with a no-operation in the delay slot of a branch at the end if there is
+    one.
+    """
     last = instructions[-1]
     if not (last.is_branch and last.table.issue.delay_slots):
         return tuple(instructions)
@@ -157,8 +159,8 @@ def _without_branches(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[
 
 
 def _in_time_order(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[Copy]:
-    """By kernel time; within a cycle such that reads precede overwrites and one-unit operations
-    come first.
+    """The copies by kernel time; within a cycle reads precede overwrites and operations with few
+    units come first.
     """
     operations = schedule.graph.operations
     by_cycle: dict[int, list[Copy]] = {}
@@ -188,7 +190,7 @@ def _time(schedule: ModuloSchedule, copy: Copy) -> int:
 
 
 def _precedes(schedule: ModuloSchedule, one: Copy, other: Copy) -> bool:
-    """Whether `one` must come before `other` when both issue in the same cycle."""
+    """True if `one` must come before `other` when both issue in the same cycle."""
     gap = other.iteration - one.iteration
     for edge in schedule.graph.edges:
         if (edge.source, edge.target, edge.distance) == (one.index, other.index, gap):
@@ -234,7 +236,7 @@ def _deadline(schedule: ModuloSchedule, copy: Copy) -> int:
 
 
 def _keeps_dependences(schedule: ModuloSchedule, copies: Sequence[Copy]) -> bool:
-    """Whether every pair of dependent copies in the list is in order."""
+    """True if every pair of dependent copies in the list is in order."""
     position = {copy: place for place, copy in enumerate(copies)}
     for copy, place in position.items():
         for edge in schedule.graph.edges:

@@ -132,7 +132,7 @@ class LocalMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IssueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the pipeline issues.
+    """Issue rules of the pipeline.
 
     `width` instructions at the front of the queue are looked at per cycle. `write_after_read`
     "same_cycle" lets a register be overwritten by an instruction issued together with its last
@@ -185,7 +185,7 @@ class InstructionCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ports behind which one local memory lies, each with chips that keep lines open.
+    """The ports of one local memory, each with chips that keep lines open.
 
     Blocks of `block_bytes` go to the ports in turn, and then to the chips of a port. A chip keeps
     `open_lines` lines open, line i in place i modulo their number. An access through one port takes
@@ -210,7 +210,7 @@ class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a number comes from; "fitted" to published measurements of whole programs."""
+    """Origin of a number; "fitted" is a fit to published measurements of whole programs."""
 
     evidence: Literal["published", "compiler", "secondary", "fitted", "assumption"]
     text: str
@@ -262,12 +262,12 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @cached_property
     def mnemonics(self) -> tuple[str, ...]:
-        """Every name that may be written, aliases included, sorted."""
+        """Every mnemonic that a source may use, aliases included, sorted."""
         return tuple(sorted({*self.by_mnemonic, *(alias.mnemonic for alias in self.aliases)}))
 
     @cached_property
     def known_mnemonics(self) -> frozenset[str]:
-        """The same, to look one up."""
+        """`mnemonics` as a set, for membership tests."""
         return frozenset(self.mnemonics)
 
     @cached_property
@@ -308,13 +308,13 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return next(memory for memory in self.memories if memory.name == name)
 
     def memory_title(self, memory: LocalMemory) -> str:
-        """What messages call a memory."""
+        """The name of a memory in messages."""
         return "local memory" if len(self.memories) < 2 else f"memory '{memory.name}'"
 
     @cached_property
     def memory_origins(self) -> dict[str, int]:
-        """Where each memory begins in the bytes of a core's memories, which lie one after the other
-        at multiples of 64.
+        """The first byte of each memory among a core's memories, which follow each other at
+        multiples of 64.
         """
         origins: dict[str, int] = {}
         end = 0
@@ -359,7 +359,9 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return traits.element_bytes * (traits.elements or self.lanes_of(spec))
 
     def lanes_of(self, spec: InstructionSpec) -> int:
-        """Lanes that an instruction works on: those of the widest file of its data operands."""
+        """Lanes that an instruction works on: those of the widest register file among its data
+        operands.
+        """
         files = {file.name: file.lanes for file in self.register_files}
         first = self.register_files[0].name
         named = (o.file or first for o in self.operands_of(spec) if "register" in o.kind)

@@ -36,7 +36,9 @@ class AllocateBuffers:
     alignment_bytes: Mapping[str, int]
 
     def apply(self, program: Program) -> Program:
-        """CapacityError names the largest buffer where they do not fit."""
+        """Assign addresses to buffers; raises CapacityError that names the largest if they do not
+        fit.
+        """
         offsets: dict[str, int] = {}
         for part in _parts(program.body):
             used = _buffers(part)

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen value that turns one program into another which computes the same.
+"""The interface of a pass: a frozen value that turns a program into one that computes the same.
 
 What a pass needs to know of a machine or a schedule is in its fields, so that equal passes give
 equal programs and whoever runs them needs nothing else.

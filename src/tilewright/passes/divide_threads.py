@@ -32,7 +32,7 @@ class DivideThreads:
     threads: int
 
     def apply(self, program: Program) -> Program:
-        """The program for so many threads, `together` in loops that several nests share."""
+        """The program divided among threads, `together` in loops that several nests share."""
         if self.threads == 1:
             return program
         return replace(program, body=_body(program.body, self.together, self.threads))

@@ -38,7 +38,7 @@ Loops = tuple[For, ...]
 
 @dataclass(frozen=True)
 class _Part:
-    """Rewritten statements, and what must stand before and after the outermost loop."""
+    """Rewritten statements, and those to place before and after the outermost loop."""
 
     body: tuple[Stmt, ...]
     before: tuple[Stmt, ...] = ()

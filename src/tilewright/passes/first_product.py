@@ -32,7 +32,7 @@ class FirstProduct:
 
 
 def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Inner fills first, then those of this list."""
+    """The body with fills sunk: those of inner loops, then the first of this list that can be."""
     body = tuple(replace(s, body=_body(s.body)) if isinstance(s, For) else s for s in body)
     for place, stmt in enumerate(body):
         fill = zero_fill(stmt)

@@ -83,7 +83,7 @@ def _clamp(stmt: Transfer, program: Program, rounded: frozenset[str]) -> tuple[T
 
 
 def _may_exceed(r: Range, rounded: frozenset[str]) -> bool:
-    """Whether the extent was rounded up to a granule, or the start moves with a rounded loop."""
+    """True if the extent was rounded up to a granule, or the start moves with a rounded loop."""
     return _is_rounded(r.extent) or bool(rounded & free_vars(r.start))
 
 
@@ -92,7 +92,7 @@ def _is_rounded(e: Expr) -> bool:
 
 
 def _has_constant_rounding(extent: Expr) -> bool:
-    """Whether a loop covers an axis in steps of a fixed size that need not divide it."""
+    """True if a loop covers an axis in steps of a fixed size, which need not divide it."""
     if not isinstance(extent, Binary):
         return False
     here = extent.op == "ceil_div" and isinstance(extent.b, Const)
@@ -105,8 +105,8 @@ def _inside(r: Range, size: Expr) -> Range:
 
 
 def _exceeds(r: Range, size: Expr) -> Expr:
-    """Whether the last core's part, hence any core's, reaches beyond the tensor: the same for all
-    cores.
+    """The condition that the last core's part reaches beyond the tensor. It uses the last core on
+    every core, so that all decide alike; if any part exceeds the tensor, that core's does.
     """
     end = substitute(r.start + (r.extent - 1) * r.step + 1, LAST_CORE)
     return binary("<", size, end)

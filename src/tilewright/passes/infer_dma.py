@@ -83,8 +83,8 @@ dtypes.
 
 @dataclass(frozen=True)
 class _Staged:
-    """Where one tensor is transferred: inside `depth` loops, as `region`; `view` is a call's part
-    of it, or the tile itself where the tensor stays in place.
+    """The transfer of one tensor: `region` inside `depth` loops. `view` is a call's part of it, or
+    the tile itself if the tensor stays in place.
     """
 
     tile: Tile
@@ -183,7 +183,7 @@ def _buffer_name(tensor: str) -> str:
 
 
 def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
-    """What the loops `inside` touch together, and the place of one iteration within it."""
+    """The region that the loops `inside` touch in all, and the place of one iteration within it."""
     moving = [f for f in inside if f.var in range_symbols(r)]
     if not moving:
         return r, Range(Const(0), r.extent)
@@ -215,7 +215,7 @@ def _at_depth(
     result: _Staged,
     start: Fill | None,
 ) -> tuple[Stmt, ...]:
-    """Wrap `body` in the transfers that stand inside exactly `depth` loops."""
+    """Wrap `body` in the transfers placed inside exactly `depth` loops."""
     before: list[Stmt] = []
     after: list[Stmt] = []
     prepared = _prepared(inner, staged)
@@ -231,7 +231,7 @@ def _at_depth(
 
 
 def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged]) -> dict[str, Call]:
-    """The operands of the main call that other calls make, with those calls on whole buffers."""
+    """The operands of the main call that other calls prepare, with those calls on whole buffers."""
     by_tensor = {s.tile.tensor: s for s in staged}
     found: dict[str, Call] = {}
     for call in preparing(inner, main_call(inner)):
@@ -263,7 +263,7 @@ def _whole(s: _Staged, roles: str = ascii_letters) -> Operand:
 
 
 def _part(s: _Staged, tile: Tile) -> Operand:
-    """The whole buffer, or those of its places that a call has of it."""
+    """The operand of a call in a buffer: all of it, or the part that the call's tile covers."""
     if tile.ranges == s.tile.ranges or not isinstance(s.view, View):
         return _whole(s, tile.roles)
     pairs = zip(tile.ranges, s.region, strict=True)
@@ -272,7 +272,7 @@ def _part(s: _Staged, tile: Tile) -> Operand:
 
 
 def _beyond(start: Expr, first: Expr) -> Expr:
-    """How far a place is behind the first one."""
+    """The distance of `start` from `first`."""
     match start:
         case Binary("+", a, b) if a == first:
             return b
@@ -281,7 +281,7 @@ def _beyond(start: Expr, first: Expr) -> Expr:
 
 
 def _start(program: Program, sums: str, main: Call) -> Fill | None:
-    """What the sums start from, None for those that start from what is there."""
+    """The fill that initialises the sums, or None if they start from the tensor's old value."""
     tensor = program.tensor(sums)
     return None if tensor.kind == "updated" else Fill(main.primitive.start(dtype(tensor.dtype)))
 
@@ -305,7 +305,7 @@ def _initialised(
 
 
 def _reduced(inner: tuple[Stmt, ...], loops: list[For]) -> frozenset[str]:
-    """The loops whose first iteration starts the result: all where nothing is said of it."""
+    """The loops whose first iteration initialises the result; all loops if nothing is guarded."""
     before = inner[: inner.index(main_call(inner))]
     conditions = [free_vars(stmt.condition) for stmt in before if isinstance(stmt, If)]
     return frozenset().union(*conditions) if conditions else frozenset(f.var for f in loops)
@@ -317,7 +317,7 @@ def _addends(inner: tuple[Stmt, ...]) -> set[str]:
 
 
 def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
-    """The epilogue on the finished result: fetch the addend where there is one, then combine."""
+    """The epilogue on the finished result: fetch the addend if there is one, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
     for call in guarded(inner, after=True):
@@ -339,8 +339,9 @@ def _on_views(call: Call, views: Mapping[str, Operand]) -> Call:
 def _housed(
     staged: list[_Staged], inner: tuple[Stmt, ...], behind: set[str]
 ) -> tuple[list[_Staged], dict[str, _Staged]]:
-    """What calls `behind` the main one make and read again, in the buffers of what calls before it
-    make: that is made anew before it is read again. (All tensors, those housed by their hosts.)
+    """Staged tensors, with those that calls `behind` the main call write moved into the buffers of
+    tensors that calls before it prepare: these are prepared anew before they are read again. Also
+    returns the moved ones by the tensor that hosts them.
     """
     prepared = {operands_of(c)[0].tensor for c in preparing(inner, main_call(inner))}
     hosts = [s for s in staged if s.tile.tensor in prepared and s.depth >= staged[0].depth]
@@ -379,7 +380,7 @@ def _largest(ranges: tuple[Range, ...], loops: list[For]) -> Expr:
 def _workspace(
     multiply: MatrixProduct, staged: list[_Staged], program: Program, loops: list[For]
 ) -> Buffer | None:
-    """Room to pack the vectorised operand of a matrix product where it is strided."""
+    """A workspace for packing the vectorised operand of a matrix product if that is strided."""
     operand = staged[multiply.loaded]
     if operand.tile.roles.rstrip(".").endswith(multiply.along):
         return None

@@ -1,5 +1,5 @@
-"""What stands innermost in a seed-stage program: the main call, and the calls around it that start,
-prepare and finish.
+"""The innermost statements of a seed-stage program: the main call, and the calls around it that
+start, prepare and finish.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from tilewright.ir.nodes import Call, For, If, Range, Stmt, Tile
 
 
 def chain_of(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
-    """The loops around everything, outermost first, and what stands in them."""
+    """The perfectly nested outer loops, outermost first, and the body of the last."""
     loops: list[For] = []
     while len(body) == 1 and isinstance(body[0], For):
         loops.append(body[0])
@@ -18,7 +18,7 @@ def chain_of(body: tuple[Stmt, ...]) -> tuple[list[For], tuple[Stmt, ...]]:
 
 
 def unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
-    """What stands innermost, and the condition of a skewed loop that it stands under as a whole."""
+    """The innermost statements, and the condition of a skewed loop that guards them all, if any."""
     match body:
         case (If(condition, then, ()),):
             return condition, then
@@ -27,12 +27,12 @@ def unguarded(body: tuple[Stmt, ...]) -> tuple[Expr | None, tuple[Stmt, ...]]:
 
 
 def main_call(inner: tuple[Stmt, ...]) -> Call:
-    """The one that always runs."""
+    """The unconditional call."""
     return next(s for s in inner if isinstance(s, Call))
 
 
 def guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
-    """The calls that stand under a condition before or after the main call."""
+    """The guarded calls before or after the main call."""
     place = inner.index(main_call(inner))
     part = inner[place + 1 :] if after else inner[:place]
     return [
@@ -47,8 +47,8 @@ def preparing(inner: tuple[Stmt, ...], main: Call) -> list[Call]:
 
 
 def written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
-    """The tensors of the main call's sums and of the result: one, unless what follows the call
-    makes another tensor of its sums.
+    """The tensors of the main call's sums and of the result: the same one, unless a call after it
+    turns the sums into another tensor.
     """
     calls = (main, *guarded(inner, after=True))
     first, last = (c.operands[0] for c in (calls[0], calls[-1]))
@@ -58,7 +58,7 @@ def written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
 
 
 def operands_of(call: Call) -> list[Tile]:
-    """Those in tensors."""
+    """The operands that are tiles of tensors."""
     return [o for o in call.operands if isinstance(o, Tile)]
 
 
@@ -68,8 +68,8 @@ def names_of(call: Call) -> set[str]:
 
 
 def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
-    """One tile per tensor: the main call's operands, then what calls around it have beside them,
-    whole where it is made before it is read in parts.
+    """One tile per tensor: the operands of the main call, then the further ones of the calls around
+    it; a tensor that is made whole and read in parts has its whole tile.
     """
     around = (*preparing(inner, main), *guarded(inner, after=True))
     others: dict[str, Tile] = {}
@@ -80,12 +80,14 @@ def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
 
 
 def made_behind(inner: tuple[Stmt, ...]) -> set[str]:
-    """The tensors that calls behind the main one write."""
+    """The tensors that calls after the main one write."""
     return {operands_of(call)[0].tensor for call in guarded(inner, after=True)}
 
 
 def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, str]:
-    """Of tensors that a call around the main one has more of: the loop that they are whole in."""
+    """For each tensor of which a call around the main one uses a larger tile: the outermost loop
+    that this tile is invariant in.
+    """
     around = (*preparing(inner, main), *guarded(inner, after=True))
     larger = {o.tensor: o for c in around for o in operands_of(c)}
     found: dict[str, str] = {}
@@ -96,16 +98,16 @@ def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, s
 
 
 def symbols_of(tile: Tile) -> frozenset[str]:
-    """What its place and its extent depend on."""
+    """The symbols in the starts and extents of a tile."""
     return frozenset().union(*(range_symbols(r) for r in tile.ranges))
 
 
 def range_symbols(r: Range) -> frozenset[str]:
-    """The same of one dimension."""
+    """The symbols in the start and extent of one dimension."""
     return free_vars(r.start) | free_vars(r.extent)
 
 
 def depth_of(tile: Tile, loops: list[For]) -> int:
-    """How many loops stand around the place where the tile is the same in what is inside."""
+    """Number of loops from the outermost to the innermost that the tile depends on."""
     used = symbols_of(tile)
     return max((i + 1 for i, f in enumerate(loops) if f.var in used), default=0)

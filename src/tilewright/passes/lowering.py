@@ -51,7 +51,7 @@ class Lowering:
 
 
 class Lowers(Protocol):
-    """A family that lowers programs in a way of its own."""
+    """A family that lowers programs in its own way."""
 
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one of its machines."""
@@ -61,6 +61,6 @@ LOWERS: Capability[Lowers] = Capability("rules", ("lowering",), "rules of its ow
 
 
 def lowering_of(machine: Machine) -> Lowering:
-    """What the machine's family says, or the rules of scratchpads."""
+    """The lowering rules of the machine's family, or those for scratchpads if it has none."""
     rules = LOWERS.of(machine)
     return rules.lowering(machine) if rules else Lowering({SCRATCHPAD: machine.spm_available_bytes})

@@ -17,7 +17,7 @@ from tilewright.ir.visit import rewrite
 
 @dataclass(frozen=True)
 class MapAccumulations:
-    """Calls of `map` for those of `accumulate`."""
+    """Replace calls of `accumulate` by calls of `map`."""
 
     name: ClassVar[str] = "map_accumulations"
 

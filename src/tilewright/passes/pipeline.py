@@ -1,4 +1,4 @@
-"""The passes behind staging, in order: staged nests to one program that can be run and emitted.
+"""The passes after staging, in order: from staged nests to one program that can be run and emitted.
 
 `make_explicit` binds the factors of the chosen candidate and makes the overlap and the addresses
 explicit.
@@ -45,7 +45,8 @@ def make_explicit(
     *,
     together: Sequence[str] = (),
 ) -> Program:
-    """Bind the factors of each nest, overlap, join the nests behind barriers, place the buffers.
+    """Bind the factors of each nest, overlap, join the nests with barriers between, place the
+    buffers.
 
     `tensors` are those of the operator that the nests know only under other shapes; `bindings`
     gives their extents. Neighbouring nests share their outermost loops that are named in
@@ -73,8 +74,8 @@ def join(
     extra: Sequence[Tensor] = (),
     together: Sequence[str] = (),
 ) -> Program:
-    """One program that runs the parts one after the other; a tensor that two parts name is one
-    tensor. Loops `together` become one around all neighbours that begin with them.
+    """Join programs in sequence; tensors of one name are one tensor. Neighbours that begin with the
+    same loop, one of `together`, share it.
     """
     tensors: dict[str, Tensor] = {t.name: t for t in extra}
     buffers: list[Buffer] = []
@@ -89,7 +90,9 @@ def join(
 
 
 def _in_turn(bodies: Sequence[Body], together: frozenset[str]) -> Body:
-    """The bodies behind barriers, neighbours with one outermost loop inside that."""
+    """The bodies in sequence, separated by barriers; neighbours with a common outermost loop share
+    it.
+    """
     result: list[Stmt] = []
     for loop, group in groupby(bodies, lambda body: _shared_loop(body, together)):
         same = list(group)

@@ -1,4 +1,4 @@
-"""Fold what the ranges of the loop variables decide.
+"""Fold the expressions that the ranges of the loop variables decide.
 
 In: an instantiated program. A `min`, `max` or condition whose sides never change order is replaced
 by its value, so a schedule whose tiles divide its extents carries no trace of boundary handling.
@@ -23,7 +23,7 @@ Bounds = Mapping[str, Interval]
 
 @dataclass(frozen=True)
 class Simplify:
-    """Folds what the ranges of loop variables and of the cores of a `mesh` decide."""
+    """Folds expressions that the ranges of loop variables and of the cores of a `mesh` decide."""
 
     name: ClassVar[str] = "simplify"
     mesh: tuple[int, int]
@@ -81,7 +81,7 @@ def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
 
 
 def _never_beyond(end: Expr, limit: Expr) -> bool:
-    """Whether `end` is that of a tile cut at the limit: start + min(size, limit - start)."""
+    """True if `end` has the form of a tile clipped at `limit`: start + min(size, limit - start)."""
     match end:
         case Binary("+", start, Binary("min") as size):
             return binary("-", limit, start) in _parts("min", size)

@@ -1,4 +1,4 @@
-"""Split off what is computed once, ahead of all calls: a tensor made of a constant alone.
+"""Split off the work done once, ahead of all calls: a tensor made of a constant alone.
 
 In: an explicit program. Out: the statements before its first barrier, if all they do is to make one
 scratch tensor of one constant in place, and the program of the rest, which takes that tensor as a
@@ -23,7 +23,7 @@ class Ahead:
 
 
 def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
-    """What runs ahead, None where nothing does, and the program without it."""
+    """The part that runs ahead, or None, and the program without it."""
     places = [i for i, stmt in enumerate(program.body) if isinstance(stmt, Barrier)]
     if not places:
         return None, program
@@ -43,13 +43,13 @@ def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
 
 
 def _undivided(stmt: Stmt) -> tuple[Stmt, ...] | None:
-    """What runs once is one thread's work."""
+    """Loops ahead run once, so they stay on one thread."""
     return (replace(stmt, threads=1),) if isinstance(stmt, For) else None
 
 
 def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None, set[str]]:
-    """Owners of the memory that calls write, and of what they read, in place; None for what goes
-    through buffers.
+    """The tensors that own the memory that calls write in place, and of the memory they read; None
+    for the first if anything goes through buffers.
     """
     written: set[str] = set()
     read: set[str] = set()

@@ -51,8 +51,9 @@ _GEMM_OVER = {"m": "rows", "n": "columns", "k": "both"}
 
 @dataclass(frozen=True)
 class Rules:
-    """What a machine allows: operands in main memory, there also vectors along the terms of a sum
-    (`along_terms`), and on a mesh of one core also blocks of the primitive that are not full.
+    """Freedoms that a machine allows: operands in main memory (`in_place`), vectors along the terms
+    of a sum there (`along_terms`), and on a mesh of one core blocks of the primitive that are not
+    full (`partial_blocks`).
     """
 
     partial_blocks: bool = False
@@ -66,7 +67,7 @@ STRICT = Rules()
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the steps say; one per (nest, steps)."""
+    """The steps of a schedule, by what they decide; one object per (nest, steps)."""
 
     nest: Nest
     splits: Mapping[str, str] = field(default_factory=dict)
@@ -91,12 +92,12 @@ class Decisions:
         return self.spreads[axis]
 
     def looped(self, axis: Axis) -> bool:
-        """Whether a loop runs over the axis."""
+        """True if a loop runs over the axis."""
         return not axis.inner and (axis.name in self.splits or axis.name not in self.roles)
 
     def loops(self) -> tuple[str, ...]:
-        """The loops in the order of the axes, a skewed one just outside the loop that it meets, and
-        innermost those that walk through what a core has.
+        """The loops in the order of the axes: a skewed loop just outside the loop it is skewed
+        with, and innermost those that walk through a core's own part.
         """
         over = {s.by: s.over for s in self.skews.values()}
         names = [a.name for a in self.nest.axes if self.looped(a)]
@@ -203,7 +204,7 @@ def _check_split(step: Step, axis: str, factor: str, p: Decisions) -> None:
 
 
 def _symbols(nest: Nest) -> frozenset[str]:
-    """Every name that means something else in the lowered program."""
+    """Every name that already has a meaning in the lowered program."""
     extents = (e for use in nest.every_use for _, e in use.tensor.dims)
     named = {a.name for a in nest.axes} | {f"{a.name}_granule" for a in nest.axes}
     copies = {f"{use.tensor.name}_copies" for use in nest.every_use}

@@ -33,7 +33,7 @@ _TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 @dataclass(frozen=True)
 class Blocks:
-    """What the machine's primitives ask of extents: mesh size and register block.
+    """Granularity of the machine's primitives: mesh size and register block.
 
     `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
     `overlap`: transfers overlap with computing, so that a second copy of a buffer is of use.
@@ -51,7 +51,7 @@ class Blocks:
 
 
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
-    """What the machine's matrix primitive asks of extents."""
+    """The granularity of the machine's matrix primitive."""
     lowering, lanes = lowering_of(machine), machine.core.lanes(dtype)
     vectors, scalars = lowering.block
     return Blocks(
@@ -87,7 +87,7 @@ class SplitAxis:
 
     @property
     def rounded(self) -> bool:
-        """Whether its last tile is rounded up to a granule."""
+        """True if its last tile is rounded up to a granule."""
         return self.padded or self.over != ""
 
 
@@ -110,7 +110,7 @@ def split_axes(p: Decisions, parameters: Mapping[str, int]) -> tuple[SplitAxis, 
 
 
 def _beside(p: Decisions, letter: str, parameters: Mapping[str, int]) -> int:
-    """Indices that the primitive takes whole in its dimension `letter`."""
+    """Number of indices of the unsplit axes in the primitive's dimension `letter`."""
     cut = {*p.splits, *p.wholes}
     axes = (a for a in p.nest.axes if a.name not in cut and p.roles.get(a.name) == letter)
     return prod(int(evaluate(a.extent, parameters)) for a in axes)
@@ -135,7 +135,7 @@ class FactorGrid:
 
     @property
     def copy_count(self) -> int:
-        """Number of combinations of buffer copies; 1 where nothing is copied."""
+        """Number of combinations of buffer copies; 1 if nothing is copied."""
         return len(next(iter(self.copies.values()), (1,)))
 
     def chosen(self, copy_index: int, tile_index: int) -> dict[str, int]:
@@ -152,7 +152,7 @@ def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blo
 def factor_grids(
     structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Blocks
 ) -> list[FactorGrid]:
-    """The same for each of several operators, by their parameters."""
+    """The factor grid of each of several operators, given their parameters."""
     p = structure.decisions
     if structure.along_terms:
         blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
@@ -194,7 +194,9 @@ def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
 def _aligned(
     structure: Structure, values: Mapping[str, Value], blocks: Blocks
 ) -> npt.NDArray[np.bool_]:
-    """Which tiles give whole vectors in the first and in the last iteration of every loop."""
+    """A mask of the tiles that give whole vectors in the first and in the last iteration of every
+    loop.
+    """
     mesh = {"mesh_rows": blocks.rows, "mesh_columns": blocks.columns, "rid": 0, "cid": 0}
     env = {**values, **mesh}
     loops = _loops(structure)
@@ -215,7 +217,7 @@ def _loops(structure: Structure) -> tuple[For, ...]:
 
 
 def _reduces_outside(p: Decisions) -> bool:
-    """Whether a reduction loop runs outside a loop of the result: it is fetched again then."""
+    """True if a reduction loop runs outside a loop over the result, which is then fetched again."""
     reductions = p.nest.reductions()
     made = {*(s.over for s in p.skews.values()), *p.walks.values()}
     own = [i for i, name in enumerate(p.order) if name not in reductions | made]
@@ -263,7 +265,7 @@ def _granules(
     blocks: Blocks,
     packs: bool,
 ) -> dict[str, int]:
-    """The granules of the axes that are rounded: what every core pads is part of what is spread."""
+    """The granules of the rounded axes; spread axes count the padding of every core."""
     known = dict(fixed)
     for a in axes:
         if a.padded:

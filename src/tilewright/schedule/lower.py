@@ -78,7 +78,9 @@ def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT
 
 
 def _iterations(p: Decisions, loop: str) -> Expr:
-    """How often a loop runs: once per tile of its axis; a skewed one for every sum of its two."""
+    """Iterations of a loop: one per tile of its axis; of a skewed one, one per sum of its two
+    indices.
+    """
     for s in p.skews.values():
         if s.over == loop:
             return _padded(p, p.nest.axis(s.axis)) + (p.nest.axis(s.by).extent - 1)
@@ -90,7 +92,7 @@ def _iterations(p: Decisions, loop: str) -> Expr:
 
 
 def _inside(p: Decisions, s: Skew) -> Expr:
-    """Whether the sum at hand, less the index of `by`, is an index of the current tile."""
+    """The condition that the current sum, less the index `by`, is an index of the current tile."""
     tile = _padded(p, p.nest.axis(s.axis))
     from_first = binary("<=", Var(s.by), Var(s.over))
     return all_of((from_first, binary("<", Var(s.over), Var(s.by) + tile)))
@@ -105,12 +107,12 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
 
 
 def _requantises(nest: Nest, numerics: Numerics) -> bool:
-    """Whether the nest's sums are made results of another type."""
+    """True if the nest's sums are requantised to another element type."""
     return nest.primitive.accumulates and numerics.requantises
 
 
 def _sums(result: Tensor, numerics: Numerics) -> Tensor:
-    """What a result is summed up in: no memory is it given, `infer_dma` keeps it in buffers."""
+    """The tensor of a result's sums: it is given no memory, `infer_dma` keeps it in buffers."""
     return replace(
         result, name=f"{result.name}_sums", dtype=numerics.sums.name, kind="scratch", storage=""
     )
@@ -167,12 +169,12 @@ def _at_last(p: Decisions, axes: Sequence[Axis]) -> Expr:
 
 
 def _parts(p: Decisions, use: Use, whole: Use) -> list[Axis]:
-    """The loops over parts of what a transform makes or takes `whole`."""
+    """The axes of the loops over parts of a tensor that a transform makes or takes `whole`."""
     return [p.nest.axis(a) for a in p.order if a in use.axes() - whole.axes()]
 
 
 def _transform(p: Decisions, transform: Transform, operand: int) -> Call:
-    """The call of a transform, whose tiles are cut as those of that operand are."""
+    """The call of a transform, with its tiles cut as those of `operand` are."""
     roles = dict(transform.roles)
     uses = (transform.output, transform.source)
     return Call(transform.primitive, tuple(tile(p, use, operand, roles) for use in uses))
@@ -237,7 +239,7 @@ def _requantised(p: Decisions, sums: Tile, numerics: Numerics) -> Call:
 
 
 def _elementwise(*tiles: Tile) -> tuple[Tile, ...]:
-    """The same regions, each dimension an axis of its own."""
+    """The tiles' regions, with a letter of its own for each dimension."""
     letters = "".join(chr(ord("a") + i) for i in range(len(tiles[0].roles)))
     return tuple(Tile(t.tensor, t.ranges, letters) for t in tiles)
 
@@ -276,7 +278,7 @@ def _local(p: Decisions, operand: int, axis: Axis) -> tuple[Expr, Expr]:
 
 
 def _part(p: Decisions, axis: Axis, over: Direction) -> tuple[Expr, Expr]:
-    """Where one core's part of the current tile begins in it, and its extent."""
+    """Start of one core's part within the current tile, and its extent."""
     extent = _padded(p, axis)
     match over:
         case "rows":
@@ -294,7 +296,7 @@ def _part(p: Decisions, axis: Axis, over: Direction) -> tuple[Expr, Expr]:
 
 def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None = None) -> Tile:
     """The region of the use's tensor that one core touches in one call, in storage order; `roles`
-    take the place of those of the nest's own primitive.
+    replace those of the nest's own primitive.
     """
     indices = _ordered(p, use)
     ranges = [_range(p, operand, index) for index in indices]
@@ -306,7 +308,7 @@ def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None =
 
 
 def _stop(p: Decisions, index: Expr) -> Expr | None:
-    """Where the places of a dimension end that the axes reach, None where no tile goes beyond.
+    """The end of the indices that the axes reach in a dimension, or None if no tile exceeds it.
 
     Of two axes in one dimension the outer counts blocks: a last tile of the inner one ends with
     its block, since the next block is another core's.
@@ -360,7 +362,7 @@ def _range(p: Decisions, operand: int, index: Expr) -> Range:
 
 
 def _gathered(e: Expr, names: tuple[str, ...]) -> Expr:
-    """The same sum with one term for each name; terms that cancel are dropped."""
+    """The sum `e` with one term per name; terms that cancel are dropped."""
     terms = (Var(name) * coefficient(e, name) for name in names)
     return total((substitute(e, dict.fromkeys(names, 0)), *terms))
 

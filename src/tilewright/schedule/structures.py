@@ -29,8 +29,8 @@ from tilewright.seeds.steps import Layout, Step, Vectorize
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """One set of discrete choices for one nest; `program` lowers it to a parametric program, which
-    is not done before somebody asks.
+    """One set of discrete choices for one nest, lowered by `program` to a parametric program on
+    first use.
     """
 
     space: Space
@@ -62,7 +62,7 @@ class Structure:
 
     @property
     def along_terms(self) -> bool:
-        """Whether a product reads vectors along k, in main memory."""
+        """True if a product reads vectors along k from main memory."""
         for call, product in calls_of(self.staged.body, MatrixProduct):
             factor = call.operands[product.loaded]
             if isinstance(factor, Tile) and factor.roles.rstrip(".").endswith("k"):
@@ -143,7 +143,7 @@ def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleErr
 def build(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure | None:
-    """Lower one combination; None where it is illegal. Raises ScheduleError as `decisions` does."""
+    """Lower one combination; None if it is illegal. Raises ScheduleError as `decisions` does."""
     made = _attempt(space, steps, dtype, staging, rules)
     return made if isinstance(made, Structure) else None
 
@@ -172,7 +172,7 @@ def legal(
 def structure(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure:
-    """One combination, not lowered yet and perhaps illegal."""
+    """A combination that is not lowered yet and may be illegal."""
     return Structure(space, steps, rules, partial(_lowered, space, steps, dtype, staging, rules))
 
 
@@ -185,14 +185,16 @@ def _lowered(
 
 
 def _repeats(structure: Structure, found: list[Structure]) -> bool:
-    """Whether another combination came out as the same program (a stage that changes nothing)."""
+    """True if another combination gave the same program (a stage that changes nothing)."""
     return any(
         structure.staged.body == f.staged.body and structure.layouts == f.layouts for f in found
     )
 
 
 def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
-    """Raise where the primitive cannot take the staged views; say what must be whole vectors."""
+    """Raise if the primitive cannot take the staged views; returns the counts that must be whole
+    vectors.
+    """
     if not p.splits:
         raise ScheduleError(
             f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",

@@ -1,1 +1,1 @@
-"""What families that emit C share: names, expressions, loops, and the compiler."""
+"""Code shared by families that emit C: names, expressions, loops, and the compiler."""

@@ -30,7 +30,7 @@ _NAME_ONE = "name a working C compiler in the environment variable CC"
 
 
 def compiler(user: str) -> tuple[str, ...]:
-    """The host's C compiler as an argument list: $CC, or cc; ToolError where there is none.
+    """The host's C compiler as an argument list: $CC, or cc; raises ToolError if there is none.
 
     `user` is what needs it, for the message.
     """
@@ -54,7 +54,7 @@ def compiler(user: str) -> tuple[str, ...]:
 
 
 def run_compiler(command: Sequence[str], directory: Path) -> None:
-    """Run one compiler command in `directory`; ToolError with its words where it fails.
+    """Run one compiler command in `directory`; raises ToolError with its output if it fails.
 
     OSError where the disk is full.
     """
@@ -117,7 +117,7 @@ def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> 
 
 
 def loaded_library(user: str, kind: str, key: str, make: Make) -> ctypes.CDLL:
-    """The one shared library of a cache entry; raises ToolError where it cannot be loaded."""
+    """Load the shared library of a cache entry; raises ToolError if it cannot be loaded."""
     kept = Cache(kind)
     (path,) = kept.files(key, make)
     try:
@@ -130,7 +130,7 @@ def loaded_library(user: str, kind: str, key: str, make: Make) -> ctypes.CDLL:
 
 
 def processor_flags() -> frozenset[str]:
-    """The features of this processor, as /proc/cpuinfo names them; empty where it is not there."""
+    """The features of this processor, as /proc/cpuinfo names them; empty without that file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -149,7 +149,7 @@ def _run(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess
 
 
 def _is_full(words: str, directory: Path) -> bool:
-    """Whether a compiler failed for want of space: its words are in the user's language."""
+    """True if a compiler failed for lack of space; `words` is its output, possibly translated."""
     full = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
     return any(text in words for text in full) or shutil.disk_usage(directory).free < _FULL_BYTES
 

@@ -117,7 +117,7 @@ def write_loops(loops: tuple[Loop, ...], operands: tuple[str, ...], context: Cal
 def common_loops(
     views: tuple[View, ...], primitive: Primitive, beside: str = ""
 ) -> tuple[Loop, ...]:
-    """The loops over the elements of the first view, neighbours merged, but for those of the axes
+    """The loops over the elements of the first view, merged where possible, except over the axes
     `beside`; the other views broadcast.
     """
     axes = [view_axes(v) for v in views]
@@ -269,7 +269,9 @@ def _side(transform: WinogradTransform, points: int) -> int:
 
 
 def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr]:
-    """Row and column stride of the points in space; takes those axes out. One that vanished: 0."""
+    """Row and column stride of the points in space, whose axes are removed from `axes`; the stride
+    of an absent axis is 0.
+    """
     rows, columns = (axes.pop(letter, []) or [Axis(Const(1), Const(0))] for letter in "rc")
     if len(rows) != 1 or len(columns) != 1 or rows[0].extent != Const(side):
         raise ProgramError(
@@ -308,8 +310,8 @@ ELEMENTWISE: Emitters = {
 def emitter_of(
     primitive: Primitive, emitters: Emitters, target: str, beside: tuple[type[Primitive], ...] = ()
 ) -> Emitter:
-    """The emitter of a primitive; ProgramError lists those that the target has, with those that it
-    writes in another way `beside`.
+    """The emitter of a primitive; raises ProgramError that lists those of the target, including
+    `beside`, which it emits in another way.
     """
     found = emitters.get(type(primitive))
     if found is None:

@@ -72,8 +72,9 @@ def tensor_infos(program: Program, naming: Naming) -> tuple[TensorInfo, ...]:
 
 
 def buffer_infos(program: Program, available_bytes: Mapping[str, int]) -> tuple[BufferInfo, ...]:
-    """The buffers with their addresses; raises ProgramError for one without, or in a memory that is
-    not there, CapacityError where they do not fit the `available_bytes` of their memory.
+    """The buffers with their addresses. Raises ProgramError for a buffer without an address or in a
+    memory that the core lacks, CapacityError if buffers exceed the `available_bytes` of their
+    memory.
     """
     infos = tuple(_buffer_info(b) for b in program.buffers)
     for info in infos:

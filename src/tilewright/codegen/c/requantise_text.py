@@ -43,7 +43,7 @@ _UP: dict[Rounding, str] = {
     "floor": "0",
     "zero": "from[i * dx] < 0 && rest != 0",
 }
-"""Whether the value above what a shift gives is nearer, or asked for."""
+"""C condition for rounding up to the value above the shifted one, by rounding mode."""
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ SCALAR_CALLS: Emitters = {Map: _map, Reduce: _reduce}
 
 
 def has_expressions(program: Program) -> bool:
-    """Whether the code of the program needs the functions of `<math.h>`, or its infinity."""
+    """True if the program's code needs functions or INFINITY of `<math.h>`."""
     found = (stmt.primitive for stmt in walk(program.body) if isinstance(stmt, Call))
     return any(
         isinstance(p, ScalarPrimitive) or (isinstance(p, Fill) and isinf(p.value)) for p in found

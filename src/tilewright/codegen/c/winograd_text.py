@@ -23,7 +23,8 @@ TILES_OF_CORES = (TEXTBOOK_POINTS[2], TEXTBOOK_POINTS[4])
 
 
 def transform_name(points: str) -> str:
-    """The part of a function's name that stands for its finite points; the tile for the textbook's.
+    """The part of a function's name that identifies its finite points; the tile if they are the
+    textbook's.
 
     >>> transform_name("0 1 -1"), transform_name("0 5/8 -5/8 3/2 -3/2")
     ('2', '4_0_5o8_m5o8_3o2_m3o2')

@@ -82,8 +82,8 @@ _LONGEST_NAME = 48
 
 
 def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
-    """A C identifier made of the letters, digits and underscores of `name`; besides the words of
-    C, those that are `reserved` get an underscore.
+    """A C identifier made of the letters, digits and underscores of `name`; words of C and
+    `reserved` ones get an underscore.
 
     >>> identifier("conv-1/x"), identifier("3x3"), identifier("int"), identifier("tw_x")
     ('conv_1_x', 'n3x3', 'int_', 'n_tw_x')
@@ -105,9 +105,7 @@ class Names:
         self._taken: set[str] = set()
 
     def of(self, kind: str, name: str, suffixes: tuple[str, ...] = ("",)) -> str:
-        """The identifier for `name` among those of its `kind`; `name + suffix` is kept free for
-        each suffix.
-        """
+        """The identifier for `name` of this `kind`, unique with each of the suffixes appended."""
         if (kind, name) not in self._given:
             word, number = identifier(name, self._reserved), 1
             while self._taken & {word + suffix for suffix in suffixes}:
@@ -141,7 +139,7 @@ class CWriter:
             self.line(line)
 
     def comment(self, text: str) -> None:
-        """Add a comment on lines of its own, wrapped at 100 columns."""
+        """Add a comment on its own lines, wrapped at 100 columns."""
         room = 100 - 4 * self._depth - 6
         words = comment_text(text).split(" ")
         rows = [""]
@@ -155,7 +153,7 @@ class CWriter:
             self.line(f"{start}{row}{' */' if number == len(rows) - 1 else ''}")
 
     def call(self, function: str, arguments: list[str]) -> None:
-        """Add a call statement, broken between arguments where one line would be too long."""
+        """Add a call statement, broken between arguments if one line would be too long."""
         self._broken(f"{function}(", arguments, ");")
 
     def head(self, function: str, parameters: list[str]) -> None:
@@ -180,14 +178,14 @@ class CWriter:
 
     @contextmanager
     def block(self, head: str = "", tail: str = "}") -> Iterator[None]:
-        """Braces after `head` around what is written inside; `tail` closes them."""
+        """Write a block: braces after `head` around what is written inside, closed by `tail`."""
         self.line(f"{head} {{" if head else "{")
         with self.indented(tail):
             yield
 
     @contextmanager
     def indented(self, tail: str) -> Iterator[None]:
-        """One level deeper, then `tail`."""
+        """Indent what is written inside, then write `tail`."""
         self._depth += 1
         yield
         self._depth -= 1
@@ -195,7 +193,7 @@ class CWriter:
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
-        """One level deeper without braces."""
+        """Indent what is written inside, without braces."""
         self._depth += 1
         yield
         self._depth -= 1
@@ -208,7 +206,7 @@ class CWriter:
 
     @contextmanager
     def flat(self) -> Iterator[None]:
-        """No block: what is written inside stays at this depth."""
+        """Keep what is written inside at this depth, without a block."""
         yield
 
     def text(self) -> str:

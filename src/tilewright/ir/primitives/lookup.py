@@ -14,8 +14,8 @@ from tilewright.ir.verify_types import element_types
 
 
 def table_index(x: Array, entries: int, shift: int) -> Array:
-    """The place in a table of integers over 2 ** `shift`, rounded down: that of zero is the middle,
-    and what lies beyond an end takes the element there.
+    """The index x / 2 ** `shift`, rounded down and counted from the middle of the table, clamped to
+    its ends.
     """
     middle = entries // 2
     shifted = np.asarray(x, np.int64) >> shift

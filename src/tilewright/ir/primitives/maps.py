@@ -37,7 +37,7 @@ class ScalarPrimitive(Primitive, frozen=True):
 
     @property
     def scalar(self) -> Scalar:
-        """The expression; raises ProgramError for what is none."""
+        """The parsed expression; raises ProgramError if it is none."""
         raise NotImplementedError
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
@@ -146,8 +146,8 @@ class Accumulate(ScalarPrimitive, frozen=True):
 
 @register
 class Reduce(ScalarPrimitive, frozen=True):
-    """y = the sum or the largest of y and of the expression over x0 along axis k; what is no number
-    is never the largest.
+    """y = the sum or the largest of y and of the expression over x0 along axis k; NaN is never the
+    largest.
     """
 
     name: ClassVar[str] = "reduce"

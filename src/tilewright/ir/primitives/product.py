@@ -51,7 +51,7 @@ class MatrixProduct(Primitive, frozen=True):
 
     @property
     def along(self) -> Letter:
-        """The dimension that is vectorised: m where nothing is said of it."""
+        """The vectorised dimension: m by default."""
         return self.vector or "m"
 
     @property
@@ -103,8 +103,8 @@ class MatrixProduct(Primitive, frozen=True):
         runs: bool = False,
         result_runs: bool = False,
     ) -> tuple[Matrix, ...]:
-        """The matrices C, A and B; with `runs` the rows of the factor that is not loaded by vectors
-        may come in some, with `result_runs` those of C. Raises as `matrix_form` does.
+        """The matrices C, A and B. With `runs` the rows of the factor that is not loaded by vectors
+        may form runs, with `result_runs` those of C. Raises as `matrix_form` does.
         """
         found = []
         for number, (operand, roles) in enumerate(zip(operands, _ROLES, strict=True)):

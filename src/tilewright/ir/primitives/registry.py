@@ -41,7 +41,7 @@ def register(kind: type[P]) -> type[P]:
 
 
 def unregister(name: str) -> None:
-    """Forget a primitive; ProgramError where there is none of that name."""
+    """Unregister a primitive; raises ProgramError if there is none of that name."""
     find_primitive(name)
     del _REGISTERED[name]
 
@@ -62,7 +62,7 @@ def find_primitive(name: str) -> type[Primitive]:
 
 
 def primitive_names() -> tuple[str, ...]:
-    """The names of all primitives, those that families bring among them."""
+    """The names of all primitives, including those of families."""
     _load_brought()
     return tuple(_REGISTERED)
 
@@ -119,7 +119,7 @@ _WORDS = {str: "a string", int: "an integer", float: "a number"}
 
 
 def _expected(kind: Any) -> str:
-    """What a field takes, in words.
+    """The values that a field takes, in words.
 
     >>> from typing import Literal
     >>> _expected(Literal["m", "n"] | None), _expected(float)

@@ -35,7 +35,7 @@ class WinogradTransform(Primitive, frozen=True):
 
     @property
     def finite_points(self) -> str:
-        """The finite points; raises ProgramError where they do not suit the tile."""
+        """The finite points; raises ProgramError if they do not suit the tile."""
         return points_of(self.output_tile, self.points)
 
     @property

@@ -250,7 +250,7 @@ def _decided(scalar: Scalar) -> Scalar:
 
 
 def _known(test: Scalar) -> bool | None:
-    """Whether a test holds, where its numbers tell."""
+    """The truth value of a test, or None if its numbers do not determine it."""
     match test:
         case Apply(">", (_, Number(number))) if number == inf:
             return False

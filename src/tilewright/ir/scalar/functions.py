@@ -1,4 +1,4 @@
-"""The table of scalar functions: everything that is known of a function stands in its row.
+"""The table of scalar functions: one row holds all there is to know of a function.
 
 An *elementary* function is computed as it stands: by NumPy, by C, and by a routine of each family
 that has one; its `operations` are the cost of a vector of results. A *composite* one is an
@@ -34,7 +34,7 @@ _ROUNDING, _DIVISION, _SERIES = 2, 8, 20
 """Vector operations of rounding, of a quotient or a root, and of a function that is a polynomial
 between a split and a scaling: assumptions, no measurement of them is published for these cores."""
 IF, OR, AND, NOT, COMPARE, ANY_BIT, ODD_BIT, BOTH_BITS, SHIFT, SUM, PRODUCT, SIGN, CALL = range(13)
-"""How tightly the text of a function binds its operands, as in Python."""
+"""Precedence levels of function texts, as in Python."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Function:
 
     @property
     def is_called(self) -> bool:
-        """Whether the text is the name with the operands behind it in brackets."""
+        """True if the text form is a call: the name, then the operands in parentheses."""
         return self.level == CALL
 
 
@@ -246,4 +246,4 @@ _COMPOSITE = (
 FUNCTIONS: dict[str, Elementary | Composite] = {
     function.name: function for function in (*_OPERATORS, *_ELEMENTARY, *_COMPOSITE)
 }
-"""Every function by its name. What is entered here later is known everywhere from then on."""
+"""Every function by its name. Entries added later are known everywhere from then on."""

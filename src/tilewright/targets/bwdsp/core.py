@@ -21,7 +21,7 @@ READ, RESULTS = "read", "results"
 
 @cache
 def core_machine(machine: Machine) -> Machine:
-    """One core of `machine`; it is its own already where it has the memories of one."""
+    """One core of `machine` as a machine, with a memory for reads and one for results."""
     whole, (fabric,) = machine.space("buffers"), machine.fabrics.values()
     buffer = whole.available_bytes // whole.banks
     rate = fabric.bytes_per_cycle * machine.clock_hz

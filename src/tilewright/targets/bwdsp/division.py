@@ -73,7 +73,9 @@ class Division:
 def _require_placeable(
     machine: Machine, model: CoreModel, weights: Weights, most_work: float
 ) -> None:
-    """Placement counts the values of messages to one core each, of what is computed once."""
+    """Raise unless placement can count the values of messages: it assumes one receiver each, and
+    that everything is computed once.
+    """
     problems = {
         "an objective with cycles": weights.cycles > 0,
         "--most-work above 1": most_work > 1,

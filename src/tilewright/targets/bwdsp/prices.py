@@ -1,4 +1,4 @@
-"""What calls cost on a core of a BWDSP: four clusters of four multipliers."""
+"""Costs of calls on a BWDSP core: four clusters of four multipliers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ COSTS: Costs = {
 
 
 class BwdspPrices(Prices):
-    """The usual prices, with the core's own product; loads go beside arithmetic, as VLIW has it."""
+    """The default prices with the core's own product; loads overlap with arithmetic, as on any
+    VLIW.
+    """
 
     costs = COSTS
 

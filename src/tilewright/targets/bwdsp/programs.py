@@ -52,8 +52,8 @@ class CorePrograms:
     _times: dict[Part, PartTime] = field(default_factory=dict)
 
     def times(self, parts: Mapping[Part, str], progress: Progress = silent) -> Times:
-        """What each takes, simulated; parts that differ in borders alone have one program. Raises
-        PartitionError that names the layer whose part fits no core.
+        """Simulated time of each part; parts that differ only in their borders share one program.
+        Raises PartitionError that names the layer whose part fits no core.
         """
         plain = {part: _without_border(part) for part in parts}
         layers = {own: parts[part] for part, own in reversed(plain.items())}

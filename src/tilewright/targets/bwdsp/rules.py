@@ -18,7 +18,7 @@ from tilewright.targets.bwdsp.core import READ, RESULTS
 
 @dataclass(frozen=True)
 class PlaceBuffers:
-    """Results lie in a memory of their own.
+    """Place results in a memory of their own.
 
     before:  x_tile: buffer("f32", 256)                  y_tile: buffer("f32", 64)
     after:   x_tile: buffer("f32", 256, space="read")    y_tile: buffer("f32", 64, space="results")

@@ -1,4 +1,4 @@
-"""What the description of a BWDSP has beyond every machine's: what its primitives take."""
+"""Sections of a BWDSP's description beyond those of every machine: the cycles of its primitives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tilewright.machine import Machine, Section, Sections, VectorPrimitive
 from tilewright.machine.parts import Fabric, NonNegativeFloat
 
 _BUFFERS = 3
-"""One is read, one takes what is read next, one takes results."""
+"""One buffer is read, one receives the next data, one takes results."""
 _UNCOUNTED = ("gap_cycles", "header_bytes", "receive_cycles")
 """Costs of messages that neither the planner nor its clocks count."""
 
@@ -25,8 +25,8 @@ class Product(Section, frozen=True, forbid_unknown_fields=True):
     sums_cycles: NonNegativeFloat
 
     def problem(self, machine: Machine) -> str:
-        """What the planner and the programs would not follow: they know one grid of links, three
-        buffers, and a multiply-add of each lane in a cycle.
+        """The first property of the machine that the planner and the programs do not support, or
+        "": they know one grid of links, three buffers, and one multiply-add per lane and cycle.
         """
         return next(_problems(machine), "")
 

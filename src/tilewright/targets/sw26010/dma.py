@@ -1,5 +1,5 @@
-"""What the fields of one DMA descriptor can hold (athread_get / athread_put in PE_MODE): of one
-program as it is emitted, and of the candidates of a search as arrays.
+"""Limits of the fields of one DMA descriptor (athread_get / athread_put in PE_MODE), for one
+program at emission and, as arrays, for the candidates of a search.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OTHER = {
 
 
 def check_limits(plan: TransferPlan, tensor: Tensor, machine: Machine, scope: Scope) -> None:
-    """Raise CapacityError where a field of the DMA descriptor cannot hold what is asked for."""
+    """Raise CapacityError if a field of the DMA descriptor cannot hold its value."""
     limits, size = machine.dma.limits, dtype(tensor.dtype).size_bytes
     if limits is None:
         return

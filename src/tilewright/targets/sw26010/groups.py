@@ -45,8 +45,8 @@ class Sums:
 
     @property
     def stored(self) -> TensorInfo:
-        """The tensor of a result with what the last share goes beyond it: that is added up like
-        the rest and not used.
+        """The tensor of a result, extended so that all shares have one size; the extra part is
+        added up like the rest and not used.
         """
         return TensorInfo(
             self.result.name, self.result.identifier, self.result.dtype, "scratch",
@@ -63,7 +63,7 @@ class Sums:
         writer.line(f"{dtype(self.result.dtype).c_name} *partial[TW_GROUPS];")
 
     def write(self, writer: CWriter, name: str, whole: str) -> None:
-        """The function that a group runs behind its piece; `whole` is the array of the sum."""
+        """Write the function that a group runs after its piece; `whole` is the array of the sum."""
         places = {f"x{i}": f"{name}_now.{place}" for i, place in enumerate(self.places)}
         with writer.block(f"static int {name}_sums(long group)"):
             writer.line(f"const long first = group * {self._share}L;")
@@ -88,8 +88,8 @@ GROUPS_SUFFIX = "_groups"
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """The tensors of the kernel's entry function with what they are cut from; the programs that
-    arrange them, by the identity of their candidates; how partial results are added up.
+    """The tensors of the kernel's entry function with the tensors they are cut from; the programs
+    that rearrange them, by the identity of their candidates; the summation of partial results.
     """
 
     kernel: Artifact
@@ -108,13 +108,15 @@ class Driver:
 
     @property
     def launched(self) -> tuple[Launched, ...]:
-        """What is launched beside the kernel."""
+        """The programs launched beside the kernel."""
         beside = () if self.sums is None else (self.sums.program,)
         return (*self.movers.values(), *beside)
 
     @property
     def arrays(self) -> list[tuple[str, TensorInfo]]:
-        """What all groups see, by its place: shared tensors, and partial results."""
+        """The arrays that all groups share, with their C expressions: shared tensors and partial
+        results.
+        """
         found = [(self.part(info), info) for info, _ in self.shared]
         if self.sums is None:
             return found
@@ -125,17 +127,17 @@ class Driver:
 
     @property
     def own(self) -> list[TensorInfo]:
-        """What each group allocates."""
+        """The tensors that each group allocates for itself."""
         moved = [t for t, cut in self.cuts if cut.is_moved and not cut.shared]
         return [*moved, *(t for t in self.kernel.tensors if t.kind == "scratch")]
 
     @property
     def shared(self) -> list[tuple[TensorInfo, Cut]]:
-        """What one group arranges for all."""
+        """The tensors that one group rearranges for all."""
         return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
 
     def region(self, info: TensorInfo) -> str:
-        """A group's first element of a whole array."""
+        """Pointer to a group's first element in a whole array."""
         x = info.identifier
         return f"{self.name}_now.{x} + {self.name}_{x}_first[group]"
 
@@ -163,8 +165,8 @@ _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 @dataclass(frozen=True)
 class GroupsArtifact(Artifact):
-    """Generated code of an operator on all core groups: `kernels` are that of one group, and those
-    that arrange its tensors.
+    """Generated code of an operator on all core groups; `kernels` are that of one group, and those
+    that rearrange its tensors.
     """
 
     kernels: tuple[Artifact, ...] = ()
@@ -214,7 +216,7 @@ GROUPS = Sw26010Groups()
 
 
 def _by_tensor(kernel: Artifact, work: GroupWork) -> list[tuple[TensorInfo, Cut]]:
-    """The tensors of the kernel's entry function, in its order, with what they are cut from."""
+    """The tensors of the kernel's entry function, in its order, each with its cut."""
     cuts = {cut.name: cut for cut in (*work.operands, work.result)}
     found = [(t, cuts[t.name]) for t in kernel.tensors if t.kind != "scratch"]
     for info, cut in found:
@@ -249,7 +251,9 @@ def _sums(
 
 
 def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:
-    """The kernel's steps, behind its `routines` those that are new, then movers and driver."""
+    """The kernel's steps with new routines after its first `routines`, then the movers and the
+    driver.
+    """
     *steps, archive = driver.kernel.build.steps
     files, headers = [m.name for m in driver.launched], [f"{driver.kernel.name}.h"]
     headers = [f"{driver.name}.h", *headers, *(f"{name}.h" for name in files)]

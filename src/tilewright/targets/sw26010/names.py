@@ -19,7 +19,7 @@ KERNEL_SUFFIX = "_kernel"
 PARAMETERS_SUFFIX = "_parameters"
 CHECK_SUFFIX = "_buffers_fit_the_scratchpad"
 FILE_SCOPE_SUFFIXES = ("", KERNEL_SUFFIX, PARAMETERS_SUFFIX, CHECK_SUFFIX)
-"""Everything that an artifact defines at file scope is its name and one of these."""
+"""Suffixes of all names at file scope; each name is the artifact's with one of these."""
 _RESERVED = frozenset(
     (
         *("athread_get", "athread_put", "athread_syn", "athread_init"),
@@ -36,13 +36,13 @@ _LIBRARY = frozenset(
         *("memory", "arena", "parameters"),
     )
 )
-"""What generated code takes from the C library, and what else it calls its own."""
+"""Names that generated code takes from the C library or uses for itself."""
 _BUFFER_SUFFIXES = ("", "_reply", "_issued")
 
 
 @dataclass(frozen=True)
 class Naming(c_names.Naming):
-    """A program's names in C, and those of what starts it."""
+    """A program's names in C, and those of its launch."""
 
     @property
     def kernel(self) -> str:

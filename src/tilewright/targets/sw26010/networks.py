@@ -29,7 +29,7 @@ class Sw26010Network(PlannedNetwork):
     """A planned network that can be written as athread C, which runs emulated."""
 
     def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
-        """What computes the outputs of the inputs: the generated code on emulated cores.
+        """A function from inputs to outputs that runs the generated code on emulated cores.
 
         Raises SimulationError for what the code does wrong, ToolError where it cannot be built.
         """
@@ -52,8 +52,8 @@ class Sw26010Network(PlannedNetwork):
         *,
         result: NetworkRun | None = None,
     ) -> Path:
-        """Write the code of all groups, its constants and the result, the simulated time where none
-        is given; the folder appears when it is complete.
+        """Write the code of all groups, its constants and the result, simulating the time if none
+        is given; the folder appears once it is complete.
 
         Raises GraphError where the numbers of a weight are not known.
         """

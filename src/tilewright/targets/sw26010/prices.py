@@ -1,5 +1,5 @@
-"""What primitives cost on a mesh of SW26010 cores: swATOP Eq. 2 for the product, their routines for
-others, and loops of C over single elements for those without a routine.
+"""Costs of primitives on a mesh of SW26010 cores: swATOP Eq. 2 for the matrix product, generated
+routines for others, and scalar C loops for those without a routine.
 """
 
 from __future__ import annotations

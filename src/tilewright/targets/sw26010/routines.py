@@ -1,5 +1,5 @@
-"""The routines that a program calls: each distinct call, what it is priced at, and what the
-routine's text takes for it.
+"""The routines that a program calls: each distinct call, its price, and the cycles of the routine's
+text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from tilewright.targets.sw26010.timing.reductions import reduce_cycles
 
 @dataclass(frozen=True)
 class Sw26010Routines:
-    """What `tilewright explain` says of the code that a kernel's time comes from."""
+    """The routines behind a kernel's time, as `tilewright explain` reports them."""
 
     def routines(
         self, program: Program, machine: Machine, *, simulated: bool
@@ -71,7 +71,7 @@ class Sw26010Routines:
 
 
 def _together(found: Iterable[RoutineCycles]) -> tuple[RoutineCycles, ...]:
-    """Equal calls as one, those of one routine behind each other, in the order of the first."""
+    """Merge equal calls, keep those of one routine together, in the order of its first call."""
     by_name: dict[str, dict[RoutineCycles, int]] = {}
     for one in found:
         own = by_name.setdefault(one.name, {})
@@ -84,7 +84,7 @@ def _together(found: Iterable[RoutineCycles]) -> tuple[RoutineCycles, ...]:
 
 @dataclass
 class _Calls:
-    """The calls of one program, with what each takes."""
+    """The calls of one program, with their cycles."""
 
     program: Program
     machine: Machine
@@ -92,7 +92,7 @@ class _Calls:
     simulated: bool
 
     def found(self) -> Iterator[RoutineCycles]:
-        """One for each call of a routine."""
+        """One entry per call of a routine."""
         for group in executed(self.program, self.machine)[1]:
             if min(group.dims.values(), default=1) > 0:
                 call = priced_call(group.stmt, group.dims, self.program)
@@ -163,7 +163,9 @@ class _Calls:
         return RoutineCycles(routine.name, what, priced, exact)
 
     def _reduce(self, call: PricedCall[Reduce], count: int) -> Iterator[RoutineCycles]:
-        """Those in each mode of the routine: how often operands start with a vector is a share."""
+        """One entry per mode of the routine; calls are divided by the share whose operands start on
+        a vector boundary.
+        """
         nest = priced_loops(call.dims) if has_loops(call.dims) else None
         routine = None
         if nest is not None and nest.priced:
@@ -212,7 +214,7 @@ class _Calls:
 
 
 def mode_of(rows: Rows) -> str:
-    """How the rows of one nest are done."""
+    """The mode in which the rows of a nest are done."""
     return MODES[0] if rows.by_vectors else MODES[1]
 
 
@@ -228,7 +230,7 @@ def counts_of(rows: Rows) -> tuple[int, ...]:
 
 
 def call_text(rows: Rows) -> str:
-    """A call of a nest: its loops, outermost first, and what a row is.
+    """The text of a nest's call: its loops, outermost first, and its row.
 
     >>> call_text(Rows(8, 12, (2, 0, 0, 0), True))
     '3 x 4 rows of 2 vectors'

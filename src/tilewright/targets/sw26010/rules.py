@@ -16,8 +16,8 @@ from tilewright.targets.sw26010.gemm.instances import square_mesh
 from tilewright.targets.sw26010.gemm.tables import LARGEST_LINKS
 
 CHAINS = ChainRules(overwrites=False, packs=False, most_links=LARGEST_LINKS)
-"""What the routine of a chain takes; an operand that is packed is one product's. Its cycles are
-those of its code, so that a machine whose file gives the cycles of a product has no chains.
+"""Limits of the chain routine; packed operands are for single products only. Chains are priced by
+their own code, so a machine whose file gives the cycles of a product has no chains.
 """
 
 

@@ -1,4 +1,4 @@
-"""What the description of an SW26010 has beyond every machine's: its primitives.
+"""Sections of an SW26010's description beyond those of every machine: its primitives.
 
 The routines are written for one kind of core, and priced by their own code. A number of which they
 have a copy cannot be another one: it would change prices and not the code.

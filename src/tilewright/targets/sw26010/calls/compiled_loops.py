@@ -1,4 +1,4 @@
-"""What `map` and `reduce` take on a core where they are loops of C, one element at a time.
+"""Cycles of `map` and `reduce` on a core that runs them as C loops, one element at a time.
 
 In: a call and the core's instruction table. Out: cycles. What the vendor's compiler makes of such a
 loop is an assumption: one element in each iteration, loads, the operations of the expression in
@@ -31,7 +31,7 @@ from tilewright.targets.sw26010.elementwise.sums import Sums
 _INTEGER = {"vaddd": "addl", "vsubd": "subl", "vmuld": "mull"}
 """The instructions of integers that wrap, which have no others than these."""
 _ZERO, _COUNTER, _POINTERS, _VALUES = -1, 0, 1, 100
-"""Registers, of which a schedule needs no more than that they differ."""
+"""Registers; for a schedule it only matters that they differ."""
 
 
 @dataclass
@@ -57,7 +57,9 @@ class _Body:
         self.operations.append(operation)
 
     def cycles(self, pointers: int) -> float:
-        """Of one iteration among many, with its control added: each of the pointers moves on."""
+        """Cycles of one iteration in steady state, with its control added and every pointer
+        advanced.
+        """
         for pointer in range(_POINTERS, _POINTERS + pointers):
             self.add("ldi", [pointer], pointer)
         self.add("subl", [_COUNTER], _COUNTER)
@@ -70,7 +72,7 @@ class _Body:
 
 @cache
 def _map_element(table: str, scalar: Scalar, operands: int, integers: bool) -> float:
-    """Cycles of one element of a map with so many operands, the result among them."""
+    """Cycles of one element of a map; `operands` counts the result."""
     body = _Body(load_table(table))
     inputs = list(range(operands - 1))
     for number in inputs:
@@ -97,7 +99,7 @@ def _reduce_element(table: str, scalar: Scalar, function: str) -> float:
 
 @cache
 def _reduce_result(table: str) -> float:
-    """Cycles of one result around those of its elements."""
+    """Cycles of one result, without its elements."""
     body = _Body(load_table(table))
     body.add("fldd", [_POINTERS], _VALUES)
     body.add("fstd", [_VALUES, _POINTERS])

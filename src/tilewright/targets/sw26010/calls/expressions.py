@@ -43,12 +43,14 @@ from tilewright.targets.sw26010.elementwise.reduce import (
 from tilewright.targets.sw26010.elementwise.routines import program_routines
 
 MOST_LOOPS = 2
-"""Those that gather around the innermost one, if it is unrolled or a run, or in all."""
+"""Most gathering loops of a routine: around the innermost one where that is unrolled or a run, else
+in all.
+"""
 ExpressionRoutine: TypeAlias = MapRoutine | ReduceRoutine
 
 
 def pointer_moves(loops: Sequence[Loop], operand: int) -> list[Expr]:
-    """How far the pointer goes at the end of an iteration of each loop, outermost first."""
+    """The step of an operand's pointer after an iteration of each loop, outermost first."""
     strides = [loop.strides[operand] for loop in loops]
     inner = [loop.extent * s for loop, s in zip(loops, strides, strict=True)]
     return [*(s - after for s, after in zip(strides, inner[1:], strict=False)), strides[-1]]
@@ -56,7 +58,9 @@ def pointer_moves(loops: Sequence[Loop], operand: int) -> list[Expr]:
 
 @dataclass(frozen=True)
 class ReduceLoops:
-    """The loops over results and those that gather, innermost last, and how operands lie."""
+    """The loops over results and the gathering loops, innermost last, and the layout of the
+    operands.
+    """
 
     kept: tuple[Loop, ...]
     gathered: tuple[Loop, ...]
@@ -70,7 +74,7 @@ class ReduceLoops:
 
     @property
     def innermost(self) -> Loop:
-        """The loop that is unrolled or a run; one that runs once where there is none."""
+        """The loop that is unrolled or a run; without one, a loop of one iteration."""
         return self.gathered[-1] if len(self.outside) < len(self.gathered) else _once()
 
 
@@ -79,7 +83,7 @@ def _once() -> Loop:
 
 
 def reduce_loops(reduction: Reduce, views: tuple[View, ...]) -> ReduceLoops | None:
-    """The loops of a call; none where there are more than a routine takes."""
+    """The loops of a call; None if there are more than a routine takes."""
     y, x = views
     axes = view_axes(x)
     gathered = merge_loops(match_axes("k", ([], axes.get("k", [])), reduction.name))
@@ -125,8 +129,8 @@ def routine_of_map(mapping: Map, views: tuple[View, ...], element: str) -> MapRo
 
 
 def expression_routines(programs: Iterable[Program]) -> tuple[ExpressionRoutine, ...]:
-    """The distinct routines that the programs call, in the order of the calls, those of maps before
-    those of reductions.
+    """The distinct routines that the programs call, in the order of the calls, maps before
+    reductions.
     """
     maps: dict[ExpressionRoutine, None] = {}
     reductions: dict[ExpressionRoutine, None] = {}
@@ -153,7 +157,7 @@ def routine_texts(programs: Iterable[Program]) -> dict[str, str]:
 
 
 def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
-    """The call of the routine, or loops in C where there is none."""
+    """Emit the call of the routine, or C loops if there is none."""
     routine = routine_of_map(mapping, views, context.element_type(views[0]))
     if routine is None:
         SCALAR_CALLS[Map](mapping, views, context)
@@ -171,7 +175,7 @@ def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> Non
 
 
 def emit_reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) -> None:
-    """The call of the routine, or loops in C where there is none."""
+    """Emit the call of the routine, or C loops if there is none."""
     nest = reduce_loops(reduction, views)
     routine = routine_of_reduce(reduction, views, context.element_type(views[0]))
     if routine is None or nest is None:
@@ -244,8 +248,8 @@ def _map_twin(writer: CWriter, routine: MapRoutine, kind: str) -> None:
 def _odometer(
     writer: CWriter, extents: int, innermost: int, moves: Sequence[str]
 ) -> Iterator[None]:
-    """Loops 0 to `innermost` around what is written inside, which move the pointers; nothing is
-    done where one of the extents is none.
+    """Write loops 0 to `innermost` around what is written inside, advancing the pointers; nothing
+    runs if an extent is below 1.
     """
     with writer.block(f"for (d = 0; d < {extents}; d++)"):
         writer.guarded("count[d] < 1", "return;")

@@ -23,10 +23,10 @@ OUTER_LOOPS = 4
 
 @dataclass(frozen=True)
 class Rows:
-    """`rows` rows of `row` elements. `around` are for each loop outside the one over the rows,
-    innermost first, its iterations in all beyond the first. `by_vectors` is whether rows are done
-    by vectors; `still` has bit i where operand i stays the same along a row. `loops` are all that
-    the code has, those of a row among them.
+    """`rows` rows of `row` elements. `around` gives, for each loop outside the one over the rows,
+    innermost first, its total iterations beyond the first. `by_vectors` is true where rows are done
+    by vectors; bit i of `still` is set where operand i is constant along a row. `loops` counts all
+    loops of the code, including that of a row.
     """
 
     row: Value
@@ -38,7 +38,7 @@ class Rows:
 
     @property
     def items(self) -> Value:
-        """Of a row: vectors, or elements."""
+        """Items of a row: vectors, or elements."""
         return np.where(self.by_vectors, self.row // VECTOR_LANES, self.row)
 
 
@@ -54,22 +54,22 @@ class Results:
 
 
 def has_loops(dims: Dims) -> bool:
-    """Whether the loops of the call are known."""
+    """True if the loops of the call are known."""
     return "loops" in dims
 
 
 def rows_of(
     dims: Dims, operands: Sequence[int], *, beside: int | None = None, may_stay: bool = False
 ) -> Rows:
-    """The rows of the nest around these operands, of which all but the first `may_stay` the same
-    along a row that is done by vectors. Loops that operand `beside` walks in are around the call.
+    """The rows of the nest around these operands. With `may_stay`, all but the first may be
+    constant along a row that is done by vectors. Loops over operand `beside` are outside the call.
     """
     return _walked(dims, operands, beside).rows(may_stay)
 
 
 def results_of(dims: Dims) -> Results:
-    """The rows of the nest around both operands of a reduction, by vectors where those of results
-    are whole ones and start whole vectors apart.
+    """The rows of the nest around both operands of a reduction, by vectors where the rows of
+    results are whole vectors and start whole vectors apart.
     """
     walk = _walked(dims, (0, 1), None)
     found = walk.rows(may_stay=False)
@@ -89,7 +89,7 @@ def _walked(dims: Dims, operands: Sequence[int], beside: int | None) -> _Walk:
 
 
 class _Walk:
-    """From the innermost loop outwards."""
+    """Builds the rows of a nest from the innermost loop outwards."""
 
     def __init__(self, dims: Dims, operands: tuple[int, ...], beside: int | None) -> None:
         self.dims, self.operands, self.beside = dims, operands, beside
@@ -97,7 +97,7 @@ class _Walk:
         self.started: Value = False
         self.open: Value = False
         self.following: dict[int, Value] = {}
-        """How far apart iterations of the next loop are that is one with those inside."""
+        """Per operand, the stride that lets the next loop merge with those inside."""
         self.place: Value = -1
         """The number of the loop that is being built."""
         self.row: Value = 1
@@ -145,7 +145,7 @@ class _Walk:
         self.started = self.started | there
 
     def rows(self, may_stay: bool) -> Rows:
-        """What has been found."""
+        """The rows of the loops taken in so far."""
         vectors: Value = np.equal(self.row % VECTOR_LANES, 0)
         still: Value = 0
         for operand in self.operands:

@@ -1,5 +1,5 @@
-"""Prices of elementwise calls: the form of the call's routine (`timing`) on its loops, and the loop
-in C of `compiled_loops` where there is no routine.
+"""Prices of elementwise calls: the fitted form of the call's routine (`timing`) on its loops, or
+the C loop of `compiled_loops` without a routine.
 
 In: the loops of a call (`cost.nests`) and, of a reduction, the axes that it gathers along
 (`cost.reductions`), for many candidates at once. Out: cycles. Loops are joined as the emitted call
@@ -61,7 +61,8 @@ from tilewright.targets.sw26010.timing.reductions import REDUCTIONS, Extents, re
 
 
 def emitted_costs(loops: Costs) -> Costs:
-    """The costs of primitives: of those that have a routine its cycles, of others what `loops` say.
+    """The costs of primitives: the cycles of the routine where there is one, else the cost in
+    `loops`.
 
     A call takes whole cycles, as in a simulation. A machine without an instruction table has
     nothing that a routine's cycles come from.
@@ -86,7 +87,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
 
 
 def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
-    """The calls of the routine: how many of which rows. One for each further operand, or for each
+    """The calls of the routine, as (number, rows): one for each further operand, or for each
     factor.
     """
     if not has_loops(call.dims):
@@ -111,8 +112,8 @@ def nest_cycles(timing: Timing, unrolled: int, rows: Rows) -> Value:
 
 
 def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
-    """What is assumed where operands divide an axis differently: rows as long as all operands are
-    contiguous, by vectors where they are whole vectors, in one loop.
+    """The rows assumed where operands divide an axis differently: as long as the run that is
+    contiguous in all operands, by vectors if that is whole vectors, in one loop.
     """
     common = np.maximum(call.dims["common_run"], 1)
     contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
@@ -121,8 +122,8 @@ def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
-    """Elements of the innermost loop. Neighbouring windows follow each other like neighbouring
-    pixels, where they are not some pixels apart.
+    """Elements of the innermost loop. Neighbouring windows are contiguous like neighbouring pixels,
+    unless they are some pixels apart.
     """
     if not isinstance(call.primitive, Windows):
         return np.where(np.greater(common, 1), common, np.maximum(call.dims["inner"], 1))
@@ -157,7 +158,7 @@ def _calls(call: PricedCall[Primitive]) -> Value:
 
 
 def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
-    """Prices of candidates of which many are alike: those of one of each kind, for all of them."""
+    """Prices of many candidates, computed once for each distinct one."""
     shape = np.broadcast_shapes(*map(np.shape, dims.values()))
     if prod(shape) <= 1:
         return price(dims)
@@ -176,13 +177,14 @@ are, the larger and the smaller length.
 
 
 def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
-    """Whole cycles of the slowest core, whose calls take `rows_cycles`."""
+    """Cycles of the slowest core, rounded up; its calls take `rows_cycles`."""
     return np.ceil(_each_once(dims, lambda each: _repacked(rows_cycles, each)))
 
 
 def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
-    """All cores wait for the slowest: along each axis a core has the largest or the smallest tile
-    that is cut, or a whole one where there is any. These cores are priced as one array.
+    """Cycles of the slowest core, for which all cores wait. Along each axis a core has the largest
+    or the smallest tile that is cut, or a whole one where there is any; these cores are priced as
+    one array.
     """
     axes = repacked_axes(dims)
     cores = list(combinations(*(_tiles(axis, dims) for axis in axes)))
@@ -199,22 +201,24 @@ def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
 
 
 def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
-    """The tiles that cores may have, without one that is the same in all candidates."""
+    """The tile sizes that cores may have; the least is left out if it is the largest in all
+    candidates.
+    """
     if np.array_equal(dims[axis.most], dims[axis.least]):
         return axis.most, axis.whole
     return axis.most, axis.least, axis.whole
 
 
 def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
-    """How many indices of the axis a core has."""
+    """A core's number of indices along the axis."""
     return dims[tile] if tile == axis.whole else dims[tile] - 1
 
 
 def _repacked_cores(
     rows_cycles: RowsCycles, dims: Dims, kept: Mapping[RepackedAxis, Value]
 ) -> Value:
-    """Cores with so many indices of each axis: a call for each that is not whole, first those that
-    are cut, the inner ones before the outer ones.
+    """Cycles of cores with `kept` indices of each axis: a call for each axis that is not whole,
+    first those that are cut, inner ones before outer ones.
     """
     shape = [dims[name] for name in dims if name.startswith("axis_")]
     for axis, less in kept.items():
@@ -243,9 +247,9 @@ def fitted_cycles(timing: Timing, by_vectors: Value, terms: Sequence[Value]) -> 
 
 
 def emitted_map(compiled: CallCost) -> CallCost:
-    """The cost of a map by its routine, else that of the loop which a compiler makes. Candidates
-    may differ in which operands stay the same along a row, and so in their routine, and in whether
-    one has as many loops.
+    """The cost of a map by its routine, else by a compiled loop. Candidates may differ in the
+    operands that are constant along a row, hence in their routine, and in whether a routine has
+    enough loops.
     """
 
     def cost(machine: Machine, call: PricedCall[Map]) -> Value:
@@ -267,7 +271,7 @@ def emitted_map(compiled: CallCost) -> CallCost:
 
 
 def has_as_many_loops(rows: Rows) -> Value:
-    """Whether a routine does."""
+    """True where a routine has enough loops for these rows."""
     return np.less_equal(rows.loops, LEVELS)
 
 
@@ -277,7 +281,7 @@ def map_rows(call: PricedCall[Map]) -> Rows:
 
 
 def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
-    """The routine of a map whose operands stay the same along rows as the bits of `still` say."""
+    """The routine of a map; bit i of `still` is set if operand i is constant along rows."""
     sources = int(np.max(call.dims["operands"])) - 1
     stay = tuple(bool(still >> i & 1) for i in range(sources))
     return map_routine(call.primitive.expression, stay, call.dtype)
@@ -296,9 +300,9 @@ _LOOPS = 3
 
 @dataclass(frozen=True)
 class PricedLoops:
-    """How operands lie and what the loops run over, for each candidate. `shares` are those of the
-    calls whose results, and whose elements, start with a vector; `priced` is whether a routine has
-    as many loops.
+    """Layout of the operands and extents of the loops, for each candidate. `shares` are the shares
+    of calls whose results, and whose elements, start with a vector; `priced` is true where a
+    routine has enough loops.
     """
 
     code: Value
@@ -310,7 +314,7 @@ class PricedLoops:
 
 
 def emitted_reduce(compiled: CallCost) -> CallCost:
-    """The cost of a reduction by its routine, else that of the loop which a compiler makes."""
+    """The cost of a reduction by its routine, else by a compiled loop."""
 
     def cost(machine: Machine, call: PricedCall[Reduce]) -> Value:
         table = machine.core.instruction_table
@@ -330,13 +334,13 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
 
 
 def routine_of_code(call: PricedCall[Any], code: int) -> ReduceRoutine | None:
-    """The routine of a reduction whose operands lie as the code of a nest says."""
+    """The routine of a reduction whose operands lie as `code` says, see `lie_of`."""
     primitive = call.primitive
     return reduce_routine(primitive.function, primitive.expression, lie_of(code), call.dtype)
 
 
 def lie_of(code: int) -> Lie:
-    """How operands lie, from the number that stands for it."""
+    """The layout of the operands that a number encodes."""
     step, taps, loops, along = code % 3, code // 3 % 3 + 1, code // 9 % 2, code // 18
     return Lie(step, taps, bool(loops), bool(along))
 

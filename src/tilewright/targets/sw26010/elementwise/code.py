@@ -1,4 +1,4 @@
-"""Straight pieces of SW26010 assembly with labels: what the elementwise routines are written in.
+"""Straight-line pieces of SW26010 assembly with labels, of which the elementwise routines consist.
 
 In: instructions in the obvious order, block by block. Out: a routine's text, each block scheduled
 for the core's two pipes by the scheduler that the matrix primitive uses.
@@ -109,7 +109,7 @@ def constant(value: float, register: int) -> list[Instruction]:
 
 
 def scaled_add(precision: Precision) -> str:
-    """The instruction that adds so many elements to an address."""
+    """The instruction that adds a number of elements to an address."""
     return f"s{precision.element_bytes}addl"
 
 

@@ -60,15 +60,15 @@ _ROUTINES: Mapping[str, Callable[[Sums, int], int]] = {
     "tanh": hyperbolic_tangent,
 }
 _TRUE = 2.0
-"""What a comparison that holds gives."""
+"""The value of a true comparison."""
 _TESTS = (*COMPARISONS, "and", "or", "not")
 
 
 @dataclass
 class Arithmetic:
-    """The operations of an expression over `inputs`, which are values of `sums`. What occurs twice
-    is computed once. `library` operations stand for functions of the C library, one after the
-    other: how many a function takes is that of `ir.scalar`.
+    """The operations of an expression over `inputs`, which are values of `sums`; equal
+    subexpressions are computed once. With `library`, a function of the C library is a chain of as
+    many multiply-adds as `ir.scalar` counts operations.
     """
 
     sums: Sums
@@ -77,7 +77,9 @@ class Arithmetic:
     known: dict[str, int] = field(default_factory=dict)
 
     def value(self, scalar: Scalar) -> int:
-        """The number of the value; ProgramError for what the core has no instruction for."""
+        """The number of the value; raises ProgramError for functions that the core has no
+        instruction for.
+        """
         scalar = expanded(scalar)
         text = str(scalar)  # which tells 0.0 and -0.0 apart
         if text not in self.known:
@@ -123,7 +125,7 @@ class Arithmetic:
                 raise ProgramError(f"the core has no instruction for {str(scalar)[:60]!r}")
 
     def _absolute(self, value: int) -> int:
-        """0 - x up to zero, of either sign, x above and where it is no number."""
+        """|x| as 0 - x for x up to zero of either sign, else x, NaN included."""
         return self.sums.add("vselle", value, self.sums.add("vsubd", ZERO_VALUE, value), value)
 
     def _selected(self, test: Scalar, then: int, otherwise: int) -> int:
@@ -163,7 +165,7 @@ class Arithmetic:
         return self._mask(test if _is_test(test) else Apply("!=", (test, Number(0.0))))
 
     def _called(self, call: Apply) -> int:
-        """As many multiply-adds as the function counts, each behind the one before."""
+        """A stand-in for a library call: as many chained multiply-adds as the function counts."""
         value, *others = [self.value(argument) for argument in call.arguments]
         own = FUNCTIONS[call.function]
         assert isinstance(own, Elementary)

@@ -5,7 +5,7 @@ routine writes. x = 2 n ln 2 + r with |r| <= ln 2 (Cody and Waite: n times the f
 is exact), and exp(r) - 1 is a polynomial whose coefficients interpolate it at the zeros of a
 Chebyshev polynomial (7e-17 relative to exp(r)): results are within 3 units in the last place.
 exp(x) is scaled by 2 ** n twice, so that results overflow and underflow once, by rounding.
-Infinities and what is no number come out as they should. floor, ceil, round and fmod are exact.
+Infinities and NaN come out as they should. floor, ceil, round and fmod are exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POWER = "power_of_two"
 """2 ** n in every lane of the result, of lanes n + `SHIFT`, where |n| < 1023."""
 EXPONENT_BIT = 52
 SHIFT = 1.5 * 2.0**EXPONENT_BIT + 1023.0
-"""What is added to n so that a shift of the sum's bits is 2 ** n."""
+"""Added to n so that shifting the bits of the sum gives 2 ** n."""
 _PER_STEP, _STEP, _STEP_REST = 0.7213475204444817, 1.3862943602725863, 8.473042731618568e-10
 """1 / (2 ln 2), and 2 ln 2 in two parts, the first one of 31 bits."""
 _SERIES = (
@@ -38,10 +38,12 @@ _SERIES = (
 )
 """Coefficients of (exp(r) - 1 - r) / r ** 2."""
 _LOWEST, _HIGHEST, _SATURATED = -760.0, 720.0, 40.0
-"""Beyond these exp is 0 or infinite, and tanh is 1; from the last one on exp - 1 counts as exp."""
+"""exp is 0 below the first and infinite above the second; above the third tanh is 1, and exp - 1
+counts as exp.
+"""
 _MOST_FACTORS = 3
 _WHOLE = 2.0**52
-"""From here on every double is whole, and adding it rounds what is smaller to whole numbers."""
+"""Doubles from here on are whole, and adding it rounds smaller ones to whole numbers."""
 
 
 def exponential(sums: Sums, x: int) -> int:
@@ -63,7 +65,7 @@ def exponential_of_pair(sums: Sums, x: int, rest: int) -> int:
 
 
 def exponential_less_one(sums: Sums, x: int) -> int:
-    """exp(x) - 1, which is a zero of the same sign where x is one."""
+    """exp(x) - 1; a zero x keeps its sign."""
     x = _limited(sums, x, _LOWEST, _HIGHEST)
     small = sums.add("vfcmplt", x, sums.constant(_SATURATED))
     power, less_one = _parts(sums, x)
@@ -73,7 +75,7 @@ def exponential_less_one(sums: Sums, x: int) -> int:
 
 
 def hyperbolic_tangent(sums: Sums, x: int) -> int:
-    """e / (e + 2) of e = exp(2 x) - 1, which is a zero of the same sign where x is one."""
+    """tanh(x) as e / (e + 2) with e = exp(2 x) - 1; a zero x keeps its sign."""
     limited = _limited(sums, x, -_SATURATED, _SATURATED)
     power, less_one = _parts(sums, sums.add("vaddd", limited, limited))
     e = _less_one(sums, power, less_one)
@@ -81,14 +83,14 @@ def hyperbolic_tangent(sums: Sums, x: int) -> int:
 
 
 def has_power(exponent: float) -> bool:
-    """Whether `power` knows the exponent: quarters up to 3.75, without whole numbers but 1 to 3."""
+    """True if `power` supports the exponent: a multiple of 1/4 from 1/4 to 3.75."""
     quarters = 4 * exponent
     return quarters == int(quarters) and 1 <= quarters < 4 * (_MOST_FACTORS + 1)
 
 
 def power(sums: Sums, x: int, exponent: float) -> int:
-    """x ** exponent as factors x and the roots of x; a root of minus infinity is infinite, as in C,
-    and that of minus zero is zero.
+    """x ** exponent as a product of x and its roots; as in C, the root of minus infinity is
+    infinite and that of minus zero is zero.
     """
     factors, quarters = divmod(Fraction(exponent), 1)
     parts, quarters = [x] * int(factors), quarters * 4
@@ -107,7 +109,7 @@ def power(sums: Sums, x: int, exponent: float) -> int:
 
 
 def rounded(sums: Sums, x: int, *, up: bool) -> int:
-    """The nearest whole number up to x, or from it on, with the sign of x where it is zero."""
+    """x rounded down, or up, to a whole number; a zero result has the sign of x."""
     near = _near(sums, x)
     ordered = (near, x) if up else (x, near)
     beyond = sums.add("vfcmplt", *ordered)
@@ -116,13 +118,13 @@ def rounded(sums: Sums, x: int, *, up: bool) -> int:
 
 
 def nearest(sums: Sums, x: int) -> int:
-    """The nearest whole number, the even one of two, with the sign of x where it is zero."""
+    """x rounded to the nearest whole number, ties to even; a zero result has the sign of x."""
     return _whole(sums, x, _near(sums, x))
 
 
 def remainder(sums: Sums, x: int, y: int) -> int:
-    """What is left of x once the whole multiples of y up to it are taken away, exact and with the
-    sign of x; no number where there are 2 ** 52 of them or more.
+    """Exact remainder of x / y with the sign of x (C's `fmod`); NaN if the quotient is 2 ** 52 or
+    more.
     """
     size, step = (sums.add("vselle", v, sums.add("vsubd", ZERO_VALUE, v), v) for v in (x, y))
     large = sums.constant(_WHOLE)
@@ -143,7 +145,9 @@ def _near(sums: Sums, x: int) -> int:
 
 
 def _whole(sums: Sums, x: int, found: int) -> int:
-    """What is found for x, with its sign where that is zero; x where it is whole or no number."""
+    """The rounded value `found` of x, with the sign of x if it is zero; x itself if it is whole or
+    NaN.
+    """
     signed = sums.add("vseleq", found, sums.add("vmuld", x, ZERO_VALUE), found)
     square = sums.add("vmuld", x, x)
     has_fraction = sums.add("vfcmplt", square, sums.constant(_WHOLE**2))
@@ -151,7 +155,7 @@ def _whole(sums: Sums, x: int, found: int) -> int:
 
 
 def _limited(sums: Sums, x: int, lowest: float, highest: float) -> int:
-    """x between two limits, and as it is where it is no number."""
+    """x clamped to the limits; NaN is kept."""
     low, high = sums.constant(lowest), sums.constant(highest)
     below = sums.add("vfcmplt", x, low)
     x = sums.add("vseleq", below, x, low)

@@ -25,7 +25,7 @@ _ELEMENTS = "elements"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Elements of a row that are done at once: so many items, of vectors, of lanes or of single
+    """Elements of a row that are processed together: `items` vectors, groups of lanes, or single
     elements.
     """
 
@@ -34,15 +34,15 @@ class Chunk:
 
     @property
     def elements(self) -> int:
-        """How many they are."""
+        """Number of elements."""
         return self.items * (1 if self.mode == _ELEMENTS else VECTOR_LANES)
 
 
 def loaded_lanes(
     precision: Precision, register: int, single: int, walk: tuple[int, int]
 ) -> list[Instruction]:
-    """Four elements to a register by way of another one; `walk` is the pointer, which ends behind
-    them, and the register of its step.
+    """Load four strided elements into a register by way of `single`; `walk` is the pointer, which
+    ends after the last, and the register of its step.
     """
     name, (pointer, step) = load(precision, _ELEMENTS), walk
     code = []
@@ -57,7 +57,7 @@ def loaded_lanes(
 def stored_lanes(
     precision: Precision, register: int, single: int, walk: tuple[int, int]
 ) -> list[Instruction]:
-    """Four elements from a register to where they lie apart."""
+    """Store the four elements of a register to strided places."""
     name, (pointer, step) = store(precision, _ELEMENTS), walk
     code = []
     for lane in range(VECTOR_LANES):
@@ -84,7 +84,7 @@ def _powers_of_two(
 def _exponents(
     given: Sequence[int], target: int, singles: Sequence[int], lanes: int
 ) -> list[Instruction]:
-    """How often the root of 1/2 is doubled up to each lane, added to the shift's bits."""
+    """The number of doublings from the root of 1/2 to each lane, added to the bits of the shift."""
     (x, root, shift), (single,) = given, singles
     code = []
     for lane in range(lanes):
@@ -99,7 +99,7 @@ def _exponents(
 def _mantissas(
     given: Sequence[int], target: int, singles: Sequence[int], lanes: int
 ) -> list[Instruction]:
-    """Each lane with so much less in its exponent."""
+    """Each lane with its `shifted` bits subtracted from the exponent."""
     (x, shifted), (single, other) = given, singles
     code = [with_number("sll", shifted, EXPONENT_BIT, single), op("subl", x, single, target)]
     for lane in range(1, lanes):
@@ -119,8 +119,8 @@ def _extracted(register: int, lane: int, single: int) -> Instruction:
 
 
 LaneWork: TypeAlias = Callable[[Sequence[int], int, Sequence[int], int], list[Instruction]]
-"""Instructions on the registers that are given, to a target, by way of as many single ones as are
-given, for so many lanes.
+"""Instructions that compute a target register from given registers, by way of some single ones, in
+a number of lanes.
 """
 LANE_WORKS: Mapping[str, tuple[int, LaneWork]] = {
     POWER: (1, _powers_of_two),

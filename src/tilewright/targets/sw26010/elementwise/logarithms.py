@@ -5,7 +5,7 @@ whose scalar code a routine writes. x = 2 ** k m with m between the roots of 1/2
 f = m - 1 and s = f / (2 + f) log(m) is f - (f f / 2 - s (f f / 2 + R(s s))), the form of FreeBSD's
 `e_log.c`; R's coefficients interpolate it at the zeros of a Chebyshev polynomial (5e-18 relative to
 log(m)). k ln 2 is added in two parts, of which k times the first one is exact. Results are within 3
-units in the last place; those of zeros, negative numbers, infinities and what is no number are C's.
+units in the last place; those of zeros, negative numbers, infinities and NaN are C's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 EXPONENT, MANTISSA = "exponent", "mantissa"
 """k + `SHIFT` of a positive normal number, `ROOT` and `SHIFT`; m of the number and k + `SHIFT`."""
 SHIFT, ROOT = 1.5 * 2.0**52, 0.5**0.5
-"""What is added to k so that the sum's bits end in it, and the least m."""
+"""Added to k so that the bits of the sum end in it; the least m."""
 SERIES = (
     0.666666666666667,
     0.39999999999899505,
@@ -41,7 +41,7 @@ def logarithm(sums: Sums, x: int) -> int:
 
 
 def logarithm_of_one_more(sums: Sums, x: int) -> int:
-    """log(1 + x), where 1 + x is u, and rounding lost c, which is x where that is zero."""
+    """log(1 + x) from u, the rounded 1 + x, and c, its rounding error; a zero x keeps its sign."""
     one = sums.constant(1.0)
     u = sums.add("vaddd", one, x)
     k, m = _split_normal(sums, u, SHIFT)
@@ -72,7 +72,7 @@ def _split_normal(sums: Sums, x: int, shift: float) -> tuple[int, int]:
 
 
 def _of_parts(sums: Sums, k: int, f: int, added: int) -> int:
-    """k ln 2 + log(1 + f), and what is small beside that."""
+    """k ln 2 + log(1 + f) + `added`, a small correction."""
     s = sums.add("vdivd", f, sums.add("vaddd", f, sums.constant(2.0)))
     z = sums.add("vmuld", s, s)
     series, *lower = reversed([sums.constant(c) for c in SERIES])
@@ -86,8 +86,8 @@ def _of_parts(sums: Sums, k: int, f: int, added: int) -> int:
 
 
 def _where_finite(sums: Sums, u: int, added: int) -> int:
-    """What is added to log(u): as it is where u is positive and finite, else what makes the sum
-    C's result. Parts of any u are finite.
+    """The addend of log(u): `added` if u is positive and finite, else the value that makes the sum
+    C's result. The logarithm computed from the parts of u is finite for every u.
     """
     finite = sums.add("vfcmplt", u, sums.constant(inf))
     added = sums.add("vseleq", finite, u, added)

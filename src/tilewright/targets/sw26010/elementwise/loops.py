@@ -23,9 +23,9 @@ from tilewright.targets.sw26010.elementwise.code import (
 
 LEVELS, WORD = 6, 8
 COUNT, EXTENT, ROWS_LEFT = 18, 20, 27
-"""The extents of all loops; that of a row; what is left of the loop over rows."""
+"""The extents of all loops; that of a row; the iterations left of the loop over rows."""
 SAVED_AT = 64
-"""Where the frame has room for registers."""
+"""Offset of the register save area in the frame."""
 _IN_MEMORY = LEVELS - 2
 _STACK_AT = 40
 Block = tuple[str, list[Instruction]]
@@ -34,8 +34,8 @@ Block = tuple[str, list[Instruction]]
 
 @dataclass(frozen=True)
 class Part:
-    """So many elements of a row, done together by blocks whose labels start with a prefix; those of
-    a row's rest follow at `rest`.
+    """A step of `elements` elements of a row; the labels of its blocks start with a prefix, and
+    `rest` names the one for the end of a row.
     """
 
     rest: str
@@ -45,8 +45,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Loops:
-    """The registers of a nest: `left` counts within a row, `outside` is 0 where there is one row,
-    `spare` holds nothing between rows. `moved` takes every pointer to the next iteration of a loop.
+    """The registers of a nest: `left` counts within a row, `outside` is 0 if there is one row,
+    `spare` is free between rows. `moved` advances every pointer to the next iteration of a loop.
     """
 
     text: RoutineText
@@ -56,8 +56,8 @@ class Loops:
     moved: Callable[[int], list[Instruction]]
 
     def counted(self, turns: deque[int]) -> list[Instruction]:
-        """Counters of the loops around a row, by way of registers in turn; `outside` is negative
-        where one of them is empty.
+        """Counters of the loops around a row, loaded by way of registers in turn; `outside` is
+        negative if a loop is empty.
         """
         code = []
         for level in range(LEVELS - 1):
@@ -72,8 +72,8 @@ class Loops:
         return code
 
     def rows(self, mode: str, opening: Sequence[Instruction], parts: Sequence[Part]) -> None:
-        """One row after the other in one mode: many elements at a time, then what is left by
-        parts of half the size each; `opening` gives how often the first part is done.
+        """The loop over rows in one mode: a row is done by the first part as often as `opening`
+        counts, the rest by parts of half the size each.
         """
         most, *fewer = parts
         follows = [*(f"{mode}_rest_{part.rest}" for part in fewer), f"{mode}_next"]
@@ -88,7 +88,9 @@ class Loops:
         self._next_row(mode)
 
     def _write(self, label: str, blocks: Iterable[Block]) -> None:
-        """The blocks, those without a label joined to the one before unless that branches."""
+        """Write the blocks; one without a label is joined to the block before unless that ends in a
+        branch.
+        """
         joined: list[Block] = [(label, [])]
         for name, code in blocks:
             before = joined[-1][1]
@@ -117,7 +119,7 @@ class Loops:
 
 
 def framed(size: int, registers: Sequence[int], place: int) -> list[Instruction]:
-    """Takes so many bytes of the stack, in whole vectors, and saves registers there."""
+    """Allocate a stack frame of a number of bytes, in whole vectors, and save registers there."""
     code = [move(STACK, 5), move(STACK, 6, -size), with_number("srl", 6, 5, 6)]
     code += [with_number("sll", 6, 5, 6), move(6, STACK), op("stl", 5, (_STACK_AT, STACK))]
     return [*code, *saved(registers, place)]

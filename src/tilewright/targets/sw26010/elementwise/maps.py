@@ -84,8 +84,8 @@ _UNROLLED = (4, 2, 1)
 
 @dataclass(frozen=True)
 class MapRoutine:
-    """The routine of an expression; `still` says of each operand whether it stays the same along a
-    row. Where it is `short` of registers, constants and these are loaded where they are needed.
+    """The routine of an expression; `still` tells which operands are constant along a row. If it is
+    `short` of registers, constants and these operands are loaded at each use.
     """
 
     precision: Precision
@@ -97,12 +97,12 @@ class MapRoutine:
 
     @property
     def name(self) -> str:
-        """Its symbol, which is that of its twin in C."""
+        """The routine's symbol, shared with its C twin."""
         what = digest(self.expression, ",".join(map(str, self.still)))[:10]
         return f"tw_map_{what}_{self.precision.name}"
 
     def text(self) -> str:
-        """Its assembly."""
+        """The routine's assembly."""
         return _text(self)
 
     @cached_property
@@ -114,20 +114,20 @@ class MapRoutine:
 
     @cached_property
     def uses(self) -> list[int]:
-        """Every use of a value, one after the other."""
+        """The values used, in order, repeated for each use."""
         sums, result = self.arithmetic
         return [*(value for _, sources, _ in sums.steps for value in sources), result]
 
     @property
     def by_lanes(self) -> bool:
-        """Whether elements that lie apart are brought together to vectors: those of what takes
-        long enough.
+        """True if strided elements are gathered into vectors: the expression takes long enough to
+        pay for it.
         """
         return takes_long(self.arithmetic[0])
 
     def chunks(self, mode: str) -> tuple[Chunk, ...]:
-        """What a row is cut into: as many of the first one as there are, then those of half the
-        size each once at most.
+        """The chunks that a row is cut into: as many of the first as fit, then at most one each of
+        half the size of the one before.
         """
         counts = [n for n in _UNROLLED if n <= self.unrolled]
         if mode == "elements" and self.by_lanes:
@@ -142,14 +142,16 @@ class MapRoutine:
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Those of constants, then of operands that stay the same, then for values."""
+        """Free registers, assigned to values from the front, and to constants and unchanging
+        operands from the back.
+        """
         used = (*SOURCES[: len(self.still)], *STEP[: 1 + len(self.still)])
         others = (r for r in (*SOURCES, *STEP) if r not in used)
         return (*_FREE, *others, *_KEPT)
 
     @cached_property
     def place(self) -> dict[int, int]:
-        """The registers of constants, by value, and of operands that stay the same."""
+        """The registers of constants, by value, and of operands that are constant along a row."""
         constants = [-1 - i for i in range(len(self.arithmetic[0].constants))]
         still = [i for i, same in enumerate(self.still) if same and i in self.uses]
         if self.constants_in_memory:
@@ -161,18 +163,18 @@ class MapRoutine:
 
     @property
     def constants_in_memory(self) -> bool:
-        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        """True if constants lie in the frame and are loaded at each use."""
         still = sum(same and i in self.uses for i, same in enumerate(self.still))
         return self.short or len(self.arithmetic[0].constants) + still > len(_KEPT)
 
     @property
     def constants_at(self) -> int:
-        """Their place in the frame, behind that of the registers that are saved."""
+        """Offset of the constants in the frame, after the saved registers."""
         return self.saved_at + 32 * len(self.saves)
 
     @property
     def saved_at(self) -> int:
-        """The place in the frame of the registers that are saved, behind that of pointers."""
+        """Offset of the saved registers in the frame, after the pointers."""
         return SAVED_AT + far_bytes(len(self.still))
 
     @cached_property
@@ -195,7 +197,7 @@ class MapRoutine:
 
 
 class _Items:
-    """Successive items: each operation for all of them, operands loaded where they are needed."""
+    """Successive items: each operation for all of them, operands loaded at their use."""
 
     def __init__(self, routine: MapRoutine, mode: str, memory: int = 0) -> None:
         self.routine, self.mode = routine, mode
@@ -258,8 +260,8 @@ class _Items:
 
 @cache
 def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRoutine | None:
-    """The routine of an expression over so many operands; none where the core has no instruction
-    for a function, or not the registers for its values.
+    """The routine of an expression over `len(still)` operands; None if the core lacks instructions
+    for a function, or registers for the values.
     """
     if dtype not in PRECISIONS or len(still) > MOST_SOURCES:
         return None
@@ -301,7 +303,9 @@ def _part(routine: MapRoutine, chunk: Chunk) -> Part:
 
 
 def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
-    """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
+    """Allocate the frame, read the arguments, and test for empty loops and for obstacles to
+    vectors.
+    """
     in_memory = routine.arithmetic[0].constants if routine.constants_in_memory else []
     size = routine.constants_at + WORD * len(in_memory)
     code = framed(size, routine.saves, routine.saved_at)
@@ -319,7 +323,7 @@ def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
 
 
 def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
-    """LEFT = 0 only where rows are contiguous, whole vectors that start aligned."""
+    """Set LEFT to 0 only if rows are contiguous and consist of whole, aligned vectors."""
     code = [with_number("and", EXTENT, VECTOR_LANES - 1, _LEFT)]
     for operand in (0, *(1 + i for i in routine.walking)):
         code += watched(routine.precision, operand, _LEFT, turns)
@@ -327,7 +331,7 @@ def _forbidden(routine: MapRoutine, turns: deque[int]) -> list[Instruction]:
 
 
 def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
-    """Every pointer to the next iteration of a loop."""
+    """Advance every pointer to the next iteration of a loop."""
     turns, code = deque((6, 7, 8, PLACES)), []
     for operand in (0, *(1 + i for i in range(len(routine.still)) if i in routine.uses)):
         code += moved(routine.precision, operand, level, turns)

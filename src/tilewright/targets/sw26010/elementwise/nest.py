@@ -51,12 +51,14 @@ _WORDS = (LINK, 29)
 OBJECTS = {Y: "y", TO: "y", X: "x", FROM: "x", STACK: "frame"} | dict.fromkeys(
     (COUNT, Y_STRIDES, X_STRIDES), "arguments"
 )
-"""What pointers lead to: operands lie apart, or are one and the same element by element."""
+"""The object each pointer addresses, for alias analysis: operands are disjoint, or the same element
+by element.
+"""
 
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """What the rows of a routine are made of.
+    """The work that a routine does on its rows.
 
     `unrolled` items are done in each iteration of a row's loop, the rest one by one. `saves` are
     kept registers that the work overwrites; a work that `spills` uses those of the nest as well.
@@ -87,12 +89,12 @@ class Work(ABC):
         return []
 
     def row_starts(self) -> list[Instruction]:
-        """What every row begins with."""
+        """Code at the start of every row."""
         return []
 
     @abstractmethod
     def items(self, mode: str, count: int) -> list[Instruction]:
-        """So many items, with both pointers advanced."""
+        """Code of `count` items, with both pointers advanced."""
 
 
 def nest_routine(work: Work) -> str:
@@ -109,13 +111,13 @@ def nest_routine(work: Work) -> str:
 
 
 def frame_bytes(work: Work) -> int:
-    """What the routine takes of the stack, rounding aside."""
+    """Stack bytes of the routine, before rounding."""
     return SCRATCH_AT + work.scratch_bytes if work.saves else SMALL_FRAME_BYTES
 
 
 def _opening(work: Work) -> list[Instruction]:
-    """Takes the frame, looks for empty loops, and for what forbids vectors; leaves if there is
-    nothing to do, and starts at once where there is one row.
+    """Allocate the frame, and test for empty loops and obstacles to vectors; return if there is
+    nothing to do, and start at once if there is one row.
     """
     code = _frame(work)
     counts = (*_TEMPORARIES, EXTENT)
@@ -152,7 +154,7 @@ def _frame(work: Work) -> list[Instruction]:
 
 
 def _misaligned(work: Work) -> list[Instruction]:
-    """LEFT = 0 only where rows are contiguous, whole vectors that start aligned."""
+    """Set LEFT to 0 only if rows are contiguous and consist of whole, aligned vectors."""
     last, scratch = work.precision.vector_bytes - 1, 2
     code = [with_number("and", EXTENT, VECTOR_LANES - 1, LEFT)]
     for step, start in ((TO_STEP, Y), (FROM_STEP, X))[: 1 + work.has_source]:
@@ -166,7 +168,9 @@ def _misaligned(work: Work) -> list[Instruction]:
 
 
 def _start_of_loops(work: Work) -> list[Instruction]:
-    """Counters and places of the outer loops; strides that are no whole vectors forbid vectors."""
+    """Initialise counters and pointers of the outer loops; strides that are not whole vectors rule
+    out vectors.
+    """
     code = []
     for level in range(_IN_MEMORY):
         code += [
@@ -186,7 +190,7 @@ def _start_of_loops(work: Work) -> list[Instruction]:
 
 
 def _rows(routine: RoutineText, work: Work, mode: str) -> None:
-    """One row after the other in one mode."""
+    """The loop over rows in one mode."""
     group = work.unrolled * (VECTOR_LANES if mode == "vectors" else 1)
     opening = [move(Y, TO)] + ([move(X, FROM)] if work.has_source else [])
     if work.spills:
@@ -229,7 +233,7 @@ def _next_row(routine: RoutineText, work: Work, mode: str) -> None:
 
 
 def _next_of_level(routine: RoutineText, work: Work, mode: str, level: int) -> None:
-    """One iteration of an outer loop is over: the next one, or the loop around."""
+    """The end of an outer loop's iteration: on to the next one, or to the loop around."""
     at, add = _WORD * level, scaled_add(work.precision)
     left, count = 2, 25
     over = f"{mode}_over_{level}"

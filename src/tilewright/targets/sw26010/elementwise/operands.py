@@ -1,4 +1,4 @@
-"""Where the pointers of a map's routine are: the first ones in registers, others in the frame.
+"""The pointers of a map's routine: the first ones in registers, others in the frame.
 
 In: the number of an operand, 0 for the result. Out: instructions that use its pointer, or move it
 on, by way of free registers where it lies in the frame.
@@ -17,25 +17,27 @@ from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
 Y, PLACES, STEPS = 16, 17, 19
 """The result, the operands' addresses, and what pointers move by in each loop."""
 SOURCES, STEP = (21, 22, 23, 24), (0, 1, 2, 3, 4)
-"""Pointers of operands, and what they and the result's move by from one element to the next."""
+"""Pointers of operands, and the steps of the result's and the operands' pointers from one element
+to the next.
+"""
 MOST_SOURCES = 8
 _FAR_AT, _SPARE = 48, 2
-"""Where the frame has other pointers, and room for how many before the saved registers."""
+"""Offset in the frame of the other pointers, and how many fit before the saved registers."""
 
 
 def is_far(operand: int) -> bool:
-    """Whether its pointer is in the frame."""
+    """True if the operand's pointer lies in the frame."""
     return operand > len(SOURCES)
 
 
 def far_bytes(sources: int) -> int:
-    """Bytes of the frame for pointers beyond those that it has room for, in whole vectors."""
+    """Bytes of the frame, in whole vectors, for the pointers beyond those it has room for."""
     more = max(0, sources - len(SOURCES) - _SPARE)
     return -(-more // VECTOR_LANES) * VECTOR_LANES * WORD
 
 
 def step_at(operand: int, level: int) -> int:
-    """The place of what an operand's pointer moves by in a loop, in bytes."""
+    """The offset in bytes of the step of an operand's pointer in a loop."""
     return WORD * (LEVELS * operand + level)
 
 
@@ -48,7 +50,7 @@ def begun(operand: int, register: int) -> list[Instruction]:
 
 
 def first_of(precision: Precision, operand: int, register: int) -> list[Instruction]:
-    """What an operand's pointer leads to, in every lane of a register."""
+    """Loads the element that an operand points to into every lane of `register`."""
     if not is_far(operand):
         return [op(precision.scalar_load, register, (0, _pointer(operand)))]
     return [op("ldl", register, _far(operand)), op(precision.scalar_load, register, (0, register))]

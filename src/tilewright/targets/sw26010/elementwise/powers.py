@@ -5,7 +5,7 @@ belongs to it; y log |x| may be 745, so that its logarithm takes pairs of double
 second beyond the last place of the first. With q the quotient (m - 1) / (m + 1) of `m` as in
 `logarithms`, log(m) is 2 q + q z (2/3 + z T(z)), z = q q, where T's coefficients interpolate
 it at the zeros of a Chebyshev polynomial (1e-20 relative to log(m)). Products of pairs are exact by
-multiply-adds. Zeros, infinities and what is no number come out as in C.
+multiply-adds. Zeros, infinities and NaN come out as in C.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.targets.sw26010.elementwise.logarithms import LN_2, LN_2_REST, s
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 
 Pair: TypeAlias = tuple[int, int]
-"""The values of a sum and of what is beyond its last place."""
+"""A double-double: the high value, and the low one beyond its last place."""
 _SERIES = (
     0.4,
     0.28571428571429364,
@@ -32,11 +32,13 @@ _SERIES = (
 """Coefficients of T(z)."""
 _TWO_THIRDS = 0.6666666666666666, 3.700743415417188e-17
 _WHOLE = 2.0**52
-"""Up to here adding it rounds to whole numbers; twice as large ones are even."""
+"""Adding it to smaller numbers rounds them to whole ones; whole numbers from twice this on are
+even.
+"""
 
 
 def general_power(sums: Sums, x: int, y: int, exponent: float | None = None) -> int:
-    """x ** y, of which it may be known what y is."""
+    """x ** y; `exponent` is the value of y if it is known."""
     found = exponential_of_pair(sums, *_exponent(sums, x, y))
     if exponent is None:
         found = sums.add("vsellt", _signed(sums, x), _of_negative(sums, x, y, found), found)
@@ -52,7 +54,7 @@ def general_power(sums: Sums, x: int, y: int, exponent: float | None = None) -> 
 
 
 def _exponent(sums: Sums, x: int, y: int) -> Pair:
-    """y log |x|, infinite where that is, and 0 where |x| is 1, whatever y is."""
+    """y log |x|: infinite where the logarithm is, and 0 where |x| is 1, for any y."""
     high, low = _logarithm(sums, _size(sums, x))
     size = _size(sums, x)  # once more, for the sake of registers
     finite = sums.add("vfcmplt", size, sums.constant(inf))
@@ -122,15 +124,17 @@ def _signed(sums: Sums, x: int) -> int:
 
 
 def _not_whole(sums: Sums, x: int, found: int) -> int:
-    """What is found for |x|, of a negative x and an exponent that is not whole: no number, but for
-    infinity.
+    """Power of a negative x with a fractional exponent, given `found` = |x| ** y: NaN, or `found`
+    for -inf.
     """
     inner = sums.add("vfcmplt", sums.constant(-inf), x)
     return sums.add("vseleq", inner, found, sums.constant(nan))
 
 
 def _of_negative(sums: Sums, x: int, y: int, found: int) -> int:
-    """The same of any exponent, and of minus zero: less than zero where y is odd."""
+    """Power of a negative x, or of minus zero, with any exponent y, given `found` = |x| ** y:
+    negative if y is odd, NaN as in `_not_whole` if y is fractional.
+    """
     size = _size(sums, y)
     most, whole = sums.constant(2 * _WHOLE), sums.constant(_WHOLE)
     large = sums.add("vfcmplt", most, size)

@@ -66,10 +66,10 @@ OUTER_LEFT, INNER_MOVE, OUTER_MOVE, OUTSIDE = 0, 1, 2, 3
 TO, FROM = 4, 5
 """Pointers that walk over operands whose elements lie apart."""
 TRIPS, LENGTH = 6, 7
-"""Of a run of elements along which a result is gathered: what is left of it, and its length."""
+"""Of the run along which a result is gathered: the iterations left, and its length."""
 _FREE, KEPT = (8, 7, 6, 5, 4, 2, 1, 28, 0, 25, 24, 23, 22), (9, 10, 11, 12, 13, 14, 15)
 _Y_STEP_AT, _X_STEP_AT = WORD * (LEVELS - 1), WORD * (2 * LEVELS - 1)
-"""Where the moves from one result to the next lie among all moves, in bytes."""
+"""Offsets in bytes, among all pointer steps, of the steps from one result to the next."""
 _ELEMENT, _GATHERED = 0, 1
 """The numbers of the values that an element is taken in from."""
 PARTS = 8
@@ -83,12 +83,12 @@ _UNROLLED = (4, 2, 1)
 _BATCH = 2
 """Elements that are loaded before they are taken in, which need registers."""
 _SAME, _UPPER = 0b11100100, 0b11101110
-"""The lanes of a shuffle: those of the register itself, and its upper two twice."""
+"""Shuffle masks: the register's own lanes, and its upper two lanes twice."""
 
 
 @dataclass(frozen=True)
 class Lie:
-    """How the operands lie along a row of results.
+    """Layout of the operands along a row of results.
 
     `step`: elements of x from one result to the next, which lie contiguous themselves; 0 where that
     is neither 1 nor 2, or results lie apart. The innermost loop that gathers is unrolled where it
@@ -111,8 +111,8 @@ class Lie:
 
 @dataclass(frozen=True)
 class ReduceRoutine:
-    """The routine of what is gathered; `unrolled` results or vectors of them at a time. Where it is
-    `short` of registers, constants and what pointers move by are loaded where they are needed.
+    """The routine of a reduction, with `unrolled` results or vectors of results at a time. If it is
+    `short` of registers, constants and pointer steps are loaded at each use.
     """
 
     precision: Precision
@@ -124,7 +124,7 @@ class ReduceRoutine:
 
     @property
     def name(self) -> str:
-        """Its symbol, which is that of its twin in C."""
+        """The routine's symbol, shared with its C twin."""
         lie = self.lie
         kind = (self.function, self.expression, lie.step, lie.taps, lie.loops, lie.along)
         return f"tw_reduce_{digest(*map(str, kind))[:10]}_{self.precision.name}"
@@ -135,12 +135,12 @@ class ReduceRoutine:
         return self.lie.modes
 
     def text(self) -> str:
-        """Its assembly."""
+        """The routine's assembly."""
         return _text(self)
 
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:
-        """The operations that take in an element, of which the last gives the new result."""
+        """The operations that gather one element; the last one gives the new result."""
         sums = Sums(count=2)
         value = Arithmetic(sums, [_ELEMENT]).value(parse_scalar(self.expression))
         if self.function == "sum":
@@ -150,37 +150,39 @@ class ReduceRoutine:
 
     @property
     def neutral(self) -> float:
-        """What a partial result starts with: gathering it changes nothing, zeros' signs neither."""
+        """Start of a partial result: the identity of the reduction, signs of zeros included."""
         return -0.0 if self.function == "sum" else -inf
 
     @cached_property
     def constants(self) -> tuple[float, ...]:
-        """The numbers of the operations, behind them what partial results start with."""
+        """The constants of the operations, then the start of partial results."""
         return (*self.arithmetic[0].constants, *([self.neutral] if self.lie.along else []))
 
     @property
     def constants_in_memory(self) -> bool:
-        """Whether constants are loaded where they are needed: they lie in the frame then."""
+        """True if constants lie in the frame and are loaded at each use."""
         return self.short or len(self.constants) > len(KEPT)
 
     @property
     def constant_registers(self) -> tuple[int, ...]:
-        """Those of the constants, in their order."""
+        """The registers that hold the constants, in the constants' order."""
         return () if self.constants_in_memory else tuple(reversed(KEPT))[: len(self.constants)]
 
     @property
     def moves_in_memory(self) -> bool:
-        """Whether what the loops move by is loaded where it is needed."""
+        """True if the pointer steps of the loops are loaded at each use."""
         return self.short or self.lie.along
 
     @property
     def by_lanes(self) -> bool:
-        """Whether a run that is not aligned is brought together to vectors: what takes long."""
+        """True if an unaligned run is gathered into vectors, which pays if the expression takes
+        long.
+        """
         return self.lie.along and takes_long(self.arithmetic[0])
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Those for values, the kept ones last."""
+        """Registers free for values, callee-saved ones last."""
         lie = self.lie
         taken = {*self.constant_registers}
         if lie.loops:
@@ -203,8 +205,8 @@ class ReduceRoutine:
 
 
 class Items:
-    """Code on so many items at a time, each operation for all of them; their results stay where
-    they are.
+    """Code for `count` items at a time, each operation for all of them; each result stays in its
+    register.
     """
 
     def __init__(self, routine: ReduceRoutine, mode: str, count: int, memory: int = 0) -> None:
@@ -226,7 +228,7 @@ class Items:
         return code
 
     def taps(self) -> list[Instruction]:
-        """Takes in the elements of the unrolled loop."""
+        """Gather the elements of the unrolled loop."""
         code, pointer = [], self.routine.start
         for tap in range(self.routine.lie.taps):
             if tap:
@@ -328,7 +330,7 @@ class Items:
 
     @property
     def _kind(self) -> str:
-        """How results are loaded and stored."""
+        """The access mode of results."""
         return ELEMENTS if self.mode == ELEMENTS or self.routine.lie.along else VECTORS
 
     def _add(self, step: int, pointer: int) -> Instruction:
@@ -352,7 +354,7 @@ class Along:
         self.item_bytes = size * routine.precision.element_bytes
 
     def run(self, prefix: str) -> list[Block]:
-        """Blocks that gather a run; the last one is behind it."""
+        """Blocks that gather a run; the last one follows it."""
         items = self.items
         ends = [self._neutral(part) for part in self.parts]
         shift = PARTS.bit_length() - 1
@@ -471,14 +473,14 @@ def _text(routine: ReduceRoutine) -> str:
 
 
 def _part(routine: ReduceRoutine, mode: str, count: int) -> Part:
-    """So many results, or vectors of them."""
+    """The part of a row with `count` results, or vectors of results."""
     size = VECTOR_LANES if mode in (VECTORS, LANES) and not routine.lie.along else 1
     memory = _constants_at(routine)
     return Part(str(count), count * size, lambda at: _items(routine, mode, count, at, memory))
 
 
 def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
-    """Items that are done together: those of the loop, then what may be left."""
+    """Numbers of items that are done together: those of the main loop, then those of the rest."""
     return tuple(n for n in _UNROLLED if n <= routine.unrolled)
 
 
@@ -491,14 +493,14 @@ def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
 
 
 def _constants_at(routine: ReduceRoutine) -> int:
-    """The place of constants in the frame, behind that of the registers that are saved."""
+    """Offset of the constants in the frame, after the saved registers."""
     return SAVED_AT + 32 * len(_saves(routine))
 
 
 def _items(
     routine: ReduceRoutine, mode: str, count: int, prefix: str, memory: int = 0
 ) -> list[Block]:
-    """Blocks that do so many results, or vectors of them, each with its label."""
+    """Labelled blocks for `count` results, or vectors of results."""
     lie, along = routine.lie, None
     if lie.along:
         along = Along(routine, mode, memory)
@@ -530,7 +532,9 @@ def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) 
 
 
 def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
-    """Takes the frame, reads the arguments, looks for empty loops and for what forbids vectors."""
+    """Allocate the frame, read the arguments, and test for empty loops and for obstacles to
+    vectors.
+    """
     in_memory = routine.constants if routine.constants_in_memory else ()
     size = _constants_at(routine) + WORD * len(in_memory)
     turns = deque((5, 6, 7))
@@ -550,8 +554,8 @@ def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
 
 
 def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
-    """LEFT = 0 only where results are whole vectors that start aligned, and the flag of x only
-    where its elements are.
+    """Set LEFT to 0 only if results are whole, aligned vectors, and the flag of x only if its
+    elements are.
     """
     lie, code, turns = routine.lie, [], deque((5, 6, 7, 4, 2))
     last = routine.precision.vector_bytes - 1
@@ -577,7 +581,7 @@ def _forbidden(routine: ReduceRoutine) -> list[Instruction]:
 
 
 def _arguments(routine: ReduceRoutine) -> list[Instruction]:
-    """What stays in registers."""
+    """Loads the arguments that stay in registers."""
     lie = routine.lie
     if lie.along:
         return [op("ldl", LENGTH, (WORD * LENGTH_AT, COUNT))]
@@ -590,7 +594,7 @@ def _arguments(routine: ReduceRoutine) -> list[Instruction]:
 
 
 def _moved(routine: ReduceRoutine, level: int) -> list[Instruction]:
-    """Both pointers to the next iteration of a loop."""
+    """Advance both pointers to the next iteration of a loop."""
     add = scaled_add(routine.precision)
     return [
         op("ldl", FROM, (WORD * level, MOVES)),

@@ -66,7 +66,7 @@ class FillWork(Work):
         return f"tw_fill_{self.precision.name}"
 
     def arguments(self) -> list[Instruction]:
-        """One place earlier than where there is a source."""
+        """Moves the arguments, which come one place earlier than with a source."""
         return [spread(19, _VALUE), move(18, Y_STRIDES), move(17, COUNT)]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
@@ -181,7 +181,7 @@ def _accesses(
 
 @dataclass(frozen=True)
 class Routine:
-    """One routine: that of a nest of loops around `work`, or the rows of a tile."""
+    """One routine: a nest of loops around `work`, or without it the rows of a tile."""
 
     precision: Precision
     work: Work | None = None
@@ -189,11 +189,11 @@ class Routine:
 
     @property
     def name(self) -> str:
-        """Its symbol, which is that of the C function in `tw_primitives.c`."""
+        """The routine's symbol, that of the C function in `tw_primitives.c`."""
         return self.work.name if self.work else rows_name(self.precision)
 
     def text(self) -> str:
-        """Its assembly."""
+        """The routine's assembly."""
         return _text(self)
 
 
@@ -244,7 +244,7 @@ def _transform(transform: WinogradTransform, precision: Precision) -> Routine | 
 
 
 def all_routines() -> tuple[Routine, ...]:
-    """Every routine that there is."""
+    """Every routine of the package."""
     found = []
     for precision in PRECISIONS.values():
         works: list[Work] = [FillWork(precision), CopyWork(precision)]

@@ -54,7 +54,7 @@ def rows_routine(precision: Precision) -> str:
 
 
 def _grow(routine: RoutineText, precision: Precision) -> None:
-    """Pointers stand at the ends of rows; $1 takes products."""
+    """Lengthen rows, the last one first, with pointers to the ends of rows; $1 takes products."""
     add = scaled_add(precision)
     ends = [op("mull", ROWS, NEW, 1), op(add, 1, TILE, _TO_ROW)]
     ends += [op("mull", ROWS, OLD, 2), op(add, 2, TILE, _FROM_ROW)]
@@ -76,7 +76,7 @@ def _grow(routine: RoutineText, precision: Precision) -> None:
 
 
 def _shrink(routine: RoutineText, precision: Precision) -> None:
-    """The first row is where it belongs."""
+    """Shorten rows; the first one is already in its place."""
     add = scaled_add(precision)
     start = [move(TILE, _TO_ROW), move(TILE, _FROM_ROW)]
     routine.block("shrink", [*start, op("bne", _MODE, "shrink_elements")])
@@ -101,7 +101,7 @@ def _moves(
 def _rest(
     routine: RoutineText, label: str, mode: str, length: int, body: Sequence[Instruction]
 ) -> None:
-    """What the unrolled loop leaves, one item after the other."""
+    """The items left over by the unrolled loop, one at a time."""
     code = [with_number("and", length, UNROLLED * item_elements(mode) - 1, _LEFT)]
     if mode == "vectors":
         code.append(with_number("srl", _LEFT, 2, _LEFT))

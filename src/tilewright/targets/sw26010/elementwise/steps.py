@@ -23,13 +23,13 @@ _LONG, _MANY = (*LANE_WORKS, "vdivd", "vsqrtd"), 32
 
 
 def takes_long(sums: Sums) -> bool:
-    """Whether elements that lie apart are worth bringing together to vectors."""
+    """True if the operations take long enough for gathering strided elements to pay."""
     return len(sums.steps) > _MANY or any(name in _LONG for name, _, _ in sums.steps)
 
 
 @dataclass
 class Steps:
-    """The operations of `sums`. `fixed` are the registers of values that all items share, `free`
+    """The operations of `sums`. `fixed` are the registers of values shared by all items, `free`
     those for others; `lanes` of each register are in use, and `text` names the expression.
     """
 
@@ -48,9 +48,9 @@ class Steps:
         fetched: Callable[[int, int], int] | None = None,
         totals: Sequence[int] = (),
     ) -> None:
-        """Append the operations. `places` are each item's registers by value, `left` what uses
-        values from here on; `fetched` loads a value of an item that has no register yet. The last
-        operation gives the `totals` if there are any.
+        """Append the operations. `places` are each item's registers by value, `left` the uses of
+        values that remain; `fetched` loads a value of an item that has no register yet. If there
+        are `totals`, they take the result of the last operation.
         """
         last = self.sums.steps[-1][2] if totals else None
         for mnemonic, sources, target in self.sums.steps:
@@ -70,7 +70,7 @@ class Steps:
             self.free.extend(r for v, r in shared.items() if v not in self.fixed)
 
     def release(self, values: Sequence[int], place: Mapping[int, int], left: list[int]) -> None:
-        """One use less of each of these; registers without further uses are free."""
+        """Count one use of each value; registers without further uses become free."""
         for value in values:
             left.remove(value)
             if value not in left and value in place and value not in self.fixed:
@@ -83,7 +83,7 @@ class Steps:
         return self.free.popleft()
 
     def _constants(self, sources: Sequence[int]) -> dict[int, int]:
-        """Loads constants that lie in memory, for all items; their registers."""
+        """Load the constants that lie in memory, for all items; returns their registers."""
         found: dict[int, int] = {}
         for value in sources:
             if value < 0 and value not in self.fixed and value not in found:

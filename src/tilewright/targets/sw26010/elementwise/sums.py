@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir.winograd import Matrix
 
 ZERO_VALUE = -100
-"""Stands for a register that is zero."""
+"""The number of a value that is always zero."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Sums:
         return self.count - 1
 
     def add(self, mnemonic: str, *sources: int) -> int:
-        """One operation; gives its result."""
+        """Append one operation; returns its result."""
         result = self.new()
         self.steps.append((mnemonic, sources, result))
         return result

@@ -54,11 +54,13 @@ _ARC = (
 )
 _TAN_1, _TAN_3 = 0.41421356237309503, 2.414213562373095
 _HALF, _HALF_REST = 1.5707963267948966, 6.123233995736766e-17
-"""tan(pi / 8) and tan(3 pi / 8); pi / 2 and what is beyond its last place."""
+"""tan(pi / 8) and tan(3 pi / 8); pi / 2 in two parts, the second beyond the last place of the
+first.
+"""
 
 
 def sine(sums: Sums, x: int) -> int:
-    """sin(x), which is a zero of the same sign where x is one."""
+    """sin(x); a zero x keeps its sign."""
     return sums.add("vseleq", x, x, _turned(sums, x, quarters=0))
 
 
@@ -96,7 +98,7 @@ def _turned(sums: Sums, x: int, quarters: int) -> int:
 
 
 def arc_tangent(sums: Sums, x: int) -> int:
-    """atan(x), which is a zero of the same sign where x is one."""
+    """atan(x); a zero x keeps its sign."""
     size, one = _size(sums, x), sums.constant(1.0)
     beyond = sums.add("vfcmplt", sums.constant(_TAN_1), size)
     far = sums.add("vfcmplt", sums.constant(_TAN_3), size)

@@ -45,7 +45,7 @@ _COLUMN, _POINT, _RESULT_ROW, _RESULT = 13, 14, 15, 18
 _POINTERS = ((_COLUMN, "x"), (_POINT, "x"), (_RESULT_ROW, "y"), (_RESULT, "y"))
 _CONSTANTS = (16, 17, 19, 20, 23)
 _ITEM = (TO, FROM, LEFT)
-"""What the next item needs is in the frame during this one."""
+"""Registers that the next item needs, saved in the frame during this one."""
 _VALUES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 24, 27, 28, 26, 29, *_ITEM)
 _VECTOR_BYTES = 32
 _Access = Callable[[int], list[Instruction]]
@@ -53,7 +53,7 @@ _Access = Callable[[int], list[Instruction]]
 
 @dataclass(frozen=True)
 class WinogradWork(Work):
-    """One transform; beyond those of a copy the arguments are the strides of a tile's points."""
+    """One transform; its arguments are those of a copy and the strides of a tile's points."""
 
     which: str
     points: str
@@ -74,7 +74,7 @@ class WinogradWork(Work):
 
     @property
     def divisor(self) -> float:
-        """What results are divided by."""
+        """The divisor of the results: 1 but for the output transform."""
         return transforms(self.points).divisor if self.which == "output" else 1.0
 
     @cached_property
@@ -104,8 +104,8 @@ class WinogradWork(Work):
         return [line for factor, register in pairs for line in constant(factor, register)]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
-        """One tile of vectors, or of elements. What a line takes is loaded before the line in front
-        of it is computed, so that the loads pass beside that one's arithmetic.
+        """One tile of vectors, or of elements. The inputs of a line are loaded before the line in
+        front of it is computed, so that loads overlap with arithmetic.
         """
         assert count == 1
         free = [*_CONSTANTS[len(self.constants) :], *_VALUES]
@@ -143,7 +143,7 @@ class WinogradWork(Work):
     def _line(
         self, sums: Sums | None = None, *, divided: bool = False
     ) -> tuple[Sums, list[int], list[int]]:
-        """Arithmetic on one column or row: the sums, what they take and what they give."""
+        """Arithmetic on one column or row, as (sums, inputs, results)."""
         sums = sums or Sums(list(self.constants))
         values = [sums.new() for _ in range(self.matrix.shape[1])]
         results = matrix_product(sums, self.matrix, values)
@@ -178,8 +178,8 @@ class WinogradWork(Work):
 def _walk(
     name: str, pointers: tuple[int, int], steps: tuple[int, int], count: int
 ) -> list[_Access]:
-    """Accesses to the points of a line: the first at pointer `start`, which goes on to the next
-    line behind the last one.
+    """Accesses to the points of a line: the first at pointer `start`, which moves to the next line
+    after the last.
     """
     (start, pointer), (step, line) = pointers, steps
 
@@ -205,7 +205,7 @@ def _item(name: str) -> list[Instruction]:
 
 @dataclass
 class _Line:
-    """A column or a row on its way: what it takes, its arithmetic, and where its results go."""
+    """A column or row in progress: its inputs, arithmetic and stores."""
 
     sums: Sums
     inputs: Mapping[int, _Access]
@@ -214,7 +214,7 @@ class _Line:
     place: dict[int, int] = field(default_factory=dict)
 
     def loaded(self, free: list[int]) -> list[Instruction]:
-        """Its inputs, in the registers that have been free for longest."""
+        """Load its inputs into the registers that have been free for longest."""
         code = []
         for value, access in self.inputs.items():
             self.place[value] = free.pop(0)
@@ -222,7 +222,7 @@ class _Line:
         return code
 
     def computed(self, free: list[int]) -> list[Instruction]:
-        """Its arithmetic, then its stores; registers are free behind the last use of a value."""
+        """Its arithmetic, then its stores; a register is freed after the last use of its value."""
         uses = [value for _, sources, _ in self.sums.steps for value in sources]
         uses += self.results
         code = []

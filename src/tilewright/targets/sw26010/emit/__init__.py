@@ -1,1 +1,1 @@
-"""The files of a program: what the host and the cores run, transfers, calls, the build."""
+"""The files of a program: code of the host and the cores, transfers, calls, the build."""

@@ -1,4 +1,4 @@
-"""How the artifact is built on the machine: the build plan of sw5cc, and the same as a Makefile.
+"""Building the artifact on the machine: the build plan of sw5cc, also as a Makefile.
 
 Flags as in the public swDNN Makefile: `-host` and `-slave` objects, linked `-hybrid -lslave
 -allshare` by the user's own program. The matrix functions of `spm_gemm.h` get names of the
@@ -18,15 +18,15 @@ HOST_FLAGS = ("-host", "-O3", "-msimd")
 SLAVE_FLAGS = ("-slave", "-O2", "-msimd")
 LINK_FLAGS = ("-hybrid", "-lslave", "-allshare")
 MAPS_IN_C = "TW_MAPS_IN_C"
-"""Where it is defined, the headers of maps define them."""
+"""The macro that makes the headers of maps define them in C."""
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 
 def build_plan(
     naming: Naming, *, has_gemm: bool, chains: bool = False, routines: Sequence[str] = ()
 ) -> BuildPlan:
-    """The steps from sources to a static library `lib<name>.a`. `routines` are the files of those
-    of the primitives that are written in assembly.
+    """The steps from sources to a static library `lib<name>.a`; `routines` are the assembly files
+    of primitives.
     """
     name = naming.artifact
     gemm_flags = (*SLAVE_FLAGS, *own_names(name, chains=chains)) if has_gemm else SLAVE_FLAGS
@@ -54,7 +54,7 @@ def own_names(name: str, *, chains: bool) -> tuple[str, ...]:
 
 
 def map_files(routines: Sequence[str], suffix: str) -> tuple[str, ...]:
-    """Those of maps among the files of routines, with another suffix. Their twins in C are in their
+    """The files of map routines among `routines`, with another suffix; their C twins are in their
     headers.
     """
     stems = (file.rpartition(".")[0] for file in routines if file.startswith("tw_map_"))
@@ -72,8 +72,8 @@ def compile_step(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) 
 
 
 def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
-    """The text of the Makefile; twins in C can replace the `routines` of `build_plan`: those of
-    maps are compiled with what calls them.
+    """The text of the Makefile. C twins can replace the `routines` of `build_plan`; those of maps
+    are compiled with their callers.
     """
     archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])
     headers = set(map_files(routines, "h"))
@@ -107,7 +107,7 @@ def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
 
 
 def _by_variable(words: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-    """The words with the variable in place of those that it stands for."""
+    """The words, with those of `chosen` replaced by the variable, once."""
     if not chosen:
         return tuple(words)
     return tuple(dict.fromkeys("$(PRIMITIVES)" if w in chosen else w for w in words))

@@ -124,8 +124,8 @@ def emit_chain(chain: Chain, context: CallContext) -> None:
 
 
 def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
-    """Rows of another length, one call for each dimension that changes: first those that shrink,
-    so that the tile never takes more room than before or after.
+    """Repack rows to another length, one call for each dimension that changes. Those that shrink
+    come first, so that the tile never takes more room than before or after.
     """
     target, source = views
     if len(target.shape) != len(source.shape) or target.buffer != source.buffer:
@@ -146,7 +146,7 @@ def _repack(_: Repack, views: tuple[View, ...], context: CallContext) -> None:
 
 
 def _smaller(one: Expr, other: Expr, scope: Scope) -> Expr:
-    """The smaller of two extents: one of them where it is known to be."""
+    """The smaller of two extents; just one of them if that is known to be smaller."""
     for a, b in ((one, other), (other, one)):
         if _bounded(a, b) or bounds_of(a, scope)[1] <= bounds_of(b, scope)[0]:
             return a
@@ -154,7 +154,7 @@ def _smaller(one: Expr, other: Expr, scope: Scope) -> Expr:
 
 
 def _bounded(e: Expr, bound: Expr) -> bool:
-    """Whether `e` is written as a minimum with `bound`, or one that is not below 0."""
+    """True if `e` is `bound`, a minimum with it, or the maximum of 0 and one of these."""
     match e:
         case Binary("max", Const(0), inner) | Binary("max", inner, Const(0)):
             return _bounded(inner, bound)

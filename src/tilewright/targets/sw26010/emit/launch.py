@@ -36,7 +36,7 @@ class Launched:
 
     @property
     def name(self) -> str:
-        """What its files and all that they define are called."""
+        """The prefix of its files and of all that they define."""
         return self.naming.artifact
 
     @property
@@ -45,7 +45,7 @@ class Launched:
         return tensor_infos(self.program, self.naming)
 
     def files(self, machine: Machine) -> dict[str, str]:
-        """Its header and what the cores run. Raises as emission of a program does."""
+        """Its header and the code of the cores. Raises as emission of a program does."""
         return {
             f"{self.name}.h": emit_header(self.program, self.naming),
             f"{self.name}_slave.c": emit_slave(self.program, machine, self.naming),
@@ -53,7 +53,7 @@ class Launched:
         }
 
     def described(self, machine: Machine) -> Artifact:
-        """What is known of its tensors and buffers, without files."""
+        """The description of its tensors and buffers, without files."""
         available = {SCRATCHPAD: machine.spm_available_bytes}
         buffers, spm = buffer_infos(self.program, available), machine.spm
         return Artifact(
@@ -69,13 +69,13 @@ class Launched:
 
 
 def launched(program: Program, machine: Machine, name: str) -> Launched:
-    """A program under a name that is its own among those that are launched with it."""
+    """A program under `name`, which must be unique among the programs launched together."""
     bound = replace(instantiate(program, mesh_bindings(machine)), name=name)
     return Launched(bound, name_program(bound))
 
 
 def declare(writer: CWriter, kernels: Iterable[str]) -> None:
-    """Declare what the cores run of each kernel."""
+    """Declare the function that the cores run for each kernel."""
     for kernel in kernels:
         writer.line(f"extern void SLAVE_FUN({kernel}{KERNEL_SUFFIX})(void *);")
     writer.line()

@@ -20,7 +20,7 @@ from tilewright.targets.sw26010.names import Naming
 
 @dataclass(frozen=True)
 class _Request:
-    """What one transfer's requests are written from; `block` and `count` are C names or numbers."""
+    """The operands of one transfer's DMA requests; `block` and `count` are C names or numbers."""
 
     stmt: Transfer
     plan: TransferPlan
@@ -58,7 +58,7 @@ def emit_transfer(
 def _named(
     stmt: Transfer, plan: TransferPlan, scope: Scope, size: int, writer: CWriter
 ) -> _Request:
-    """Declare what is not a number: `slot`, `block` and `blocks`, in elements."""
+    """Declare the length `block` in elements and the count `blocks`, unless they are constants."""
     values = []
     for name, value in (("block", plan.blocks.length), ("blocks", plan.blocks.count)):
         if not isinstance(value, Const):
@@ -88,7 +88,7 @@ def _start(request: _Request, elements: int, naming: Naming, writer: CWriter) ->
 
 
 def _guards(request: _Request) -> list[str]:
-    """What must hold on a core for it to move anything."""
+    """The condition for a core to move anything, as an `if`; empty if it always holds."""
     positive = [
         f"{request.c(e)} > 0"
         for e in (request.block, request.count)
@@ -105,13 +105,13 @@ def _loops(request: _Request) -> list[str]:
 
 
 def _outer_offset(request: _Request) -> str:
-    """Where the blocks of one request start in main memory, in elements."""
+    """Offset of one request's blocks in main memory, in elements."""
     strides = (_factor(request.c(repeat.stride)) for repeat in request.plan.blocks.outer)
     return "".join(f" + block{d} * {stride}" for d, stride in enumerate(strides))
 
 
 def _packed_offset(request: _Request) -> str:
-    """Where they go in the slot: packed, in the order of the loops."""
+    """Offset of one request's blocks in the slot, packed in the order of the loops."""
     place = ""
     for d, repeat in enumerate(request.plan.blocks.outer):
         count = _factor(request.c(repeat.count))

@@ -1,3 +1,3 @@
-"""Generated code run on this computer: headers that stand in for the SW26010 tool chain's, the
-runtime behind them, and what builds and starts both.
+"""Emulation of generated code on this computer: stand-ins for the headers of the SW26010 tool
+chain, the runtime behind them, and the code that builds and starts both.
 """

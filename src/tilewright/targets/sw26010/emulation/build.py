@@ -90,7 +90,7 @@ def _primitives_of(artifacts: Sequence[Artifact]) -> dict[str, str]:
 
 
 def mesh_flags(mesh: tuple[int, int]) -> tuple[str, ...]:
-    """What tells the runtime the rows and columns of the mesh."""
+    """Compiler flags that set the mesh's rows and columns in the runtime."""
     return (f"-DTW_ROWS={mesh[0]}", f"-DTW_COLUMNS={mesh[1]}")
 
 
@@ -135,9 +135,9 @@ def _launching_case(
     kernels: Sequence[Artifact],
     stages: Artifact | None = None,
 ) -> None:
-    """The sources of what launches several kernels, one on several groups, or `stages` that call
-    the kernels: each kernel is checked against its tensors and buffers, which a case of its own
-    describes.
+    """The sources of an artifact that launches several kernels, or one on several groups, or
+    `stages` that call the kernels. Each kernel is checked against its own tensors and buffers,
+    which a case of its own describes.
     """
     folder = f"case{number}"
     writer.line('#include "tw_runtime.h"')
@@ -162,7 +162,7 @@ def _launching_case(
 
 
 def _checked_calls(writer: CWriter, kernels: Sequence[Artifact]) -> None:
-    """From here on a call of a kernel is checked against its own case."""
+    """Make each later call of a kernel checked against the kernel's own case."""
     for kernel in kernels:
         function = f"{kernel.name}{KERNEL_SUFFIX}"
         call = f"tw_stage(&tw_case_of_{function}, {function}, argument)"
@@ -188,7 +188,7 @@ def _describe(writer: CWriter, place: str, artifact: Artifact) -> None:
 
 
 def _case(writer: CWriter, number: int, artifact: Artifact) -> None:
-    """The sources of one artifact under a prefix of its own, and its description."""
+    """The sources of one artifact under a unique prefix, and its description."""
     name, folder = artifact.name, f"case{number}"
     writer.line(f"#undef TW_{name.upper()}_H")
     for suffix in FILE_SCOPE_SUFFIXES:

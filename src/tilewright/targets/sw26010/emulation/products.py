@@ -33,8 +33,8 @@ _CHAIN_ARGUMENTS = "const void *const *pairs, void *c"
 
 @contextmanager
 def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Iterator[None]:
-    """Between, calls of `spm_gemm` are those of the artifact's dispatch, if it has one; else the
-    runtime computes whatever is asked for.
+    """Between entry and exit, calls of `spm_gemm` go to the artifact's dispatch if it has one; else
+    the runtime computes any product.
     """
     assembly = next((name for name in artifact.files if name.endswith(_ASSEMBLY)), None)
     if assembly is None or DISPATCH not in artifact.files:
@@ -68,7 +68,7 @@ def dispatched_products(writer: CWriter, number: int, artifact: Artifact) -> Ite
 
 
 def _stub(writer: CWriter, routine: re.Match[str]) -> None:
-    """A routine that computes the product, or those of the chain, which its name says."""
+    """A routine that computes the product, or the chain of products, that its name tells."""
     along = "mn".index(routine["along"])
     orders = (_ORDERS.index(routine["a"]), _ORDERS.index(routine["b"]), along)
     operands = zip("abc", orders, strict=True)

@@ -72,8 +72,7 @@ def run_emulated_many(
     mesh: tuple[int, int] = MESH,
     products: SimulatedProducts | None = None,
 ) -> list[Outputs | SimulationError]:
-    """Run many cases with one build, each in a process of its own; equal artifacts are compiled
-    once.
+    """Run many cases with one build, each in its own process; equal artifacts are compiled once.
 
     A case that fails gives its SimulationError in its place. `seconds` bounds each case.
     """
@@ -236,5 +235,5 @@ def _statement(report: str, artifact: Artifact) -> str:
 
 
 def _starts_statement(previous: str) -> bool:
-    """Whether a new statement begins after this line."""
+    """True if a new statement begins after the line `previous`."""
     return previous.rstrip().endswith((";", "{", "}", "*/", ")")) or not previous.strip()

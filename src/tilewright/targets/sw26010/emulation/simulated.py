@@ -43,7 +43,9 @@ _ORDERS: tuple[Layout, Layout] = ("column", "row")
 
 @dataclass
 class SimulatedProducts:
-    """Serves the products of one emulated artifact; `cycles` has those of each that was run."""
+    """Simulates the products of one emulated artifact; `cycles` lists those of each product that
+    was run.
+    """
 
     artifact: Artifact
     table: InstructionTable

@@ -118,8 +118,8 @@ _ENUMERATORS = {"m": "VECTOR_M", "n": "VECTOR_N", "row": "ROW_MAJOR", "column": 
 def emit_gemm_dispatch(
     artifact: str, instances: Sequence[GemmInstance], kinds: Sequence[DType]
 ) -> str:
-    """The text of `spm_gemm.c`: those functions of `spm_gemm.h` that the program calls, for `kinds`
-    of elements, each of which calls the routine of a shape.
+    """The text of `spm_gemm.c`: the functions of `spm_gemm.h` that the program calls, for `kinds`
+    of elements. Each calls the routine of a shape.
 
     Shapes are compared as constants of the code: a table would lie in main memory, where each
     access of a core takes hundreds of cycles.

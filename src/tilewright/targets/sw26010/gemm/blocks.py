@@ -1,4 +1,4 @@
-"""Where a block of C ends in the SW26010 GEMM primitive, and where one starts.
+"""The ends and starts of C blocks in the SW26010 GEMM primitive.
 
 In: a `GemmPlan`. Out: for each pair of roles of a block's last step and the next block's first the
 transition that ends the one, stores C, loads the next block and starts the other; and the same for
@@ -76,7 +76,9 @@ def result_accesses(plan: GemmPlan, mnemonic: str) -> list[Instruction]:
 
 
 def block_step_bytes(plan: GemmPlan) -> tuple[int, int, int]:
-    """From the end of a C block to the next of its row: vector, scalar, result pointer steps."""
+    """Steps of the vector, scalar and result pointers from the end of a C block to the next in its
+    row.
+    """
     how = unrolling(plan)
     passed = how.trips * how.body
     scalar = SCALAR_BLOCK * plan.scalar_stride - passed * plan.scalar_step
@@ -132,7 +134,7 @@ def straight_block(code: Sequence[Instruction], label: str, target: str) -> list
 
 
 def scheduled(code: Sequence[Instruction]) -> list[Instruction]:
-    """The same straight code, list-scheduled for the core's two pipes.
+    """Straight-line `code`, list-scheduled for the core's two pipes.
 
     The order depends on the code's structure alone and is remembered: no block touches the same
     bytes before and after it advances a pointer, so strides do not matter.
@@ -154,7 +156,7 @@ def _ranks(values: Iterable[int]) -> dict[int, int]:
 
 
 def _signature(code: Sequence[Instruction]) -> Hashable:
-    """What the order of a straight code depends on: not its strides."""
+    """Everything that the order of straight-line code depends on; strides are not part of it."""
     accesses = [o for i in code if i.mnemonic != "ldi" for o in i.operands]
     rank = _ranks(
         o.displacement

@@ -69,19 +69,19 @@ from tilewright.targets.sw26010.gemm.tables import (
 WORD = 8
 LINKS_LEFT = TEMPORARY
 _DISTANCE = {VECTOR_POINTER: COUNTER, SCALAR_POINTER: RESULT_POINTER}
-"""Where the distance to the next link is held: registers that are free at the end of a loop."""
+"""The registers for the distance to the next link, which are free at the end of a loop."""
 
 
 def walked_bytes(plan: GemmPlan, role: Role) -> int:
-    """How far the table pointer is behind the next step's word when the links of a step are done:
-    senders walk along their distances.
+    """Distance of the table pointer past the next step's word when the links of a step are done:
+    senders advance it along their distances.
     """
     return WORD * (plan.shape.links - 1) * (role.sends_vector or role.sends_scalar)
 
 
 def opened_step(plan: GemmPlan, behind: int = 0) -> list[Instruction]:
-    """What a step starts with: the target at its end and the counts; the table pointer is `behind`
-    bytes too far.
+    """Code at the start of a step: loads the target at its end and the counts; the table pointer is
+    `behind` bytes too far.
     """
     links = plan.shape.links
     code = [
@@ -93,8 +93,8 @@ def opened_step(plan: GemmPlan, behind: int = 0) -> list[Instruction]:
 
 
 def chain_steps(plan: GemmPlan) -> list[Instruction]:
-    """For each role the change to the next link and behind it the loop, then the changes of roles,
-    which jump to the loop of the next one.
+    """For each role the change to the next link followed by the loop, then the changes of roles,
+    which jump to the loop of the next role.
     """
     code: list[Instruction] = []
     for role in roles_of_chain(plan.shape.mesh):
@@ -121,7 +121,7 @@ def _sent(role: Role) -> dict[int, str]:
 
 
 def _link(plan: GemmPlan, role: Role) -> list[Instruction]:
-    """The last iteration of a link beside the first operands of the next one."""
+    """The last iteration of a link, overlapped with loading the first operands of the next."""
     last, following = last_iteration(plan, role), ahead(plan, role, 0)
     interval = template_of_plan(plan).interval_cycles
     idle = free_slots(plan, last + following, interval)
@@ -130,7 +130,7 @@ def _link(plan: GemmPlan, role: Role) -> list[Instruction]:
         before, behind = (
             [slot for slot, part, _ in parts if part.kind == kind] for parts in (last, following)
         )
-        # Behind the last access of this link, before the first of the next one.
+        # After the last access of this link, before the first of the next one.
         window = range(max(before, default=0) + 1, min(behind))
         slot = next((slot for slot in idle if slot in window), window[-1])
         idle = [other for other in idle if other != slot]
@@ -148,8 +148,8 @@ def _link(plan: GemmPlan, role: Role) -> list[Instruction]:
 
 
 def _loop(plan: GemmPlan, role: Role) -> list[Instruction]:
-    """All but the last of a link's iterations, the distances to the next link, and the jump to it;
-    behind the last link the one to the next step.
+    """All iterations of a link but the last, the loads of the distances to the next link, and the
+    jump to it; after the last link, the jump to the next step.
     """
     how, label = unrolling(plan), loop_label(role)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
@@ -170,9 +170,7 @@ def _loop(plan: GemmPlan, role: Role) -> list[Instruction]:
 
 
 def _distances(plan: GemmPlan, role: Role) -> list[Instruction]:
-    """Loads of the distances from this link to the next one; the last link reads what it does not
-    use.
-    """
+    """Loads of the distances to the next link; the last link loads values that it does not use."""
     places = {
         VECTOR_POINTER: VECTOR_DISTANCES,
         SCALAR_POINTER: scalar_distances(plan.shape.links, plan.shape.mesh),
@@ -184,7 +182,7 @@ def _distances(plan: GemmPlan, role: Role) -> list[Instruction]:
 
 
 def _step(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
-    """The last iteration of a step beside the first operands of the next."""
+    """The last iteration of a step, overlapped with loading the first operands of the next."""
     placed = last_iteration(plan, now) + ahead(plan, then, 0)
     extra = opened_step(plan, walked_bytes(plan, now))
     items: Slots = emitted(plan, placed)
@@ -222,8 +220,8 @@ def chain_drain(plan: GemmPlan, now: Role) -> list[Instruction]:
 
 
 def chain_block(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
-    """The end of a C block and the start of the next of its row. The limit tells whether that is
-    the last one, and so what stands at the end of the table.
+    """The end of a C block and the start of the next in its row. The limit tells if that is the
+    last one, which decides the last target in the table.
     """
     passed, flag = _passed(plan, now), Register(TEMPORARY)
     code = [_word("ldl", RESULT_POINTER, RESULT_ADDRESS - passed)]
@@ -270,8 +268,8 @@ _GIVEN_PAIRS, _GIVEN_RESULT = 16, 18
 
 
 def chain_distances(plan: GemmPlan) -> list[Instruction]:
-    """Fills in how far each link's operands are behind the end of the loop over the last link's,
-    and how far the first link's are.
+    """Stores the distances from the end of each link's loop to the next link's operands, and from
+    that of the last link's to the first's.
     """
     links, mesh, places = plan.shape.links, plan.shape.mesh, (_VECTOR_PLACE, _SCALAR_PLACE)
     lists = (VECTOR_DISTANCES, scalar_distances(links, mesh))
@@ -300,8 +298,8 @@ def chain_distances(plan: GemmPlan) -> list[Instruction]:
 
 
 def chain_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
-    """What stands around a row of blocks: its limit, the target at its end, and the pointers of the
-    next one.
+    """Code before and after a row of blocks: its limit and the target at its end, then the pointers
+    of the next row.
     """
     scratch, across = 3, plan.scalar_blocks - 1
     result, scalar = SCALAR_BLOCK * plan.result_stride, SCALAR_BLOCK * plan.scalar_stride
@@ -335,12 +333,12 @@ def _last_target(plan: GemmPlan) -> int:
 
 
 def _passed(plan: GemmPlan, now: Role) -> int:
-    """How far the table pointer is behind the table's start at the end of a block."""
+    """Distance of the table pointer past the table's start at the end of a block."""
     return WORD * plan.shape.mesh + walked_bytes(plan, now)
 
 
 def _rewound(passed: int) -> list[Instruction]:
-    """The pointers of the operands from behind the last link to the first."""
+    """Rewinds the operand pointers from after the last link to the first."""
     code = []
     for pointer, place, held in (
         (VECTOR_POINTER, VECTOR_REWIND, COUNTER),
@@ -352,12 +350,12 @@ def _rewound(passed: int) -> list[Instruction]:
 
 
 def _offsets(plan: GemmPlan) -> tuple[int, int]:
-    """Where the vector and the scalar operand stand in a pair of A and B."""
+    """Offsets of the vector and the scalar operand in a pair of A and B."""
     return (0, WORD) if plan.variant.vectorised == "m" else (WORD, 0)
 
 
 def _difference(plan: GemmPlan, operand: int, to: int, start: int) -> list[Instruction]:
-    """`to` minus `start`, less what the loop has moved the pointer by."""
+    """Subtracts `start` and the loop's advance of the pointer from `to`."""
     how = unrolling(plan)
     step = (plan.vector_step, plan.scalar_step)[operand]
     code = [instruction("subl", Register(to), Register(start), Register(to))]

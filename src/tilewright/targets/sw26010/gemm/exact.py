@@ -67,8 +67,8 @@ def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
 def simulated_gemm_cycles(
     machine: Machine, call: PricedCall[MatrixProduct], cache: Cache | None = None
 ) -> int:
-    """Cycles of the instructions of one call, nothing that was fitted beside them; `cache` keeps
-    them for other processes.
+    """Simulated cycles of the instructions of one call, without fitted terms; `cache` shares them
+    with other processes.
 
     Raises ProgramError for a machine with other cores than the routines are written for, and for
     several shapes at once, ScheduleError and CapacityError for shapes that they refuse.
@@ -124,7 +124,9 @@ def _known_cycles(instance: GemmInstance, table: str, kept: Cache | None) -> int
 
 @cache
 def _sources_digest(table: str) -> str:
-    """Everything that decides the cycles: instruction tables, code generator and simulator."""
+    """A digest of everything that determines the cycles: instruction tables, code generator,
+    simulator.
+    """
     tables = (msgspec.json.encode(load_table(name)) for name in (TABLE_NAME, table))
     return digest(*tables, own_sources())
 
@@ -151,7 +153,7 @@ def routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
 
 
 def _arguments(instance: GemmInstance, table: InstructionTable) -> dict[str, int]:
-    """Addresses of A, B, C and the workspace, one behind the other, and the stack pointer."""
+    """Consecutive addresses of A, B, C and the workspace, and the stack pointer."""
     sizes = (-(-size // _VECTOR_BYTES) * _VECTOR_BYTES for size in instance.plan.operand_bytes)
     places = list(accumulate(sizes, initial=0))
     registers = {f"${16 + i}": place for i, place in enumerate(places)}

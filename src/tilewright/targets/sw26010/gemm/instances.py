@@ -1,4 +1,4 @@
-"""Which GEMM primitives a program needs: an instantiated program in, its distinct instances out.
+"""The GEMM primitives that a program needs: an instantiated program in, its distinct instances out.
 
 A call's extents and leading dimensions may depend on loop variables (swATOP 4.5.3 gives boundary
 tiles their own extents). Of every variable only representatives are tried: values that agree in all
@@ -49,9 +49,9 @@ class GemmInstance:
 
     @property
     def symbol(self) -> str:
-        """What tells instances apart in a name, like `gemm_f64_n_row_row_32x16x8_8_16_16`: type,
-        vectorised dimension, orders of A and B, extents, leading dimensions; of a chain `_x9`, its
-        links.
+        """A name that is unique to the instance, like `gemm_f64_n_row_row_32x16x8_8_16_16`: type,
+        vectorised dimension, orders of A and B, extents, leading dimensions; for a chain also its
+        number of links, as `_x9`.
         """
         v, s = self.variant, self.shape
         layouts = f"{v.vectorised}_{v.a_layout}_{v.b_layout}"
@@ -67,8 +67,8 @@ class GemmInstance:
 
 @dataclass(frozen=True)
 class _Place:
-    """A call with what stands around it: loops outermost first, and the conditions that hold. The
-    last loops are those of a chain of so many `links`.
+    """A call with its enclosing loops, outermost first, and conditions. The innermost loops are
+    those of a chain of `links` links.
     """
 
     call: Call
@@ -93,7 +93,7 @@ def square_mesh(machine: Machine) -> int:
 
 
 def has_chains(instances: Iterable[GemmInstance]) -> bool:
-    """Whether a routine of them takes several products in one call."""
+    """True if any instance is a chain, which takes several products in one call."""
     return any(instance.shape.links > 1 for instance in instances)
 
 
@@ -204,7 +204,7 @@ def _view(operand: object) -> View:
 
 
 def role_extent(view: View, role: str) -> Expr:
-    """How many indices of a role a view has."""
+    """Number of indices of a role in a view."""
     pairs = zip(view.roles, view.ranges, strict=True)
     return product(r.extent for letter, r in pairs if letter == role)
 
@@ -288,7 +288,7 @@ def _points(loops: list[For], values: tuple[Expr, ...]) -> dict[str, Integers]:
 
 
 def _pieces(e: Expr, variable: str) -> Iterator[Expr]:
-    """The largest subexpressions in which `variable` stands alone."""
+    """The largest subexpressions that contain no symbol but `variable`."""
     symbols = free_vars(e)
     if symbols == {variable}:
         yield e

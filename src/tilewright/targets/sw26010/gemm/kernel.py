@@ -277,7 +277,7 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
 
 
 def _product_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
-    """What stands around a row of blocks of a single product."""
+    """Code before and after a row of blocks of a single product."""
     scratch, target = Register(SCRATCH[0]), Register(TARGET)
     across = plan.scalar_blocks - 1
     vector, scalar, result = block_step_bytes(plan)
@@ -305,8 +305,8 @@ def _labelled(code: Sequence[Instruction], label: str) -> list[Instruction]:
 
 
 def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
-    """Addresses of labels as distances in bytes from the anchor, so that the code may stand
-    anywhere.
+    """The code with label addresses as byte distances from the anchor, so that it is
+    position-independent.
     """
     word_bytes = load_table(TABLE_NAME).word_bits // 8
     places = {label: i for i, line in enumerate(code) for label in line.labels}
@@ -333,5 +333,5 @@ def _prefixed(line: Instruction, prefix: str) -> Instruction:
 
 
 def _with_operands(line: Instruction, operands: tuple[Operand, ...]) -> Instruction:
-    """The instruction itself where they are its own, as those of most are."""
+    """The instruction with these operands; itself if it has them, as most do."""
     return line if operands == line.operands else replace(line, operands=operands)

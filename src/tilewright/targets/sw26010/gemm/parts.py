@@ -36,8 +36,8 @@ EVERYBODY = 8  # a put to this index reaches the whole bus
 
 @dataclass(frozen=True)
 class Role:
-    """What a core does in one of the eight steps: send or receive the vector and the scalar
-    operand.
+    """A core's role in one of the eight steps: whether it sends or receives the vector and the
+    scalar operand.
     """
 
     sends_vector: bool
@@ -61,7 +61,7 @@ class BodyStep:
     second: int = 0
 
     def belongs_to(self, role: Role) -> bool:
-        """Whether a core in this role executes it; pointer steps keep their slot in every role."""
+        """True if a core in this role executes it; pointer steps keep their slot in every role."""
         match self.kind:
             case "load_vector" | "send_vector":
                 return role.sends_vector
@@ -77,8 +77,8 @@ class BodyStep:
 
 @dataclass(frozen=True)
 class Strides:
-    """What the inner loop must know of a plan; the defaults stand for any, as timing does not
-    depend on them.
+    """The parameters of a plan that the inner loop depends on; the defaults stand for any plan, as
+    timing does not depend on them.
     """
 
     precision: Precision = F64
@@ -125,9 +125,7 @@ def result_register(vector: int, scalar: int) -> int:
 
 
 def emit(part: BodyStep, strides: Strides, passed: int = 0) -> Instruction:
-    """The instruction of a part; `passed` pointer steps have been made beyond those of earlier
-    iterations.
-    """
+    """The instruction of a part; `passed` counts steps beyond those of earlier iterations."""
     counter = Register(COUNTER)
     match part.kind:
         case "load_vector" | "load_scalar":

@@ -1,4 +1,4 @@
-"""How far products of a candidate reach from their pointers, as its search sees them.
+"""Largest displacements of the matrix products of a candidate, as its search sees them.
 
 In: a staged program and the values of its parameters, one candidate or arrays of them. Out: for
 each call of the matrix primitive the largest displacement of its routine. `shape` refuses what
@@ -36,7 +36,9 @@ class Reach:
     limit_bytes: int = LARGEST_DISPLACEMENT
 
     def least(self, op: str, nest: str) -> CapacityError:
-        """Says so of the tile with the shortest."""
+        """The error for a nest that no tile fits, with the displacement of the tile of shortest
+        rows.
+        """
         return CapacityError(
             f"no tile of {op} fits: of the tiles of {nest!r} the one with the shortest rows adds "
             f"to {self.buffer!r} {int(self.found_bytes)} bytes from a pointer, a displacement "
@@ -46,8 +48,8 @@ class Reach:
 
 
 def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
-    """That of each product in the scratchpad, in the first iteration of all loops, where tiles are
-    largest.
+    """The reach of each matrix product in the scratchpad, in the first iteration of all loops,
+    where tiles are largest.
     """
     for call in (s for s in walk(program.body) if isinstance(s, Call)):
         strides = _strides(call)
@@ -59,7 +61,9 @@ def reaches(program: Program, env: Mapping[str, Value]) -> Iterator[Reach]:
 
 @cache
 def _strides(call: Call) -> tuple[Expr, ...] | None:
-    """What `shape.reaches` takes, in elements; None for what is no product of the mesh."""
+    """The arguments of `shape.reaches` in elements; None if the call is no matrix product of three
+    views.
+    """
     multiply, views = call.primitive, [v for v in call.operands if isinstance(v, View)]
     if not isinstance(multiply, MatrixProduct) or len(views) != len(ROLES):
         return None

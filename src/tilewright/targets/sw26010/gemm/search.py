@@ -101,7 +101,7 @@ def template_of(precision: Precision, slack: tuple[int, int], found: ModuloSched
 
 
 def orderings(precision: Precision, interval: int, slack: tuple[int, int]) -> Iterator[Dependence]:
-    """What a template of this interval and slack needs beyond the dependences of one version."""
+    """Dependences of a template with this interval and slack, beyond those of one version."""
     place = {part: index for index, part in enumerate(parts(precision))}
     last = BLOCK - 1
     window = interval - 1 - _transfer_cycles(precision)
@@ -132,7 +132,7 @@ def orderings(precision: Precision, interval: int, slack: tuple[int, int]) -> It
 
 
 def _transfer_cycles(precision: Precision) -> int:
-    """From the issue of a put to the earliest get; a fused load must first have its datum."""
+    """Cycles from the issue of a put to the earliest get; a fused load first needs its datum."""
     table = load_table(TABLE_NAME)
     communication = table.communication
     if communication is None:

@@ -248,9 +248,9 @@ def reaches(
     result_stride: Value,
     vector: Value,
 ) -> tuple[Value, Value, Value, Value]:
-    """How far from its pointers a block reads the scalar operand, adds to the result, packs the
-    vector operand, whose rows lie a `vector_leading` apart, and reads it, in the unit of the
-    strides and of a `vector`; 0 for what it does not pack.
+    """Largest distances from the pointers of a block at which it reads the scalar operand, updates
+    the result, packs the vector operand (rows `vector_leading` apart; 0 if it is not packed) and
+    reads the vector operand, in the unit of the strides and of `vector`.
     """
     last = SCALAR_BLOCK - 1
     return (

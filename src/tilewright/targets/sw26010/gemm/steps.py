@@ -50,8 +50,9 @@ the code of its blocks and of its caller."""
 MULTIPLY_ADDS = (F64.multiply_add, F32.multiply_add)
 Slots = list[tuple[int, Instruction]]
 Placed = tuple[int, BodyStep, int]
-"""A slot beside the arithmetic of an iteration, a part, and how many steps behind the pointers its
-operand lies."""
+"""A slot beside the arithmetic of an iteration, a part, and the number of pointer steps from the
+pointer to its operand.
+"""
 
 _CONTROL = ("step_vector", "step_scalar", "dispatch", "count", "branch")
 _POINTERS = {"load_vector": VECTOR_POINTER, "load_scalar": SCALAR_POINTER}
@@ -59,8 +60,8 @@ _POINTERS = {"load_vector": VECTOR_POINTER, "load_scalar": SCALAR_POINTER}
 
 @dataclass(frozen=True)
 class Unrolling:
-    """k - 1 iterations as `trips` times a body of `body` iterations and `rest` behind them; the
-    last iteration of a step belongs to the transition.
+    """k - 1 iterations as `trips` of a body of `body` iterations, then `rest`; the last iteration
+    of a step belongs to the transition.
     """
 
     body: int
@@ -74,7 +75,7 @@ class Unrolling:
 
     @property
     def taken_branches(self) -> int:
-        """Of the loop, in one step."""
+        """Taken branches of the loop in one step."""
         return max(self.trips - 1, 0)
 
 
@@ -196,13 +197,13 @@ def template_of_plan(plan: GemmPlan) -> Template:
 
 
 def ending(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
-    """The parts of an iteration that stand beside its own arithmetic, this included."""
+    """The parts of an iteration that issue during its own arithmetic, arithmetic included."""
     interval = template_of_plan(plan).interval_cycles
     return [(time - interval, p, index) for time, p in _timed(plan, role) if time >= interval]
 
 
 def ahead(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
-    """The parts of an iteration that stand beside the arithmetic of the one before."""
+    """The parts of an iteration that issue during the arithmetic of the one before."""
     interval = template_of_plan(plan).interval_cycles
     return [(time, part, index) for time, part in _timed(plan, role) if time < interval]
 
@@ -220,8 +221,9 @@ def emitted(plan: GemmPlan, placed: Sequence[Placed]) -> Slots:
 
 
 def by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
-    """In issue order. Within a slot the arithmetic comes first, because it may read what another
-    instruction overwrites, and a pointer step last, because an access reads the old pointer.
+    """The instructions in issue order. Within a slot the arithmetic comes first, because it may
+    read what another instruction overwrites, and a pointer step last, because an access reads the
+    old pointer.
     """
 
     def rank(item: tuple[int, Instruction]) -> tuple[int, bool, bool]:
@@ -232,8 +234,8 @@ def by_slot(items: Sequence[tuple[int, Instruction]]) -> list[Instruction]:
 
 
 def free_slots(plan: GemmPlan, placed: Sequence[Placed], count: int) -> list[int]:
-    """Slots beside which only arithmetic issues; what finds none stands at the end and costs a
-    cycle.
+    """Slots where only arithmetic issues; instructions for which there is none go to the end and
+    cost a cycle each.
     """
     interval = template_of_plan(plan).interval_cycles
     taken = {slot for slot, part, _ in placed if part.kind != "multiply_add"}
@@ -246,7 +248,7 @@ def iteration(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
 
 
 def straight(plan: GemmPlan, role: Role, count: int) -> list[Instruction]:
-    """Successive iterations, the first of which lies at the pointers."""
+    """Successive iterations, of which the first reads at the pointers."""
     return [
         line
         for index in range(count)
@@ -261,7 +263,7 @@ def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Ins
     moving = [kind for kind in steps if BodyStep(kind).belongs_to(role)]
     slot_of_count, *slots = free_slots(plan, last, 1 + len(moving))
     stepped = dict(zip(moving, slots, strict=True))
-    # What stands behind the step of its pointer finds its operand one body nearer.
+    # A part after the step of its pointer finds its operand one body nearer.
     last = [
         (slot, part, index - body * (slot > stepped.get(part.kind, slot)))
         for slot, part, index in last
@@ -276,8 +278,8 @@ def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Ins
 
 
 def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
-    """All but the last of a step's iterations in one role, and the jump to the transition that the
-    table names.
+    """All iterations of a step in one role but the last, and the jump to the transition in the
+    table.
     """
     how = unrolling(plan)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
@@ -290,7 +292,7 @@ def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
 
 
 def last_iteration(plan: GemmPlan, role: Role) -> list[Placed]:
-    """What of the last iteration stands behind the jump."""
+    """The part of the last iteration that is placed after the jump."""
     return [p for p in ending(plan, role, unrolling(plan).rest) if p[0] > 0]
 
 
@@ -307,8 +309,8 @@ def bookkeeping(plan: GemmPlan) -> list[Instruction]:
 
 
 def step_code(plan: GemmPlan, now: Role, then: Role, label: str) -> list[Instruction]:
-    """The last iteration of a step beside the first loads of the next, which takes the cycles of
-    any iteration, and behind it a copy of the loop, labelled `label`.
+    """The last iteration of a step, overlapped with the first loads of the next, which takes no
+    extra cycles, then a copy of the loop, labelled `label`.
     """
     placed = last_iteration(plan, now) + ahead(plan, then, 0)
     extra = bookkeeping(plan)

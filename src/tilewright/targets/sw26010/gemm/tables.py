@@ -1,4 +1,4 @@
-"""Where the SW26010 GEMM primitive keeps what its registers cannot hold: offsets in its tables.
+"""Memory tables of the SW26010 GEMM primitive, for values that do not fit its registers: offsets.
 
 The first two tables hold the jump targets at the end of each step of a block: for a block that
 another one follows in the same row of blocks, and for the last one of a row. Words and the targets
@@ -35,7 +35,7 @@ VECTOR_DISTANCES = TABLE_BYTES
 
 
 def scalar_distances(links: int, mesh: int) -> int:
-    """Where the distances of the scalar operand stand."""
+    """Offset of the scalar operand's distances."""
     return VECTOR_DISTANCES + _WORD * (links + mesh)
 
 

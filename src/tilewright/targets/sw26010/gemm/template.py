@@ -58,7 +58,7 @@ def gemm_template(precision: Precision) -> Template:
 
 
 def shipped_templates() -> Mapping[str, Found]:
-    """What the search found, by name of the precision."""
+    """The search results shipped with the package, by name of the precision."""
     text = (resources.files(__package__) / TEMPLATES).read_text(encoding="utf-8")
     return msgspec.toml.decode(text, type=dict[str, Found])
 

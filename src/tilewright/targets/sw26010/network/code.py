@@ -84,8 +84,8 @@ def network_build(
 
 @dataclass(frozen=True)
 class NetworkArtifact(Artifact):
-    """Generated code of a network: `kernels` are its distinct stages, without files of theirs, and
-    `stages` what runs them all in one launch; `block` is the name of the tensor that holds all
+    """Generated code of a network: `kernels` are its distinct stages, without their files, and
+    `stages` runs them all in one launch; `block` is the name of the tensor that holds all
     constants.
     """
 
@@ -96,8 +96,8 @@ class NetworkArtifact(Artifact):
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where in memory what lies: elements into the block of constants, or into the arena; `shared`
-    is where the stages' own scratch tensors begin, of which each group has `own` elements.
+    """Memory layout: `places` are offsets in elements into the block of constants or the arena; the
+    stages' own scratch tensors begin at `shared`, `own` elements for each group.
 
     Groups that run the plan on their own `images` have an arena each.
     """
@@ -123,8 +123,8 @@ class _Places:
 
 
 def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -> NetworkArtifact:
-    """Generate the sources of a whole network; `images` are those of each group that runs the plan
-    on its own ones, in the tensors of all. Without them the plan's tensors are the network's.
+    """Generate the sources of a whole network. With `images`, each group runs the plan on its own
+    images, within tensors for all; without, the plan's tensors are the network's.
 
     Raises as emission of one program does.
     """
@@ -175,7 +175,7 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
 
 
 def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: str) -> StagesCode:
-    """What each group runs: all stages in one launch."""
+    """The code of each group: all stages in one launch."""
     launches = (
         Launch(kernels[id(stage.candidate)], f"{stage.name}: {stage.work}", stage.groups, meets)
         for stage, meets in zip(plan.stages, plan.meetings, strict=True)
@@ -186,8 +186,8 @@ def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: s
 def _described(
     kernel: Launched, plan: Plan, kernels: Mapping[int, Launched], machine: Machine
 ) -> Artifact:
-    """What is known of a kernel, its tensors as far as any group's share reaches: what the last
-    group's begins with lies behind the first one's.
+    """The description of a kernel. A tensor of a divided stage has the elements from the start of
+    the last group's share to the end of the value, the fewest that any group has.
     """
     found, reach = kernel.described(machine), dict[str, int]()
     for stage in plan.stages:
@@ -227,7 +227,9 @@ def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
 def _layout(
     plan: Plan, machine: Machine, kernels: dict[int, Launched], images: tuple[slice, ...]
 ) -> _Layout:
-    """Constants one after the other; the arena by liveness, behind it the stages' own scratch."""
+    """Lay out the constants consecutively, the arena by liveness, and the stages' own scratch after
+    it.
+    """
     size = dtype(plan.dtype).size_bytes
     unit = machine.main.alignment_bytes // size
     offsets, arena_bytes = plan.arena
@@ -278,7 +280,7 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
 
 
 def _result_names(plan: Plan) -> tuple[str, ...]:
-    """What the entry function calls each output: its name, unless an input has it."""
+    """The entry function's name for each output: its own name, unless an input has it."""
     given = {name for name, _ in plan.inputs}
     taken = given | {name for name, _, _ in plan.outputs}
     found = []
@@ -369,8 +371,8 @@ def _places(
     place: Callable[[TensorInfo], str],
     first: str = "",
 ) -> _Places:
-    """The address of every value in C; `place` is that of a tensor of the call, `first` the array
-    of each group's first image.
+    """The address of every value in C; `place` gives that of a tensor of the call, `first` names
+    the array of each group's first image.
     """
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
@@ -387,7 +389,7 @@ def _places(
 
 
 def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layout: _Layout) -> None:
-    """Write what the stages of a `group` are given: the addresses of their tensors."""
+    """Write the parameters of the stages of a `group`: the addresses of their tensors."""
     for number, (stage, launch) in enumerate(zip(plan.stages, code.launches, strict=True)):
         own, free = dict(stage.arguments), layout.shared
         names = [name for name, _ in stage.arguments]

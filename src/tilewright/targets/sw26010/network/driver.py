@@ -19,8 +19,8 @@ from tilewright.targets.sw26010.network.stages import StagesCode
 
 @dataclass(frozen=True)
 class NetworkDriver:
-    """What a call works on: the network's tensors, its arena among them, and what the cores of
-    each group run.
+    """The host code of a network: the state of a call, with the network's tensors and its arena,
+    and the launch of each group's cores.
     """
 
     naming: Naming
@@ -30,7 +30,7 @@ class NetworkDriver:
 
     @property
     def name(self) -> str:
-        """What all that it defines begins with."""
+        """The prefix of every name that it defines."""
         return self.naming.artifact
 
     @property
@@ -43,7 +43,7 @@ class NetworkDriver:
         return f"{self.name}_now.{info.identifier}"
 
     def write(self, writer: CWriter, given: Callable[[], None]) -> None:
-        """The whole file but its head; `given` writes the parameters of the stages of `group`."""
+        """Write the file but its head; `given` writes the parameters of the stages of `group`."""
         self._state(writer)
         with writer.block(f"static void {self.name}_run(long group)"):
             writer.line(f"struct {self.code.name}{PARAMETERS_SUFFIX} parameters;")

@@ -1,4 +1,4 @@
-"""What each core of a group runs of a network: all stages, one after the other, in one launch.
+"""The code that each core of a group runs for a network: all stages in sequence, in one launch.
 
 In: the stages with their kernels. Out: `<name>_stages.h` with the parameters of all stages, and
 `<name>_stages_slave.c` with the function that is started. The cores of a group synchronise between
@@ -32,22 +32,22 @@ class Launch:
 
 @dataclass(frozen=True)
 class StagesCode:
-    """The function that all cores run, and what it takes."""
+    """The function that all cores run, and its parameters."""
 
     network: str
     launches: tuple[Launch, ...]
     machine: Machine
     groups: int
-    """Of the network: those that compute it together."""
+    """Groups that compute the network together."""
 
     @property
     def name(self) -> str:
-        """What its files and all that they define are called."""
+        """The prefix of its files and of all that they define."""
         return f"{self.network}_stages"
 
     @property
     def meets(self) -> bool:
-        """Whether groups wait for each other somewhere."""
+        """True if groups wait for each other before any stage."""
         return any(launch.meets for launch in self.launches)
 
     @property
@@ -61,7 +61,7 @@ class StagesCode:
         return tuple(dict.fromkeys(launch.kernel for launch in self.launches))
 
     def described(self) -> Artifact:
-        """What is known of its own tensor and buffer, without files."""
+        """The description of its own tensor and buffer, without files."""
         count, spm = self.groups * self.line, self.machine.spm
         met = TensorInfo(_MET, _MET, I32.name, "scratch", (count,))
         counts = BufferInfo("counts", I32.name, count, 1, 0)
@@ -119,7 +119,7 @@ class StagesCode:
         return writer.text()
 
     def _stages(self, writer: CWriter) -> None:
-        """The calls of all stages, with what is between them."""
+        """Write the calls of all stages, with the synchronisation between them."""
         times = 0
         for number, launch in enumerate(self.launches):
             writer.line()

@@ -68,9 +68,9 @@ def _samples(routine: MapRoutine, mode: str) -> Iterable[Counts]:
 
 
 def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
-    """The terms of a nest in one mode: call, further rows, for each loop around them how often it
-    goes around, rows, and in each row the trips of the unrolled loop, whether there are any, and
-    each chunk behind it.
+    """The terms of a nest in one mode: call, further rows, the iterations of each loop around them,
+    rows, and in each row the trips of the unrolled loop, whether there are any, and each chunk
+    after it.
     """
     count, row = rows.rows, rows.row
     many = np.greater(count, 1) * 1.0
@@ -82,7 +82,7 @@ def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
 
 
 def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> int:
-    """Cycles of a nest of so many iterations, outermost first, of which the last are items."""
+    """Cycles of a nest with these iteration counts, outermost first, the last in items."""
     loops, strides = sampled_loops(mode, counts)
     inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
     moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]

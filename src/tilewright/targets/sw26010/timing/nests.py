@@ -40,9 +40,9 @@ Counts = tuple[int, ...]
 
 
 def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
-    """The terms of a nest: call, further rows, for each loop around them how often it goes around,
-    rows, and in each row the trips of the unrolled loop and of the loop behind it, and whether
-    there are any. Behind a loop of two items there is one or none.
+    """The terms of a nest: call, further rows, the iterations of each loop around them, rows, and
+    in each row the trips of the unrolled loop and of the loop after it, and whether there are any.
+    After a loop of two items there is one or none.
     """
     count, items = rows.rows, rows.items
     many = np.greater(count, 1) * 1.0
@@ -51,21 +51,21 @@ def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
 
 
 def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
-    """The rows of a nest of so many iterations, outermost first, of which the last are items."""
+    """The rows of a nest with these iteration counts, outermost first, the last in items."""
     *loops, items = counts
     vectors = mode == MODES[0]
     return Rows(items * item_elements(mode), prod(loops), around(loops), vectors)
 
 
 def around(loops: Sequence[int]) -> tuple[int, ...]:
-    """`Rows.around` of so many iterations of the loops, outermost first, the last over rows."""
+    """`Rows.around` for these iteration counts, outermost first, the last over rows."""
     outside = (loops[: max(len(loops) - 1 - i, 0)] for i in range(OUTER_LOOPS))
     return tuple(prod(extents) - 1 for extents in outside)
 
 
 def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[Value]:
-    """The terms of a tile whose rows change: the call, without rows or with some, moved rows, and
-    zeros where it grows.
+    """The terms of a tile whose rows change length: the call, without rows or with some, moved
+    rows, and zeros where it grows.
     """
     some = np.greater(rows, 0) * 1.0
     moved = [np.maximum(rows - 1, 0) * term for term in _row_terms(UNROLLED, smaller)]
@@ -118,8 +118,8 @@ def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) 
 
 
 def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(extents, distances in elements) of all loops of a nest of so many iterations. Rows start a
-    vector apart, or an element: how long they take does not depend on where they lie.
+    """(extents, distances in elements) of all loops of a nest with these iteration counts. Rows
+    start a vector apart, or an element: their cycles do not depend on their addresses.
     """
     *loops, items = counts
     distance = item_elements(mode)

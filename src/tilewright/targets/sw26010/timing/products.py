@@ -74,7 +74,7 @@ class Primitive:
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """A product, and what packing its vector operand adds; or a chain."""
+        """The modes: a product, and the added cost of packing its vector operand; or a chain."""
         return (CHAIN,) if self.chained else (PRODUCT, PACKING)
 
 
@@ -99,7 +99,7 @@ def primitive_terms(primitive: Primitive, mode: str, blocks: Sequence[Value]) ->
 
 
 def primitive_cycles(table_name: str, primitive: Primitive, mode: str, blocks: Blocks) -> int:
-    """Cycles of a call, or those that packing adds to it."""
+    """Cycles of a call, or those added by packing."""
     table = load_table(table_name)
     if mode == PACKING:
         packed = _product_cycles(table, primitive, blocks, packs=True)
@@ -121,7 +121,7 @@ def _product_cycles(
 
 
 def _places(plan: GemmPlan) -> Iterator[int]:
-    """Addresses of A, B, C, the tables and the workspace, one behind the other."""
+    """Consecutive addresses of A, B, C, the tables and the workspace."""
     sizes = [-(-size // 32) * 32 for size in (*plan.operand_bytes, TABLE_BYTES)]
     return accumulate(sizes, initial=0)
 
@@ -143,8 +143,8 @@ def _chain_cycles(table: InstructionTable, primitive: Primitive, blocks: Blocks)
 def chain_memory(
     operand_bytes: tuple[int, int, int], links: int, cores: int
 ) -> tuple[npt.NDArray[np.uint8], tuple[int, int, int]]:
-    """Local memories for a call of which only the time matters: all links have the same operands.
-    Behind them the addresses of the pairs, of C and of what is free.
+    """Local memories for a call that is only timed, so that all links have the same operands; with
+    them the addresses of the pairs, of C, and of the free memory.
     """
     sizes = (-(-size // 32) * 32 for size in (*operand_bytes, 16 * links))
     a, b, c, pairs, end = accumulate(sizes, initial=0)
@@ -175,9 +175,9 @@ PRODUCTS = Derived(
 
 
 def product_timing(machine: Machine, dtype: str) -> GemmTiming:
-    """The cycles of the matrix primitive for one element type: as the machine file says, else as
-    they are derived from the primitive's code. Raises MachineError where there is nothing to derive
-    them from, ScheduleError for a mesh that the primitive cannot run on.
+    """The cycles of the matrix primitive for one element type, from the machine file or else from
+    the primitive's code. Raises MachineError if neither gives them, ScheduleError for a mesh that
+    the primitive cannot run on.
     """
     given, table = machine.section(GemmPrimitive).timing(dtype), machine.core.instruction_table
     if given is not None:

@@ -35,8 +35,8 @@ FREQUENT: tuple[tuple[Gathering, str, Lie], ...] = (
     *(("sum", "x0 * x0", Lie(step)) for step in (1, 0)),
     *((function, "x0", Lie(0, along=True)) for function in ("max", "sum")),
 )
-"""What is gathered: windows of pooling, averages, squares of neighbouring channels, and largest and
-sum of a softmax.
+"""Common reductions: pooling windows, averages, squares over neighbouring channels, and the maximum
+and sum of a softmax.
 """
 GATHERING = ((1, 1), (1, 4), (3, 2))
 """Iterations of the two loops that gather."""
@@ -47,9 +47,9 @@ _COUNT_AT, _MOVES_AT = 60_000, 60_128
 
 @dataclass(frozen=True)
 class Extents:
-    """`rows` of so many results, and what gathers a result: two loops, and a run's length.
-    `around` are for each loop around that over the rows, innermost first, its iterations in all
-    beyond the first.
+    """`rows` of a number of results, and the extents of what gathers a result: two loops, and a
+    run's length. `around` gives, for each loop around the one over rows, innermost first, its total
+    iterations beyond the first.
     """
 
     rows: Value
@@ -67,9 +67,8 @@ def frequent_routines() -> Iterable[ReduceRoutine]:
 
 
 def reduce_terms(routine: ReduceRoutine, mode: str, extents: Extents) -> list[Value]:
-    """The terms of a call: the call, further rows, for each loop around them how often it goes
-    around, rows; what is done in each row, of every item and of every iteration of the loops that
-    gather.
+    """The terms of a call: the call, further rows, the iterations of each loop around them, rows;
+    the work in each row, of every item and of every iteration of the gathering loops.
     """
     rows = extents.rows
     many = np.greater(rows, 1) * 1.0
@@ -118,9 +117,9 @@ def _samples(routine: ReduceRoutine, mode: str) -> list[tuple[tuple[int, ...], E
 def reduce_cycles(
     table: str, routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents
 ) -> int:
-    """Cycles of a call in so many loops of rows, outermost first, in one of the routine's modes.
-    Rows start a vector apart, or an element, and so do runs: how long they take does not depend on
-    where they lie.
+    """Cycles of a call with these iteration counts of loops over rows, outermost first, in one of
+    the routine's modes. Rows and runs start a vector apart, or an element: their cycles do not
+    depend on their addresses.
     """
     counts = [*(1,) * (LEVELS - 1 - len(loops)), *loops, extents.row]
     distance = 1 if mode == ELEMENTS else VECTOR_LANES
