@@ -192,7 +192,7 @@ def run(asked: Run, chain: Toolchain) -> None:
 
 
 def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
-    """Those of the file, in the order of the operator, or random ones."""
+    """The operands in the file, in the operator's order, or random ones."""
     if path is None:
         return random_operands(kernel.op, "floats", 0)
     names = kernel.option.candidate.seed.operands

@@ -1,4 +1,4 @@
-"""What the commands print: results on standard output, errors and progress on standard error.
+"""Output of the commands: results on standard output, errors and progress on standard error.
 
 With `--json` a command prints exactly one JSON value on standard output, errors included
 (docs/reference/json.md). Exit codes: 0 well, 1 the input is wrong, 2 usage, 3 a check failed.
@@ -73,7 +73,7 @@ class OutputOptions:
 
     @property
     def is_wide(self) -> bool:
-        """Whether a table has room for schedules."""
+        """True if a table has room for schedules."""
         return self.columns >= _WIDE
 
     def value(self, value: Any) -> None:

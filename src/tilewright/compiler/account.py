@@ -66,7 +66,7 @@ def simulated_account(run: KernelRun) -> Account:
 
 
 def every_call(program: Program) -> Program:
-    """What of a program runs with every call, not once ahead of them."""
+    """The part of a program that runs with every call, not once ahead of them."""
     _, found = split_ahead(program)
     return found
 
@@ -102,7 +102,7 @@ def _flops(group: CallGroup, machine: Machine) -> int:
 
 
 def _bound(rows: Sequence[CauseRow]) -> str:
-    """What takes the largest part of the time by the model."""
+    """The largest part of the time by the model, by name."""
     names = {"copy": "copies", "primitive": "primitives", "caches": "caches", "barrier": "barriers"}
     parts: dict[str, int] = {}
     for row in rows:

@@ -14,11 +14,11 @@ from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.choose import Option
 
 SUMS = "sums"
-"""What comes before the causes and tensors of adding up."""
+"""Prefix of the causes and tensors of adding up."""
 
 
 def adding_program(option: Option, machine: Machine) -> Program | None:
-    """What adds up the results of the option's pieces; None where they are not partial."""
+    """The program that adds up the results of the option's pieces; None if they are not partial."""
     return None if option.adding is None else option.adding.best.candidate.program(machine)
 
 

@@ -43,8 +43,8 @@ Wanted: TypeAlias = Mapping[str, tuple[Op, Option]]
 
 
 def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
-    """What is to run: nothing, what won of each layer, or for each algorithm its best option on the
-    layer that is least work to run on the host.
+    """The operators and options to run: none, the winner of each layer, or for each algorithm its
+    best option on the layer that is least work to run on the host.
     """
     match which:
         case "none":
@@ -130,14 +130,14 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
 
 
 def _checked(kernel: Kernel, option: Option) -> Kernel:
-    """What ran of a layer and an option, checked: the kernel itself where the option won."""
+    """The kernel that was run and checked for a layer and an option: `kernel` if the option won."""
     won = option is kernel.option
     case = kernel if won else with_option(*_with_fewer_images(kernel, option))
     return replace(case, checked=_ran(case))
 
 
 def _ran(case: Kernel) -> CheckResult:
-    """What the code of all core groups gave where that is little work, else that of one."""
+    """The check of all core groups' code if that is little work, else of one group's."""
     little = _host_work(case.op) <= _ENOUGH_OPERATIONS
     return case.check_groups() if case.is_driven and little else case.check()
 

@@ -68,7 +68,7 @@ class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a core computes in one element type, and at which rate.
+    """Rates at which a core computes in one element type.
 
     A multiplication and an addition are two operations. `element_bytes` is given for a type that
     tilewright has no name for; sums of products are kept in the type `sums`, the same without it.
@@ -148,7 +148,7 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True):
     key: ClassVar[str]
 
     def problem(self, machine: Machine) -> str:
-        """What contradicts the rest of the machine: key, expectation and finding; "" if nothing."""
+        """A contradiction to the rest of the machine: key, expectation and finding; "" if none."""
         return ""
 
 
@@ -298,7 +298,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def direct_bytes_per_second(self) -> float:
-        """What the cores of a group together get from main memory by loads of their own."""
+        """Bytes per second that the cores of a group together load from main memory themselves."""
         found = self.main.direct_bytes_per_second
         if found is None:
             raise MachineError(f"memory.main.direct_bytes_per_second of {self.name!r} is missing")
@@ -316,7 +316,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.spm.available_bytes
 
     def bytes_per_cycle(self, engine: Engine, direction: Direction) -> float:
-        """What all engines of a kind move together in one direction."""
+        """Bytes per cycle that all engines of a kind together move in one direction."""
         number = engine.count * self.instances(engine.scope)
         return number * direction.peak_bytes_per_second / self.clock_hz
 
@@ -357,7 +357,7 @@ def entries(machine: Machine) -> Iterator[Entry]:
 
 
 def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
-    """What the file says of `machine` as (key, value, source); texts may have an empty source."""
+    """(key, value, source) of what the file says of `machine`; texts may have an empty source."""
     sources, found = dict(machine.sources), []
     for entry in entries(machine):
         text = ", ".join(entry.value) if isinstance(entry.value, tuple) else entry.value

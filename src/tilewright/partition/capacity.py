@@ -1,4 +1,4 @@
-"""Whether tiles fit the cores' buffers.
+"""Grids whose tiles fit the cores' buffers.
 
 In: the grids of a layer, and a machine's buffers. Out: those that fit, or a refusal that names the
 layer, the bytes, the limit and the smallest grid that fits. A core's input lies in one buffer and

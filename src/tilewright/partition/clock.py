@@ -27,8 +27,8 @@ from tilewright.partition.timing import Link, route
 
 @dataclass(frozen=True)
 class Message:
-    """What leaves its source at `leaves_cycles` or later. Messages of one multicast have a common
-    `tree`, and pass each link once.
+    """Values sent from one core to another at `leaves_cycles` or later. Messages of one multicast
+    share a `tree`, and pass each link once.
     """
 
     leaves_cycles: float

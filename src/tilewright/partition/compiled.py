@@ -98,10 +98,10 @@ def nearest_values(kept: Integers, need: Integers) -> Integers:
 
 @piece
 def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
-    """What an exchange costs at least between a producer's grid, by the number of its cells and the
-    longest sides of what they keep, and a reader's, by its cells, the values that they need and
-    their longest sides. Of `prices` the first is a value's, the others a message's and those of a
-    value at a core's port.
+    """Lower bound on the cost of an exchange between a producer's grid and a reader's. `kept` is
+    the number of the producer's cells and the longest sides of what they keep; `need` is the number
+    of the reader's cells, the values that they need, and their longest sides. `prices` are those of
+    a value, a message, and a value at a core's port.
     """
     common = 1
     for d in range(len(kept) - 1):

@@ -1,4 +1,4 @@
-"""What an exchange costs, for all pairs of grids: messages, and links that they take, compiled.
+"""Costs of exchanges between all pairs of grids, as messages and the links they take, compiled.
 
 The same messages as those of `moves`, along the same links as those of `timing.route`. Tests hold
 them equal.
@@ -82,8 +82,9 @@ def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integer
 def _messages(
     owned: Integers, kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers
 ) -> int:
-    """What `owner` sends: `boxes`, and for each of them target, values that the target does not
-    keep itself, and the first message of the same box; how many there are.
+    """Write what `owner` sends: a box of each message to `boxes`, and to `table` its target, the
+    values that the target does not keep itself, and the first message with the same box. Returns
+    the number of messages.
     """
     count = 0
     for core in range(len(need)):

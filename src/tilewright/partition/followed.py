@@ -23,7 +23,7 @@ _MARKS = 8
 
 
 def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
-    """What is computed for each region of `result`, then what of each operand is needed for it."""
+    """Regions computed for those of `result`, then the regions that these need of each operand."""
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
         return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))

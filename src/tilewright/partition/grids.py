@@ -58,7 +58,7 @@ class Grid:
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether some cells compute the same."""
+        """True if cells overlap, so that several compute the same elements."""
         return any(a[1] > b[0] for cuts in self.result for a, b in itertools.pairwise(cuts))
 
     def describe(self) -> str:

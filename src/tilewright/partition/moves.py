@@ -74,8 +74,8 @@ def needs(
 
 
 def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
-    """What has to be sent so that each core has what is wanted of it; what goes to several cores
-    alike is one move with several targets.
+    """Moves that bring each core the regions `wanted` there, less what it has; a region that
+    several cores lack is one move with several targets.
     """
     targets: dict[Owned, list[int]] = defaultdict(list)
     for core, box in wanted:
@@ -91,14 +91,14 @@ def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
 
 
 def _lacking(box: Box, kept: Box | None) -> Iterator[Box]:
-    """What of a region a core has not computed itself."""
+    """The parts of `box` that a core has not computed itself."""
     yield from (box,) if kept is None else box.without(kept)
 
 
 def reductions(
     layer: Layer, division: Division, cores: Sequence[int] | None = None
 ) -> tuple[Move, ...]:
-    """What cores send each other of sums that were divided, to the core that finishes them."""
+    """Moves of partial sums to the cores that finish them; none if sums are not divided."""
     if not division.partial:
         return ()
     finished = [

@@ -52,7 +52,7 @@ class Partition:
 
     @property
     def partial(self) -> bool:
-        """Whether each piece has a part of the sums of every element."""
+        """True if each piece has partial sums of every element."""
         return self.kind == TERMS
 
     def assemble(self, results: Sequence[Array]) -> Array:

@@ -54,7 +54,7 @@ def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> 
 
 
 def independent_bound(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> float:
-    """What no choice is below: every node and every edge at its own least."""
+    """Lower bound on the cost of any choice: each node and each edge at its own minimum."""
     return float(sum(own.min() for own in nodes) + sum(m.min() for m in edges.values()))
 
 
@@ -118,7 +118,7 @@ def _with_neighbours(
 def _cost(
     nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs], options: Sequence[int]
 ) -> float:
-    """What one option for each node costs."""
+    """Cost of a choice of one option for each node."""
     own = sum(float(nodes[i][option]) for i, option in enumerate(options))
     return own + sum(float(matrix[options[i], options[j]]) for (i, j), matrix in edges.items())
 

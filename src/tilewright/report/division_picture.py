@@ -82,7 +82,7 @@ def _panels(shares: Sequence[SharePlan], shape: Sequence[int]) -> Iterator[str]:
 def _titles(
     parts: Sequence[tuple[Interval, ...]], width: float
 ) -> tuple[dict[tuple[Interval, ...], str], str]:
-    """What stands above each panel, and how that is to be read: whole words where they fit."""
+    """Title of each panel, and a legend for abbreviated ones: whole words if they fit."""
     whole = {leading: _channels(leading, ("image", "channel"), "s") for leading in parts}
     if all(_fitting(title, width) >= _READABLE_TEXT for title in whole.values()):
         return whole, ""

@@ -113,7 +113,7 @@ def _traffic(e: Explanation) -> Iterator[str]:
 
 
 def traffic_lines(traffic: Sequence[TrafficRow], total: int) -> Iterator[str]:
-    """What each tensor moves, and its part of the time."""
+    """Traffic of each tensor, and its part of the time."""
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [
         (
@@ -212,8 +212,8 @@ def _rejected(e: Explanation) -> Iterator[str]:
 
 
 def _other_lines(rejected: Rejected, e: Explanation) -> Iterator[str]:
-    """What a candidate that reads like the pick has in its place, where the short form says none
-    of it.
+    """Lines in which a candidate's schedule differs from the pick's, if both have the same
+    algorithm, division and short form.
     """
     pick, own = e.layer, rejected.schedule.splitlines()
     same = (pick.algorithm, pick.partition) == (rejected.algorithm, rejected.partition)

@@ -64,7 +64,7 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
 
 
 def _named(found: NetworkRun, head: str) -> list[Column]:
-    """What each stage is called and what it does."""
+    """Columns for the name of each stage and for what it does."""
     names = tuple(stage.name for stage in found.stages)
     labels = tuple(stage.label for stage in found.stages)
     return [Column(head, names), Column("what", labels, below=True)]

@@ -103,7 +103,7 @@ def _summary(e: MeasuredExplanation) -> Iterator[str]:
 
 
 def _routines(e: NetworkExplanation) -> Iterator[str]:
-    """What the code of these stages calls."""
+    """Lines on the routines that the code of the slowest stages calls."""
     slowest = [stage for stage in _slowest(e) if stage.routines]
     if not slowest:
         return

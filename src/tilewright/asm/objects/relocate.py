@@ -40,7 +40,7 @@ def relocation_kind(instruction: Instruction, index: int, label: Label) -> Reloc
 
 
 def unit_bytes(kind: int, table: InstructionTable) -> int:
-    """What an addend counts: the table's units of addresses in operands, bytes elsewhere."""
+    """Bytes per unit of an addend: the table's unit of addresses in operands, 1 elsewhere."""
     return table.address_bytes if kind in _PART_OF_KIND else 1
 
 

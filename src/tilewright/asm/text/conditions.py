@@ -34,7 +34,7 @@ class Conditions:
 
     @property
     def active(self) -> bool:
-        """Whether lines count at this point."""
+        """True if lines count at this point."""
         return not self.open or self.open[-1].active
 
     def take(

@@ -102,7 +102,7 @@ class Value:
 
 
 class Context(Protocol):
-    """What an expression can look up where it stands."""
+    """Names that an expression can look up where it stands."""
 
     def symbol(self, name: str, span: Span) -> Value:
         """The value of a name. Raises Fault."""

@@ -55,7 +55,7 @@ def table_templates(table: InstructionTable) -> tuple[Template, ...]:
 
 
 def _slot(table: InstructionTable, operand: OperandSpec) -> str:
-    """What an operand looks like."""
+    """Pattern for the text of an operand."""
     match operand.kind:
         case "memory":
             return _BRACKETS

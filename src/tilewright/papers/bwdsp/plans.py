@@ -45,7 +45,7 @@ class Case(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What the plan moves, and whether it is proven."""
+    """Values that the plan moves, by kind, and whether it is proven."""
 
     activations: int
     weights: int

@@ -54,7 +54,7 @@ class Kernel(Struct, frozen=True):
 
 
 class Cycles(Struct, frozen=True):
-    """What the listing and our kernel took, and whether they computed the same."""
+    """Cycles of the listing and of our kernel, and whether they computed the same."""
 
     listing: int
     ours: int

@@ -39,7 +39,7 @@ CASES = {"implicit": None, "explicit": SAMPLE, "winograd2": SAMPLE, "winograd4":
 
 
 class Limit(Struct, frozen=True):
-    """What the text says, as the share of the best performance that is kept."""
+    """A statement of the text: the share of the best performance that is kept."""
 
     statistic: str
     share: float
@@ -94,7 +94,7 @@ def search(case: Case) -> Found:
 
 
 def piece_of(op: Conv2d, machine: Machine) -> Conv2d:
-    """What one core group computes where the output rows are divided."""
+    """The part of `op` that one core group computes if the output rows are divided."""
     found = split(op, machine.groups.count)
     piece = next((p.piece for p in found if p.kind in ("rows", "whole")), found[0].piece)
     assert isinstance(piece, Conv2d)

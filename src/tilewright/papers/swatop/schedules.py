@@ -170,7 +170,7 @@ def _undoubled(seed: Seed) -> Seed:
 
 
 def outcome_of(op: Op, part: Partition, run: KernelRun, machine: Machine) -> Outcome:
-    """What a simulated candidate of one group says of the whole operator."""
+    """The outcome for the whole operator, from a candidate simulated on one group."""
     waits: dict[str, int] = {}
     for cause in run.causes:
         if cause.kind.startswith("wait"):

@@ -24,7 +24,7 @@ _BUDGET_BYTES = 55 * 1024
 _DOUBLE = 8
 CORES, MESH = 64, 8
 PIXELS, CHANNELS = 16 * MESH, 4 * MESH
-"""What the register blocks of a mesh take: batch and output channels are multiples."""
+"""Batch and output channels are multiples of these, for the register blocks of a mesh."""
 
 
 @dataclass(frozen=True)

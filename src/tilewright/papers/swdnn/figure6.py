@@ -39,7 +39,7 @@ _BOUND, _COUNTER, _A, _B = "$19", "$28", "$5", "$6"
 
 
 class Timing(Struct, frozen=True):
-    """What the paper prints for one version."""
+    """Printed cycles of one version."""
 
     version: Version
     lead_in_cycles: int

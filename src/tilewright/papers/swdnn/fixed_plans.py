@@ -153,7 +153,7 @@ def _available(candidate: Candidate, machine: Machine) -> float:
 
 
 def _elements_per_operation(candidate: Candidate, promoted: bool) -> float:
-    """What a block of output columns fetches for a kernel row, by its operations (Eqs. 1 and 2)."""
+    """Elements fetched per operation by a block of output columns, a kernel row (Eqs. 1 and 2)."""
     factors, op = candidate.nests[0].factors, candidate.op
     assert isinstance(op, Conv2d)
     cols, taps = factors["out_col_tile"], op.kernel[1]

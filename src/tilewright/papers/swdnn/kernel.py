@@ -44,7 +44,7 @@ Lines = list[str]
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """What a core does in one step: send its input or receive it, and the same for weights.
+    """A core's role in one step: it sends or receives its input, and likewise its weights.
 
     $5 and $6 point at input and weights, $28 counts k.
     """

@@ -59,7 +59,7 @@ class MeasuredRow(Struct, frozen=True):
 
     @property
     def fitted(self) -> bool:
-        """Whether the machine's constants were fitted to it, if it is one of the published rows."""
+        """True if the machine's constants were fitted to it, if it is one of the published rows."""
         return self.batch == FITTED_BATCH and self.in_channels in FITTED_IN_CHANNELS
 
 

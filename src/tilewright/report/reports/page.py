@@ -28,7 +28,7 @@ _COLORS = {
     "issuing transfers": "#4a90c2",
     "other": "#8d99ae",
 }
-"""What cycles are spent on, and its color."""
+"""Color of each kind of cycles."""
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1d2433; max-width: 72rem;
