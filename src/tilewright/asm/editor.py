@@ -43,13 +43,13 @@ class Source:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines."""
+        """The source's lines."""
         return self.text.split("\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a name is defined, and the line that does it."""
+    """Definition of a name: its place, and the line that defines it."""
 
     path: Path
     line: int
@@ -68,7 +68,7 @@ class Problem:
 
 
 def problems_of(source: Source) -> tuple[Problem, ...]:
-    """All that is wrong with a source."""
+    """All errors of a source."""
     try:
         assemble(source.text, source.table, filename=source.path.name, folder=source.path.parent)
     except SourceErrors as errors:
@@ -120,7 +120,7 @@ def _match_at(source: Source, line: int, column: int) -> re.Match[str] | None:
 
 
 def definition_of(source: Source, line: int, column: int) -> Place | None:
-    """Where the name at a place is defined: in the source, or in a file that it includes."""
+    """Definition of the name at a place: in the source, or in a file that it includes."""
     word = word_at(source, line, column)
     places = (place for place in _places(source) if place.text and word)
     return next((place for place in places if _names(source, place) == word), None)

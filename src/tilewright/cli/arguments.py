@@ -70,7 +70,7 @@ class Action(StrEnum):
 
 
 class Method(StrEnum):
-    """Who judges candidates: the model, or the simulator alone."""
+    """Judges of candidates: the model, or the simulator alone."""
 
     MODEL = "model"
     SIMULATE = "simulate"
@@ -168,13 +168,13 @@ class NetworkOptions:
     ] = None
 
     def undivided(self) -> OperatorOptions:
-        """Which network; UsageProblem for what machines do not know whose cores divide it."""
+        """The options that select the network; UsageProblem for one that divided networks lack."""
         if self.unfused:
             raise UsageProblem("--unfused is for machines that run a network stage by stage")
         return self.chosen()
 
     def chosen(self) -> OperatorOptions:
-        """Which network."""
+        """The options that select the network."""
         return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape)
 
 

@@ -34,7 +34,7 @@ AlgorithmName = Annotated[str | None, typer.Option(help="Consider one algorithm 
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """Which machine, with which numbers changed."""
+    """The machine, with numbers of it changed."""
 
     machine: Annotated[
         str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
@@ -345,7 +345,7 @@ class CompileOptions:
 
     @property
     def which(self) -> Check:
-        """Which code to run."""
+        """The code to run for checks."""
         if self.check:
             return "each layer"
         return "each algorithm" if self.check_each_algorithm else "none"

@@ -28,9 +28,9 @@ from tilewright.common.errors import TilewrightError
 from tilewright.report.stage_table import PAGE
 
 LINE_SECONDS = 5.0
-"""How often progress has a line where no bar can run."""
+"""Seconds between lines of progress where no bar can run."""
 _WIDE = 140
-"""From so many columns on tables show schedules."""
+"""Columns from which tables show schedules."""
 
 
 class LostOutput(OSError):

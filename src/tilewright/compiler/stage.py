@@ -95,7 +95,7 @@ def measured_stage(run: NetworkRun, name: str) -> StageExplanation:
 
 
 def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
-    """Which stage has the name, of all with the nodes that they compute."""
+    """Index of the stage called `name`, given the nodes that each stage computes."""
     if name in nodes:
         return list(nodes).index(name)
     for stage, own in nodes.items():

@@ -33,7 +33,7 @@ class Sections:
 
     @property
     def kinds(self) -> tuple[type[Section], ...]:
-        """All of them."""
+        """The required kinds, then the optional ones."""
         return self.required + self.optional
 
 

@@ -46,11 +46,11 @@ class Choices:
         return self.strategies[int(self.origin[number])]
 
     def where(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Choices:
-        """Some of the grids."""
+        """The choices restricted to some of the grids."""
         return replace(self, grids=self.grids[which], origin=self.origin[which])
 
     def beside(self, grids: Grids, strategy: str) -> Choices:
-        """With other grids, each once."""
+        """The choices with further grids of another `strategy`, each grid once."""
         every, origin = joined([self.grids, grids])
         own = np.append(self.origin, np.full((origin == 1).sum(), len(self.strategies)))
         return replace(self, grids=every, strategies=(*self.strategies, strategy), origin=own)

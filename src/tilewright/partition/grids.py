@@ -156,7 +156,7 @@ class Grids:
         return len(self.index)
 
     def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:
-        """Some of the grids."""
+        """Some of the grids, by index or mask."""
         return replace(self, index=self.index[which], turned=self.turned[which])
 
     def __iter__(self) -> Iterator[Grid]:
@@ -219,7 +219,7 @@ def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
 
 
 def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each different row stands first, and for every row which of them it is."""
+    """Index of the first of each distinct row, and for every row the number of its distinct one."""
     codes = np.zeros(len(rows), np.int64)
     first = np.arange(len(rows))[:1]
     for column in rows.T:

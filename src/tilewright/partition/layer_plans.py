@@ -49,7 +49,9 @@ class MovePlan(Struct, frozen=True):
 
 
 class LayerPlan(Struct, frozen=True):
-    """Who computes what of a layer, and what is sent before it and, of sums, behind it."""
+    """Plan of one layer: the share of each core, the moves before it and, for sums, those behind
+    it.
+    """
 
     name: str
     result: str

@@ -22,9 +22,9 @@ Owned = tuple[int, Box]
 
 @dataclass(frozen=True)
 class Held:
-    """Who has a tensor: each element has one owner. Where it is `partial`, every owner has terms of
-    its own of the sums in its region, and regions overlap. `kept` are regions that cores have
-    beyond what they own.
+    """Placement of a tensor: each element has one owner. If `partial`, every owner has terms of its
+    own of the sums in its region, and regions overlap. `kept` are regions that cores have beyond
+    what they own.
     """
 
     owners: tuple[Owned, ...]
@@ -48,7 +48,7 @@ class Move:
 
 
 def held(division: Division, cores: Sequence[int] | None = None) -> Held:
-    """Who has a layer's result; share j is on `cores[j]`, on core j unless they are given."""
+    """Placement of a layer's result; share j is on `cores[j]`, by default on core j."""
     placed = _placed(division, cores)
     some = [(core, share) for core, share in placed if share.kept.size]
     more = {core: share.kept for core, share in some if share.kept != share.owned}
@@ -57,7 +57,7 @@ def held(division: Division, cores: Sequence[int] | None = None) -> Held:
 
 
 def held_sums(division: Division, cores: Sequence[int] | None = None) -> Held:
-    """Who has which parts of the sums of the layer's first step, before they are put together."""
+    """Placement of the partial sums of a layer's first step, before they are added up."""
     owners = tuple((core, share.summed) for core, share in _placed(division, cores))
     return Held(owners, partial=division.partial)
 

@@ -12,7 +12,7 @@ from tilewright.partition.core_model import CoreModel, Cycles
 
 
 class Loads(Protocol):
-    """For each grid of a layer: values of weights loaded, partial sums exchanged, and the part of
+    """Loads of a layer's grids: values of weights loaded, partial sums exchanged, and the part of
     the layer's operations that the busiest core computes.
     """
 
@@ -70,9 +70,9 @@ class Weights:
 
 TRAFFIC = Weights(inputs=1.0)
 WITHOUT_INPUTS = Weights()
-"""As the BWDSP paper's tables count."""
+"""Counts as the BWDSP paper's tables do."""
 ACTIVATIONS = Weights(weights=0.0)
-"""As the BWDSP paper's figures count: values that cores send each other."""
+"""Counts as the BWDSP paper's figures do: values that cores send each other."""
 TIME = Weights(0.0, 0.0, 0.0, 1.0)
 
 

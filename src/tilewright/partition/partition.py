@@ -43,7 +43,7 @@ class Partition:
 
     @property
     def shared_operands(self) -> tuple[bool, ...]:
-        """For each operand whether all of several pieces read the same of it."""
+        """For each operand, True if several pieces all read the same region of it."""
         several, first = len(self.pieces) > 1, self.pieces[0].operands
         return tuple(
             several and all(piece.operands[i] == region for piece in self.pieces)

@@ -89,7 +89,7 @@ def imbalance(layer: Layer, shares: Iterable[Share]) -> float:
 
 
 def _terms_added(layer: Layer, share: Share) -> int:
-    """Of all elements that a core computes of the first step, the terms of their sums."""
+    """Terms that a core adds up for all elements that it computes of the first step."""
     terms = Box.whole(layer.op.terms) if share.terms is None else share.terms
     return layer.op.computable(share.summed, share.terms).size * terms.size
 

@@ -42,15 +42,15 @@ from tilewright.partition.volumes import (
 )
 
 _TOLERANCE = 0.01
-"""How much more than its bound a plan may cost in which cycles count, as a part of its cost."""
+"""Accepted gap of a plan to its bound, as a fraction of its cost, if cycles count."""
 _ROUNDS = 32
-"""How often exchanges are found out for another choice."""
+"""Rounds in which exchanges are priced exactly for a new choice."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """How one layer is divided; share j is that of core `cores[j]`. `work` is what the busiest core
-    computes as a part of the layer's operations.
+    """Division of one layer; share j is on core `cores[j]`. `work` is the busiest core's fraction
+    of the layer's operations.
     """
 
     layer: Layer
@@ -91,7 +91,7 @@ class PartitionPlan:
 
     @property
     def volume(self) -> Volume:
-        """All layers together."""
+        """Volume of all layers together."""
         return sum((planned.volume for planned in self.layers), Volume())
 
 
@@ -258,7 +258,7 @@ class Space:
 
     @property
     def _other_grids(self) -> str:
-        """How to get grids that are not among the choices."""
+        """Advice on how to get grids that are not among the choices."""
         if self.free:
             return "allow one core more work (--most-work)"
         return "take another strategy, or let the planner choose"

@@ -1,4 +1,4 @@
-"""Who and what is busy in each layer: bytes over every link, and what each core does.
+"""Activity of links and cores in each layer: bytes over every link, and what each core does.
 
 In: a plan and a model of the machine. Out: a `LayerTraffic` for each layer, the form of
 `traffic.json` (docs/reference/partition.md). Messages go along rows first, as in `timing`.

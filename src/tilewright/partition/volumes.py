@@ -94,7 +94,7 @@ class _Every:
 
     @property
     def none(self) -> Integers:
-        """Nothing for each grid."""
+        """Zero for each grid."""
         return np.zeros(self.grids, np.int64)
 
     def spread(self, found: NDArray[Any]) -> NDArray[Any]:
@@ -138,7 +138,7 @@ def loaded(boxes: Regions, multicast: bool) -> Integers:
 
 
 def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
-    """For each cell, the weights of one of the output channels that it computes."""
+    """Weights of one of the output channels that each cell computes, rounded up."""
     every = sum((sizes(boxes) for boxes in weights), np.zeros(len(computed), np.int64))
     if computed.shape[1] <= CHANNELS:
         return every
@@ -166,7 +166,7 @@ def _sums_cycles(
 
 
 def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
-    """Some of the grids."""
+    """The options restricted to some of the grids."""
     return Options(
         table.grids[numbers],
         table.kept[numbers],

@@ -29,7 +29,7 @@ _NAMED = 4
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
 """Components of a layer's time, step by step."""
 _SMALLEST_GAP = 0.05
-"""In percent: what is shown as more than 0.0."""
+"""Smallest gap that is shown, in percent: it rounds to more than 0.0."""
 _NO_TIME = 1e-12
 """Milliseconds of a network that does nothing."""
 

@@ -28,7 +28,7 @@ _MATRIX, _BAND = 2, 60
 _STEP = 48
 """Pixels between squares of the scale."""
 _TEXT_WIDTH = 0.6
-"""Of a letter, over its height."""
+"""Width of a letter over its height."""
 _PALEST = 0.15
 _TICKS = 8
 

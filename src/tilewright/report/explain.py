@@ -19,7 +19,7 @@ _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
 
 _COLUMNS, _LONG = 100, 60
-"""Of a line, and of flags that stand in a table."""
+"""Columns of a line, and of flags that stand in a table."""
 
 _LEAST_SHARE = 0.0005
 """Causes of less are summed up: they would be shown as 0.0 %."""

@@ -16,7 +16,7 @@ from tilewright.cost.roofline import Roofline
 
 CheckResult = Literal["exact", "within bound", "not run"]
 TimedBy = Literal["simulated", "measured", "model"]
-"""Whose a time is: the simulator's, this computer's, or the model's where nothing was run."""
+"""Sources of a time: the simulator, this computer, or the model if nothing was run."""
 
 
 class LayerResult(Struct, frozen=True):

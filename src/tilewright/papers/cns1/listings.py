@@ -47,7 +47,7 @@ class Kernel(Struct, frozen=True):
 
     @property
     def size(self) -> str:
-        """As rows are called."""
+        """The size, as in the row's name."""
         if self.name == "error":
             return f"{self.columns} elements"
         return f"{self.rows} x {self.columns} weights"

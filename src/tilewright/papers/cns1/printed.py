@@ -50,7 +50,7 @@ class Reading:
 
 
 Readings = Mapping[str, Reading]
-"""By column."""
+"""The reading of each column."""
 
 
 def printed_numbers(experiment: str, column: str = "") -> dict[str, float]:

@@ -76,7 +76,7 @@ def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
 
 
 def _tuned(lab: Lab, ops: Named, algorithms: Sequence[str], on: Setting) -> list[Outcome]:
-    """Of each operator the fastest by one of the algorithms."""
+    """The fastest outcome of each operator over the algorithms."""
     choices = [
         lab.map_together(best_schedules, [Task(op, name, on) for op in ops.values()])
         for name in algorithms
@@ -140,7 +140,7 @@ def _plan(op: Conv2d, machine: Machine, costs: Costs | None = None) -> Outcome:
 
 
 def speedups(found: Iterable[Pair]) -> list[float]:
-    """Of the pairs that have both versions."""
+    """Speedups of the pairs that have both versions."""
     return [pair.speedup for pair in found if pair.speedup is not None]
 
 

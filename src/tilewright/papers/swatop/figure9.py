@@ -159,7 +159,7 @@ def _shares(
 
 
 def _checked(few: Mapping[Conv2d, Found], whole: Mapping[Conv2d, Found]) -> Iterator[Row]:
-    """Of the cases in which everything was simulated: the best cycles of both searches."""
+    """Best cycles of both searches, for the cases in which everything was simulated."""
     for op, every in whole.items():
         note = f"all {every.simulated} simulated, {few[op].simulated} of them in the search"
         name = f"best cycles, {op.describe()}: all against those that could win"

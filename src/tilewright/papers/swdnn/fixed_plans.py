@@ -107,7 +107,7 @@ def _every_candidate(op: Conv2d, plan: Plan, machine: Machine) -> tuple[Candidat
 
 
 def best_plan(op: Conv2d, machine: Machine) -> Candidate | None:
-    """Of both plans, as printed and promoted, the one that swDNN's model says is the fastest."""
+    """The plan that swDNN's model says is the fastest, of both plans as printed and promoted."""
     ways = [(plan, promoted) for plan in SEEDS for promoted in (False, True)]
     plans = (fixed_plan(op, plan, machine, promoted=promoted) for plan, promoted in ways)
     found = (plan for plan in plans if plan is not None)
