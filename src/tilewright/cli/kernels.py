@@ -128,7 +128,7 @@ def show_result(
 
 
 def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> Path:
-    """The folder of the operator that is meant; of a network, its table is shown first."""
+    """The folder of the chosen operator; a network's table is shown first."""
     if (artifact / KERNEL_FILE).exists():
         if layer is not None:
             raise UsageProblem(f"{artifact} holds one operator: leave --layer")

@@ -46,7 +46,7 @@ class UsageProblem(TilewrightError):
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How a command prints."""
+    """Options of a command's output."""
 
     json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False
     verbose: Annotated[

@@ -1,4 +1,4 @@
-"""Where the time of a kernel goes, according to the simulator or to the model alone.
+"""Time of a kernel by cause, according to the simulator or to the model alone.
 
 In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured on
 this computer has no causes of its own: those of the model stand beside it, named as such.

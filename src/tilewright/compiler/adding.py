@@ -23,7 +23,7 @@ def adding_program(option: Option, machine: Machine) -> Program | None:
 
 
 def simulated_run(programs: Sequence[Program], machine: Machine, trace_limit: int = 0) -> KernelRun:
-    """The simulated run of a piece, and of what is added up behind it."""
+    """The simulated run of a piece, and of the program that adds up behind it."""
     first, *others = programs
     run = simulate(first, machine, trace_limit=trace_limit)
     for other in others:

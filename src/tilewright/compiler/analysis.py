@@ -97,7 +97,7 @@ def layer_result(
 def explanation(
     layer: LayerResult, choice: Choice, option: Option, machine: Machine, account: Account
 ) -> Explanation:
-    """All that is known about one operator without further runs."""
+    """Explanation of one operator, as far as it needs no further runs."""
     piece = option.partition.piece
     compute, transfer = lower_bounds(piece, machine, account.useful_flops)
     return Explanation(
@@ -195,7 +195,7 @@ def _rejected(option: Option, best: tuple[float, float]) -> Rejected:
 
 
 def _why(own: tuple[float, float], best: tuple[float, float], measured: int | None) -> str:
-    """Which part of the time is larger than the winner's."""
+    """The parts of the time that are larger than the winner's, in words."""
     more_compute, more_waiting = own[0] - best[0], own[1] - best[1]
     if more_compute <= 0 and more_waiting <= 0:
         simulated = f"its simulation takes {measured} cycles" if measured else "it is equally fast"

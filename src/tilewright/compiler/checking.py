@@ -166,7 +166,7 @@ def _portioned(op: Op, operands: Sequence[Array], found: Array) -> int:
 
 
 def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
-    """How far each element may be from the reference."""
+    """Bound on the error of each element."""
     if not op.numerics.is_float:
         return np.zeros(expected.shape)
     terms = max(1, op.flops // (2 * max(1, expected.size)))

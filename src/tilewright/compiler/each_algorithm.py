@@ -84,7 +84,7 @@ class Checks:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, kernels: Iterable[Kernel]) -> None:
-        """Check what is wanted of these layers; the largest begin, so that none of them is left
+        """Start the wanted checks of these layers, the largest first, so that none of them is left
         over for the end.
         """
         of_op = {kernel.op: kernel for kernel in kernels}

@@ -133,7 +133,7 @@ def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[S
 
 
 def _taken(tree: dict[str, object], path: list[str]) -> object:
-    """The value at the path, None where there is none; it is taken out of the tree."""
+    """Take the value at the path out of the tree and return it; None if there is none."""
     name, *rest = path
     if not rest or name not in tree:
         return tree.pop(name, None)

@@ -109,7 +109,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def usual_type(self) -> str:
-        """The element type that is meant where none is named: doubles, or the first of the file."""
+        """The element type by default: doubles, or the first of the file."""
         return "f64" if "f64" in self.arithmetic else next(iter(self.arithmetic))
 
     @property
@@ -213,7 +213,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return msgspec.structs.replace(self, mesh=Mesh(1, 1)) if self.main.scope == "core" else self
 
     def instances(self, scope: Scope) -> int:
-        """How many of something there are that each core, each group or the machine has."""
+        """Number of instances that each core, each group or the machine has."""
         match scope:
             case "core":
                 return self.groups.count * self.cores
@@ -368,7 +368,7 @@ def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
 
 
 def document_of(machine: Machine) -> dict[str, object]:
-    """The machine as the tree of a file, with its sources as pairs: what is stored of it."""
+    """The machine as the tree of a file, with its sources as pairs, as it is stored."""
     tree: dict[str, object] = {}
     for key, value in leaves(machine):
         table = tree

@@ -59,7 +59,7 @@ def scaled(count: int, total: int, what: str = "cases") -> str:
 
 
 def deviation_summary(rows: Iterable[Row]) -> dict[str, float | str]:
-    """How many rows compare, and the mean and worst of their absolute deviations in percent."""
+    """Number of rows that compare, and mean and worst of their absolute deviations in percent."""
     found = [100 * abs(row.deviation) for row in rows if row.deviation is not None]
     if not found:
         return {"rows compared": 0}

@@ -152,7 +152,7 @@ class Grids:
         return cls(rank, tuple(map(tuple, axes)), array, turned)
 
     def __len__(self) -> int:
-        """How many grids there are."""
+        """Number of grids."""
         return len(self.index)
 
     def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:

@@ -34,7 +34,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Move:
-    """A region of a tensor from one core to others; `adds` where they add it to what they have."""
+    """A region of a tensor sent from one core to others; with `adds` they add it to their own
+    values.
+    """
 
     source: int
     targets: tuple[int, ...]

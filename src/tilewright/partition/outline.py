@@ -102,7 +102,7 @@ def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> 
 
 
 def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> Outline:
-    """From the regions of every cell, some grids at a time."""
+    """The outline computed from the regions of every cell, some grids at a time."""
     step = max(1, _TOGETHER // cores)
     found = [
         _of_table(options(layer, grids[slice(i, i + step)], cores, model))

@@ -1,4 +1,4 @@
-"""Which core takes which share: the shares of a plan moved to where most of their data lies.
+"""Placement of shares on cores: the shares of a plan moved to where most of their data lies.
 
 In: a plan with share j of every layer on core j. Out: the same divisions with the cores of each
 layer assigned, one layer after the other, so that as much as possible of what it reads lies where

@@ -264,7 +264,7 @@ class Space:
         return "take another strategy, or let the planner choose"
 
     def _exchange(self, kept: Regions, need: Regions) -> tuple[Integers, Cycles | None]:
-        """Values and, where cycles count, what is below the cycles of each pair of grids."""
+        """Values and, if cycles count, a lower bound on the cycles, for each pair of grids."""
         if self.model is None:
             return moved(kept, need), None
         least = least_exchange_cycles(kept, need, self.model) if self.weights.cycles else None

@@ -23,7 +23,7 @@ _STEPS = 1e6
 def choose_remainder(
     own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
 ) -> tuple[dict[int, int], bool]:
-    """The option of each node, and whether no other choice costs less."""
+    """The option of each node, and True if it is proven that no other choice costs less."""
     kept = {node: _best(costs, to[node]) for node, costs in own.items()}
     whole = all(len(kept[node]) == len(costs) for node, costs in own.items())
     model = cp_model.CpModel()

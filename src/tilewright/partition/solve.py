@@ -27,8 +27,8 @@ _NEIGHBOURS = 32
 
 @dataclass(frozen=True)
 class Choice:
-    """An option for each node, what they cost together, and what no choice is below; `proven` where
-    no other choice costs less.
+    """An option for each node, their total cost, and a lower bound on that of any choice; `proven`
+    if no other choice costs less.
     """
 
     options: tuple[int, ...]
@@ -135,7 +135,9 @@ class _Elimination:
             self._join(i, j, matrix)
 
     def run(self) -> bool:
-        """Eliminate all nodes; whether nothing was left out of account."""
+        """Eliminate all nodes; False if the choice of the remaining ones is not proven to be the
+        cheapest.
+        """
         while self._own:
             node = min(self._own, key=lambda n: (len(self._to[n]), self._own[n].size))
             if len(self._to[node]) > 2:

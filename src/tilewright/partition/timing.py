@@ -44,7 +44,7 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class ProgramTime:
-    """How many different programs the cores run for a layer, and what the slowest core takes."""
+    """Number of different programs that cores run for a layer, and the time of the slowest core."""
 
     programs: int
     slowest: PartTime

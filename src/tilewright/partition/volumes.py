@@ -181,7 +181,7 @@ def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
 
 
 def sizes(boxes: Regions) -> Integers:
-    """How many elements each box of an array has."""
+    """Number of elements of each box in an array."""
     found = np.ones(boxes.shape[:-2], np.int64)
     for dimension in range(boxes.shape[-2]):
         found *= np.maximum(boxes[..., dimension, 1] - boxes[..., dimension, 0], 0)

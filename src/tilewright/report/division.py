@@ -45,7 +45,7 @@ class DividedRun(DividedResult, frozen=True):
 
 
 def division_table(found: DividedResult) -> Table:
-    """How each layer is divided."""
+    """Table of how each layer is divided."""
     cores = counted(found.cores, "core")
     table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {cores}")
     table.add_column("layer", overflow="fold", min_width=5)

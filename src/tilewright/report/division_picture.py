@@ -159,7 +159,7 @@ def _values(moves: Sequence[MovePlan], *, adds: bool) -> Mapping[tuple[int, int]
 
 
 def _shade(values: int, most: int) -> float:
-    """From pale to full, by orders of magnitude."""
+    """Shade from pale to full, by orders of magnitude."""
     return _PALEST + (1 - _PALEST) * log(1 + values) / log(1 + most)
 
 

@@ -229,7 +229,7 @@ def _option(rejected: Rejected) -> str:
 
 
 def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:
-    """All flags of a change, in as many lines as they take."""
+    """The flags of a change, in as many lines as they take."""
     flags = [f"--set\0{setting}" for setting in settings]  # a flag stays in one line
     text = f"{name}: {' '.join(flags)}"
     lines = textwrap.wrap(text, _COLUMNS, initial_indent="  ", subsequent_indent="    ")

@@ -1,4 +1,4 @@
-"""Where the time of a network goes: the stages that take it, their causes, layouts, fusion."""
+"""Time of a network: the stages that take it, their causes, layouts, fusion."""
 
 from __future__ import annotations
 

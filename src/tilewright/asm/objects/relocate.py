@@ -33,7 +33,7 @@ def label_of(operand: Operand) -> Label | None:
 
 
 def relocation_kind(instruction: Instruction, index: int, label: Label) -> RelocationKind:
-    """How the linker has to fill an operand that holds a label."""
+    """Kind of relocation for an operand that holds a label."""
     if instruction.table.operands_of(instruction.spec)[index].kind == "target":
         return RelocationKind.TARGET
     return _KIND_OF_PART[label.part]

@@ -84,7 +84,7 @@ Expression = Integer | Name | LocalReference | Here | Unary | Binary | Half
 
 
 def depth_of(expression: Expression) -> int:
-    """How deep the tree is."""
+    """Depth of the tree."""
     match expression:
         case Unary() | Binary() | Half():
             return expression.depth

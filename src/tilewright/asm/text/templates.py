@@ -19,7 +19,7 @@ _PART = re.compile(r"\{(\w+)\}|(\s+)|(\w+|[^\w\s{])")
 
 @dataclass(frozen=True)
 class Template:
-    """How an instruction is written; `slots` are (name, regular expression) of its operands."""
+    """Syntax of an instruction; `slots` are (name, regular expression) of its operands."""
 
     mnemonic: str
     text: str

@@ -36,7 +36,7 @@ _STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
 
 
 class Case(Struct, frozen=True):
-    """A network, what is to be least, the limit (0: none), and whether vectors are included."""
+    """A network, the objective, the limit (0: none), and True if vectors are included."""
 
     network: str
     objective: str

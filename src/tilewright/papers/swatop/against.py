@@ -162,7 +162,7 @@ def average(found: Sequence[Pair]) -> float | None:
 
 
 def evidence(found: Sequence[Pair]) -> str:
-    """Where the time goes in both versions, mean shares: why the speedup is what it is."""
+    """Mean shares of time in both versions, which explain the speedup."""
     both = [pair for pair in found if pair.speedup is not None]
     texts = []
     for name, outcomes in (

@@ -114,7 +114,7 @@ def best_of_baseline(found: Found, size: int, baseline: Fetching) -> list[Conv2d
 
 
 def gain(versions: Versions, baseline: Fetching) -> float:
-    """How much more is done in the same time with fetching ahead."""
+    """Speedup from fetching ahead, less 1."""
     return versions[baseline].cycles / versions["ahead"].cycles - 1
 
 

@@ -233,7 +233,7 @@ _EDGES = (0.0, 0.01, 0.02, 0.05, 0.10, 0.20, 0.50, 1.0)
 
 
 def _distribution(found: Found) -> Iterator[str]:
-    """How many of all cases lie between which shares."""
+    """Lines that count all cases by their share of the time."""
     for way in ("lightweight", "classic"):
         for part in ("copying", "overhead"):
             shares = [getattr(getattr(c, way), part) for c in found.values()]

@@ -59,7 +59,7 @@ class Case(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """Cycles of the whole loop, and whether no order takes fewer per iteration."""
+    """Cycles of the whole loop, and True if no order takes fewer per iteration."""
 
     cycles: int
     proven_minimum: bool
