@@ -70,7 +70,7 @@ def _declare(
     limits: Limits,
     front_end: FrontEnd,
 ) -> None:
-    """Show the front end what the source declares; what is wrong is found by the next pass."""
+    """Show the front end what the source declares; errors are left to the next pass."""
     front_end.begin(declaring=True)
     with suppress(SourceErrors):
         _placed(text, table, include, limits, Reporter(limits.expanded_lines), front_end)

@@ -41,7 +41,7 @@ class Span(Struct, frozen=True, gc=False):
 
 
 class Fault(AssemblyError):
-    """Something wrong in the line at hand; `span` is None where the whole line is meant."""
+    """An error in the line at hand; `span` is None if it covers the whole line."""
 
     def __init__(
         self, error_code: ErrorCode, message: str, span: Span | None = None, *, fix: str = ""

@@ -152,7 +152,7 @@ class _SectionText:
     def _targets(
         self, decoded: dict[int, Instruction], step: int, fixed: dict[int, Relocation]
     ) -> Iterator[int]:
-        """Where branches of the section go, as far as a label can stand there."""
+        """Targets of the section's branches, as far as a label can stand there."""
         covered = {
             offset + i
             for offset, relocation in fixed.items()
@@ -185,7 +185,7 @@ class _SectionText:
 
 
 def _equal_bytes(data: bytes, offset: int, end: int) -> int:
-    """How many bytes from `offset` on are the same."""
+    """Number of equal bytes from `offset` on."""
     first, length = data[offset : offset + 1], 0
     while chunk := data[offset + length : min(offset + length + _CHUNK_BYTES, end)]:
         rest = chunk.lstrip(first)

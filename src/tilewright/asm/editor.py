@@ -1,4 +1,4 @@
-"""What an editor asks about an assembly source: what is wrong, what a word means, where it is from.
+"""Editor support for assembly: what is wrong, what a word means, where it is defined.
 
 In: the text of a source as it is typed, its table and its path. Out: plain values; the language
 server (`cli.lsp`) turns them into its protocol. Lines and columns count from 1.
@@ -24,7 +24,7 @@ _WORD = re.compile(r"(?P<mark>@\s*)?(?P<name>[A-Za-z_.][\w.]*)", re.ASCII)
 """A name; with the mark it is a word of a language's own."""
 _BEGUN = re.compile(r"[@$.]?[\w.]*$", re.ASCII)
 _STATEMENT = re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*", re.ASCII)
-"""What may stand before a statement in its line: labels."""
+"""Labels, which may precede a statement in its line."""
 _INCLUDE = re.compile(r'\s*\.include\s+"([^"]+)"')
 _DEFINITIONS = (
     re.compile(r"\s*(?:[A-Za-z_.][\w.]*\s*:\s*)*?(?P<name>[A-Za-z_.][\w.]*)\s*:", re.ASCII),
@@ -43,13 +43,13 @@ class Source:
 
     @property
     def lines(self) -> list[str]:
-        """Its lines."""
+        """The source's lines."""
         return self.text.split("\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a name is defined, and the line that does it."""
+    """Definition of a name: its place, and the line that defines it."""
 
     path: Path
     line: int
@@ -68,7 +68,7 @@ class Problem:
 
 
 def problems_of(source: Source) -> tuple[Problem, ...]:
-    """All that is wrong with a source."""
+    """All errors of a source."""
     try:
         assemble(source.text, source.table, filename=source.path.name, folder=source.path.parent)
     except SourceErrors as errors:
@@ -120,7 +120,7 @@ def _match_at(source: Source, line: int, column: int) -> re.Match[str] | None:
 
 
 def definition_of(source: Source, line: int, column: int) -> Place | None:
-    """Where the name at a place is defined: in the source, or in a file that it includes."""
+    """Definition of the name at a place: in the source, or in a file that it includes."""
     word = word_at(source, line, column)
     places = (place for place in _places(source) if place.text and word)
     return next((place for place in places if _names(source, place) == word), None)
@@ -159,7 +159,7 @@ def _included(source: Source, name: str) -> list[str]:
 
 
 def meaning_of(source: Source, line: int, column: int) -> str:
-    """What the word at a place is, in a few lines; "" where it is nothing known."""
+    """The meaning of the word at a place, in a few lines; "" for an unknown one."""
     match = _match_at(source, line, column)
     if match is None:
         return ""

@@ -27,7 +27,7 @@ _NO_LINE = SourceLine("", 0, "")
 
 @dataclass(slots=True)
 class FirstPass:
-    """What the first pass knows; directives change it."""
+    """State of the first pass; directives change it."""
 
     table: InstructionTable
     file_name: str
@@ -47,7 +47,7 @@ class FirstPass:
         return self.table.word_bits // 8
 
     def scope(self) -> Scope:
-        """What an expression sees at this point."""
+        """The scope of an expression at this point."""
         section = self.sections.current
         return self.symbols.scope(self.order, section.name, section.size_bytes)
 
@@ -67,7 +67,7 @@ class FirstPass:
         return value.offset
 
     def operand_number(self, operand: ParsedOperand) -> int:
-        """The same for an operand of any kind."""
+        """The value of an operand that must be a number now. Raises Fault."""
         return self.number(expression_of(operand))
 
     def define_value(self, name: str, expression: Expression, span: Span, *, once: bool) -> None:

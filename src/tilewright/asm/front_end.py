@@ -1,4 +1,4 @@
-"""What a family's own assembly language adds: lines that stand for others, before they are parsed.
+"""Front ends of families' own assembly languages: they replace lines before these are parsed.
 
 A family whose language is more than instructions, directives and macros of `as` has a module
 `language` with an object `LANGUAGE`. Its front end sees every line that counts and may replace it
@@ -23,7 +23,7 @@ from tilewright.machine.family import Capability, find_family
 
 
 class Expansion(Protocol):
-    """What a front end may ask of the assembler at a line."""
+    """The assembler's services to a front end at a line."""
 
     def next_line(self) -> SourceLine | None:
         """The following line of the same text, which is taken; None at its end."""
@@ -65,16 +65,16 @@ class Language(Protocol):
     definition: re.Pattern[str]
     """Lines that define a name, its group `name`."""
     words: tuple[str, ...]
-    """What a line may begin with besides mnemonics and directives."""
+    """Words that may begin a line besides mnemonics and directives."""
 
     def front_end(self, table: InstructionTable) -> FrontEnd:
         """A front end for one source."""
 
     def is_needed(self, text: str) -> bool:
-        """Whether a source has lines for the front end."""
+        """True if a source has lines for the front end."""
 
     def describe(self, word: str) -> str:
-        """What a word of the language, without its mark, is; "" for one that it does not have."""
+        """The meaning of a word of the language, without its mark; "" for an unknown one."""
 
     def maps(self, source: Object) -> Sequence[str]:
         """Rows that show where the data of an object or image lies, beyond its symbols."""

@@ -27,7 +27,7 @@ def closest(word: str, vocabulary: Iterable[str]) -> str | None:
     wanted = word.lower()
 
     def likeness(known: str) -> tuple[int, bool, float]:
-        """How alike the words are; of equals, the one with the same letters, exchanged."""
+        """Similarity of the words; of equals, the one with the same letters, exchanged."""
         other = known.lower()
         has_letters = sorted(wanted) == sorted(other)
         return -_edits(wanted, other), has_letters, SequenceMatcher(None, wanted, other).ratio()

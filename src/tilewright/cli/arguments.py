@@ -35,7 +35,7 @@ RECORDS = "records.sqlite"
 NETWORKS = ("alexnet", "lenet5", "mobilenet2", "resnet50", "vgg16", "yolov2")
 """The known networks, for help, which does without what reads them."""
 OPERATORS = ("conv2d", "gemm", "batched_matmul", "contraction", "lookup", "map")
-"""What is compiled by its options, for help."""
+"""The operators that options describe, for help."""
 
 WorkloadName = Annotated[
     str,
@@ -62,7 +62,7 @@ MachineOfTable = Annotated[
 
 
 class Action(StrEnum):
-    """What `tilewright cache` does."""
+    """The actions of `tilewright cache`."""
 
     LIST = "list"
     VERIFY = "verify"
@@ -70,7 +70,7 @@ class Action(StrEnum):
 
 
 class Method(StrEnum):
-    """Who judges candidates: the model, or the simulator alone."""
+    """Judges of candidates: the model, or the simulator alone."""
 
     MODEL = "model"
     SIMULATE = "simulate"
@@ -146,13 +146,13 @@ class Run:
 
     @property
     def files(self) -> tuple[Path | None, Path | None]:
-        """That of the inputs, and that for the outputs."""
+        """The file of the inputs, and the file for the outputs."""
         return self.inputs, self.out
 
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """What is simulated of a whole network."""
+    """Options that select the network to simulate."""
 
     batch: Annotated[int | None, typer.Option(min=1, help="Images of a network.")] = None
     dtype: Annotated[str | None, typer.Option(help="Element type of a network.")] = None
@@ -168,13 +168,13 @@ class NetworkOptions:
     ] = None
 
     def undivided(self) -> OperatorOptions:
-        """Which network; UsageProblem for what machines do not know whose cores divide it."""
+        """The options that select the network; UsageProblem for one that divided networks lack."""
         if self.unfused:
             raise UsageProblem("--unfused is for machines that run a network stage by stage")
         return self.chosen()
 
     def chosen(self) -> OperatorOptions:
-        """Which network."""
+        """The options that select the network."""
         return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape)
 
 
@@ -221,11 +221,11 @@ class Simulate:
 
     @property
     def limited(self) -> bool:
-        """Whether the cycles of a program are limited as the user says."""
+        """True if the user has changed `--max-cycles`."""
         return self.max_cycles != Simulate.max_cycles
 
     def for_programs(self) -> list[str]:
-        """Those that are given and mean nothing for a network."""
+        """The given options that have no meaning for a network."""
         named = {
             "--layer": self.layer is not None,
             "--trace": self.trace is not None,

@@ -26,9 +26,9 @@ _UNREADABLE = (
     SyntaxError, TypeError, ValueError, lzma.LZMAError, struct.error, tokenize.TokenError,
     zlib.error,
 )  # fmt: skip
-"""What NumPy and the readers of archives raise, by the byte that is damaged."""
+"""Exceptions of NumPy and the archive readers; which one depends on the byte that is damaged."""
 _ARCHIVE, _ARRAY = b"PK", b"\x93NUMPY"
-"""What files of arrays begin with: zip archives and, of a single array, .npy files."""
+"""First bytes of array files: of zip archives and, for a single array, of .npy files."""
 _WAY_OUT = "write one with numpy.savez(FILE, NAME=ARRAY)"
 
 

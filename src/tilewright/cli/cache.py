@@ -15,7 +15,7 @@ from tilewright.report.table import plain_table
 
 
 class CacheListing(Struct, frozen=True):
-    """What the cache folder holds, or held before it was cleared."""
+    """Contents of the cache folder, before it was cleared if it was."""
 
     folder: str
     kinds: list[KindContent]
@@ -31,7 +31,7 @@ class DamagedEntry(Struct, frozen=True):
 
 
 class CacheVerdict(Struct, frozen=True):
-    """What verifying all entries found."""
+    """Result of verifying all entries."""
 
     folder: str
     entries: int

@@ -15,7 +15,7 @@ from tilewright.report.table import plain_table
 
 
 class CalibrationResult(Struct, frozen=True):
-    """What was measured, and where the machine description is."""
+    """The measured values, and the file of the machine description."""
 
     file: str
     measured: Any

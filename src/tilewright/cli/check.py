@@ -79,7 +79,7 @@ def run(asked: Check) -> None:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether it is a folder or the text of a program."""
+    """True if `path` is a folder or the text of a program."""
     return path.exists() and path.suffix != ".onnx"
 
 
@@ -114,14 +114,14 @@ def _machine(asked: Check) -> Machine:
 
 
 def _native(folder: Path) -> Iterator[Finding]:
-    """Whether each file of a whole network is as it was written."""
+    """Findings on each file of a whole network: refused if it is not as it was written."""
     stored = read_native(folder)
     pairs = zip(stored.files, stored.digests, strict=True)
     return _unchanged(folder, pairs, "compile the network again")
 
 
 def _unchanged(folder: Path, digests: Iterable[tuple[str, str]], fix: str) -> Iterator[Finding]:
-    """Whether each of the files is as it was written."""
+    """Findings on each of the files: refused if it is not as it was written."""
     for name, problem in file_states(folder, digests):
         status = "refused" if problem else "ok"
         path, own = str(folder / name), fix if problem else ""
@@ -154,8 +154,9 @@ def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
 def _planned(
     workload: Workload, chain: Toolchain, algorithm: str | None, layers: bool
 ) -> tuple[Finding, ...]:
-    """What is found about operators alone. Of a network that is planned as a whole that: how its
-    operators could be divided alone says little about its plan, and is left for `layers`.
+    """Findings on a workload. A network that is planned as a whole has findings of its own first:
+    how its operators could be divided alone says little about its plan, so that of those only
+    refusals are kept, or all with `layers`.
     """
     findings = _workload(workload, chain, algorithm)
     if workload.network is None or algorithm is not None or chain.networks is None:
@@ -166,7 +167,7 @@ def _planned(
 
 
 def _workload(workload: Workload, chain: Toolchain, algorithm: str | None) -> tuple[Finding, ...]:
-    """What is found about each distinct operator."""
+    """Findings on each distinct operator."""
     machine = chain.machine
     firsts: dict[Op, str] = {}
     for name, op in workload.layers:
@@ -213,8 +214,8 @@ def _shortly(names: Sequence[str]) -> str:
 
 
 def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
-    """What is found about all nodes together, and about the tensors of one group's part of them,
-    before any search.
+    """Findings on all nodes together, and on the tensors of one group's part of them, before any
+    search.
     """
     machine = chain.machine
     part, _ = own_part(network, machine)
@@ -328,7 +329,7 @@ Tiles = dict[str | None, Tile]
 def check_product(
     options: OperatorOptions, texts: list[str], machine: Machine
 ) -> tuple[tuple[Finding, ...], ProductRoofline]:
-    """What is found about each tile, and the roofline with all of them."""
+    """Findings on each tile, and the roofline with all tiles."""
     product, tiles = _product(options, machine), dict(map(_tile, texts))
     findings = tuple(
         _tile_finding(memory, tile, product, machine) for memory, tile in tiles.items()

@@ -68,7 +68,7 @@ _FITS = "a core's share fits its buffers"
 
 
 class Written(Struct, frozen=True):
-    """What lies in the folder of a divided network beside the other `files`."""
+    """The main file of a divided network's folder, which lists the other `files`."""
 
     format: str
     version: str
@@ -136,7 +136,7 @@ def show_explained(found: DividedRun, output: OutputOptions) -> None:
 
 
 def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> tuple[Finding, ...]:
-    """Whether some division of each layer fits the cores' buffers."""
+    """Findings on each distinct layer: refused if no division of it fits the cores' buffers."""
     machine = chain.machine
     try:
         layers, model = DIVIDES.required(machine).planned(network, machine)
@@ -235,7 +235,7 @@ def _require_divisions(search: SearchOptions, others: Mapping[str, bool]) -> Non
 
 
 def read_divided(directory: Path) -> Written:
-    """What `compile -o` wrote for a divided network; raises ArtifactError."""
+    """Read what `compile -o` wrote for a divided network; raises ArtifactError."""
     return read_stored(directory / NETWORK_FILE, Written, _FORMAT)
 
 

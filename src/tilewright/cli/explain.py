@@ -91,8 +91,8 @@ def _explain_kernel(asked: Explain, chain: Toolchain) -> None:
 
 
 def _explained_whole(asked: Explain, chain: Toolchain) -> bool:
-    """Explain a network that the machine divides or plans as a whole, or a stage of it; whether it
-    was. A product of a planned one is explained alone, as are the levels of memory.
+    """Explain a network that the machine divides or plans as a whole, or a stage of it. Returns
+    False for a product of a planned one and for the levels of memory, which are explained alone.
     """
     layer, alone = asked.layer, asked.layer is not None or asked.levels
     if chain.divides is not None:
@@ -128,7 +128,7 @@ def _show_whole(folder: Path, output: OutputOptions) -> None:
 
 
 def _stored(folder: Path, *, changes: bool, levels: bool, progress: Progress) -> Explanation:
-    """The explanation that lies in a kernel's folder, with what is asked for beside it."""
+    """The explanation stored in a kernel's folder, with the requested additions."""
     stored, programs = read_kernel(folder)
     program = programs[0]
     progress("routines", 0, 1)

@@ -16,7 +16,7 @@ INTERRUPTED = 130
 _AGAIN_SECONDS = 0.05
 """By then the callback is over; where it is not, the interrupt is lost and raised once more."""
 STANDARD_OUTPUT = "standard output"
-"""What errors of writing there name in place of a file."""
+"""The file name in errors of writing to standard output."""
 
 
 @contextmanager

@@ -128,7 +128,7 @@ def show_result(
 
 
 def kernel_folder(artifact: Path, layer: str | None, output: OutputOptions) -> Path:
-    """The folder of the operator that is meant; of a network, its table is shown first."""
+    """The folder of the chosen operator; a network's table is shown first."""
     if (artifact / KERNEL_FILE).exists():
         if layer is not None:
             raise UsageProblem(f"{artifact} holds one operator: leave --layer")
@@ -192,7 +192,7 @@ def run(asked: Run, chain: Toolchain) -> None:
 
 
 def _operands(kernel: Kernel, path: Path | None) -> tuple[Array, ...]:
-    """Those of the file, in the order of the operator, or random ones."""
+    """The operands in the file, in the operator's order, or random ones."""
     if path is None:
         return random_operands(kernel.op, "floats", 0)
     names = kernel.option.candidate.seed.operands

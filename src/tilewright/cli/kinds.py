@@ -15,7 +15,7 @@ from tilewright.compiler.toolchain import Toolchain
 
 
 class Kind(Protocol):
-    """What commands do with a workload of one kind. Errors: UsageProblem for other options."""
+    """The commands for workloads of one kind. Errors: UsageProblem for options of another."""
 
     def compile(self, asked: Compile, chain: Toolchain) -> None:
         """Choose, generate, write and show."""
@@ -25,7 +25,7 @@ class Kind(Protocol):
 
 
 def kind_of(workload: str, chain: Toolchain, *, layers: bool = False) -> Kind:
-    """What handles a workload; with `layers` those of a network are kernels of their own."""
+    """The commands for a workload; with `layers`, a network's layers are kernels of their own."""
     module = "networks" if chain.divides is None else "divide"
     if layers or is_operator(workload):
         module = "kernels"

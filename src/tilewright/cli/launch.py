@@ -1,4 +1,4 @@
-"""What `simulate` and `pipeline` do with programs that a host launches on an accelerator."""
+"""`simulate` and `pipeline` for programs that a host launches on an accelerator."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from tilewright.report.network import network_table, network_totals, plan_table,
 _CHECKED_FLOPS = 40 * 10**9
 """Operations that an emulated network computes in about a minute."""
 _DEFAULT_ERROR = 1e-5
-"""What algorithms may deviate on this computer where nothing is said."""
+"""Default limit on the deviation of algorithms on this computer."""
 
 
 def compile(asked: Compile, chain: Toolchain) -> None:
@@ -261,7 +261,7 @@ def require_alike(other: Comparison | None, output: OutputOptions) -> None:
 
 
 def read_inputs(network: Network, path: Path | None) -> dict[str, Array]:
-    """Those of the file, or random ones; ShapeError for a file that does not fit."""
+    """The inputs in the file, or random ones; ShapeError for a file that does not fit."""
     if path is None:
         generator = np.random.default_rng(0)
         return {

@@ -34,7 +34,7 @@ AlgorithmName = Annotated[str | None, typer.Option(help="Consider one algorithm 
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """Which machine, with which numbers changed."""
+    """The machine, with numbers of it changed."""
 
     machine: Annotated[
         str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
@@ -53,7 +53,7 @@ class MachineOptions:
 
 @dataclass(frozen=True)
 class HostMachineOptions(MachineOptions):
-    """The same for commands that run something."""
+    """The machine of commands that run something."""
 
     machine: Annotated[
         str, typer.Option("--machine", "-m", help="Name of a machine, or a .toml file.")
@@ -62,7 +62,7 @@ class HostMachineOptions(MachineOptions):
 
 @dataclass(frozen=True)
 class OwnMachineOptions(MachineOptions):
-    """The same for commands that take what has a machine of its own: a written folder, assembly."""
+    """The machine of commands whose subject has one of its own: a written folder, assembly."""
 
     machine: Annotated[
         str,
@@ -76,7 +76,7 @@ class OwnMachineOptions(MachineOptions):
 
 
 def given_options(options: DataclassInstance) -> list[str]:
-    """Those that differ from their defaults, as they are written: `--sum-dtype`."""
+    """Options that differ from their defaults, as the user writes them: `--sum-dtype`."""
     return [
         f"--{f.name.replace('_', '-')}"
         for f in fields(options)
@@ -177,7 +177,7 @@ class OperatorOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What the search is restricted to, and where it remembers."""
+    """Restrictions of the search, the file of its records, and who simulates."""
 
     algorithm: AlgorithmName = None
     partition: Annotated[
@@ -221,7 +221,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class DivisionOptions:
-    """What a plan has least of, and what it may do for that."""
+    """The objective of a plan, and what the plan may do for it."""
 
     objective: Annotated[
         str | None,
@@ -262,7 +262,7 @@ class DivisionOptions:
 
 @dataclass(frozen=True)
 class StrategyOptions(DivisionOptions):
-    """The same for commands whose `--partition` has no other meaning."""
+    """Division options of commands whose `--partition` has no other meaning."""
 
     partition: Annotated[
         str | None,
@@ -275,7 +275,7 @@ class StrategyOptions(DivisionOptions):
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What to do beyond choosing."""
+    """Options of what `compile` does beyond choosing."""
 
     out: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder for code and results.")
@@ -345,7 +345,7 @@ class CompileOptions:
 
     @property
     def which(self) -> Check:
-        """Which code to run."""
+        """The code to run for checks."""
         if self.check:
             return "each layer"
         return "each algorithm" if self.check_each_algorithm else "none"
@@ -353,7 +353,7 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What a network is compared with."""
+    """The reference that a network is compared with."""
 
     compare: Annotated[
         str | None,
@@ -365,7 +365,7 @@ class CompareOptions:
 
     @property
     def other(self) -> Other | None:
-        """The one that is meant; UsageProblem for anything else."""
+        """The reference that `--compare` names; UsageProblem for an unknown one."""
         match self.compare:
             case None | "onnxruntime" | "reference":
                 return self.compare

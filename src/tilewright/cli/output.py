@@ -1,4 +1,4 @@
-"""What the commands print: results on standard output, errors and progress on standard error.
+"""Output of the commands: results on standard output, errors and progress on standard error.
 
 With `--json` a command prints exactly one JSON value on standard output, errors included
 (docs/reference/json.md). Exit codes: 0 well, 1 the input is wrong, 2 usage, 3 a check failed.
@@ -28,9 +28,9 @@ from tilewright.common.errors import TilewrightError
 from tilewright.report.stage_table import PAGE
 
 LINE_SECONDS = 5.0
-"""How often progress has a line where no bar can run."""
+"""Seconds between lines of progress where no bar can run."""
 _WIDE = 140
-"""From so many columns on tables show schedules."""
+"""Columns from which tables show schedules."""
 
 
 class LostOutput(OSError):
@@ -46,7 +46,7 @@ class UsageProblem(TilewrightError):
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How a command prints."""
+    """Options of a command's output."""
 
     json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False
     verbose: Annotated[
@@ -73,7 +73,7 @@ class OutputOptions:
 
     @property
     def is_wide(self) -> bool:
-        """Whether a table has room for schedules."""
+        """True if a table has room for schedules."""
         return self.columns >= _WIDE
 
     def value(self, value: Any) -> None:

@@ -89,7 +89,7 @@ def _simulate_network(asked: Simulate, chain: Toolchain) -> None:
 
 
 def _is_network(source: Path, options: NetworkOptions, others: Sequence[str]) -> bool:
-    """Whether `source` is a network, and no file of ours or folder.
+    """True if `source` is a network: an ONNX file, or a known name that is no file or folder here.
 
     Raises UsageProblem where `options` are for something else, or there are `others`, which are for
     programs.

@@ -1,4 +1,4 @@
-"""What to compile: an operator by its options, a definition, a known network or an ONNX file."""
+"""Workloads: an operator by its options, a definition, a known network or an ONNX file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Workload:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it is a single one."""
+        """True for a single operator."""
         return self.network is None
 
 
@@ -101,7 +101,7 @@ def machine_of(options: MachineOptions) -> Machine:
 
 
 def is_operator(name: str) -> bool:
-    """Whether `name` is an operator and not a network: one whose extents are options, or the
+    """True if `name` is an operator and not a network: one whose extents are options, or the
     definition of a sum of products, which has kernels of its own.
     """
     if is_definition(name):
@@ -111,7 +111,7 @@ def is_operator(name: str) -> bool:
 
 
 def is_definition(name: str) -> bool:
-    """Whether `name` is the text of definitions, or the name of a file of them."""
+    """True if `name` is the text of definitions, or the name of a file of them."""
     return "[" in name or name.endswith(SUFFIX)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a kernel goes, according to the simulator or to the model alone.
+"""Time of a kernel by cause, according to the simulator or to the model alone.
 
 In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured on
 this computer has no causes of its own: those of the model stand beside it, named as such.
@@ -66,7 +66,7 @@ def simulated_account(run: KernelRun) -> Account:
 
 
 def every_call(program: Program) -> Program:
-    """What of a program runs with every call, not once ahead of them."""
+    """The part of a program that runs with every call, not once ahead of them."""
     _, found = split_ahead(program)
     return found
 
@@ -102,7 +102,7 @@ def _flops(group: CallGroup, machine: Machine) -> int:
 
 
 def _bound(rows: Sequence[CauseRow]) -> str:
-    """What takes the largest part of the time by the model."""
+    """The largest part of the time by the model, by name."""
     names = {"copy": "copies", "primitive": "primitives", "caches": "caches", "barrier": "barriers"}
     parts: dict[str, int] = {}
     for row in rows:

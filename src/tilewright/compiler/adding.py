@@ -14,16 +14,16 @@ from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.choose import Option
 
 SUMS = "sums"
-"""What comes before the causes and tensors of adding up."""
+"""Prefix of the causes and tensors of adding up."""
 
 
 def adding_program(option: Option, machine: Machine) -> Program | None:
-    """What adds up the results of the option's pieces; None where they are not partial."""
+    """The program that adds up the results of the option's pieces; None if they are not partial."""
     return None if option.adding is None else option.adding.best.candidate.program(machine)
 
 
 def simulated_run(programs: Sequence[Program], machine: Machine, trace_limit: int = 0) -> KernelRun:
-    """The simulated run of a piece, and of what is added up behind it."""
+    """The simulated run of a piece, and of the program that adds up behind it."""
     first, *others = programs
     run = simulate(first, machine, trace_limit=trace_limit)
     for other in others:

@@ -1,4 +1,4 @@
-"""What the numbers of a compiled operator mean: bounds, causes, what lost, what would help.
+"""Analysis of a compiled operator: bounds, causes, what lost, what would help.
 
 In: the search's options, a program, its simulated run and the machine. Out: the values of
 `report.view`. A lower bound counts the operations at the cores' peak and each operand once at the
@@ -97,7 +97,7 @@ def layer_result(
 def explanation(
     layer: LayerResult, choice: Choice, option: Option, machine: Machine, account: Account
 ) -> Explanation:
-    """All that is known about one operator without further runs."""
+    """Explanation of one operator, as far as it needs no further runs."""
     piece = option.partition.piece
     compute, transfer = lower_bounds(piece, machine, account.useful_flops)
     return Explanation(
@@ -126,8 +126,8 @@ def _adding(option: Option) -> Adding | None:
 
 
 def arranged(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
-    """What the groups' cores do to start an operator on whole arrays in C order, and to put its
-    result into its place. All groups move at the same time; what they share the first one moves.
+    """Copies by the groups' cores that start an operator on whole arrays in C order, and put its
+    result into place. All groups move at the same time; what they share the first one moves.
     """
     single, known = one_group(machine), dict[int, int]()
     peak = machine.transfer_engine(SCRATCHPAD).get.peak_bytes_per_second
@@ -195,7 +195,7 @@ def _rejected(option: Option, best: tuple[float, float]) -> Rejected:
 
 
 def _why(own: tuple[float, float], best: tuple[float, float], measured: int | None) -> str:
-    """Which part of the time is larger than the winner's."""
+    """The parts of the time that are larger than the winner's, in words."""
     more_compute, more_waiting = own[0] - best[0], own[1] - best[1]
     if more_compute <= 0 and more_waiting <= 0:
         simulated = f"its simulation takes {measured} cycles" if measured else "it is equally fast"
@@ -258,7 +258,7 @@ def changes_that_help(
 
 
 def _cycles(programs: Sequence[Program], machine: Machine) -> int:
-    """What programs take one after the other."""
+    """Cycles of programs that run one after the other."""
     return sum(simulate(program, machine).cycles for program in programs)
 
 

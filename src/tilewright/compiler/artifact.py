@@ -137,7 +137,7 @@ def write_network(
 
 
 def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
-    """What `write_kernel` wrote; raises ArtifactError, or ProgramError for a broken program."""
+    """Read what `write_kernel` wrote; raises ArtifactError, or ProgramError for a bad program."""
     stored = read_stored(directory / KERNEL_FILE, StoredKernel, _KERNEL_FORMAT)
     require_file_names(stored.digests, str(directory / KERNEL_FILE))
     partial = stored.explanation.layer.partition == TERMS
@@ -146,7 +146,7 @@ def read_kernel(directory: Path) -> tuple[StoredKernel, tuple[Program, ...]]:
 
 
 def read_network(directory: Path) -> StoredNetwork:
-    """What `write_network` wrote; raises ArtifactError."""
+    """Read what `write_network` wrote; raises ArtifactError."""
     if not (directory / NETWORK_FILE).exists():
         raise ArtifactError(
             f"has neither {KERNEL_FILE} nor {NETWORK_FILE}",
@@ -177,7 +177,7 @@ def read_network(directory: Path) -> StoredNetwork:
 
 
 def read_compiled(directory: Path) -> Compiled:
-    """What a report tells of a written folder; raises ArtifactError."""
+    """Read a written folder as reports show it; raises ArtifactError."""
     if (directory / KERNEL_FILE).exists():
         stored, _ = read_kernel(directory)
         found = stored.explanation

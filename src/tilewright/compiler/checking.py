@@ -125,8 +125,8 @@ def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> 
 
 
 def _is_exact(op: Op, operands: Sequence[Array], found: Array) -> bool:
-    """Whether every element equals the reference, which is computed a portion at a time: one that
-    a cache holds takes a third of the time of all.
+    """True if every element equals the reference, which is computed a portion at a time: portions
+    that fit a cache take a third of the time of all at once.
     """
     axis, whole = _portioned(op, operands, found), Box.whole(op.out_shape)
     extent = op.out_shape[axis]
@@ -141,7 +141,7 @@ def _is_exact(op: Op, operands: Sequence[Array], found: Array) -> bool:
 
 
 def _are_equal(found: Array, expected: Array) -> bool:
-    """Whether all elements are. Looking for what is no number takes longer than comparing, and
+    """True if all elements are equal, NaN to NaN. Looking for NaN takes longer than comparing, and
     nearly always there is none.
     """
     return np.array_equal(found, expected) or (
@@ -166,7 +166,7 @@ def _portioned(op: Op, operands: Sequence[Array], found: Array) -> int:
 
 
 def _limit(op: Op, operands: Sequence[Array], expected: Array) -> Array:
-    """How far each element may be from the reference."""
+    """Bound on the error of each element."""
     if not op.numerics.is_float:
         return np.zeros(expected.shape)
     terms = max(1, op.flops // (2 * max(1, expected.size)))

@@ -43,8 +43,8 @@ Wanted: TypeAlias = Mapping[str, tuple[Op, Option]]
 
 
 def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
-    """What is to run: nothing, what won of each layer, or for each algorithm its best option on the
-    layer that is least work to run on the host.
+    """The operators and options to run: none, the winner of each layer, or for each algorithm its
+    best option on the layer that is least work to run on the host.
     """
     match which:
         case "none":
@@ -84,7 +84,7 @@ class Checks:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self, kernels: Iterable[Kernel]) -> None:
-        """Check what is wanted of these layers; the largest begin, so that none of them is left
+        """Start the wanted checks of these layers, the largest first, so that none of them is left
         over for the end.
         """
         of_op = {kernel.op: kernel for kernel in kernels}
@@ -130,14 +130,14 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
 
 
 def _checked(kernel: Kernel, option: Option) -> Kernel:
-    """What ran of a layer and an option, checked: the kernel itself where the option won."""
+    """The kernel that was run and checked for a layer and an option: `kernel` if the option won."""
     won = option is kernel.option
     case = kernel if won else with_option(*_with_fewer_images(kernel, option))
     return replace(case, checked=_ran(case))
 
 
 def _ran(case: Kernel) -> CheckResult:
-    """What the code of all core groups gave where that is little work, else that of one."""
+    """The check of all core groups' code if that is little work, else of one group's."""
     little = _host_work(case.op) <= _ENOUGH_OPERATIONS
     return case.check_groups() if case.is_driven and little else case.check()
 

@@ -1,4 +1,4 @@
-"""What users call: a workload by any name in, compiled for any machine out.
+"""Entry points for users: a workload by any name in, compiled for any machine out.
 
 Only what chooses kernels needs the compiled cost model. A network for this computer has that done
 elsewhere (`network.apart`), so that `pipeline` is imported where it is needed and not before.

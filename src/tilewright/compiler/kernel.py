@@ -1,4 +1,4 @@
-"""What compiling gives: a `Kernel` for one operator, a `CompiledNetwork` for a network.
+"""Results of compiling: a `Kernel` for one operator, a `CompiledNetwork` for a network.
 
 Values that hold every stage's result (choice, program, simulated run, generated code) and the few
 things to do with them: run, explain, check, write.
@@ -103,7 +103,7 @@ class Kernel:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """What one group runs: its piece, and what adds up partial results."""
+        """The programs of one group: its piece, and the one that adds up partial results."""
         return self.program, *(() if self.adding is None else (self.adding,))
 
     @property
@@ -187,7 +187,7 @@ class Kernel:
 
     @property
     def is_driven(self) -> bool:
-        """Whether something starts it on all core groups: there are several and a driver."""
+        """True if a driver starts it on all of several core groups."""
         return DRIVES.of(self.machine) is not None and self.machine.groups.count > 1
 
     @property

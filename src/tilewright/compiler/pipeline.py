@@ -68,7 +68,7 @@ def _chosen(
     *,
     strict: bool,
 ) -> list[Choice]:
-    """What the search finds for all operators, or the one schedule that is given."""
+    """The search's choice for each operator, or the one schedule that is given."""
     if settings.schedule is not None:
         if len(ops) > 1:
             raise ScheduleError(f"a schedule is one operator's, found {len(ops)} operators")

@@ -1,4 +1,4 @@
-"""How to compile: limits of the search, what is measured and checked, progress."""
+"""Settings of compiling: limits of the search, what is measured and checked, progress."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, .
 
 
 def measured_stage(run: NetworkRun, name: str) -> StageExplanation:
-    """The same on this computer; a time of zero where nothing was measured."""
+    """The explanation of a stage on this computer; a time of zero if nothing was measured."""
     stages = run.stages
     stage = stages[_numbered(name, {s.name: s.nodes for s in stages})]
     total = sum(s.measured_milliseconds or 0.0 for s in stages)
@@ -95,7 +95,7 @@ def measured_stage(run: NetworkRun, name: str) -> StageExplanation:
 
 
 def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
-    """Which stage has the name, of all with the nodes that they compute."""
+    """Index of the stage called `name`, given the nodes that each stage computes."""
     if name in nodes:
         return list(nodes).index(name)
     for stage, own in nodes.items():
@@ -132,7 +132,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def computed(stage: Stage) -> str:
-    """What a stage makes of its tensors, in words."""
+    """The computation of a stage, in words."""
     match stage.op:
         case Mapping(extents=extents, operands=(), expression=expression):
             return f"y = {expression} for {show_shape(extents)} places"

@@ -1,4 +1,4 @@
-"""What the family of a machine does with workloads, looked up once and handed down.
+"""Capabilities of a machine's family for workloads, looked up once and handed down.
 
 In: a machine. Out: a `Toolchain`, which is asked where code would otherwise ask the family again.
 """
@@ -23,22 +23,22 @@ class Toolchain:
 
     @cached_property
     def executes_here(self) -> bool:
-        """Whether the machine is this computer: code is loaded and measured, not simulated."""
+        """True if the machine is this computer: code is loaded and measured, not simulated."""
         return LOADS.of(self.machine) is not None
 
     @cached_property
     def emits(self) -> Emits | None:
-        """What generates code for one operator."""
+        """The code generator for one operator, None if the family has none."""
         return EMITS.of(self.machine)
 
     @cached_property
     def networks(self) -> CompilesNetworks | None:
-        """What compiles whole networks."""
+        """The compiler of whole networks, None if the family has none."""
         return NETWORKS.of(self.machine)
 
     @cached_property
     def divides(self) -> DividesNetworks | None:
-        """What divides whole networks over cores."""
+        """The planner of networks divided over cores, None if the family has none."""
         return DIVIDES.of(self.machine)
 
     @property

@@ -59,7 +59,7 @@ def described_machine(document: Tree, where: str) -> Machine:
 
 
 def usual_value(tree: Tree, key: str, where: str) -> Leaf | None:
-    """What the family takes for the dotted `key` of its sections where a file does not say it."""
+    """The family's default for the dotted `key` of its sections, None if it has none."""
     parent, _, name = key.rpartition(".")
     for kind in _declared(tree.get("target"), where).kinds:
         for found in msgspec.structs.fields(kind) if kind.key == parent else ():
@@ -92,7 +92,7 @@ def _without_nulls(value: object) -> object:
 
 
 def _lacks(tree: Tree, key: str) -> bool:
-    """Whether a table on the way to the dotted `key` has no such entry."""
+    """True if a table on the way to the dotted `key` has no such entry."""
     name, _, rest = key.partition(".")
     if name not in tree:
         return True
@@ -101,7 +101,7 @@ def _lacks(tree: Tree, key: str) -> bool:
 
 
 def _declared(target: object, where: str) -> Sections:
-    """What the family declares of its files."""
+    """The sections that the family of `target` declares of its files."""
     if target is None:
         return Sections()
     if not isinstance(target, str) or not target:
@@ -133,7 +133,7 @@ def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[S
 
 
 def _taken(tree: dict[str, object], path: list[str]) -> object:
-    """The value at the path, None where there is none; it is taken out of the tree."""
+    """Take the value at the path out of the tree and return it; None if there is none."""
     name, *rest = path
     if not rest or name not in tree:
         return tree.pop(name, None)
@@ -188,7 +188,7 @@ def _below(kind: object) -> tuple[type[Struct] | None, bool]:
 
 
 def _known(kind: type[Struct]) -> list[str]:
-    """What may stand in the table of a struct, short forms included."""
+    """Keys that the table of a struct may have, short forms included."""
     own = [field.name for field in msgspec.structs.fields(cast("Any", kind))]
     return [name for name in own if name != "sections"] + _SHORT_FORMS.get(kind, [])
 

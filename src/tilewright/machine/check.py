@@ -20,7 +20,7 @@ from tilewright.machine.model import Leaf, Machine, leaves
 from tilewright.machine.parts import ROLES, Direction
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What may name a machine, a target or a table: names are keys and never paths."""
+"""Names of machines, targets and tables: keys, and never paths."""
 NAMED = "a name of letters, digits, - and _"
 
 LONGEST_DESCRIPTION = 200
@@ -152,7 +152,7 @@ def _arithmetic_problems(machine: Machine) -> Iterator[str]:
 
 
 def _wanted(path: str, value: Leaf) -> str:
-    """What `value` should be instead, empty where it is valid."""
+    """The form that `value` should have, in words; empty if it is valid."""
     match value:
         case str() if path == "description":
             is_line = value.isprintable() and len(value) <= LONGEST_DESCRIPTION
@@ -223,5 +223,5 @@ def _in_words(expectation: str) -> str:
 
 
 def same_kind(value: Leaf) -> str:
-    """What a replacement for `value` has to be, in words."""
+    """The type that a replacement for `value` must have, in words."""
     return _TYPE_WORDS[type(value).__name__]

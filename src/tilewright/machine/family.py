@@ -50,7 +50,7 @@ class Capability(Generic[T]):
         return cast("T | None", found if all(hasattr(found, m) for m in self.methods) else None)
 
     def of(self, machine: Machine) -> T | None:
-        """What the machine's family brings, None where it cannot."""
+        """The family's object for `machine`, None if it has none."""
         return self.of_family(find_family(machine.target)) if machine.target else None
 
     def required(
@@ -60,8 +60,8 @@ class Capability(Generic[T]):
         also: Sequence[Capability[Any]] = (),
         beside: Sequence[Capability[Any]] = (),
     ) -> T:
-        """What the machine's family brings; raises ToolError that says who can this or what serves
-        `also`, `beside` those who can something else, and what to do `instead`.
+        """The family's object for `machine`; raises ToolError that names the machines with this or
+        an `also` capability, other than those with one of `beside`, and what to do `instead`.
         """
         found = self.of(machine)
         if found is None:

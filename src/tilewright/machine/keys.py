@@ -21,7 +21,7 @@ SHORT = {"engines.dma": "dma", "core.arithmetic.f32": "core.f32", "core.arithmet
 """Longer spellings of keys and their short forms."""
 
 RATES = ("vector_lanes", "flops_per_cycle", "element_bytes", "sums")
-"""What `[core]` says of double precision itself."""
+"""Keys that `[core]` itself has for double precision."""
 
 PRESUMED: Mapping[str, str] = {
     "memory.main.scope": "group",
@@ -30,7 +30,7 @@ PRESUMED: Mapping[str, str] = {
     "dma.put.reads": "spm",
     "dma.put.writes": "main",
 }
-"""What need not be said."""
+"""Values that a file need not give."""
 
 
 def document_key(path: str) -> str:

@@ -38,7 +38,7 @@ class Locates(Protocol):
     """A family whose machine may be the computer at hand."""
 
     def locate(self, name: str) -> str:
-        """What `name` means here: the name of a machine, or the path of a description."""
+        """The name of a machine, or the path of a description, that `name` stands for here."""
 
 
 LOCATES: Capability[Locates] = Capability("location", ("locate",), "description of this computer")

@@ -68,7 +68,7 @@ class Mesh(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a core computes in one element type, and at which rate.
+    """Rates at which a core computes in one element type.
 
     A multiplication and an addition are two operations. `element_bytes` is given for a type that
     tilewright has no name for; sums of products are kept in the type `sums`, the same without it.
@@ -109,7 +109,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def usual_type(self) -> str:
-        """The element type that is meant where none is named: doubles, or the first of the file."""
+        """The element type by default: doubles, or the first of the file."""
         return "f64" if "f64" in self.arithmetic else next(iter(self.arithmetic))
 
     @property
@@ -148,7 +148,7 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True):
     key: ClassVar[str]
 
     def problem(self, machine: Machine) -> str:
-        """What contradicts the rest of the machine: key, expectation and finding; "" if nothing."""
+        """A contradiction to the rest of the machine: key, expectation and finding; "" if none."""
         return ""
 
 
@@ -213,7 +213,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return msgspec.structs.replace(self, mesh=Mesh(1, 1)) if self.main.scope == "core" else self
 
     def instances(self, scope: Scope) -> int:
-        """How many of something there are that each core, each group or the machine has."""
+        """Number of instances that each core, each group or the machine has."""
         match scope:
             case "core":
                 return self.groups.count * self.cores
@@ -298,7 +298,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def direct_bytes_per_second(self) -> float:
-        """What the cores of a group together get from main memory by loads of their own."""
+        """Bytes per second that the cores of a group together load from main memory themselves."""
         found = self.main.direct_bytes_per_second
         if found is None:
             raise MachineError(f"memory.main.direct_bytes_per_second of {self.name!r} is missing")
@@ -316,7 +316,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.spm.available_bytes
 
     def bytes_per_cycle(self, engine: Engine, direction: Direction) -> float:
-        """What all engines of a kind move together in one direction."""
+        """Bytes per cycle that all engines of a kind together move in one direction."""
         number = engine.count * self.instances(engine.scope)
         return number * direction.peak_bytes_per_second / self.clock_hz
 
@@ -357,7 +357,7 @@ def entries(machine: Machine) -> Iterator[Entry]:
 
 
 def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
-    """What the file says of `machine` as (key, value, source); texts may have an empty source."""
+    """(key, value, source) of what the file says of `machine`; texts may have an empty source."""
     sources, found = dict(machine.sources), []
     for entry in entries(machine):
         text = ", ".join(entry.value) if isinstance(entry.value, tuple) else entry.value
@@ -368,7 +368,7 @@ def describe(machine: Machine) -> list[tuple[str, int | float | str, str]]:
 
 
 def document_of(machine: Machine) -> dict[str, object]:
-    """The machine as the tree of a file, with its sources as pairs: what is stored of it."""
+    """The machine as the tree of a file, with its sources as pairs, as it is stored."""
     tree: dict[str, object] = {}
     for key, value in leaves(machine):
         table = tree

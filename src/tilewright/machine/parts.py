@@ -20,7 +20,7 @@ NonNegativeFloat = Annotated[float, Meta(ge=0)]
 Text = Annotated[str, Meta(min_length=1)]
 Scope = Literal["core", "group", "machine"]
 ROLES = ("factors", "sums")
-"""What a memory may be restricted to: the factors of products, and what adds them up."""
+"""Roles that a memory may be restricted to: factors of products, and their sums."""
 
 
 class Space(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,7 +64,7 @@ class Direction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DescriptorLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one descriptor of an engine can say, and how many wait at a time; None: any number."""
+    """Limits of one descriptor of an engine, and of how many wait at a time; None: no limit."""
 
     size_bytes: PositiveInt | None = None
     block_bytes: PositiveInt | None = None

@@ -1,4 +1,4 @@
-"""What a family declares of its machine files, and the kinds of sections that families share.
+"""Sections that a family declares of its machine files, and those that families share.
 
 A family's module `sections` has an object `SECTIONS`: the sections that its descriptions must and
 may have, and which memories and engines. The two primitives here are what families' `prices` and
@@ -33,7 +33,7 @@ class Sections:
 
     @property
     def kinds(self) -> tuple[type[Section], ...]:
-        """All of them."""
+        """The required kinds, then the optional ones."""
         return self.required + self.optional
 
 
@@ -80,7 +80,7 @@ class GemmPrimitive(Section, frozen=True, forbid_unknown_fields=True):
         return self.f32 if dtype == "f32" else self.f64
 
     def given_timing(self, dtype: str) -> GemmTiming:
-        """The same where the file must give them. Raises MachineError where it does not."""
+        """The calibrated cycles for one element type. Raises MachineError if the file has none."""
         given = self.timing(dtype)
         if given is None:
             raise MachineError(

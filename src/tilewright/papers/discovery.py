@@ -28,12 +28,12 @@ class Experiment:
 
     @property
     def title(self) -> str:
-        """What it is, in one line."""
+        """The experiment's subject, in one line."""
         return str(self.module.TITLE)
 
     @property
     def takes_options(self) -> bool:
-        """Whether it, or its whole paper, reads what `--option` says."""
+        """True if the experiment, or its whole paper, reads what `--option` says."""
         paper = import_module(self.module.__name__.rpartition(".")[0])
         return any(hasattr(one, "TAKES_OPTIONS") for one in (self.module, paper))
 

@@ -1,4 +1,4 @@
-"""What an experiment gives: rows of published and own numbers with what kind of number each is."""
+"""Results of experiments: rows of published and own numbers, each with its kind of number."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def compare(
 
 
 def sampled(count: int, total: int, what: str = "cases") -> str:
-    """What a row says that is about some of all cases, as in a quick run; nothing of all."""
+    """Note for a row on some of all cases, as in a quick run; empty for all."""
     return f"of {count} of {total} {what}" if count < total else ""
 
 
 def scaled(count: int, total: int, what: str = "cases") -> str:
-    """The same of a count that is scaled up to all of them."""
+    """Note for a count over some of the cases that is scaled up to all; empty for all."""
     return f"of {count} {what}, scaled to {total}" if 0 < count < total else ""
 
 
 def deviation_summary(rows: Iterable[Row]) -> dict[str, float | str]:
-    """How many rows compare, and the mean and worst of their absolute deviations in percent."""
+    """Number of rows that compare, and mean and worst of their absolute deviations in percent."""
     found = [100 * abs(row.deviation) for row in rows if row.deviation is not None]
     if not found:
         return {"rows compared": 0}

@@ -51,9 +51,9 @@ def least_costs(
     needs: Mapping[Exchange, Classes],
     prices: Costs,
 ) -> list[Costs]:
-    """For each grid of each layer what no plan with it costs less than. `alone` is what it costs by
-    itself, `kept` and `needs` are the rows of `least_received`. Exchanges come in the order of
-    their readers, and layers behind those that they read.
+    """For each grid of each layer, a lower bound on the cost of any plan with it. `alone` is the
+    grid's cost by itself; `kept` and `needs` are the rows of `least_received`. Exchanges come in
+    the order of their readers, and layers behind those that they read.
     """
     reads, read_by = defaultdict[int, list[Exchange]](list), defaultdict[int, list[Exchange]](list)
     for exchange in needs:

@@ -1,4 +1,4 @@
-"""What a family brings whose machines divide networks over their cores.
+"""The capability of families whose machines divide networks over their cores.
 
 A module of its own: asking for the capability loads nothing of the planner.
 """
@@ -23,7 +23,7 @@ class DividesNetworks(Protocol):
     """A family whose machines divide the layers of networks over their cores."""
 
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
-        """What planning takes: the network's layers, and what it has to know of the machine.
+        """The planner's input: the network's layers, and the model of the machine.
 
         Raises PartitionError for elements that the cores do not compute.
         """

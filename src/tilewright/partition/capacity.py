@@ -1,4 +1,4 @@
-"""Whether tiles fit the cores' buffers.
+"""Grids whose tiles fit the cores' buffers.
 
 In: the grids of a layer, and a machine's buffers. Out: those that fit, or a refusal that names the
 layer, the bytes, the limit and the smallest grid that fits. A core's input lies in one buffer and
@@ -27,8 +27,8 @@ _TOGETHER = 32
 
 
 def fitting(layer: Layer, table: Options, model: CoreModel, other_grids: str) -> NDArray[np.bool_]:
-    """Which grids of the table fit. Raises PartitionError where none does, and tells how to get
-    `other_grids` where some that are not in the table would.
+    """Mask of the table's grids that fit. Raises PartitionError if none does, and tells how to get
+    `other_grids` if some that are not in the table would.
     """
     found: NDArray[np.bool_] = table.buffers <= model.buffer_values
     if not found.any():

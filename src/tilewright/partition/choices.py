@@ -1,4 +1,4 @@
-"""What a plan chooses from: the grids of a layer that spread its work evenly enough.
+"""The grids that a plan chooses from: those that spread a layer's work evenly enough.
 
 In: a layer, strategies, and how much of the work one core may have. Out: grids with the strategy
 of each, and the limit. A limit refers to the busiest core under the BWDSP paper's strategy,
@@ -26,7 +26,7 @@ REFERENCE = "output_tiles"
 PLANNED = ("products", REFERENCE)
 """The strategies that the planner chooses from where values count that go to one core each."""
 EQUAL = ("equal_products", REFERENCE)
-"""Those that it chooses from elsewhere: to price a pair of grids takes longer there."""
+"""The strategies that it chooses from elsewhere, where a pair of grids takes longer to price."""
 _ROUNDING = 1e-9
 
 
@@ -46,11 +46,11 @@ class Choices:
         return self.strategies[int(self.origin[number])]
 
     def where(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Choices:
-        """Some of the grids."""
+        """The choices restricted to some of the grids."""
         return replace(self, grids=self.grids[which], origin=self.origin[which])
 
     def beside(self, grids: Grids, strategy: str) -> Choices:
-        """With other grids, each once."""
+        """The choices with further grids of another `strategy`, each grid once."""
         every, origin = joined([self.grids, grids])
         own = np.append(self.origin, np.full((origin == 1).sum(), len(self.strategies)))
         return replace(self, grids=every, strategies=(*self.strategies, strategy), origin=own)

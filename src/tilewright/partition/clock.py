@@ -27,8 +27,8 @@ from tilewright.partition.timing import Link, route
 
 @dataclass(frozen=True)
 class Message:
-    """What leaves its source at `leaves_cycles` or later. Messages of one multicast have a common
-    `tree`, and pass each link once.
+    """Values sent from one core to another at `leaves_cycles` or later. Messages of one multicast
+    share a `tree`, and pass each link once.
     """
 
     leaves_cycles: float
@@ -41,8 +41,8 @@ class Message:
 def finish_cycles(
     plan: PartitionPlan, model: CoreModel, *, overlapped: bool, times: Times | None = None
 ) -> list[float]:
-    """When all cores are done with each layer, in cycles from the start; they compute at their
-    peak, or as long as their programs do, whose `times` are given.
+    """Cycles from the start at which all cores have finished each layer. They compute at their peak
+    or, with `times`, as long as their programs take.
     """
     clock = _Clock(plan, model, overlapped, times)
     both = zip(plan.layers, plan.exchanges, strict=True)
@@ -51,8 +51,8 @@ def finish_cycles(
 
 @dataclass
 class _Clock:
-    """Where each core stands: when it began its last layer and when it was done with that; when
-    each link is free, and main memory; when each core had its part of each tensor.
+    """State of the simulated cores: the times at which each began and finished its last layer, at
+    which each link and main memory are free, and at which each core had its part of each tensor.
     """
 
     plan: PartitionPlan
@@ -104,7 +104,7 @@ class _Clock:
             times[:] = self.done
 
     def _inputs(self, planned: Planned, exchanges: Exchanges) -> list[float]:
-        """When each core has what it reads of other layers."""
+        """Times at which each core has received what it reads of other layers."""
         arrived = [0.0] * self.plan.cores
         messages = []
         for name, found in exchanges.inputs:
@@ -137,7 +137,9 @@ class _Clock:
         return self.began[core] if self.overlapped else self.done[core]
 
     def _weights(self, planned: Planned) -> tuple[list[float], list[float]]:
-        """When each core begins to get its weights and inputs from main memory, and has them."""
+        """Times at which each core begins to receive its weights and inputs from main memory, and
+        at which it has all of them.
+        """
         first, last = [0.0] * self.plan.cores, [0.0] * self.plan.cores
         known: dict[object, tuple[float, float]] = {}
         for core, share in zip(planned.cores, planned.division.shares, strict=True):
@@ -170,7 +172,7 @@ class _Clock:
             self.done[target] = max(self.done[target], time)
 
     def _sent(self, messages: Sequence[Message]) -> list[tuple[int, float]]:
-        """When each message has reached its target."""
+        """Target and arrival time of each message."""
         found = []
         passed: dict[tuple[object, Link], float] = {}
         fabric = self.model.fabric

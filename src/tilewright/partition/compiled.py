@@ -15,8 +15,8 @@ Bounds = NDArray[np.int32] | NDArray[np.int64]
 
 @entry_point()
 def common_values(kept: Bounds, need: Bounds) -> Integers:
-    """For each pair of grids, what cores need of what they keep themselves. Both are arrays over
-    (grid, dimension, first and last, core), of which several cores fit a vector.
+    """Values that cores need and keep themselves, for each pair of grids. Both arrays are over
+    (grid, dimension, first and last, core), so that a vector holds several cores.
     """
     grids, rank, _, cores = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -40,8 +40,8 @@ def common_values(kept: Bounds, need: Bounds) -> Integers:
 
 @entry_point()
 def most_received(kept: Integers, need: Integers) -> Integers:
-    """For each pair of grids, the most that a core needs and does not keep: no exchange leaves a
-    core's port with less.
+    """Most values that a core needs and does not keep, for each pair of grids: no exchange sends
+    less through the busiest core's port.
     """
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -74,8 +74,8 @@ def least_sums(first: Costs, second: Costs) -> Costs:
 
 @entry_point()
 def nearest_values(kept: Integers, need: Integers) -> Integers:
-    """For each pair of grids, what cores need of what the core that has most of it keeps: no
-    placement leaves more where it is read.
+    """Values that cores need of the core that keeps most of them, summed over the cores, for each
+    pair of grids: no placement leaves more where they are read.
     """
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -98,10 +98,10 @@ def nearest_values(kept: Integers, need: Integers) -> Integers:
 
 @piece
 def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
-    """What an exchange costs at least between a producer's grid, by the number of its cells and the
-    longest sides of what they keep, and a reader's, by its cells, the values that they need and
-    their longest sides. Of `prices` the first is a value's, the others a message's and those of a
-    value at a core's port.
+    """Lower bound on the cost of an exchange between a producer's grid and a reader's. `kept` is
+    the number of the producer's cells and the longest sides of what they keep; `need` is the number
+    of the reader's cells, the values that they need, and their longest sides. `prices` are those of
+    a value, a message, and a value at a core's port.
     """
     common = 1
     for d in range(len(kept) - 1):
@@ -114,7 +114,7 @@ def _least_exchange(kept: Integers, need: Integers, prices: Costs) -> float:
 
 @entry_point()
 def least_received(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
-    """For each grid of a reader the least of what a producer's costs and the exchange at least."""
+    """Least cost of a producer's grid plus the exchange's lower bound, for each reader's grid."""
     found = np.full(len(need), np.inf)
     for other in range(len(need)):
         for one in range(len(kept)):
@@ -126,7 +126,7 @@ def least_received(costs: Costs, kept: Integers, need: Integers, prices: Costs) 
 
 @entry_point()
 def least_sent(costs: Costs, kept: Integers, need: Integers, prices: Costs) -> Costs:
-    """For each grid of a producer the least of what a reader's costs and the exchange at least."""
+    """Least cost of a reader's grid plus the exchange's lower bound, for each producer's grid."""
     found = np.full(len(kept), np.inf)
     for one in range(len(kept)):
         for other in range(len(need)):

@@ -1,4 +1,4 @@
-"""What an exchange costs, for all pairs of grids: messages, and links that they take, compiled.
+"""Costs of exchanges between all pairs of grids, as messages and the links they take, compiled.
 
 The same messages as those of `moves`, along the same links as those of `timing.route`. Tests hold
 them equal.
@@ -18,8 +18,8 @@ LINKS = 6
 
 @entry_point()
 def multicast_values(kept: Integers, need: Integers) -> Integers:
-    """For each pair of grids, the values sent where what an owner has for several others alike is
-    one message.
+    """Values sent for each pair of grids, where one message takes a box of an owner to several
+    cores.
     """
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
@@ -39,9 +39,9 @@ def multicast_values(kept: Integers, need: Integers) -> Integers:
 def busiest_links(
     owned: Integers, kept: Integers, need: Integers, columns: int, multicast: bool
 ) -> tuple[Integers, Integers]:
-    """For each pair of grids, the values over the busiest link or port of the exchange, and the
-    links of its longest way. Messages go along rows of `columns` cores first; where the fabric has
-    `multicast`, what an owner sends to several alike passes each link once.
+    """For each pair of grids, the values over the exchange's busiest link or port, and the links of
+    its longest route. Messages go along rows of `columns` cores first; with `multicast`, a box that
+    an owner sends to several cores passes each link once.
     """
     grids, cores, rank, _ = owned.shape
     busiest = np.zeros((grids, len(need)), np.int64)
@@ -82,8 +82,9 @@ def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integer
 def _messages(
     owned: Integers, kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers
 ) -> int:
-    """What `owner` sends: `boxes`, and for each of them target, values that the target does not
-    keep itself, and the first message of the same box; how many there are.
+    """Write what `owner` sends: a box of each message to `boxes`, and to `table` its target, the
+    values that the target does not keep itself, and the first message with the same box. Returns
+    the number of messages.
     """
     count = 0
     for core in range(len(need)):

@@ -1,4 +1,4 @@
-"""What planning has to know of a machine whose cores divide networks.
+"""The planner's model of a machine whose cores divide networks.
 
 In: a machine, and the type of the values. Out: a `CoreModel`: peak, links, main memory and buffers
 in the units of plans, values and cycles. Nothing here was measured.
@@ -34,12 +34,12 @@ class CoreModel:
 
     @property
     def multicasts(self) -> bool:
-        """Whether what several cores take alike is sent once."""
+        """True if a value that several cores take is sent once."""
         return self.fabric.multicast != "none"
 
     @property
     def link_values_per_cycle(self) -> float:
-        """What passes a link, or a core's port to it."""
+        """Values per cycle over a link, or over a core's port to it."""
         return self.fabric.bytes_per_cycle / self.value_bytes
 
     @overload
@@ -71,7 +71,7 @@ class CoreModel:
 
 
 def core_model(machine: Machine, element: str) -> CoreModel:
-    """What planning has to know of `machine`, for values of the type `element`."""
+    """The planner's model of `machine`, for values of type `element`."""
     size = dtype(element).size_bytes
     (fabric,) = machine.fabrics.values()
     space = machine.space("buffers")

@@ -28,7 +28,7 @@ def along(grid: Grid, dimension: int, found: Cut) -> Grid:
 
 
 def is_independent(layer: Layer, grid: Grid) -> bool:
-    """Whether each cell is computed without computing some of another one, too."""
+    """True if each cell can be computed without computing part of another one."""
     cell = layer.regions(Box.of(*(cuts[0] for cuts in grid.result)))[0]
     return layer.op.computable(cell) == cell
 

@@ -111,7 +111,7 @@ class DividedNetwork:
         return execute(self.network, self.plan, feeds, self.programs.compute, steps)
 
     def result(self, progress: Progress = silent) -> DividedResult:
-        """What the command line prints."""
+        """The figures that the command line prints."""
         plan, model, ms = self.plan, self.model, 1000 / self.machine.clock_hz
         times, volume = layer_times(plan, model), plan.volume
         parts, programs = program_times(plan, self.programs, progress)
@@ -153,7 +153,7 @@ class DividedNetwork:
         return layer_plans(self.plan)
 
     def traffic(self) -> list[LayerTraffic]:
-        """What passes each link, and what each core does."""
+        """For each layer, the traffic of each link and of each core."""
         return layer_traffic(self.plan, self.model)
 
 

@@ -16,7 +16,7 @@ from tilewright.partition.layers import Layer
 
 @dataclass(frozen=True)
 class Share:
-    """What one core does in a layer.
+    """Work of one core in a layer.
 
     It adds up the `terms` (all without them) of the region `summed` of the first step's result; of
     the layer's result it finishes and keeps the region `kept`. Where such regions overlap, others
@@ -39,7 +39,7 @@ class Division:
 
     @property
     def partial(self) -> bool:
-        """Whether cores exchange parts of sums before they finish the result."""
+        """True if cores exchange partial sums before they finish the result."""
         return self.grid.parts > 1
 
     @property

@@ -39,7 +39,9 @@ class CoreMemory:
         self._parts.setdefault(name, []).append((box, values))
 
     def read(self, name: str, box: Box) -> Array:
-        """A region, put together of what is there. Raises PartitionError for what is not."""
+        """A region, assembled from the parts that are present. Raises PartitionError for missing
+        elements.
+        """
         found, missing = np.zeros(box.shape), np.ones(box.shape, bool)
         for own, values in self._parts.get(name, ()):
             common = own & box

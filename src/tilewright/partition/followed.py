@@ -23,7 +23,7 @@ _MARKS = 8
 
 
 def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
-    """What is computed for each region of `result`, then what of each operand is needed for it."""
+    """Regions computed for those of `result`, then the regions that these need of each operand."""
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
         return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
@@ -57,7 +57,7 @@ def _sides(
     pair: tuple[int | None, int | None],
     places: Sequence[tuple[int, int]],
 ) -> tuple[list[Regions], Numbers]:
-    """For each place the intervals that occur there, and the number of that of each region."""
+    """For each place a table of the intervals that occur there, and each region's row in it."""
     dimension, term = pair
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))

@@ -58,7 +58,7 @@ class Grid:
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether some cells compute the same."""
+        """True if cells overlap, so that several compute the same elements."""
         return any(a[1] > b[0] for cuts in self.result for a, b in itertools.pairwise(cuts))
 
     def describe(self) -> str:
@@ -152,11 +152,11 @@ class Grids:
         return cls(rank, tuple(map(tuple, axes)), array, turned)
 
     def __len__(self) -> int:
-        """How many grids there are."""
+        """Number of grids."""
         return len(self.index)
 
     def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:
-        """Some of the grids."""
+        """Some of the grids, by index or mask."""
         return replace(self, index=self.index[which], turned=self.turned[which])
 
     def __iter__(self) -> Iterator[Grid]:
@@ -219,7 +219,7 @@ def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
 
 
 def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each different row stands first, and for every row which of them it is."""
+    """Index of the first of each distinct row, and for every row the number of its distinct one."""
     codes = np.zeros(len(rows), np.int64)
     first = np.arange(len(rows))[:1]
     for column in rows.T:

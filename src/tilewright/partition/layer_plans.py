@@ -22,9 +22,9 @@ Region = tuple[tuple[int, int], ...]
 
 
 class SharePlan(Struct, frozen=True):
-    """What one core does in a layer: it `reads` regions of tensors that it has or gets, takes
-    regions of `weights` in the shape that the operator has them in, adds up some or all terms of
-    the first operator's result, and keeps a region of the layer's.
+    """One core's part of a layer: it `reads` regions of tensors that it has or gets, takes regions
+    of `weights` in the operator's shape, adds up some or all terms of the first operator's result,
+    and keeps a region of the layer's.
     """
 
     core: int
@@ -49,7 +49,9 @@ class MovePlan(Struct, frozen=True):
 
 
 class LayerPlan(Struct, frozen=True):
-    """Who computes what of a layer, and what is sent before it and, of sums, behind it."""
+    """Plan of one layer: the share of each core, the moves before it and, for sums, those behind
+    it.
+    """
 
     name: str
     result: str

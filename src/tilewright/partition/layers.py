@@ -55,14 +55,14 @@ class Layer:
 
     @cached_property
     def shape_key(self) -> tuple[object, ...]:
-        """What layers have in common that are divided alike: operators, and which operands are
-        weights.
+        """Key of a layer, equal for layers that are divided alike: its operators, and which
+        operands of the first one are weights.
         """
         weights = tuple(name in self.reads for name in self.steps[0].operands)
         return (*(step.op for step in self.steps), weights)
 
     def regions(self, result: Box) -> list[Box]:
-        """What each step has to compute for the region `result` of the layer."""
+        """The region that each step, in order, has to compute for the layer's region `result`."""
         found = [result]
         for step in reversed(self.steps[1:]):
             found.append(step.op.needed(found[-1])[0])
@@ -116,7 +116,7 @@ class _Fusing:
         yield from (layer for layer in self._found.values() if layer.output in kept)
 
     def _is_step(self, node: Node) -> bool:
-        """Whether each core can apply it to what it has of the layer before."""
+        """True if each core can apply `node` to what it holds of the layer before."""
         first, *others = node.inputs
         return (
             isinstance(node.op, Unary | Bias | BatchNorm | Binary)

@@ -22,9 +22,9 @@ Owned = tuple[int, Box]
 
 @dataclass(frozen=True)
 class Held:
-    """Who has a tensor: each element has one owner. Where it is `partial`, every owner has terms of
-    its own of the sums in its region, and regions overlap. `kept` are regions that cores have
-    beyond what they own.
+    """Placement of a tensor: each element has one owner. If `partial`, every owner has terms of its
+    own of the sums in its region, and regions overlap. `kept` are regions that cores have beyond
+    what they own.
     """
 
     owners: tuple[Owned, ...]
@@ -34,7 +34,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Move:
-    """A region of a tensor from one core to others; `adds` where they add it to what they have."""
+    """A region of a tensor sent from one core to others; with `adds` they add it to their own
+    values.
+    """
 
     source: int
     targets: tuple[int, ...]
@@ -48,7 +50,7 @@ class Move:
 
 
 def held(division: Division, cores: Sequence[int] | None = None) -> Held:
-    """Who has a layer's result; share j is on `cores[j]`, on core j unless they are given."""
+    """Placement of a layer's result; share j is on `cores[j]`, by default on core j."""
     placed = _placed(division, cores)
     some = [(core, share) for core, share in placed if share.kept.size]
     more = {core: share.kept for core, share in some if share.kept != share.owned}
@@ -57,7 +59,7 @@ def held(division: Division, cores: Sequence[int] | None = None) -> Held:
 
 
 def held_sums(division: Division, cores: Sequence[int] | None = None) -> Held:
-    """Who has which parts of the sums of the layer's first step, before they are put together."""
+    """Placement of the partial sums of a layer's first step, before they are added up."""
     owners = tuple((core, share.summed) for core, share in _placed(division, cores))
     return Held(owners, partial=division.partial)
 
@@ -74,8 +76,8 @@ def needs(
 
 
 def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
-    """What has to be sent so that each core has what is wanted of it; what goes to several cores
-    alike is one move with several targets.
+    """Moves that bring each core the regions `wanted` there, less what it has; a region that
+    several cores lack is one move with several targets.
     """
     targets: dict[Owned, list[int]] = defaultdict(list)
     for core, box in wanted:
@@ -91,14 +93,14 @@ def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
 
 
 def _lacking(box: Box, kept: Box | None) -> Iterator[Box]:
-    """What of a region a core has not computed itself."""
+    """The parts of `box` that a core has not computed itself."""
     yield from (box,) if kept is None else box.without(kept)
 
 
 def reductions(
     layer: Layer, division: Division, cores: Sequence[int] | None = None
 ) -> tuple[Move, ...]:
-    """What cores send each other of sums that were divided, to the core that finishes them."""
+    """Moves of partial sums to the cores that finish them; none if sums are not divided."""
     if not division.partial:
         return ()
     finished = [

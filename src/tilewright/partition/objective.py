@@ -1,4 +1,4 @@
-"""What a plan shall have least of, and what of it moves."""
+"""Objectives of plans, and the values that move in a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.partition.core_model import CoreModel, Cycles
 
 
 class Loads(Protocol):
-    """For each grid of a layer: values of weights loaded, partial sums exchanged, and the part of
+    """Loads of a layer's grids: values of weights loaded, partial sums exchanged, and the part of
     the layer's operations that the busiest core computes.
     """
 
@@ -26,8 +26,8 @@ class Loads(Protocol):
 
 @dataclass(frozen=True)
 class Weights:
-    """What counts: each value that moves, by its kind, and each cycle of a plan that goes step by
-    step. Cycles count nothing unless a machine is given.
+    """Weights of an objective: of each value that moves, by its kind, and of each cycle of a plan
+    that goes step by step. Cycles count nothing unless a machine is given.
     """
 
     activations: float = 1.0
@@ -39,7 +39,9 @@ class Weights:
     def alone(
         self, flops: int, loads: Loads, inputs: NDArray[np.int64], model: CoreModel | None
     ) -> Cycles:
-        """What each grid of a layer costs without exchanges, of values and of partial sums."""
+        """Cost of each grid of a layer: values of weights, partial sums and inputs, and the cycles
+        of computing and loading, without those of exchanges.
+        """
         values = self.weights * loads.weights + self.sums * loads.sums
         found: Cycles = values + self.inputs * inputs
         if model is None or not self.cycles:
@@ -68,9 +70,9 @@ class Weights:
 
 TRAFFIC = Weights(inputs=1.0)
 WITHOUT_INPUTS = Weights()
-"""As the BWDSP paper's tables count."""
+"""Counts as the BWDSP paper's tables do."""
 ACTIVATIONS = Weights(weights=0.0)
-"""What cores send each other: what its figures count."""
+"""Counts as the BWDSP paper's figures do: values that cores send each other."""
 TIME = Weights(0.0, 0.0, 0.0, 1.0)
 
 

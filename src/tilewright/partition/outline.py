@@ -33,7 +33,9 @@ _TOGETHER = 1 << 16
 
 @dataclass(frozen=True)
 class Extents:
-    """Of one region for each grid: the longest sides of a cell's, and the values of all cells'."""
+    """Extents of one region in each grid: the longest sides of a cell's part, and the values of all
+    cells' parts.
+    """
 
     longest: Integers
     values: Integers
@@ -47,10 +49,10 @@ class Extents:
 
 @dataclass(frozen=True)
 class Outline:
-    """For each grid the longest sides of what cells keep, and what they need of each operand that
-    the layer reads; the weights that are loaded, a little less where sums are divided; the partial
-    sums exchanged; the part of the work that the busiest core has. Buffers take `least` values or
-    more, and `most` or less.
+    """Outline of each grid: the longest sides of what cells keep, and what they need of each
+    operand that the layer reads; the weights that are loaded, a little less where sums are divided;
+    the partial sums exchanged; the part of the work that the busiest core has. Buffers take `least`
+    values or more, and `most` or less.
     """
 
     cells: Integers
@@ -100,7 +102,7 @@ def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> 
 
 
 def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> Outline:
-    """From the regions of every cell, some grids at a time."""
+    """The outline computed from the regions of every cell, some grids at a time."""
     step = max(1, _TOGETHER // cores)
     found = [
         _of_table(options(layer, grids[slice(i, i + step)], cores, model))

@@ -43,7 +43,7 @@ class Partition:
 
     @property
     def shared_operands(self) -> tuple[bool, ...]:
-        """For each operand whether all of several pieces read the same of it."""
+        """For each operand, True if several pieces all read the same region of it."""
         several, first = len(self.pieces) > 1, self.pieces[0].operands
         return tuple(
             several and all(piece.operands[i] == region for piece in self.pieces)
@@ -52,7 +52,7 @@ class Partition:
 
     @property
     def partial(self) -> bool:
-        """Whether each piece has a part of the sums of every element."""
+        """True if each piece has partial sums of every element."""
         return self.kind == TERMS
 
     def assemble(self, results: Sequence[Array]) -> Array:

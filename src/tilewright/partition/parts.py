@@ -42,7 +42,7 @@ class PartTime:
 
 
 Times = Mapping[Part, PartTime]
-"""What parts take."""
+"""The time of each part."""
 Computes = Callable[[Part, Operands], Array]
 """The result of a part."""
 
@@ -51,15 +51,15 @@ class Programs(Protocol):
     """Programs that compute parts on the cores of one machine."""
 
     def times(self, parts: Mapping[Part, str], progress: Progress = silent) -> Times:
-        """What each takes; parts come with the name of a layer, which refusals name."""
+        """The time of each part; `parts` gives each the name of a layer, for refusals."""
 
     def compute(self, part: Part, operands: Operands) -> Array:
         """The result of a part."""
 
 
 def parts_of(layer: Layer, share: Share) -> tuple[Part, ...]:
-    """What a core computes of a layer: all in one go where its sums are whole, else the sums, and
-    then what it makes of those that it finishes.
+    """The parts that a core computes of a layer: a single one if its sums are whole, else the sums,
+    then the other steps on those sums that it finishes.
     """
     computed, regions = layer.op.computable(share.summed, share.terms), layer.regions(share.kept)
     needed = zip(layer.steps[0].operands, layer.op.needed(computed, share.terms), strict=True)
@@ -77,19 +77,19 @@ def parts_of(layer: Layer, share: Share) -> tuple[Part, ...]:
 
 
 def work_of(layer: Layer, share: Share) -> float:
-    """What a core computes of a layer's first step, as a part of its operations."""
+    """A core's fraction of the operations of a layer's first step."""
     op = layer.op
     return _terms_added(layer, share) / (Box.whole(op.terms).size * Box.whole(op.out_shape).size)
 
 
 def imbalance(layer: Layer, shares: Iterable[Share]) -> float:
-    """What the busiest core computes over the average of all that compute."""
+    """Terms added by the busiest core over the average of all cores that compute."""
     work = [one for share in shares if (one := _terms_added(layer, share))]
     return max(work) * len(work) / sum(work) if work else 1.0
 
 
 def _terms_added(layer: Layer, share: Share) -> int:
-    """Of all elements that a core computes of the first step, the terms of their sums."""
+    """Terms that a core adds up for all elements that it computes of the first step."""
     terms = Box.whole(layer.op.terms) if share.terms is None else share.terms
     return layer.op.computable(share.summed, share.terms).size * terms.size
 

@@ -1,4 +1,4 @@
-"""Which core takes which share: the shares of a plan moved to where most of their data lies.
+"""Placement of shares on cores: the shares of a plan moved to where most of their data lies.
 
 In: a plan with share j of every layer on core j. Out: the same divisions with the cores of each
 layer assigned, one layer after the other, so that as much as possible of what it reads lies where
@@ -85,14 +85,14 @@ def best_placed_plan(space: Space) -> PartitionPlan:
 
 
 def _overlaps(need: Regions, kept: Regions) -> NDArray[np.int64]:
-    """For each share and core, the values that the share reads and the core has."""
+    """Values that each share reads and each core has, at (share, core)."""
     start = np.maximum(need[:, None, :, 0], kept[None, :, :, 0])
     stop = np.minimum(need[:, None, :, 1], kept[None, :, :, 1])
     return sizes(np.stack([start, stop], axis=-1))
 
 
 def _common(planned: Planned, owners: dict[str, Held], cores: int) -> NDArray[np.int64]:
-    """For each share and core, the values that the share reads and the core has."""
+    """Values that each share reads and each core has, at (share, core)."""
     found = np.zeros((cores, cores), np.int64)
     for name, wanted in needs(planned.layer, planned.division).items():
         for core, region in owners[name].owners if name in owners else ():

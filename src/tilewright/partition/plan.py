@@ -42,15 +42,15 @@ from tilewright.partition.volumes import (
 )
 
 _TOLERANCE = 0.01
-"""How much more than its bound a plan may cost in which cycles count, as a part of its cost."""
+"""Accepted gap of a plan to its bound, as a fraction of its cost, if cycles count."""
 _ROUNDS = 32
-"""How often exchanges are found out for another choice."""
+"""Rounds in which exchanges are priced exactly for a new choice."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """How one layer is divided; share j is that of core `cores[j]`. `work` is what the busiest core
-    computes as a part of the layer's operations.
+    """Division of one layer; share j is on core `cores[j]`. `work` is the busiest core's fraction
+    of the layer's operations.
     """
 
     layer: Layer
@@ -75,7 +75,7 @@ class PartitionPlan:
 
     @cached_property
     def exchanges(self) -> tuple[Exchanges, ...]:
-        """What is sent in each layer."""
+        """The exchanges of each layer."""
         have = {one.layer.output: held(one.division, one.cores) for one in self.layers}
         return tuple(
             Exchanges(
@@ -91,7 +91,7 @@ class PartitionPlan:
 
     @property
     def volume(self) -> Volume:
-        """All layers together."""
+        """Volume of all layers together."""
         return sum((planned.volume for planned in self.layers), Volume())
 
 
@@ -166,8 +166,8 @@ def space(
     recompute: bool = False,
     steps: Steps = uncounted,
 ) -> Space:
-    """What `best_plan` chooses from: all grids, or where these are many those that no bound rules
-    out.
+    """The space that `best_plan` searches: all grids or, if these are many, those that no bound
+    rules out.
     """
     free = strategies is None
     if strategies is None:
@@ -258,13 +258,13 @@ class Space:
 
     @property
     def _other_grids(self) -> str:
-        """How to get grids that are not among the choices."""
+        """Advice on how to get grids that are not among the choices."""
         if self.free:
             return "allow one core more work (--most-work)"
         return "take another strategy, or let the planner choose"
 
     def _exchange(self, kept: Regions, need: Regions) -> tuple[Integers, Cycles | None]:
-        """Values and, where cycles count, what is below the cycles of each pair of grids."""
+        """Values and, if cycles count, a lower bound on the cycles, for each pair of grids."""
         if self.model is None:
             return moved(kept, need), None
         least = least_exchange_cycles(kept, need, self.model) if self.weights.cycles else None
@@ -287,7 +287,7 @@ class Space:
         return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE, _ROUNDS, alike), bound)
 
     def _alike(self) -> dict[tuple[int, int], object]:
-        """What edges have in common whose exchanges are between the same grids of equal layers."""
+        """A key for each edge, equal for edges between the same grids of equal layers."""
         found: dict[tuple[int, int], tuple[tuple[int, int, int], ...]] = {}
         for source, number, operand in self.exchanges:
             same = id(self.tables[source]), id(self.tables[number]), operand
@@ -296,14 +296,14 @@ class Space:
         return dict(found)
 
     def alone(self, number: int) -> Cycles:
-        """What each grid of a layer costs by itself."""
+        """Cost of each grid of a layer by itself."""
         table, weights = self.tables[number], self.weights
         inputs, flops = self._inputs(number), self.layers[number].op.flops
         found = weights.alone(flops, table, inputs, self.model)
         return found if self.model is None else found + weights.cycles * table.sums_cycles
 
     def _inputs(self, number: int) -> Integers:
-        """What each grid of a layer takes of the network's own inputs."""
+        """Values that each grid of a layer loads of the network's own inputs."""
         table, made = self.tables[number], {layer.output for layer in self.layers}
         multicast = self.model is not None and self.model.multicasts
         named = _named(self.layers[number], table)
@@ -311,7 +311,7 @@ class Space:
         return sum(inputs, np.zeros(len(table.grids), np.int64))
 
     def _exact(self, edge: tuple[int, int], first: int, second: int) -> float:
-        """What the exchanges of an edge cost between two grids."""
+        """Cost of an edge's exchanges from grid `first` to grid `second`."""
         found = 0.0
         for exchange, matrix in self.exchanges.items():
             if exchange[:2] == edge:

@@ -59,7 +59,7 @@ class _Bounded:
         return cls(choices, own, fits, fits & (own.most <= room), np.full(len(fits), np.inf))
 
     def lowest(self, which: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-        """Some of the grids: `most` of them at most, those of the lowest bounds."""
+        """Grids of `which` with the lowest bounds, at most `most` of them."""
         found = np.flatnonzero(which)
         order = np.argsort(self.least[found], kind="stable")[:most]
         return np.sort(found[order])
@@ -107,8 +107,8 @@ def bounds(
     weights: Weights,
     model: CoreModel | None,
 ) -> list[Costs]:
-    """For each grid of each layer what no plan with it, in this layer or an equal one, costs less
-    than; infinite where it does not keep to the limit or fit the buffers.
+    """For each grid of each layer, a lower bound on the cost of any plan with it, in this layer or
+    an equal one; infinite if it exceeds the limit or does not fit the buffers.
     """
     keys, groups = _grouped(layers, every, cores, model)
     _bound(layers, [groups[key] for key in keys], weights, model)
@@ -163,8 +163,8 @@ def _bound(
 
 
 def _prices(weights: Weights, model: CoreModel | None) -> Costs:
-    """Of an exchange: of each value that cores get, of any message, and of each value that one core
-    gets. With a multicast that is all that counts.
+    """Prices in an exchange: of each value that cores get, of any message, and of each value that
+    one core gets. With a multicast the last one takes the place of the first.
     """
     value, message, own = weights.activations, 0.0, 0.0
     if model is not None:

@@ -48,7 +48,9 @@ def with_recomputed(
 
 
 def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Grid]:
-    """What cores read of the layer before, for grids over rows and columns alone."""
+    """Grids of the layer before, of at most `cores` cells, that hold what cores read of it under
+    those of `grids` that divide rows and columns alone.
+    """
     if len(before.shape) != IMAGES or len(layer.shape) != IMAGES:
         return
     read = cache(partial(_read, layer))
@@ -62,7 +64,7 @@ def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Gr
 
 
 def _read(layer: Layer, dimension: int, cuts: Cut) -> Cut:
-    """What each interval of the result reads along the same dimension of the input."""
+    """The interval of the input that each interval of the result reads along `dimension`."""
     whole = Box.whole(layer.shape)
     found = []
     for side in cuts:
@@ -72,7 +74,7 @@ def _read(layer: Layer, dimension: int, cuts: Cut) -> Cut:
 
 
 def _covers(cuts: Cut, extent: int) -> bool:
-    """Whether intervals begin one behind the other and leave nothing out."""
+    """True if the intervals start in increasing order and cover `extent` without a gap."""
     starts = [start for start, _ in cuts]
     gaps = any(b[0] > a[1] for a, b in pairwise(cuts))
     increasing = starts == sorted(set(starts))

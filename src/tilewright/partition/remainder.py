@@ -23,7 +23,7 @@ _STEPS = 1e6
 def choose_remainder(
     own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
 ) -> tuple[dict[int, int], bool]:
-    """The option of each node, and whether no other choice costs less."""
+    """The option of each node, and True if it is proven that no other choice costs less."""
     kept = {node: _best(costs, to[node]) for node, costs in own.items()}
     whole = all(len(kept[node]) == len(costs) for node, costs in own.items())
     model = cp_model.CpModel()
@@ -62,8 +62,8 @@ def _pairs(
     second: list[cp_model.IntVar],
     costs: NDArray[np.int64],
 ) -> list[cp_model.LinearExpr]:
-    """What the chosen pair costs: for each pair a variable that is at least 1 where both are
-    taken, since each row and each column of pairs has as many as its option.
+    """Terms of the chosen pair's cost: each pair has a variable that is at least 1 if both its
+    options are taken, since each row and each column of pairs sums to its option's variable.
     """
     both = [[model.new_bool_var("") for _ in second] for _ in first]
     for row, one in zip(both, first, strict=True):
@@ -79,7 +79,7 @@ def _pairs(
 
 
 def _scale(own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]) -> float:
-    """What to multiply costs with: 1 for whole numbers that are not too large."""
+    """Factor for costs: 1 for whole numbers below 1e12, else it makes the largest `_STEPS`."""
     every = [*own.values(), *(m for neighbours in to.values() for m in neighbours.values())]
     largest = max((float(np.abs(costs).max()) for costs in every), default=0.0)
     exact = all((costs == np.rint(costs)).all() for costs in every)

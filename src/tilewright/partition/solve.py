@@ -27,8 +27,8 @@ _NEIGHBOURS = 32
 
 @dataclass(frozen=True)
 class Choice:
-    """An option for each node, what they cost together, and what no choice is below; `proven` where
-    no other choice costs less.
+    """An option for each node, their total cost, and a lower bound on that of any choice; `proven`
+    if no other choice costs less.
     """
 
     options: tuple[int, ...]
@@ -54,7 +54,7 @@ def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> 
 
 
 def independent_bound(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> float:
-    """What no choice is below: every node and every edge at its own least."""
+    """Lower bound on the cost of any choice: each node and each edge at its own minimum."""
     return float(sum(own.min() for own in nodes) + sum(m.min() for m in edges.values()))
 
 
@@ -118,7 +118,7 @@ def _with_neighbours(
 def _cost(
     nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs], options: Sequence[int]
 ) -> float:
-    """What one option for each node costs."""
+    """Cost of a choice of one option for each node."""
     own = sum(float(nodes[i][option]) for i, option in enumerate(options))
     return own + sum(float(matrix[options[i], options[j]]) for (i, j), matrix in edges.items())
 
@@ -135,7 +135,9 @@ class _Elimination:
             self._join(i, j, matrix)
 
     def run(self) -> bool:
-        """Eliminate all nodes; whether nothing was left out of account."""
+        """Eliminate all nodes; False if the choice of the remaining ones is not proven to be the
+        cheapest.
+        """
         while self._own:
             node = min(self._own, key=lambda n: (len(self._to[n]), self._own[n].size))
             if len(self._to[node]) > 2:

@@ -44,7 +44,7 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class ProgramTime:
-    """How many different programs the cores run for a layer, and what the slowest core takes."""
+    """Number of different programs that cores run for a layer, and the time of the slowest core."""
 
     programs: int
     slowest: PartTime
@@ -53,7 +53,7 @@ class ProgramTime:
 def program_times(
     plan: PartitionPlan, programs: Programs, progress: Progress = silent
 ) -> tuple[Times, tuple[ProgramTime, ...]]:
-    """What every part takes, and each layer."""
+    """The time of each part, and of each layer."""
     every = [[parts_of(one.layer, s) for s in one.division.shares] for one in plan.layers]
     different: dict[Part, str] = {}
     for planned, shares in zip(plan.layers, every, strict=True):

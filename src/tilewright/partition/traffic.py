@@ -1,4 +1,4 @@
-"""Who and what is busy in each layer: bytes over every link, and what each core does.
+"""Activity of links and cores in each layer: bytes over every link, and what each core does.
 
 In: a plan and a model of the machine. Out: a `LayerTraffic` for each layer, the form of
 `traffic.json` (docs/reference/partition.md). Messages go along rows first, as in `timing`.
@@ -18,7 +18,7 @@ from tilewright.partition.timing import Link, link_loads
 
 
 class LinkTraffic(Struct, frozen=True):
-    """What passes the link from one core to the next."""
+    """Bytes on the link from core `source` to core `target`, its neighbour."""
 
     source: int
     target: int
@@ -26,7 +26,7 @@ class LinkTraffic(Struct, frozen=True):
 
 
 class CoreTraffic(Struct, frozen=True):
-    """What a core does: its part of the layer's `work`, and what it sends, receives, and loads of
+    """A core's part of the layer's `work`, and the bytes that it sends, receives, and loads of
     weights and inputs. A multicast leaves its source once.
     """
 

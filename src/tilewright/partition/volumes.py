@@ -94,11 +94,11 @@ class _Every:
 
     @property
     def none(self) -> Integers:
-        """Nothing for each grid."""
+        """Zero for each grid."""
         return np.zeros(self.grids, np.int64)
 
     def spread(self, found: NDArray[Any]) -> NDArray[Any]:
-        """What is said of each cell at (grid, core); zero for cores that have none."""
+        """Values of the cells at (grid, core); zero for cores without a cell."""
         found = lifted(found) if found.ndim > 1 else found
         spread = np.zeros((self.grids, self.cores, *found.shape[1:]), found.dtype)
         spread[self.cells.grid, self.cells.core] = found
@@ -109,8 +109,8 @@ class _Every:
         return np.bincount(self.cells.grid, found, self.grids).astype(np.int64)
 
     def loads(self, boxes: Regions, multicast: bool) -> Integers:
-        """What main memory delivers of these regions of one tensor; where it can `multicast`, what
-        several cores take alike is delivered once.
+        """Values that main memory delivers in each grid for these regions of one tensor; with
+        `multicast`, a value that several cores take is delivered once.
         """
         if multicast:
             return loaded(self.spread(boxes), multicast)
@@ -138,7 +138,7 @@ def loaded(boxes: Regions, multicast: bool) -> Integers:
 
 
 def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
-    """For each cell, the weights of one of the output channels that it computes."""
+    """Weights of one of the output channels that each cell computes, rounded up."""
     every = sum((sizes(boxes) for boxes in weights), np.zeros(len(computed), np.int64))
     if computed.shape[1] <= CHANNELS:
         return every
@@ -154,7 +154,7 @@ def _sums_cycles(
     own: Regions,
     model: CoreModel | None,
 ) -> NDArray[np.float64]:
-    """What the exchange of partial sums takes in each grid."""
+    """Cycles of the exchange of partial sums in each grid."""
     found = np.zeros(every.grids)
     if model is not None and partial.any():
         have, finish = every.spread(summed), every.spread(own)
@@ -166,7 +166,7 @@ def _sums_cycles(
 
 
 def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
-    """Some of the grids."""
+    """The options restricted to some of the grids."""
     return Options(
         table.grids[numbers],
         table.kept[numbers],
@@ -181,7 +181,7 @@ def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
 
 
 def sizes(boxes: Regions) -> Integers:
-    """How many elements each box of an array has."""
+    """Number of elements of each box in an array."""
     found = np.ones(boxes.shape[:-2], np.int64)
     for dimension in range(boxes.shape[-2]):
         found *= np.maximum(boxes[..., dimension, 1] - boxes[..., dimension, 0], 0)
@@ -218,7 +218,7 @@ def _by_dimension(kept: Regions, need: Regions) -> tuple[Bounds, Bounds]:
 def exchange_cycles(
     owned: Regions, kept: Regions, need: Regions, model: CoreModel
 ) -> NDArray[np.float64]:
-    """What the exchange takes for each pair of grids: cores get from owners what they need and do
+    """Cycles of the exchange for each pair of grids: cores get from owners what they need and do
     not have themselves.
     """
     found = busiest_links(owned, kept, need, model.fabric.columns, model.multicasts)
@@ -226,14 +226,14 @@ def exchange_cycles(
 
 
 def least_exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDArray[np.float64]:
-    """What no exchange takes less than: what the busiest core's port receives."""
+    """Lower bound on the cycles of an exchange: what the busiest core's port receives."""
     received = most_received(kept, need)
     return model.exchange_cycles(received, np.zeros_like(received))
 
 
 def _back(layer: Layer, result: Regions) -> tuple[Regions, list[Regions]]:
-    """What the first step computes for regions of the layer's result, and what the other steps take
-    of weights for them.
+    """Regions that the first step computes for regions of the layer's result, and those of the
+    weights that the other steps read for them.
     """
     weights = []
     some = sizes(result) > 0
@@ -248,7 +248,7 @@ def _back(layer: Layer, result: Regions) -> tuple[Regions, list[Regions]]:
 
 
 def _step_weights(step: Step, result: Regions) -> list[Regions]:
-    """What it takes of its other operands, all of which are weights."""
+    """Regions that a step reads of its other operands, all of which are weights."""
     if len(step.operands) == 1:
         return []
     none = np.zeros((len(result), 0, 2), np.int64)

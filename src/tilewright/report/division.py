@@ -27,9 +27,9 @@ _SLOWEST = 10
 _NAMED = 4
 """Layers that are named where many have something in common."""
 _PARTS = {"weights": "weights_ms", "compute": "compute_ms", "exchange": "exchange_ms"}
-"""What the time of a layer is made of, step by step."""
+"""Components of a layer's time, step by step."""
 _SMALLEST_GAP = 0.05
-"""In percent: what is shown as more than 0.0."""
+"""Smallest gap that is shown, in percent: it rounds to more than 0.0."""
 _NO_TIME = 1e-12
 """Milliseconds of a network that does nothing."""
 
@@ -45,7 +45,7 @@ class DividedRun(DividedResult, frozen=True):
 
 
 def division_table(found: DividedResult) -> Table:
-    """How each layer is divided."""
+    """Table of how each layer is divided."""
     cores = counted(found.cores, "core")
     table = plain_table(f"{found.network} on {found.machine}, {found.dtype}, {cores}")
     table.add_column("layer", overflow="fold", min_width=5)
@@ -67,7 +67,7 @@ def division_table(found: DividedResult) -> Table:
 
 
 def cost_table(found: DividedResult) -> Table:
-    """What each layer moves, and what it takes."""
+    """Table of the values that each layer moves, and of its times."""
     table = plain_table()
     table.add_column("layer", overflow="fold", min_width=5)
     for column in (*_KINDS, *_TIMES):
@@ -110,7 +110,7 @@ def _totals(found: DividedRun) -> Iterator[str]:
 
 
 def _chosen(found: DividedRun) -> str:
-    """What the plan costs, and how that compares with other plans."""
+    """The cost of the plan, and how it compares with that of other plans."""
     moves_fewer, is_fewest = "moves fewer", "fewest"
     costs = f"{counted(found.moved_values, 'value')} in all"
     if found.objective != "traffic":

@@ -28,7 +28,7 @@ _MATRIX, _BAND = 2, 60
 _STEP = 48
 """Pixels between squares of the scale."""
 _TEXT_WIDTH = 0.6
-"""Of a letter, over its height."""
+"""Width of a letter over its height."""
 _PALEST = 0.15
 _TICKS = 8
 
@@ -82,7 +82,7 @@ def _panels(shares: Sequence[SharePlan], shape: Sequence[int]) -> Iterator[str]:
 def _titles(
     parts: Sequence[tuple[Interval, ...]], width: float
 ) -> tuple[dict[tuple[Interval, ...], str], str]:
-    """What stands above each panel, and how that is to be read: whole words where they fit."""
+    """Title of each panel, and a legend for abbreviated ones: whole words if they fit."""
     whole = {leading: _channels(leading, ("image", "channel"), "s") for leading in parts}
     if all(_fitting(title, width) >= _READABLE_TEXT for title in whole.values()):
         return whole, ""
@@ -159,7 +159,7 @@ def _values(moves: Sequence[MovePlan], *, adds: bool) -> Mapping[tuple[int, int]
 
 
 def _shade(values: int, most: int) -> float:
-    """From pale to full, by orders of magnitude."""
+    """Shade from pale to full, by orders of magnitude."""
     return _PALEST + (1 - _PALEST) * log(1 + values) / log(1 + most)
 
 

@@ -19,7 +19,7 @@ _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
 
 _COLUMNS, _LONG = 100, 60
-"""Of a line, and of flags that stand in a table."""
+"""Columns of a line, and of flags that stand in a table."""
 
 _LEAST_SHARE = 0.0005
 """Causes of less are summed up: they would be shown as 0.0 %."""
@@ -113,7 +113,7 @@ def _traffic(e: Explanation) -> Iterator[str]:
 
 
 def traffic_lines(traffic: Sequence[TrafficRow], total: int) -> Iterator[str]:
-    """What each tensor moves, and its part of the time."""
+    """Traffic of each tensor, and its part of the time."""
     head = ("tensor", "bytes asked", "bytes moved", "requests", "engine cycles", "of the time")
     rows = [
         (
@@ -212,8 +212,8 @@ def _rejected(e: Explanation) -> Iterator[str]:
 
 
 def _other_lines(rejected: Rejected, e: Explanation) -> Iterator[str]:
-    """What a candidate that reads like the pick has in its place, where the short form says none
-    of it.
+    """Lines in which a candidate's schedule differs from the pick's, if both have the same
+    algorithm, division and short form.
     """
     pick, own = e.layer, rejected.schedule.splitlines()
     same = (pick.algorithm, pick.partition) == (rejected.algorithm, rejected.partition)
@@ -229,7 +229,7 @@ def _option(rejected: Rejected) -> str:
 
 
 def _listed(name: str, settings: Sequence[str]) -> Iterator[str]:
-    """All flags of a change, in as many lines as they take."""
+    """The flags of a change, in as many lines as they take."""
     flags = [f"--set\0{setting}" for setting in settings]  # a flag stays in one line
     text = f"{name}: {' '.join(flags)}"
     lines = textwrap.wrap(text, _COLUMNS, initial_indent="  ", subsequent_indent="    ")

@@ -1,4 +1,4 @@
-"""What `check` finds, as values."""
+"""Findings of `check`, as values."""
 
 from __future__ import annotations
 

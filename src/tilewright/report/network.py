@@ -64,7 +64,7 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
 
 
 def _named(found: NetworkRun, head: str) -> list[Column]:
-    """What each stage is called and what it does."""
+    """Columns for the name of each stage and for what it does."""
     names = tuple(stage.name for stage in found.stages)
     labels = tuple(stage.label for stage in found.stages)
     return [Column(head, names), Column("what", labels, below=True)]
@@ -89,7 +89,7 @@ def _groups(stage: StageResult) -> str:
 
 
 def _by_groups(found: NetworkRun) -> str:
-    """How many groups compute for what part of the time; the others wait."""
+    """Parts of the time by the number of groups that compute; the others wait."""
     cycles: dict[str, int] = {}
     for stage in sorted(found.stages, key=lambda s: -s.groups):
         key = str(stage.groups)
@@ -129,7 +129,7 @@ def plan_totals(found: NetworkRun) -> str:
 
 
 def _best(found: NetworkRun, bounds: PlanBounds) -> Iterator[str]:
-    """How far the plan is from the best that there could be."""
+    """Lines that compare the plan with its lower bounds."""
     bound = max(bounds.compute_cycles, bounds.transfer_cycles, 1)
     yield (
         f"lower bounds: {bounds.compute_cycles} cycles to compute the products at the peak, "

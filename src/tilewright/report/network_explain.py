@@ -1,4 +1,4 @@
-"""Where the time of a network goes: the stages that take it, their causes, layouts, fusion."""
+"""Time of a network: the stages that take it, their causes, layouts, fusion."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _summary(e: MeasuredExplanation) -> Iterator[str]:
 
 
 def _routines(e: NetworkExplanation) -> Iterator[str]:
-    """What the code of these stages calls."""
+    """Lines on the routines that the code of the slowest stages calls."""
     slowest = [stage for stage in _slowest(e) if stage.routines]
     if not slowest:
         return

@@ -1,4 +1,4 @@
-"""What one core's pipeline did: cycles per iteration, stalls by cause, pressure per unit.
+"""Activity of one core's pipeline: cycles per iteration, stalls by cause, pressure per unit.
 
 In: a traced `CoreRun`. Out: a `PipelineReport`, which is the `--json` contract of the pipeline
 command; the texts are in `pipeline_text`, the trace events in `pipeline_perfetto`.

@@ -1,4 +1,4 @@
-"""What an experiment of a paper found: the values of the `--json` contract, and their table.
+"""Results of a paper's experiment: the values of the `--json` contract, and their table.
 
 name              published  ours    deviation  kind       note
 get of 128 bytes      17.25  17.51      +1.5 %  fitted

@@ -12,7 +12,7 @@ from tilewright.codegen.artifact import RoutineCycles
 
 _NAME_COLUMNS, _CALL_COLUMNS, _STAGE_COLUMNS = 34, 34, 24
 _SHOWN_CALLS = 6
-"""Of one routine; the others are counted."""
+"""Calls shown of one routine; the others are counted."""
 
 
 def routine_rows(routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:

@@ -23,7 +23,7 @@ _INDENT = "  "
 
 
 def _text_of(columns: int, width: int) -> int:
-    """What is left for texts: a space at the left, and two behind each column."""
+    """Width left for texts, after a space at the left and two behind each column."""
     return width - 1 - 2 * columns
 
 
@@ -71,7 +71,7 @@ def stage_table(title: str, columns: Sequence[Column], width: int) -> Table:
 
 
 def _in_two_lines(title: str, columns: Sequence[Column], width: int) -> Table:
-    """What may go below the column before it does."""
+    """The table with two lines a row: columns that may go below their predecessor do so."""
     (name, label), *others = _merged(columns)
     whole = _text_of(1 + len(others), width)
     wanted = max(name.natural, _LEAST_LABEL + len(_INDENT))

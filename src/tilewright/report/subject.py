@@ -1,4 +1,4 @@
-"""What a report is about: everything that one folder of `compile -o` says, as one value."""
+"""Subject of a report: the content of one folder of `compile -o`, as one value."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LEGEND = (
     "price; left out: arranging operands and results around the layers"
 )
 _SHORT_MILLISECONDS = 0.01
-"""What takes less is told in microseconds."""
+"""Shorter times are told in microseconds."""
 _FACTORS = re.compile(r"factors\((?P<pairs>[^)]*)\)")
 
 
@@ -55,7 +55,7 @@ def main_schedule(schedule: str) -> str:
 
 
 def schedule_legend(schedules: Iterable[str]) -> str:
-    """What the short forms of schedules say; empty where there is nothing to say."""
+    """Legend of the short forms in schedules; empty if they have none."""
     text = " ".join(map(main_schedule, schedules))
     said = {
         r"\w \d": "NAME N: tiles of N, in the order of the loops",
@@ -155,7 +155,7 @@ def _whose(result: NetworkResult) -> str:
 
 
 def _simulated(result: NetworkResult) -> Iterator[str]:
-    """What the simulated times are of, and what other constants make of them."""
+    """Notes on simulated times, and the total that fitted constants give."""
     if result.timed_by != "simulated":
         return
     if result.fitted_milliseconds is not None:

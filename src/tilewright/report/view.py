@@ -1,4 +1,4 @@
-"""What is reported about one operator or one network, as plain values.
+"""Reports on one operator or one network, as plain values.
 
 These values are the `--json` contract (docs/reference/json.md) and what an artifact folder stores;
 the tables and texts of this package show them and compute nothing. Cycles are those of one core
@@ -16,7 +16,7 @@ from tilewright.cost.roofline import Roofline
 
 CheckResult = Literal["exact", "within bound", "not run"]
 TimedBy = Literal["simulated", "measured", "model"]
-"""Whose a time is: the simulator's, this computer's, or the model's where nothing was run."""
+"""Sources of a time: the simulator, this computer, or the model if nothing was run."""
 
 
 class LayerResult(Struct, frozen=True):
@@ -110,10 +110,10 @@ class TrafficRow(Struct, frozen=True):
 
 
 class Arranged(Struct, frozen=True):
-    """What the groups' cores move between a tensor in C order and those of the groups, beside the
-    operator's own time: `bytes` in all groups, or once for what they share, none where the tensor
-    lies as the groups take it. `estimate_cycles` by the model and `cycles` simulated are those of
-    the slowest group; no copy takes less than `least_milliseconds` at the memories' peak.
+    """Copies by the groups' cores between a tensor in C order and those of the groups, beside the
+    operator's own time: `bytes` in all groups, or once for what they share, none if the tensor lies
+    as the groups take it. `estimate_cycles` by the model and `cycles` simulated are those of the
+    slowest group; no copy takes less than `least_milliseconds` at the memories' peak.
     """
 
     tensor: str

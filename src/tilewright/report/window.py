@@ -1,4 +1,4 @@
-"""What a core with a window of long operations did: cycles by cause, units, operations over time.
+"""Activity of a core with a window of long operations: cycles by cause, units, operations.
 
 In: a `WindowRun` and its instructions. Out: a `WindowReport` (the `--json` form), a text with one
 line for each operation, and trace events for ui.perfetto.dev.

@@ -89,7 +89,7 @@ class _File:
         return [_Header(_string(strings, row[0]), *row[1:9]) for row in rows]
 
     def slice(self, offset: int, size: int) -> bytes:
-        """So many bytes of the file. Raises AssemblyError."""
+        """`size` bytes of the file from `offset`. Raises AssemblyError."""
         if offset + size > len(self.data):
             raise AssemblyError("the ELF file is cut off")
         return self.data[offset : offset + size]

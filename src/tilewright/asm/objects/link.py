@@ -29,7 +29,7 @@ from tilewright.isa.table import LocalMemory
 
 
 class LinkErrors(AssemblyError):
-    """All that keeps objects from being linked; `message` and `fix` are the first one's."""
+    """All errors that keep objects from being linked; `message` and `fix` are the first one's."""
 
     def __init__(self, errors: Sequence[AssemblyError]) -> None:
         first = errors[0]

@@ -14,7 +14,7 @@ from tilewright.isa.table import UNOFFICIAL_ELF_MACHINE
 
 
 class RelocationKind(IntEnum):
-    """What the linker writes: S is the symbol's address, A the addend, P the address of the place.
+    """Values that the linker writes: S is a symbol's address, A the addend, P the place's address.
 
     DATA8 .. DATA64 are numbers of so many bytes; OPERAND, HIGH and LOW go into an instruction's
     operand (all of S + A, or its halves); TARGET is a branch distance in instructions.
@@ -44,7 +44,7 @@ class Section:
 
     @property
     def is_code(self) -> bool:
-        """Whether it holds instructions."""
+        """True if it holds instructions."""
         return "x" in self.flags
 
 

@@ -33,14 +33,14 @@ def label_of(operand: Operand) -> Label | None:
 
 
 def relocation_kind(instruction: Instruction, index: int, label: Label) -> RelocationKind:
-    """How the linker has to fill an operand that holds a label."""
+    """Kind of relocation for an operand that holds a label."""
     if instruction.table.operands_of(instruction.spec)[index].kind == "target":
         return RelocationKind.TARGET
     return _KIND_OF_PART[label.part]
 
 
 def unit_bytes(kind: int, table: InstructionTable) -> int:
-    """What an addend counts: the table's units of addresses in operands, bytes elsewhere."""
+    """Bytes per unit of an addend: the table's unit of addresses in operands, 1 elsewhere."""
     return table.address_bytes if kind in _PART_OF_KIND else 1
 
 

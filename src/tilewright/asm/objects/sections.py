@@ -63,7 +63,7 @@ class SectionBuilder:
 
     @property
     def is_code(self) -> bool:
-        """Whether instructions may stand in it."""
+        """True if instructions may stand in it."""
         return "x" in self.flags
 
 

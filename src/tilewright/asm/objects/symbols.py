@@ -60,7 +60,7 @@ class Definition:
 
 @dataclass(slots=True)
 class Declaration:
-    """What `.globl`, `.extern`, `.type` and `.size` say of a name."""
+    """Attributes that `.globl`, `.extern`, `.type` and `.size` give a name."""
 
     is_global: bool = False
     is_external: bool = False
@@ -119,7 +119,7 @@ class SymbolTable:
         return self.declarations.setdefault(name, Declaration())
 
     def is_defined(self, name: str) -> bool:
-        """Whether the name has been defined so far."""
+        """True if the name has been defined so far."""
         return name in self.labels or name in self.definitions
 
     def place(self, name: str) -> tuple[str, int] | None:
@@ -158,7 +158,7 @@ class SymbolTable:
         yield from self.declarations
 
     def scope(self, order: int, section: str, offset: int) -> Scope:
-        """What an expression of one line sees."""
+        """The scope of the expressions of one line."""
         return Scope(self, order, section, offset)
 
     def resolve_definitions(self, reporter: Reporter) -> None:

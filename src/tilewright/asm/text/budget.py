@@ -1,4 +1,4 @@
-"""What the expansion of one source has cost so far, held against the limits line by line."""
+"""Size of one source's expansion so far, held against the limits line by line."""
 
 from __future__ import annotations
 

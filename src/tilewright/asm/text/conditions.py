@@ -14,7 +14,7 @@ CONTINUING = (".elseif", ".else", ".endif")
 
 @dataclass(slots=True)
 class _Condition:
-    """An open `.if`: whether its lines count now, and whether a branch of it has been taken."""
+    """An open `.if`: `active` if its lines count now, `taken` if a branch of it has been taken."""
 
     line: SourceLine
     active: bool
@@ -34,7 +34,7 @@ class Conditions:
 
     @property
     def active(self) -> bool:
-        """Whether lines count at this point."""
+        """True if lines count at this point."""
         return not self.open or self.open[-1].active
 
     def take(

@@ -121,7 +121,7 @@ class Expander:
         self._enter(last, (last.child(last.file, last.number, t, "the end") for t in texts))
 
     def _labels_only(self, line: SourceLine) -> ParsedLine:
-        """What can be saved of a wrong line: its labels, so that other lines find them."""
+        """Labels of a wrong line, kept so that other lines find them."""
         head = _HEAD.match(line.text)
         if (
             head is None

@@ -84,7 +84,7 @@ Expression = Integer | Name | LocalReference | Here | Unary | Binary | Half
 
 
 def depth_of(expression: Expression) -> int:
-    """How deep the tree is."""
+    """Depth of the tree."""
     match expression:
         case Unary() | Binary() | Half():
             return expression.depth
@@ -102,7 +102,7 @@ class Value:
 
 
 class Context(Protocol):
-    """What an expression can look up where it stands."""
+    """Names that an expression can look up where it stands."""
 
     def symbol(self, name: str, span: Span) -> Value:
         """The value of a name. Raises Fault."""

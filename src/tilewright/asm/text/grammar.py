@@ -13,8 +13,8 @@ from tilewright.isa import Dialect, InstructionTable
 
 @dataclass(frozen=True)
 class Syntax:
-    """What decides how lines are read; `registers` are each file's prefix and aliases, `templates`
-    the instructions that are written as statements.
+    """Syntax of lines: the dialect, each register file's prefix and aliases (`registers`), and the
+    instructions that are written as statements (`templates`).
     """
 
     dialect: Dialect

@@ -23,7 +23,7 @@ class SourceText:
     lines: tuple[str, ...]
 
     def numbered(self, parent: SourceLine | None = None, origin: str = "") -> Iterator[SourceLine]:
-        """Its lines, as an included file if there is a parent."""
+        """The source's lines, as an included file's if there is a parent."""
         for number, text in enumerate(self.lines, 1):
             if parent is None:
                 yield SourceLine(self.name, number, text)

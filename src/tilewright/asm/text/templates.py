@@ -19,7 +19,7 @@ _PART = re.compile(r"\{(\w+)\}|(\s+)|(\w+|[^\w\s{])")
 
 @dataclass(frozen=True)
 class Template:
-    """How an instruction is written; `slots` are (name, regular expression) of its operands."""
+    """Syntax of an instruction; `slots` are (name, regular expression) of its operands."""
 
     mnemonic: str
     text: str
@@ -55,7 +55,7 @@ def table_templates(table: InstructionTable) -> tuple[Template, ...]:
 
 
 def _slot(table: InstructionTable, operand: OperandSpec) -> str:
-    """What an operand looks like."""
+    """Pattern for the text of an operand."""
     match operand.kind:
         case "memory":
             return _BRACKETS

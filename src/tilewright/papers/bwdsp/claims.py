@@ -1,4 +1,4 @@
-"""What the text says of both strategies, checked on VGG-16: pooling, work, idle cores, sevens."""
+"""Claims of the text on both strategies, checked on VGG-16: pooling, work, idle cores, sevens."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _DEFINITIONS = {
 
 
 class Printed(Struct, frozen=True):
-    """The one number of the text."""
+    """The only number in the text."""
 
     layer: str
     reduction: float
@@ -73,7 +73,7 @@ def run(lab: Lab) -> Result:
 
 
 def draw(result: Result) -> Figure:
-    """What is moved, a line for each strategy."""
+    """Values moved by each convolution, with a line for each strategy."""
     names = [row.name for row in result.rows]
     layers = [n.split(",")[0] for n in names if n.endswith(f", {MOVED}: {BASELINE}")]
     by_name = {row.name: row.ours for row in result.rows}

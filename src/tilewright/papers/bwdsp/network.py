@@ -23,7 +23,7 @@ TILES = ("equal_products", OPTIMISED)
 
 @cache
 def vgg16() -> tuple[Layer, ...]:
-    """All layers."""
+    """All layers of VGG-16."""
     return layers_of(network(NETWORK, 1))
 
 
@@ -49,7 +49,9 @@ def plan(strategy: str) -> PartitionPlan:
 
 
 def padded_reads(strategy: str) -> Iterator[tuple[str, int, int]]:
-    """For each layer: values that all cores read of images, padding included and excluded."""
+    """For each layer, its name and the values that all cores read of images, with and without
+    padding.
+    """
     for planned in plan(strategy).layers:
         op = planned.layer.op
         assert isinstance(op, Conv2d | Pool2d)

@@ -36,7 +36,7 @@ _STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
 
 
 class Case(Struct, frozen=True):
-    """A network, what is to be least, the limit (0: none), and whether vectors are included."""
+    """A network, the objective, the limit (0: none), and True if vectors are included."""
 
     network: str
     objective: str
@@ -45,7 +45,7 @@ class Case(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """What the plan moves, and whether it is proven."""
+    """Values that the plan moves, by kind, and whether it is proven."""
 
     activations: int
     weights: int

@@ -1,4 +1,4 @@
-"""What hangs on the numbers of the machine that no source gives: each halved and doubled.
+"""Sensitivity to the numbers of the machine that no source gives: each halved and doubled.
 
 Time of VGG-16 at batch 1 in single precision, one thing after the other as the paper has it, under
 its optimised strategy and under the plan that moves the fewest values of all kinds. Of the numbers

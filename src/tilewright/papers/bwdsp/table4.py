@@ -23,7 +23,7 @@ Region = tuple[int, int, int, int]
 
 
 class Printed(Struct, frozen=True):
-    """What the table has for one layer under one strategy, as extents."""
+    """One layer's line of the table under one strategy, as extents."""
 
     layer: str
     strategy: str
@@ -72,7 +72,7 @@ def by_rule(line: Printed) -> Region:
 
 
 def without_rounding(line: Printed) -> Region:
-    """The same with as many columns as Eq. 5 has, odd or even."""
+    """The rule's region with as many columns as Eq. 5 has, odd or even."""
     op = convolution(line.layer)
     if line.strategy == "general" or op.out_height >= 2 * CORES:
         return by_rule(line)
@@ -80,7 +80,7 @@ def without_rounding(line: Printed) -> Region:
 
 
 def as_printed(line: Printed) -> Region:
-    """What Eqs. 3 to 5 give literally, with the outputs that these inputs have without padding."""
+    """Literal result of Eqs. 3 to 5, with the outputs that these inputs have without padding."""
     op = convolution(line.layer)
     if line.strategy == "general":
         return _general(line, input_rows(op.height, CORES))

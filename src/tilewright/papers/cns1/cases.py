@@ -32,7 +32,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As rows are called."""
+        """The row's name."""
         return f"{self.network} on {self.nodes} nodes, {self.chips}"
 
     @property

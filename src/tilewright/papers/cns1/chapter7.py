@@ -203,7 +203,7 @@ def _against_recall() -> dict[str, float]:
 
 
 def _scaling() -> dict[str, float]:
-    """What section 7.3.1 says again of eight times as many nodes."""
+    """Scaling to eight times as many nodes, as section 7.3.1 repeats it."""
     recall = {row.name: row.ours or 0.0 for row in chapter5.run(Lab()).rows}
     training = _rates()
     return {

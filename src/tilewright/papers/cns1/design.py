@@ -39,7 +39,7 @@ QUESTIONS: dict[str, dict[str, Leaf]] = {
     "stripes of 32": {"kernels.stripe_columns": 32},
     "one pattern at a time": {"kernels.patterns": 1},
 }
-"""What `--set` gives a kernel for each question."""
+"""Settings of a kernel (`--set`) for each question."""
 _PATTERNS, _COLUMNS, _ROWS = 2, 512, 256
 _KERNEL = f"{_PATTERNS} x {_COLUMNS} sums over {_ROWS}"
 

@@ -73,7 +73,7 @@ def _listing_run(chips: str) -> CoreRun:
 
 
 def rows(missing: bool) -> list[Row]:
-    """The same passes simulated, and ours where all accesses hit."""
+    """Simulated passes of the listing, `missing` or with all hits; with all hits, ours too."""
     found = []
     for chips, suffix in (("4.5 Mb", ""), ("18 Mb", "-18mb")):
         cycles = listing_passes(suffix)[0 if missing else -1]

@@ -16,7 +16,7 @@ _BYTES, _HOPS = 20, 3
 
 
 def run(lab: Lab) -> Result:
-    """When each part of the path is done, by the terms of section 2.2.1."""
+    """Cycles after which each part of the path is done, by the terms of section 2.2.1."""
     spells = _spells()
     end = {spell.part: spell.start_cycle + spell.cycles for spell in spells}
     start = {spell.part: spell.start_cycle for spell in spells}
@@ -35,7 +35,7 @@ def run(lab: Lab) -> Result:
 
 
 def draw(result: Result) -> Figure:
-    """Who is busy when."""
+    """Timeline of when each part is busy."""
     found = [(spell.part, spell.start_cycle, spell.cycles) for spell in _spells()]
     return spans(found, title=f"T_ST({_HOPS}) of {_BYTES} bytes", x_label="cycles")
 

@@ -29,7 +29,7 @@ def run(lab: Lab) -> Result:
 
 
 def draw(result: Result) -> Figure:
-    """What the figure of the report shows: the beginning, the switch from step 2 to 3, the end."""
+    """The report's figure: the beginning, the switch from step 2 to 3, the end."""
     rounds = interleaving(MODEL.recall(BEST).forward)
     found = [
         (f"{r.where}: {r.what}, step {r.step}", r.start_cycle, r.end_cycle - r.start_cycle)
@@ -47,7 +47,7 @@ def draw(result: Result) -> Figure:
 
 
 def _runs_beside(sums: Round, rounds: list[Round]) -> bool:
-    """Whether a product runs in the same cycles."""
+    """True if a product runs in the same cycles as `sums`."""
     return any(
         r.what == "product" and r.start_cycle < sums.end_cycle and sums.start_cycle < r.end_cycle
         for r in rounds

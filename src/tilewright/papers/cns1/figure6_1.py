@@ -30,5 +30,5 @@ def run(lab: Lab) -> Result:
 
 
 def draw(result: Result) -> Figure:
-    """Who is busy when, in the listing on a simulated node."""
+    """Timeline of when each unit is busy, in the listing on a simulated node."""
     return spans(pass_spans(missing=True), title=TITLE, x_label="cycles")

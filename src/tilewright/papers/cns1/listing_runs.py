@@ -1,4 +1,4 @@
-"""The report's listings on a simulated node: arrays in, what they computed and cycles out.
+"""The report's listings on a simulated node: arrays in, results and cycles out.
 
 Registers and the stack are as the head of each listing says; the stack lies in the data cache.
 """

@@ -47,14 +47,14 @@ class Kernel(Struct, frozen=True):
 
     @property
     def size(self) -> str:
-        """As rows are called."""
+        """The size, as in the row's name."""
         if self.name == "error":
             return f"{self.columns} elements"
         return f"{self.rows} x {self.columns} weights"
 
 
 class Cycles(Struct, frozen=True):
-    """What the listing and our kernel took, and whether they computed the same."""
+    """Cycles of the listing and of our kernel, and whether they computed the same."""
 
     listing: int
     ours: int

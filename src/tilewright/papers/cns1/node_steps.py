@@ -32,7 +32,7 @@ _WHY = {
 
 
 class Step(Struct, frozen=True):
-    """What one step took: cycles, stalls by cause, instructions."""
+    """Cycles, stalls by cause, and instructions of one step."""
 
     cycles: int
     stalls: dict[str, int]

@@ -50,7 +50,7 @@ class Reading:
 
 
 Readings = Mapping[str, Reading]
-"""By column."""
+"""The reading of each column."""
 
 
 def printed_numbers(experiment: str, column: str = "") -> dict[str, float]:
@@ -60,7 +60,7 @@ def printed_numbers(experiment: str, column: str = "") -> dict[str, float]:
 
 
 def prints_as(value: float, printed: Printed) -> bool:
-    """Whether a number agrees with the printed one: rounded to its digits, or within its limit."""
+    """True if a number agrees with the printed one: rounded to its digits, or within its limit."""
     wanted = Decimal(printed.value)
     exact = Decimal(repr(round(value, 9)))
     match printed.relation:
@@ -75,7 +75,7 @@ def prints_as(value: float, printed: Printed) -> bool:
 def verdicts(
     table: Sequence[Printed], ours: Mapping[str, float], readings: Readings
 ) -> list[Verdict]:
-    """What becomes of each printed number. A reading gives all numbers of its column or none."""
+    """The verdict on each printed number. A reading gives all numbers of its column or none."""
     given = {column for column, reading in readings.items() if _gives(reading, column, table)}
     return [_verdict(printed, ours[printed.name], printed.column in given) for printed in table]
 

@@ -47,7 +47,7 @@ def run(lab: Lab) -> Result:
 
 
 def _sums() -> dict[str, float]:
-    """Of the parts as they are printed."""
+    """Totals of the parts as they are printed."""
     found: dict[str, float] = {}
     for name, cycles in printed_numbers("table5_3").items():
         total = f"{name.rpartition(': ')[0]}: total"

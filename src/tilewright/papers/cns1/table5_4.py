@@ -31,7 +31,7 @@ def penalty(case: Case, conditions: Conditions) -> float:
 
 
 def _tabulated_penalty(case: Case) -> float:
-    """Of the best lookups, with the I/O of Table 5.3."""
+    """Penalty of the best lookups in percent, with the I/O of Table 5.3."""
     worst = case.recall(replace(BEST, worst_instruction_misses=True))
     less = worst.writing_penalty_cycles / 2
     return 100 * (worst.penalty_cycles - less) / (case.recall(BEST).total_cycles - FIRST_BLOCK)

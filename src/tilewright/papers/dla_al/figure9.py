@@ -41,7 +41,7 @@ def run(lab: Lab) -> Result:
 
 
 def _cycles(loads: int, size: int) -> int:
-    """So many loads one after the other, each of `size` elements, on the paper's machine."""
+    """Cycles of `loads` loads in a row, of `size` elements each, on the paper's machine."""
     table = load_table(TABLE)
     text = "\n".join(
         [

@@ -24,7 +24,7 @@ ORDERS = ("naive", "prefetched", "halved")
 
 @dataclass(frozen=True)
 class Tiles:
-    """So many tiles; `inputs` and `outputs` are the elements of a segment of each."""
+    """`count` tiles; `inputs` and `outputs` are the elements of a segment of each."""
 
     count: int
     inputs: int

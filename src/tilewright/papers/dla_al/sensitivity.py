@@ -1,4 +1,4 @@
-"""What the numbers that no source states change: each halved and doubled, on one loop of tiles."""
+"""Sensitivity to numbers that no source states: each halved and doubled, on one loop of tiles."""
 
 from __future__ import annotations
 

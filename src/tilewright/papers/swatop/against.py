@@ -76,7 +76,7 @@ def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
 
 
 def _tuned(lab: Lab, ops: Named, algorithms: Sequence[str], on: Setting) -> list[Outcome]:
-    """Of each operator the fastest by one of the algorithms."""
+    """The fastest outcome of each operator over the algorithms."""
     choices = [
         lab.map_together(best_schedules, [Task(op, name, on) for op in ops.values()])
         for name in algorithms
@@ -140,7 +140,7 @@ def _plan(op: Conv2d, machine: Machine, costs: Costs | None = None) -> Outcome:
 
 
 def speedups(found: Iterable[Pair]) -> list[float]:
-    """Of the pairs that have both versions."""
+    """Speedups of the pairs that have both versions."""
     return [pair.speedup for pair in found if pair.speedup is not None]
 
 
@@ -162,7 +162,7 @@ def average(found: Sequence[Pair]) -> float | None:
 
 
 def evidence(found: Sequence[Pair]) -> str:
-    """Where the time goes in both versions, mean shares: why the speedup is what it is."""
+    """Mean shares of time in both versions, which explain the speedup."""
     both = [pair for pair in found if pair.speedup is not None]
     texts = []
     for name, outcomes in (

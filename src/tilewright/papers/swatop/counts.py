@@ -15,7 +15,7 @@ from tilewright.papers.swatop.against import Pair, evidence, speedups
 
 
 class Counted(Struct, frozen=True):
-    """What a table prints of one line; a percentage is left out where there is none."""
+    """One printed line of a table; a percentage is left out where there is none."""
 
     faster: int
     slower: int

@@ -41,7 +41,7 @@ Found = Mapping[Conv2d, Versions]
 
 
 class Gain(Struct, frozen=True):
-    """What the text says."""
+    """An improvement that the text states."""
 
     statistic: str
     improvement: float
@@ -114,7 +114,7 @@ def best_of_baseline(found: Found, size: int, baseline: Fetching) -> list[Conv2d
 
 
 def gain(versions: Versions, baseline: Fetching) -> float:
-    """How much more is done in the same time with fetching ahead."""
+    """Speedup from fetching ahead, less 1."""
     return versions[baseline].cycles / versions["ahead"].cycles - 1
 
 
@@ -135,7 +135,7 @@ def _mean(
 
 
 def _why(found: Found, baseline: Fetching) -> str:
-    """What the baseline leaves to gain: its waits, which fetching ahead can at best hide."""
+    """The baseline's waits, which fetching ahead can at best hide, beside those that it leaves."""
     slow = [versions[baseline] for versions in found.values()]
     fast = [versions["ahead"] for versions in found.values()]
     waits, left = (

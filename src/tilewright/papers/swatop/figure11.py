@@ -41,7 +41,7 @@ QUICK = 4
 
 
 class Limit(Struct, frozen=True):
-    """What the text says of one way: no case shown lies beyond `share`."""
+    """The text's limit for one way: no case shown lies beyond `share`."""
 
     way: str
     bound: str
@@ -138,7 +138,7 @@ Found = Mapping[Gemm, Costs]
 
 
 def run(lab: Lab) -> Result:
-    """What the text says of the cases shown, then those cases."""
+    """The text's limits beside the cases shown, then those cases."""
     published = lab.published("swatop", "figure11", Limit)
     limits = {row.way: row.share for row in published.rows}
     every = listing2_unaligned()
@@ -186,7 +186,7 @@ def draw(result: Result) -> Figure:
 
 
 def _limits(shown: Found, limits: Mapping[str, float], of: str) -> Iterator[Row]:
-    """What the text says of the cases shown; `of` says of how many they are in a quick run."""
+    """The text's limits beside the cases shown; `of` notes how many cases a quick run has."""
     if not shown:
         return
     light = [c.lightweight for c in shown.values()]
@@ -233,7 +233,7 @@ _EDGES = (0.0, 0.01, 0.02, 0.05, 0.10, 0.20, 0.50, 1.0)
 
 
 def _distribution(found: Found) -> Iterator[str]:
-    """How many of all cases lie between which shares."""
+    """Lines that count all cases by their share of the time."""
     for way in ("lightweight", "classic"):
         for part in ("copying", "overhead"):
             shares = [getattr(getattr(c, way), part) for c in found.values()]

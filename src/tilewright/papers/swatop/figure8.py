@@ -54,7 +54,7 @@ class Printed(Struct, frozen=True):
 
 
 def run(lab: Lab) -> Result:
-    """What the text says beside ours on each machine, then every case on the first."""
+    """The text's statements beside our numbers on each machine, then every case on the first."""
     published = lab.published("swatop", "figure8", Printed)
     counted, printed = lab.some(listing1(), QUICK), lab.some(listing1_as_printed(), QUICK)
     cases = list(dict.fromkeys([*counted, *printed]))
@@ -112,7 +112,7 @@ def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting) -> F
 
 
 def _statistic(sentence: Printed, found: Found, reading: str, total: int) -> Row:
-    """What one sentence says beside ours; it is about `total` cases, some of them `found`."""
+    """A sentence's number beside ours; it is about `total` cases, some of them `found`."""
     values = sentence.chosen(found)
     combine = max if sentence.statistic == "best" else statistics.fmean
     ours = combine(values) if values else None
@@ -165,7 +165,7 @@ def _lowest(found: Found) -> list[Conv2d]:
 
 
 def _bound(outcome: Outcome) -> str:
-    """What bounds a case, with the shares that show it."""
+    """The bound of a case, with the shares of time that show it."""
     parts = [f"bound by {outcome.bound}"]
     parts += [
         f"{kind} {100 * cycles / outcome.cycles:.0f} %"

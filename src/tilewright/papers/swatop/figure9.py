@@ -39,7 +39,7 @@ CASES = {"implicit": None, "explicit": SAMPLE, "winograd2": SAMPLE, "winograd4":
 
 
 class Limit(Struct, frozen=True):
-    """What the text says, as the share of the best performance that is kept."""
+    """A statement of the text: the share of the best performance that is kept."""
 
     statistic: str
     share: float
@@ -94,7 +94,7 @@ def search(case: Case) -> Found:
 
 
 def piece_of(op: Conv2d, machine: Machine) -> Conv2d:
-    """What one core group computes where the output rows are divided."""
+    """The part of `op` that one core group computes if the output rows are divided."""
     found = split(op, machine.groups.count)
     piece = next((p.piece for p in found if p.kind in ("rows", "whole")), found[0].piece)
     assert isinstance(piece, Conv2d)
@@ -159,7 +159,7 @@ def _shares(
 
 
 def _checked(few: Mapping[Conv2d, Found], whole: Mapping[Conv2d, Found]) -> Iterator[Row]:
-    """Of the cases in which everything was simulated: the best cycles of both searches."""
+    """Best cycles of both searches, for the cases in which everything was simulated."""
     for op, every in whole.items():
         note = f"all {every.simulated} simulated, {few[op].simulated} of them in the search"
         name = f"best cycles, {op.describe()}: all against those that could win"

@@ -99,7 +99,7 @@ def _without_products(seed: Seed, joint: tuple[Layout, ...]) -> Seed:
 
 
 def _priced(versions: Sequence[_Version], machine: Machine) -> list[Priced | None]:
-    """Of each version; None where the transforms do not fit, or copies exceed main memory."""
+    """Price of each version; None if the transforms do not fit or copies exceed main memory."""
     shared = [v.shared for v in versions]
     around = rank([(v.partition.piece, v.around) for v in versions], machine, shared=shared, keep=1)
     calls = list(dict.fromkeys((v.calls.op, v.calls.shared) for v in versions))

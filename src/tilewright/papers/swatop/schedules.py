@@ -46,7 +46,7 @@ class Setting(Struct, frozen=True):
         return load_machine(self.machine, dict(self.overrides))
 
     def described(self) -> str:
-        """Its name and what was set."""
+        """The machine's name and the numbers set."""
         return ", ".join([self.machine, *(f"{key} = {value}" for key, value in self.overrides)])
 
 
@@ -58,7 +58,7 @@ def setting(lab: Lab, machine: str = MACHINE) -> Setting:
 
 
 def our_product(on: Setting) -> str:
-    """Which matrix product a setting prices, for the notes of experiments."""
+    """The matrix product that a setting prices, for the notes of experiments."""
     takes = product_timing(on.load(), "f64").cycles_per_k
     return f"this project's matrix product, {takes:.1f} cycles per k on {on.described()}"
 
@@ -170,7 +170,7 @@ def _undoubled(seed: Seed) -> Seed:
 
 
 def outcome_of(op: Op, part: Partition, run: KernelRun, machine: Machine) -> Outcome:
-    """What a simulated candidate of one group says of the whole operator."""
+    """The outcome for the whole operator, from a candidate simulated on one group."""
     waits: dict[str, int] = {}
     for cause in run.causes:
         if cause.kind.startswith("wait"):

@@ -19,12 +19,12 @@ from tilewright.ir.parser import parse
 Lines = list[str]
 
 _BUDGET_BYTES = 55 * 1024
-"""Of a core's local memory, for buffers: the test program of the public kernels."""
+"""Bytes of a core's local memory for buffers, as in the public kernels' test program."""
 
 _DOUBLE = 8
 CORES, MESH = 64, 8
 PIXELS, CHANNELS = 16 * MESH, 4 * MESH
-"""What the register blocks of a mesh take: batch and output channels are multiples."""
+"""Batch and output channels are multiples of these, for the register blocks of a mesh."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BatchAware:
 
     @property
     def flops(self) -> int:
-        """Of the convolution."""
+        """Operations of the convolution."""
         pixels = self.batch * self.rows * self.cols * self.kernel**2
         return 2 * pixels * self.in_channels * self.out_channels
 

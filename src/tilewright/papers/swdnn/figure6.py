@@ -39,7 +39,7 @@ _BOUND, _COUNTER, _A, _B = "$19", "$28", "$5", "$6"
 
 
 class Timing(Struct, frozen=True):
-    """What the paper prints for one version."""
+    """Printed cycles of one version."""
 
     version: Version
     lead_in_cycles: int
@@ -59,7 +59,7 @@ class Case(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """Cycles of the whole loop, and whether no order takes fewer per iteration."""
+    """Cycles of the whole loop, and True if no order takes fewer per iteration."""
 
     cycles: int
     proven_minimum: bool

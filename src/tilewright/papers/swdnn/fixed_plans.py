@@ -107,7 +107,7 @@ def _every_candidate(op: Conv2d, plan: Plan, machine: Machine) -> tuple[Candidat
 
 
 def best_plan(op: Conv2d, machine: Machine) -> Candidate | None:
-    """Of both plans, as printed and promoted, the one that swDNN's model says is the fastest."""
+    """The plan that swDNN's model says is the fastest, of both plans as printed and promoted."""
     ways = [(plan, promoted) for plan in SEEDS for promoted in (False, True)]
     plans = (fixed_plan(op, plan, machine, promoted=promoted) for plan, promoted in ways)
     found = (plan for plan in plans if plan is not None)
@@ -153,7 +153,7 @@ def _available(candidate: Candidate, machine: Machine) -> float:
 
 
 def _elements_per_operation(candidate: Candidate, promoted: bool) -> float:
-    """What a block of output columns fetches for a kernel row, by its operations (Eqs. 1 and 2)."""
+    """Elements fetched per operation by a block of output columns, a kernel row (Eqs. 1 and 2)."""
     factors, op = candidate.nests[0].factors, candidate.op
     assert isinstance(op, Conv2d)
     cols, taps = factors["out_col_tile"], op.kernel[1]

@@ -30,7 +30,7 @@ from tilewright.simulate.launch import Mesh
 ENTRY = "swdnn_gemm"
 MESH = 8
 PIXELS, CHANNELS = 16, 4
-"""Of one register block: four vectors of pixels times four output channels (swDNN V-C)."""
+"""Extents of one register block: four vectors of pixels times four output channels (swDNN V-C)."""
 
 _INPUT, _WEIGHT = (1, 2, 3, 4), (7, 8, 9, 10)
 _RESULT = (*range(11, 19), *range(20, 28))
@@ -44,7 +44,7 @@ Lines = list[str]
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """What a core does in one step: send its input or receive it, and the same for weights.
+    """A core's role in one step: it sends or receives its input, and likewise its weights.
 
     $5 and $6 point at input and weights, $28 counts k.
     """

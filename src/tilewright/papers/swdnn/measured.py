@@ -51,7 +51,7 @@ class MeasuredRow(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As the tables list it."""
+        """The row's name in the tables."""
         return (
             f"B {self.batch}, Ni {self.in_channels}, No {self.out_channels}, "
             f"S {self.stride}, {self.output} x {self.output}"
@@ -59,7 +59,7 @@ class MeasuredRow(Struct, frozen=True):
 
     @property
     def fitted(self) -> bool:
-        """Whether the machine's constants were fitted to it, if it is one of the published rows."""
+        """True if the machine's constants were fitted to it, if it is one of the published rows."""
         return self.batch == FITTED_BATCH and self.in_channels in FITTED_IN_CHANNELS
 
 
@@ -181,7 +181,7 @@ def simulate_part(part: BatchAware, machine: Machine) -> Simulated:
 
 
 def gflops(result: Simulated, machine: Machine) -> float:
-    """Of all groups together."""
+    """Gflop/s of all groups together."""
     return result.flops / result.cycles * machine.clock_hz / 1e9
 
 

@@ -1,4 +1,4 @@
-"""The same plan on one core group: a check of the contention that four groups show.
+"""One core group under the same plan: a check of the contention that four groups show.
 
 In: what early logs say of one group. Each layer is simulated with its filters to itself, as one
 group has them, and as if three other groups read them too. No constant was fitted to these rows:
@@ -20,7 +20,7 @@ BATCH, OUTPUTS = 128, (8, 32)
 
 
 class LoggedRange(Struct, frozen=True):
-    """What was logged of one pair of channels over all sizes of images."""
+    """Range of logged Gflop/s for one pair of channels over all sizes of images."""
 
     in_channels: int
     out_channels: int

@@ -61,7 +61,7 @@ class Layer(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As the rows are called."""
+        """The row's name."""
         size = "" if self.kernel == 3 else f" K {self.kernel}"
         return f"Ni {self.in_channels} No {self.out_channels}{size}"
 

@@ -57,7 +57,7 @@ class Line(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As the rows are called."""
+        """The row's name."""
         block = "" if self.block_cols is None else f" b_Co {self.block_cols}"
         return f"{self.plan}{block} Ni {self.in_channels} No {self.out_channels}"
 
@@ -68,7 +68,7 @@ class Line(Struct, frozen=True):
 
     @property
     def share_squared(self) -> float:
-        """Of the printed bandwidths."""
+        """Square of MBW over RBW as printed, at most 1."""
         return min(1.0, self.mbw / self.rbw) ** 2
 
 
@@ -185,7 +185,7 @@ _WHY = {
     "meas, plain roofline": "the least time of transfers or products alone, with our product",
     "meas, as printed": "our product, 16 cycles per k; with the public kernels' see below",
 }
-"""Of rows that say nothing of their own where they are far off."""
+"""Explanations of rows that are far off and have none of their own."""
 
 
 def _border(line: Line, ours: Outcome) -> str:

@@ -28,7 +28,7 @@ _COLORS = {
     "issuing transfers": "#4a90c2",
     "other": "#8d99ae",
 }
-"""What cycles are spent on, and its color."""
+"""Color of each kind of cycles."""
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1d2433; max-width: 72rem;
@@ -91,7 +91,7 @@ def _head(compiled: Compiled) -> Markup:
 
 
 def spent_on(cause: CauseRow) -> str:
-    """Which of the page's colors the cycles of a cause have."""
+    """Key of `_COLORS` for the cycles of a cause."""
     match cause.kind.split():
         case ["compute", "useful"]:
             return "useful work"
@@ -146,7 +146,7 @@ def _bar(shares: dict[str, float], part: float, width: str = "100%") -> Markup:
 
 
 def _lines(compiled: Compiled) -> Iterator[Markup]:
-    """A line for each layer, with what is behind it."""
+    """A line for each layer, with its details behind it."""
     longest = max((layer.milliseconds for layer in compiled.layers), default=0.0) or 1.0
     for layer in compiled.layers:
         found = compiled.explained(layer)
