@@ -41,7 +41,8 @@ def test_before_and_after(path):
 
 
 def test_every_rewrite_has_cases():
-    assert {path.parent.name for path in FILES} == set(REWRITES)
+    """Definitions are no calls of this text; tests/ops/test_normal_form.py has theirs."""
+    assert {path.parent.name for path in FILES} == set(REWRITES) - {"definitions"}
 
 
 def test_simplifications_go_on_until_none_changes_anything():

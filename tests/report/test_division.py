@@ -43,7 +43,7 @@ def test_a_line_says_what_of_the_layer_is_cut():
     assert lines[0] == "lenet5 on bwdsp-56, f32, 56 cores"
     assert lines[2] == "layer | divided | grid | tile | reads | cores | imbalance"
     assert lines[6] == (
-        "c3 | channels x columns, sums | 1x6x1x2 sums 3x1x1 | 1x3x10x6 | 1x2x14x10 | 36 | 1.35"
+        "c3 | channels x columns, sums | 1x6x1x2* sums 3x1x1 | 1x3x10x6 | 1x2x14x10 | 36 | 1.35"
     )
     assert lines[11] == "prob | nothing | 1x1 | 1x10 | 1x10 | 1 | 1.00"
     costs = printed(cost_table(FOUND), 200).splitlines()

@@ -82,7 +82,7 @@ def test_both_executors_count_the_same(text: str, rules: IssueRules, values: lis
 
 
 def test_a_loop_that_never_ends_is_given_up() -> None:
-    image = link([assemble("top: br top", CPE)], CPE)
+    image = link([assemble("top: addl $1, $1, $1\n  br top", CPE)], CPE)
     instructions = [placed.instruction for placed in image.instructions]
     with pytest.raises(SimulationError) as error:
         simulate_registers(instructions, CPE, {}, max_cycles=100)

@@ -221,7 +221,7 @@ def _agrees(form: Form, numbers: Indices) -> bool:
     """True if `numbers` are the places of `form` plus 1. Compares in portions, so that its own
     numbers take little memory beside the given ones.
     """
-    if not numbers.ndim:
+    if not numbers.ndim or not form.shape:
         return bool(np.array_equal(form.places() + 1, numbers))
     longest = int(np.argmax(numbers.shape))
     dim, size = form.dims[longest], numbers.shape[longest]

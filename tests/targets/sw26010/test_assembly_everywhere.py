@@ -33,6 +33,8 @@ from tilewright.ops import (
     average_pool2d,
     max_pool2d,
 )
+from tilewright.ops.assembly import Assembly
+from tilewright.ops.definition import Definition
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.targets.sw26010.elementwise.maps import map_routine
 from tilewright.targets.sw26010.elementwise.operands import MOST_SOURCES
@@ -109,7 +111,8 @@ def test_every_function_is_a_routine_also_where_it_is_gathered(scalar: Scalar) -
 def test_the_list_has_every_operator_that_gathers() -> None:
     moving = {"concat", "pad", "reshape", "resize", "slice", "space_to_depth", "transpose"}
     gathering = {kind for kind in LOWERINGS if getattr(kind, "kind", "") not in moving}
-    assert gathering == {Pool2d, Reduce, Softmax, LocalResponseNorm}
+    named = {Pool2d, Reduce, Softmax, LocalResponseNorm}
+    assert gathering == {*named, Definition, Assembly}
 
 
 def whole_list() -> Network:

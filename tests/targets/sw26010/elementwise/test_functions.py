@@ -8,13 +8,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tilewright.targets.sw26010.vector_trigonometry import LARGEST_ANGLE
 
 from support.scalars import OF_FLOATS
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.elementwise.functions import has_power
 from tilewright.targets.sw26010.elementwise.maps import map_routine
+from tilewright.targets.sw26010.elementwise.trigonometry import LARGEST_ANGLE
 from tilewright.targets.sw26010.timing.derived import assembled
 
 TABLE = "sw26010_cpe"

@@ -231,7 +231,7 @@ PRODUCTS = (
     ),
     Operator(
         "Einsum",
-        (12,),
+        (12, 28),
         (Input("Inputs"),),
         (Attribute("equation", "text", required=True),),
         _einsum,
