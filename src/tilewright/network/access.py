@@ -128,7 +128,7 @@ def _normalised(loops: _Loops, kept: int) -> _Loops:
     """Loops of one iteration go, others follow the result's dimensions, neighbours join; loops from
     `kept` on stay behind the others and as they are.
     """
-    split = tuple(_split(a, loops.extents) for a in loops.accesses)
+    split = tuple(_split(_of_diagonals(a), loops.extents) for a in loops.accesses)
     split = tuple(_joined_dims(a) for a in split)
     order = [loop for terms in split[0].terms for loop, _ in terms if loop < kept]
     rest = [loop for loop in range(kept) if loop not in order]
@@ -151,6 +151,33 @@ def _normalised(loops: _Loops, kept: int) -> _Loops:
         else:
             found, count = joined, count - 1
     return found
+
+
+def _of_diagonals(access: Access) -> Access:
+    """Dimensions that one loop runs along at once, with those between them, as a single one.
+
+    >>> _of_diagonals(Access((5, 5), (((0, 1),), ((0, 1),)), (0, 0)))
+    Access(shape=(25,), terms=(((0, 6),),), offsets=(0,), fill=None)
+    """
+    for loop in access.axes:
+        dims = [d for d, terms in enumerate(access.terms) if any(own == loop for own, _ in terms)]
+        if len(dims) > 1:
+            first, end = dims[0], dims[-1] + 1
+            steps: dict[int, int] = {}
+            offset = 0
+            for d in range(first, end):
+                stride = prod(access.shape[d + 1 : end])
+                offset += access.offsets[d] * stride
+                for own, step in access.terms[d]:
+                    steps[own] = steps.get(own, 0) + step * stride
+            joined = Access(
+                (*access.shape[:first], prod(access.shape[first:end]), *access.shape[end:]),
+                (*access.terms[:first], tuple(steps.items()), *access.terms[end:]),
+                (*access.offsets[:first], offset, *access.offsets[end:]),
+                access.fill,
+            )
+            return _of_diagonals(joined)
+    return access
 
 
 def _split(access: Access, extents: Sequence[int]) -> Access:

@@ -34,6 +34,9 @@ class Step:
 
 def normal_form(op: Definition) -> tuple[Step, ...]:
     """The steps, of which the last gives the result; the definition alone if it is one step."""
+    found = _without_diagonals(op)
+    if found is not None:
+        return found
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))
@@ -44,6 +47,33 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
     if op.gather is not None and len(op.operands) > 1:
         return _mapped(op)
     return (Step(op, tuple(range(len(op.operands)))),)
+
+
+def _without_diagonals(op: Definition) -> tuple[Step, ...] | None:
+    """The steps behind copies of operands that one axis runs through along several dimensions;
+    None where no product has such an operand.
+    """
+    copies: list[Step] = []
+    accesses, moved = list(op.operands), dict[int, int]()
+    for number, access in enumerate(op.operands):
+        named = [a for terms in access.terms for a, _ in terms if op.extents[a] > 1]
+        own = tuple(dict.fromkeys(named))
+        if op.gather is None or len(own) == len(named):
+            continue
+        shape = tuple(op.extents[a] for a in own)
+        taken = _renamed(access, {a: i for i, a in enumerate(own)})
+        copies.append(Step(Definition(shape, straight(shape), (taken,), dtype=op.dtype), (number,)))
+        accesses[number] = straight(shape, own)
+        moved[number] = len(op.operands) + len(copies) - 1
+    if not copies:
+        return None
+    count = len(op.operands)
+    moved |= {n: n for n in range(count) if n not in moved}
+    behind = [
+        Step(step.op, tuple(moved[n] if n < count else n + len(copies) for n in step.operands))
+        for step in normal_form(replace(op, operands=tuple(accesses)))
+    ]
+    return (*copies, *behind)
 
 
 def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:
