@@ -175,9 +175,7 @@ class ReduceRoutine:
 
     @property
     def by_lanes(self) -> bool:
-        """True if an unaligned run is gathered into vectors, which pays if the expression takes
-        long.
-        """
+        """True if an unaligned run is gathered into vectors, as long expressions are."""
         return self.lie.along and takes_long(self.arithmetic[0])
 
     @property
@@ -532,9 +530,7 @@ def _next(routine: ReduceRoutine, items: Items, left: int, at: int, label: str) 
 
 
 def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
-    """Allocate the frame, read the arguments, and test for empty loops and for obstacles to
-    vectors.
-    """
+    """Allocate the frame, read the arguments, test for empty loops and obstacles to vectors."""
     in_memory = routine.constants if routine.constants_in_memory else ()
     size = _constants_at(routine) + WORD * len(in_memory)
     turns = deque((5, 6, 7))
