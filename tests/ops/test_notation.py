@@ -1,6 +1,5 @@
 """Definitions as text: what is read, what is refused and where, and that nothing is executed."""
 
-import time
 from contextlib import suppress
 
 import numpy as np
@@ -172,8 +171,6 @@ def test_mutated_texts_are_read_or_refused():
         for _ in range(int(rng.integers(1, 5))):
             at = int(rng.integers(len(text) + 1))
             text[at : at + int(rng.integers(0, 3))] = [str(rng.choice(PIECES))]
-        begun = time.perf_counter()
         sizes = {a: 3 for a in "norciuvm" if a in "".join(text)}
         with suppress(TilewrightError):
             define("".join(text), **sizes)
-        assert time.perf_counter() - begun < 10

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
-from tilewright.ops.phases import phases
+from tilewright.ops.gradient import scattered as phases
 
 
 def scattered(x, w, shape, stride, padding, dilation):
@@ -40,8 +39,12 @@ def test_a_transposed_convolution_is_its_phases(seed):
     assert np.array_equal(sum(parts, np.zeros(shape)), expected)
 
 
-def test_a_place_of_three_axes_is_refused():
-    result = Access((9,), (((0, 1), (1, 1), (2, 1)),), (0,))
-    with pytest.raises(ShapeError) as refused:
-        phases((4, 3, 2), result, (straight((4,), (0,)), straight((3, 2), (1, 2))))
-    assert str(refused.value) == "scattered sums: dimension 0 has 3 axes, 2 are solved"
+def test_a_place_of_three_axes_is_solved():
+    """y[r+u+v] += x[r] * w[u,v], product by product."""
+    result = Access((7,), (((0, 1), (1, 1), (2, 1)),), (0,))
+    x, w = np.arange(1.0, 5), np.arange(1.0, 7).reshape(3, 2)
+    found = phases((4, 3, 2), result, (straight((4,), (0,)), straight((3, 2), (1, 2))))
+    expected = np.zeros(7)
+    for r, u, v in np.ndindex(4, 3, 2):
+        expected[r + u + v] += x[r] * w[u, v]
+    assert np.array_equal(sum(part.reference(x, w) for part in found), expected)

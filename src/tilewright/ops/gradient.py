@@ -28,6 +28,7 @@ from tilewright.ir.scalar import (
 from tilewright.ops.access import Access
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
+from tilewright.ops.op import Shape
 
 Terms = tuple[tuple[int, int], ...]
 
@@ -93,6 +94,22 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
         )  # fmt: skip
         found.append(Gradient(made, tuple(used)))
     return tuple(found)
+
+
+def scattered(
+    extents: Shape, result: Access, operands: Sequence[Access], body: str = "x0 * x1",
+    dtype: str = "f64",
+) -> tuple[Definition, ...]:  # fmt: skip
+    """Sums whose steps share places of the result, as a transposed convolution's do:
+    `y[2*r+u] += x[r] * w[u]`. Each definition writes places of its own, at steps of one through
+    the operands; their results add up.
+    """
+    factors = len(operands) if factors_of(parse_scalar(body)) is not None else 0
+    parts = _solved(Steps(extents, (result, *operands), factors))
+    return tuple(
+        Definition(p.extents, p.accesses[0], p.accesses[1:], body, "sum", dtype=dtype)
+        for p in parts
+    )
 
 
 def _elements(scalar: Scalar) -> set[int]:
