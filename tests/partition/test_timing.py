@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.partition.clock import finish_cycles
+from tilewright.partition.compiled_exchange import busiest_links
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs
@@ -35,6 +37,15 @@ LENET = layers_of(network("lenet5", 1, dtype="f32"))
 )
 def test_messages_go_along_rows_first(source, target, links):
     assert route(MODEL.fabric, source, target) == links
+
+
+def test_a_way_passes_places_without_a_core_in_use():
+    """Core 14 of 15 in rows of eight sends its two values to core 7: over place 15."""
+    owned = np.zeros((1, 15, 1, 2), np.int64)
+    need = owned.copy()
+    owned[0, 14, 0], need[0, 7, 0] = (0, 2), (0, 2)
+    busiest, farthest = busiest_links(owned, owned, need, 8, False)
+    assert (busiest.item(), farthest.item()) == (2, len(route(MODEL.fabric, 14, 7)))
 
 
 def test_the_time_of_a_layer_by_hand():

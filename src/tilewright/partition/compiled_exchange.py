@@ -46,10 +46,12 @@ def busiest_links(
     grids, cores, rank, _ = owned.shape
     busiest = np.zeros((grids, len(need)), np.int64)
     farthest = np.zeros((grids, len(need)), np.int64)
-    loads, passed = np.zeros(LINKS * cores, np.int64), np.zeros(LINKS * cores, np.int64)
+    # Messages pass places of the last row that no core in use takes.
+    places = -(-cores // columns) * columns
+    loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
     boxes = np.zeros((cores, rank, 2), np.int64)
     table = np.zeros((cores, 3), np.int64)
-    way = np.zeros(2 * cores + 2, np.int64)
+    way = np.zeros(places + 2, np.int64)
     stamp = 0
     for one in range(grids):
         for other in range(len(need)):
