@@ -18,8 +18,9 @@ def register_profiles() -> None:
         max_examples=STATED,
         deadline=None,
         derandomize=True,
-        # A fresh temporary folder per example is not needed: each writes its own file over.
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        # A fresh temporary folder per example is not needed: each writes its own file over. How
+        # busy the computer is decides no test.
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     settings.register_profile(
         "fuzz", settings.get_profile("quick"), max_examples=ROUND * STATED, derandomize=False
