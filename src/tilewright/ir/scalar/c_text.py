@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
+from types import MappingProxyType
 
 from tilewright.common.dtypes import F32, F64, DType
 from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, expanded
@@ -17,8 +18,14 @@ LIBRARY_FUNCTIONS = tuple(
 """The names in <math.h> of what expressions call, in double precision."""
 
 
-def c_text(scalar: Scalar, operands: Sequence[str], kind: DType = F64) -> str:
+def c_text(
+    scalar: Scalar,
+    operands: Sequence[str],
+    kind: DType = F64,
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """The expression in C over `operands`, texts of this floating-point type, which it computes in.
+    Functions that `called` names are calls of those, others of <math.h>.
 
     >>> from tilewright.ir.scalar import parse_scalar
     >>> c_text(parse_scalar("elu(x0, 0.5)"), ("v",), F32)
@@ -33,6 +40,8 @@ def c_text(scalar: Scalar, operands: Sequence[str], kind: DType = F64) -> str:
             case Element(index):
                 return operands[index]
             case Apply(function, arguments):
+                if function in called:
+                    return f"{called[function]}({', '.join(map(text, arguments))})"
                 own = FUNCTIONS[function]
                 assert isinstance(own, Elementary)
                 return own.c.format(*map(text, arguments), f=suffix)

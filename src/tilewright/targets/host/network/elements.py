@@ -1,7 +1,8 @@
 """Expressions over elements in C, in the elements' own type, as vectors compute them best.
 
 In: a scalar of `ir.scalar` and C texts of its operands. Out: the C text of its value, and before it
-lines that name what the expression has several times. Roots take the place of powers that they are.
+lines that name what the expression has several times. Roots take the place of powers that they are,
+and in single precision functions those of `targets.host.functions`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import DType
+from tilewright.common.dtypes import F32, DType
 from tilewright.ir.scalar import (
     COMPARISONS,
     Apply,
@@ -22,6 +23,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
     renumbered,
 )
+from tilewright.targets.host.functions import vector_names
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
@@ -42,6 +44,7 @@ def write_value(scalar: Scalar, operands: Sequence[str], kind: DType, writer: CW
     const float v2 = (2.0f + b);
     const float v3 = sqrtf(v2);
     """
+    called = vector_names() if kind == F32 else {}
     scalar, texts = _with_roots(expanded(scalar)), list(operands)
     repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
 
@@ -53,12 +56,12 @@ def write_value(scalar: Scalar, operands: Sequence[str], kind: DType, writer: CW
             if repeated[part] == 1 or part.function in _CONDITIONS:
                 return found
             name = f"v{len(texts)}"
-            writer.line(f"const {kind.c_name} {name} = {c_text(found, texts, kind)};")
+            writer.line(f"const {kind.c_name} {name} = {c_text(found, texts, kind, called)};")
             names[part] = Element(len(texts))
             texts.append(name)
         return names[part]
 
-    return c_text(named(scalar), texts, kind)
+    return c_text(named(scalar), texts, kind, called)
 
 
 def _parts(scalar: Scalar) -> Iterator[Scalar]:

@@ -27,6 +27,7 @@ from tilewright.targets.host.emit_threads import (
     THREADS,
     thread_functions,
 )
+from tilewright.targets.host.functions import SEPARATE, functions_text, vector_names
 from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import write_mapping, write_reduction
 from tilewright.targets.host.network.places import Call, Place, Places
@@ -135,8 +136,12 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
         writer.lines(thread_functions())
         writer.line()
     _write_memory(found, writer)
-    for number, stages in enumerate(found.functions):
-        _write_function(number, stages, found, writer)
+    stages = CWriter()
+    for number, own in enumerate(found.functions):
+        _write_function(number, own, found, stages)
+    text = stages.text()
+    writer.lines(functions_text(name for name, c in vector_names().items() if f"{c}(" in text))
+    writer.lines(text)
     team = ", long, long" if found.threads > 1 else ""
     with writer.block(f"static void (*const stages[])(const struct memory *{team}) =", "};"):
         for number in range(len(found.functions)):
@@ -268,6 +273,8 @@ def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[st
         "CC ?= cc",
         f"CFLAGS = {' '.join((*COMPILE_FLAGS, *machine_flags))}",
         f"OBJECTS = {' '.join(objects)}",
+        "",
+        f"{found.name}.o: CFLAGS += {SEPARATE}",
         "",
         f"{library}: $(OBJECTS)",
         f"\t$(CC) -shared{_openmp(machine_flags)} -o $@ $(OBJECTS) -lm",

@@ -31,6 +31,7 @@ from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
+from tilewright.targets.host.functions import SEPARATE
 from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
@@ -181,23 +182,26 @@ def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwor
     flags = (*COMPILE_FLAGS, *code.flags)
 
     def make(folder: Path) -> None:
-        objects = _objects(code.files, flags, progress)
+        objects = _objects(code, flags, progress)
         link = ("-shared", *code.flags, "-o", "library.so", *map(str, objects), "-lm")
         compile_into(folder, USER, {}, link)
 
-    key = compile_key(USER, code.files, (*flags, "-shared", "-lm"))
+    key = compile_key(USER, code.files, (*flags, SEPARATE, "-shared", "-lm"))
     return LoadedNetwork(code, loaded_library(USER, KIND, key, make))
 
 
-def _objects(files: Mapping[str, str], flags: Sequence[str], progress: Progress) -> list[Path]:
+def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> list[Path]:
     """One object per C file, two at a time."""
+    files = code.files
     headers = {name: text for name, text in files.items() if name.endswith(".h")}
     units = sorted(name for name in files if name.endswith(".c"))
 
     def one(name: str) -> Path:
         text = files[name]
         used = {h: t for h, t in headers.items() if f'#include "{h}"' in text}
-        (path,) = compiled(USER, "object", {name: text, **used}, (*flags, "-c", "-o", "unit.o"))
+        own = (SEPARATE,) if name == f"{code.name}.c" else ()
+        every = (*flags, *own, "-c", "-o", "unit.o")
+        (path,) = compiled(USER, "object", {name: text, **used}, every)
         return path
 
     found: list[Path] = []

@@ -1,0 +1,75 @@
+"""Functions of single precision by vectors: accurate for any argument, and the same everywhere."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tilewright.ir.scalar.error_function import error_function
+from tilewright.targets.host.functions import SEPARATE, functions_text, vector_names
+from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
+
+REFERENCES = {
+    "atan": np.arctan,
+    "erf": error_function,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+}
+SPECIAL = np.float32(
+    [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38]
+)
+BITS = np.arange(0, 2**32, 9973, dtype=np.uint32)
+"""Arguments of every size, of both signs, subnormal and no numbers."""
+ARGUMENTS = np.concatenate([SPECIAL, BITS.view(np.float32)])
+
+
+def computed(isa):
+    """The results of each function by code for an instruction set."""
+    loops = "".join(
+        f"void all_{name}(const float *x, float *y, long n)\n"
+        f"{{ for (long i = 0; i < n; i++) y[i] = {c}(x[i]); }}\n"
+        for name, c in vector_names().items()
+    )
+    text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names()) + loops
+    flags = [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE, "-Wall", "-Werror"]
+    library = load_library({"functions.c": text}, flags)
+    found = {}
+    for name in vector_names():
+        found[name] = np.empty_like(ARGUMENTS)
+        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (ARGUMENTS, found[name]))
+        library[f"all_{name}"](*pointers, ctypes.c_long(ARGUMENTS.size))
+    return found
+
+
+@pytest.fixture(scope="module")
+def best():
+    return computed(native_instruction_sets()[0])
+
+
+def test_every_function_with_a_text_has_a_reference():
+    assert set(REFERENCES) == set(vector_names())
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_errors_are_below_two_units_in_the_last_place(best, name):
+    with np.errstate(all="ignore"):
+        exact = REFERENCES[name](ARGUMENTS.astype(np.float64))
+        nearest = exact.astype(np.float32)
+    found = best[name]
+    plain = np.isfinite(nearest)
+    np.testing.assert_array_equal(found[~plain], nearest[~plain])
+    unit = np.spacing(np.abs(nearest[plain]))
+    assert (np.abs(found[plain] - exact[plain]) <= 1.5 * unit).all()
+    np.testing.assert_array_equal(
+        np.signbit(found[nearest == 0]), np.signbit(nearest[nearest == 0])
+    )
+
+
+@pytest.mark.parametrize("isa", native_instruction_sets()[1:], ids=lambda isa: isa.name)
+def test_other_instruction_sets_give_the_same_bits(best, isa):
+    for name, found in computed(isa).items():
+        same = (found.view(np.uint32) == best[name].view(np.uint32)) | np.isnan(found)
+        assert same.all(), name
