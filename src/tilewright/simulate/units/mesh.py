@@ -104,7 +104,7 @@ def known_until(s: State, m: MachineState) -> int:
 
 @entry_point(*_SOURCES)
 def run_with_messages(a: Arrays) -> None:
-    """`run_in_order` of cores that exchange messages: each runs ahead as far as none can reach it."""
+    """`run_in_order` of cores that exchange messages: each is ahead as far as none can reach it."""
     s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
     m, cores = s.machine, len(a.cores)
     move_heads(s, m)

@@ -84,7 +84,7 @@ def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, 
 def execute_message(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Carry out an instruction on messages; the next PC, or -1 after a fault."""
     special, following = row.special, core.pc + 1
-    if special == SPECIAL_SEND or special == SPECIAL_MULTICAST:
+    if special in (SPECIAL_SEND, SPECIAL_MULTICAST):
         return send(s, m, core, row, t)
     if special == SPECIAL_RECEIVE:
         take(s, m, core, row)

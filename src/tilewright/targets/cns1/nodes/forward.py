@@ -1,9 +1,9 @@
 """The next layers on a node: products, global sums and look-ups, interleaved as in section 4.2.4.
 
-In: a machine, local layers, the number of patterns. Out: lines of a program. The sums of a stripe of
-64 columns run beside the next product, its look-ups follow both. The last 64 hidden nodes are known
-only when their sums are: the first product of the outputs takes the other rows before (the report
-begins it with none of them missing).
+In: a machine, local layers, the number of patterns. Out: lines of a program. The sums of a stripe
+of 64 columns run beside the next product, its look-ups follow both. The last 64 hidden nodes are
+known only when their sums are: the first product of the outputs takes the other rows before (the
+report begins it with none of them missing).
 
 Registers: `$vs21` weights of the outputs, `$vs22` start and `$vs23` middle of the sigmoid table,
 `$22` the shift of sums at first.
@@ -34,7 +34,7 @@ _MANY = 1 << 20
 
 @dataclass(frozen=True)
 class CachePlaces:
-    """Where a node keeps vectors in its data cache: each pattern's behind that of the one before."""
+    """Where a node keeps vectors in its data cache, each pattern's behind the one before."""
 
     inputs: int
     hidden: int
@@ -142,8 +142,7 @@ def called(name: str) -> tuple[str, ...]:
 
 def routine(name: str, lines: Iterable[str]) -> Iterator[str]:
     """A routine that returns to `$31`."""
-    first, *others = lines
-    yield from (f"{name}: {first}", *others, "goto $31", "nop")
+    yield from (f"{name}:", *lines, "goto $31", "nop")
 
 
 def looped(body: Body, machine: Machine, name: str) -> list[str]:

@@ -60,7 +60,7 @@ def run_nodes(
 ) -> MeshRun:
     """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
     table = nodes_table(machine, _needed(nodes))
-    texts = {node.text: _program(node.text, table) for node in nodes}
+    texts = {text: _program(text, table) for text in {node.text for node in nodes}}
     return simulate_mesh(
         [texts[node.text] for node in nodes],
         Mesh(fabric.rows, fabric.columns, fabric=fabric, cold=cold),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import Machine
@@ -124,7 +125,7 @@ def _handler(machine: Machine, one: Sum, round_: int) -> Iterator[str]:
 def turned(vectors: int) -> list[str]:
     """The vector at hand goes behind the others."""
     numbers = [f"$v{SUMMED + i}" for i in range(vectors)]
-    moved = [f"{a} = {b}" for a, b in zip(numbers, numbers[1:], strict=False)]
+    moved = [f"{a} = {b}" for a, b in pairwise(numbers)]
     return [f"{TURNED} = {numbers[0]}", *moved, f"{numbers[-1]} = {TURNED}"] if moved else []
 
 

@@ -37,7 +37,7 @@ def text_of(lines: Sequence[str]) -> str:
 
 
 def transfer_cycles(machine: Machine, hops: int, *, words: int = VECTOR, cast: bool = False) -> int:
-    """A message along the ring, or a multicast to all nodes on the way: until the farthest has it."""
+    """A message along the ring, or a multicast to all on the way: until the farthest has it."""
     fabric, first = fabric_of(machine), [f"$28 = {words}", "vlr = $28", f"$5 = {hops}"]
     send = f"{'bcast' if cast else 'send'}($0, $5, $v1, 0)"
     nodes = [IDLE] * (fabric.rows * fabric.columns)
@@ -70,8 +70,8 @@ def place_of(fabric: Fabric, node: int) -> dict[str, int]:
 def sum_of_all(
     machine: Machine, sharing: GlobalSum, fabric: Fabric, values: NDArray[np.int64]
 ) -> tuple[MeshRun, NDArray[np.int64], int]:
-    """A global sum on all nodes of values [node, vector, 32]: the run, the sums, and the cycles from
-    its beginning.
+    """A global sum on all nodes of values [node, vector, 32]: the run, the sums, and the cycles
+    from its beginning.
     """
     one = Sum(sharing, values.shape[1], 0, _PENDING)
     head = list(installed((one,), _SCRATCH))
