@@ -20,7 +20,7 @@ from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
 from tilewright.simulate.stopped import raise_if_stopped
 from tilewright.simulate.units.layout import Arrays
-from tilewright.simulate.units.mesh import run_decoupled, run_in_order, run_with_messages
+from tilewright.simulate.units.mesh import run_decoupled, run_in_order
 
 
 def simulate_core(
@@ -97,11 +97,9 @@ def simulate_mesh(
 
 
 def _runner(mesh: Mesh, unit_order: UnitOrder) -> Callable[[Arrays], None]:
-    if mesh.fabric is None:
-        return run_decoupled if unit_order == "decoupled" else run_in_order
-    if unit_order == "decoupled":
+    if unit_order == "decoupled" and mesh.fabric is not None:
         raise MachineError("cores that exchange messages issue in order")
-    return run_with_messages
+    return run_decoupled if unit_order == "decoupled" else run_in_order
 
 
 def core_after(

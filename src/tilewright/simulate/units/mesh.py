@@ -57,18 +57,44 @@ def settle_all(s: State, cores: int) -> None:
             settle(s, s.machine, core, s.machine.now)
 
 
+@piece
+def move_heads(s: State, m: MachineState) -> None:
+    """Lead on all heads that no message can come before that is sent from now on."""
+    while m.waiting and not m.faulted and head_time(s) < m.next + m.send_cycles:
+        advance(s, m)
+
+
+@piece
+def known_until(s: State, m: MachineState) -> int:
+    """The first cycle in which a message may be at its node that is not in its inbox yet; without
+    messages cores meet in every cycle.
+    """
+    if not m.fabric:
+        return m.now + 1
+    end = m.shortest + m.receive_cycles
+    soonest = m.now + m.send_cycles + m.hop + end
+    return min(soonest, head_time(s) + end) if m.waiting else soonest
+
+
 @entry_point(*_SOURCES)
 def run_in_order(a: Arrays) -> None:
-    """Run until every core is done, one faults, all wait for each other, or time is up."""
+    """Run until every core is done, one faults, all wait for each other, or time is up.
+
+    Cores that exchange messages run ahead as far as none can reach them.
+    """
     s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
+        end = known_until(s, m)
         for c in range(cores):
             core = at(s.cores, c)
-            if core.wake <= m.now:
+            if core.wake < end:
                 core.woken = 0
+                if m.fabric:
+                    core.horizon, core.stop = end, min(end, core.interrupt)
                 step_in_order(s, m, core)
             note_core(m, core)
+        move_heads(s, m)
     settle_all(s, cores)
 
 
@@ -84,39 +110,4 @@ def run_decoupled(a: Arrays) -> None:
                 core.woken = 0
                 step_decoupled(s, m, core)
             note_core(m, core)
-    settle_all(s, cores)
-
-
-@piece
-def move_heads(s: State, m: MachineState) -> None:
-    """Lead on all heads that no message can come before that is sent from now on."""
-    while m.waiting and not m.faulted and head_time(s) < m.next + m.send_cycles:
-        advance(s, m)
-
-
-@piece
-def known_until(s: State, m: MachineState) -> int:
-    """The first cycle in which a message may be at its node that is not in its inbox yet."""
-    end = m.shortest + m.receive_cycles
-    soonest = m.now + m.send_cycles + m.hop + end
-    return min(soonest, head_time(s) + end) if m.waiting else soonest
-
-
-@entry_point(*_SOURCES)
-def run_with_messages(a: Arrays) -> None:
-    """`run_in_order` of cores that exchange messages: each is ahead as far as none can reach it."""
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
-    m, cores = s.machine, len(a.cores)
-    move_heads(s, m)
-    while begin_cycle(m):
-        horizon = known_until(s, m)
-        for c in range(cores):
-            core = at(s.cores, c)
-            if core.wake < horizon:
-                core.horizon = horizon
-                core.stop = min(horizon, core.interrupt)
-                core.woken = 0
-                step_in_order(s, m, core)
-            note_core(m, core)
-        move_heads(s, m)
     settle_all(s, cores)

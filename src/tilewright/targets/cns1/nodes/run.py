@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tilewright.asm import assemble, link
 from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.isa import InstructionTable, load_table
-from tilewright.isa.table import LocalMemory
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.image import load_image
@@ -59,7 +58,7 @@ def run_nodes(
     max_cycles: int = MOST_CORE_CYCLES,
 ) -> MeshRun:
     """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
-    table = nodes_table(machine, _needed(nodes))
+    table = node_table(machine)
     texts = {text: _program(text, table) for text in {node.text for node in nodes}}
     return simulate_mesh(
         [texts[node.text] for node in nodes],
@@ -68,22 +67,6 @@ def run_nodes(
         local_memory=[_image(node.images, table) for node in nodes],
         max_cycles=max_cycles,
     )
-
-
-def nodes_table(machine: Machine, main_bytes: int) -> InstructionTable:
-    """The table of a node with no more main memory than is used, of which each node has its own."""
-    table = node_table(machine)
-    room = table.memory("main").capacity_bytes
-    used = min(max(1 << 16, -(-main_bytes >> 16 << 16)), room)
-    memories = tuple(
-        LocalMemory(one.name, used) if one.name == "main" else one for one in table.memories
-    )
-    return msgspec.structs.replace(table, memories=memories)
-
-
-def _needed(nodes: Sequence[Node]) -> int:
-    parts = [part for node in nodes for part in node.images.get("main", {}).items()]
-    return max((place + array.nbytes for place, array in parts), default=0)
 
 
 def _program(text: str, table: InstructionTable) -> Program:
