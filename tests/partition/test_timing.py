@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
+from tilewright.machine.messages import route
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.compiled_exchange import busiest_links
 from tilewright.partition.core_model import core_model
@@ -18,7 +19,7 @@ from tilewright.partition.moves import held, moves, needs
 from tilewright.partition.objective import TIME, Weights
 from tilewright.partition.plan import best_plan, fixed_plan, given_plan
 from tilewright.partition.strategies import find_strategy
-from tilewright.partition.timing import layer_times, route
+from tilewright.partition.timing import layer_times
 
 MACHINE = load_machine("bwdsp-56")
 MODEL = core_model(MACHINE, "f32")

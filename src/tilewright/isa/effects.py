@@ -180,6 +180,15 @@ class Effect(StrEnum):
     INSERT_LANE = "insert_lane"
     EXTRACT_LANE = "extract_lane"
     SHUFFLE_LANES = "shuffle_lanes"
+    # messages: `a` to the node that is `b` hops away along the column and `c` along the row; the
+    # immediate is their kind, or the mask of those that interrupt
+    MESSAGE_SEND = "message_send"
+    MESSAGE_MULTICAST = "message_multicast"
+    MESSAGE_RECEIVE = "message_receive"
+    MESSAGE_AWAIT = "message_await"  # until a handler has made a equal to b
+    MESSAGE_ACCEPT = "message_accept"
+    MESSAGE_HANDLER = "message_handler"  # of the kind in a
+    MESSAGE_RESUME = "message_resume"  # what a handler interrupted
     # control
     BRANCH_ALWAYS = "branch_always"
     BRANCH_CALL = "branch_call"
@@ -297,6 +306,13 @@ _SPECIFIC: dict[Effect, Traits] = {
     Effect.BRANCH_RETURN: Traits(("a",), branch=Branch.RETURN),
     Effect.BRANCH_GREATER_REGISTER: Traits(("a", "b"), branch=Branch.CONDITIONAL),
     Effect.READ_SPECIAL: Traits(("d", "immediate"), ordered=True),
+    Effect.MESSAGE_SEND: Traits(("a", "b", "c", "immediate"), ordered=True),
+    Effect.MESSAGE_MULTICAST: Traits(("a", "b", "c", "immediate"), ordered=True),
+    Effect.MESSAGE_RECEIVE: Traits(("immediate", "d"), ordered=True),
+    Effect.MESSAGE_AWAIT: Traits(("a", "b"), ordered=True),
+    Effect.MESSAGE_ACCEPT: Traits(("immediate",), ordered=True),
+    Effect.MESSAGE_HANDLER: Traits(("a", "target"), ordered=True),
+    Effect.MESSAGE_RESUME: Traits((), branch=Branch.RETURN, ordered=True),
     Effect.MEMORY_BARRIER: Traits((), ordered=True),
     Effect.SYNC_ROW: Traits(("immediate",), ordered=True),
     Effect.SYNC_COLUMN: Traits(("immediate",), ordered=True),

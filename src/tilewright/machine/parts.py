@@ -116,7 +116,9 @@ class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
     """A network over which cores exchange messages.
 
     A message of s bytes that passes h links takes `send_cycles + h * hop_cycles + (header_bytes +
-    s) / bytes_per_cycle + receive_cycles`; `gap_cycles` pass between two of one sender.
+    s) / bytes_per_cycle + receive_cycles`; `gap_cycles` pass between two of one sender
+    (`machine.messages`). A core's port takes one message at a time of all links, or is as wide as
+    all of them.
     """
 
     topology: Literal["buses", "mesh", "ring_mesh", "torus", "crossbar"]
@@ -129,6 +131,7 @@ class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
     send_cycles: NonNegativeFloat = 0.0
     receive_cycles: NonNegativeFloat = 0.0
     multicast: Literal["none", "line", "path"] = "none"
+    ports: Literal["one", "each_link"] = "one"
 
 
 class Issue(Struct, frozen=True, forbid_unknown_fields=True):

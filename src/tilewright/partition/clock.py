@@ -5,8 +5,8 @@ paper has it (nothing of a step begins before all of the step before is done), o
 the latter a core computes as soon as it has its inputs; the third of its rotating buffers takes the
 next layer's input, and main memory delivers the next layer's weights, from when it begins the layer
 before. Weights stream through: a core is not done before they have all come. A message passes its
-links one after the other and each as soon as it is free; cores and links serve what is asked for
-first. Nothing here was measured.
+links as `machine.messages` says; cores and links serve what is asked for first. Nothing here was
+measured.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
+from tilewright.machine.messages import (
+    Link,
+    entered,
+    message_cycles,
+    places,
+    spacing_cycles,
+)
 from tilewright.ops.box import Box
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.division import Share
@@ -22,7 +30,6 @@ from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
 from tilewright.partition.parts import Times, parts_of, work_of
 from tilewright.partition.plan import PartitionPlan, Planned
-from tilewright.partition.timing import Link, route
 
 
 @dataclass(frozen=True)
@@ -172,18 +179,23 @@ class _Clock:
             self.done[target] = max(self.done[target], time)
 
     def _sent(self, messages: Sequence[Message]) -> list[tuple[int, float]]:
-        """Target and arrival time of each message."""
-        found = []
+        """Target and arrival time of each message; who comes first takes a link first."""
+        fabric, found = self.model.fabric, []
         passed: dict[tuple[object, Link], float] = {}
-        fabric = self.model.fabric
-        for one in sorted(messages, key=lambda one: one.leaves_cycles):
-            cycles = one.values / self.model.link_values_per_cycle
-            head = one.leaves_cycles + fabric.send_cycles
-            way = route(fabric, one.source, one.target)
-            for link in ((one.source, one.source), *way, (one.target, -1)):
-                if (one.tree, link) not in passed:
-                    passed[one.tree, link] = max(head, self.links[link])
-                    self.links[link] = passed[one.tree, link] + cycles
-                head = passed[one.tree, link] + fabric.hop_cycles
-            found.append((one.target, head + cycles))
+        ways = [places(fabric, one.source, one.target) for one in messages]
+        waiting = [(one.leaves_cycles + fabric.send_cycles, n, 0) for n, one in enumerate(messages)]
+        heapify(waiting)
+        while waiting:
+            first, n, place = heappop(waiting)
+            one, (link, hop) = messages[n], ways[n][place]
+            size = one.values * self.model.value_bytes
+            if (one.tree, link) not in passed:
+                enters = entered(first - hop, self.links[link], hop)
+                passed[one.tree, link] = enters
+                self.links[link] = enters + spacing_cycles(fabric, size)
+            head = passed[one.tree, link]
+            if place + 1 < len(ways[n]):
+                heappush(waiting, (head + ways[n][place + 1][1], n, place + 1))
+            else:
+                found.append((one.target, head + message_cycles(fabric, size)))
         return found

@@ -16,14 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.common.progress import Progress, silent
-from tilewright.machine.parts import Fabric
+from tilewright.machine.messages import Link, route
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.moves import Exchanges, Move
 from tilewright.partition.parts import Part, PartTime, Programs, Times, parts_of
 from tilewright.partition.plan import PartitionPlan, Planned
-
-Link = tuple[int, int]
-"""Two cores next to each other, from the first to the second."""
 
 
 @dataclass(frozen=True)
@@ -76,22 +73,6 @@ def layer_times(plan: PartitionPlan, model: CoreModel) -> tuple[LayerTime, ...]:
     """The time of each layer."""
     both = zip(plan.layers, plan.exchanges, strict=True)
     return tuple(_layer_time(planned, sent, model) for planned, sent in both)
-
-
-def route(fabric: Fabric, source: int, target: int) -> list[Link]:
-    """The links from one core to another: along its row first.
-
-    >>> route(Fabric("mesh", 8.0, rows=2, columns=3), 0, 5)
-    [(0, 1), (1, 2), (2, 5)]
-    """
-    here, found = source, []
-    while here != target:
-        column, wanted = here % fabric.columns, target % fabric.columns
-        step = (wanted > column) - (wanted < column)
-        there = here + (step or (fabric.columns if target > here else -fabric.columns))
-        found.append((here, there))
-        here = there
-    return found
 
 
 def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> LayerTime:

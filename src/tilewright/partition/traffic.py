@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from tilewright.machine.messages import Link
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.parts import work_of
 from tilewright.partition.plan import PartitionPlan, Planned
-from tilewright.partition.timing import Link, link_loads
+from tilewright.partition.timing import link_loads
 
 
 class LinkTraffic(Struct, frozen=True):

@@ -8,16 +8,18 @@ Every number comes from the instruction table. Main memory and DMA are not part 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilewright.common.errors import MachineError
 from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.simulate.launch import Core, Mesh, Registers, UnitOrder, launch, per_core
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
 from tilewright.simulate.stopped import raise_if_stopped
+from tilewright.simulate.units.layout import Arrays
 from tilewright.simulate.units.mesh import run_decoupled, run_in_order
 
 
@@ -88,10 +90,16 @@ def simulate_mesh(
     ]
     limit = trace_limit if traced_cores else 0
     state, bases = launch(cores, mesh, local_memory, max_cycles, limit)
-    (run_decoupled if unit_order == "decoupled" else run_in_order)(state)
+    _runner(mesh, unit_order)(state)
     each = [core.program for core in cores]
     raise_if_stopped(state, each, bases)
     return collect(state, each, bases)
+
+
+def _runner(mesh: Mesh, unit_order: UnitOrder) -> Callable[[Arrays], None]:
+    if unit_order == "decoupled" and mesh.fabric is not None:
+        raise MachineError("cores that exchange messages issue in order")
+    return run_decoupled if unit_order == "decoupled" else run_in_order
 
 
 def core_after(

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.common.errors import MachineError, SimulationError
-from tilewright.isa import InstructionTable
+from tilewright.isa import Effect, InstructionTable
 from tilewright.isa.table import Communication, MemoryPorts
+from tilewright.machine.messages import hops_to
+from tilewright.machine.parts import Fabric
 from tilewright.simulate.program import Program
 from tilewright.simulate.units import layout
 
@@ -22,6 +24,11 @@ UnitOrder = Literal["in_order", "decoupled"]
 Value = int | float | Sequence[float]
 Registers = Mapping[str, Value]
 T = TypeVar("T")
+
+MESSAGES_OF_CORE = 64
+"""Messages that may be on their way or in inboxes, for each core."""
+WORD_BYTES = 4
+"""Bytes of an element of a vector in a message."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,8 @@ class Mesh:
     finds a zero at once and every put is swallowed: for looking at one core's pipeline alone. A
     program that fits the instruction cache lies there from the start, unless the cache starts
     `cold`; of a longer one nothing does. Where codes have run `interleaved`, each set has got a
-    line of theirs since, in place of the one that was used longest ago.
+    line of theirs since, in place of the one that was used longest ago. Over a `fabric` of as many
+    nodes cores exchange messages.
     """
 
     rows: int
@@ -41,6 +49,7 @@ class Mesh:
     ideal_communication: bool = False
     cold: bool = False
     interleaved: bool = False
+    fabric: Fabric | None = None
 
     @property
     def cores(self) -> int:
@@ -127,8 +136,10 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
         "ideal": mesh.ideal_communication,
     }
     communication = _communication(table, mesh)
+    if mesh.fabric is not None:
+        _set_fabric(machine, table, mesh.fabric)
     if communication is None:
-        values["ideal"] = True
+        values["ideal"] = mesh.fabric is None
     else:
         values |= {
             "depth": communication.transfer_buffer_entries,
@@ -142,6 +153,22 @@ def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[An
     if table.ports is not None:
         _set_ports(machine, table.ports)
     return machine
+
+
+def _set_fabric(machine: NDArray[Any], table: InstructionTable, fabric: Fabric) -> None:
+    """Cycles of messages, which may have as many words as a vector."""
+    hops_to(fabric, 0, 0)
+    receive = next(
+        (s.latency_cycles for s in table.instructions if s.effect is Effect.MESSAGE_RECEIVE), 0
+    )
+    words = np.arange(layout.LINE_CAPACITY)
+    lengths = np.ceil((fabric.header_bytes + WORD_BYTES * words) / fabric.bytes_per_cycle)
+    machine["fabric"] = 1 + (fabric.topology != "mesh") + 2 * (fabric.topology == "torus")
+    machine["multicasts"] = fabric.multicast != "none"
+    machine["hop"], machine["gap"] = fabric.hop_cycles, fabric.gap_cycles
+    machine["send_cycles"] = fabric.send_cycles
+    machine["receive_cycles"] = fabric.receive_cycles - receive
+    machine["message_cycles"], machine["shortest"] = lengths, lengths[1]
 
 
 def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
@@ -204,7 +231,8 @@ def _keep_lines(record: Any, program: Program) -> None:
 
 def _communication(table: InstructionTable, mesh: Mesh) -> Communication | None:
     communication = mesh.communication or table.communication
-    if communication is None and mesh.cores > 1 and not mesh.ideal_communication:
+    apart = mesh.ideal_communication or mesh.fabric is not None
+    if communication is None and mesh.cores > 1 and not apart:
         raise MachineError(f"table '{table.name}' has no register communication")
     if (
         communication is not None
@@ -246,6 +274,7 @@ def _fresh_state(
     records["row"], records["column"] = np.divmod(np.arange(cores), int(machine["columns"][0]))
     records["read_at"] = records["pop_time"] = records["line"] = -1
     records["delayed"] = -1
+    records["horizon"] = records["interrupt"] = records["stop"] = layout.NEVER
     records["vector_length"] = table.vector_length
     return layout.Arrays(
         code=code,
@@ -253,7 +282,17 @@ def _fresh_state(
         machine=machine,
         trace=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.TraceRecord)),
         spans=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.SpanRecord)),
+        flights=_flights(machine, cores, table.lanes),
     )
+
+
+def _flights(machine: NDArray[Any], cores: int, lanes: int) -> NDArray[Any]:
+    """Records of messages, all of them free."""
+    count = MESSAGES_OF_CORE * cores if machine["fabric"][0] else 1
+    found = np.zeros(count, layout.flight_dtype(lanes))
+    found["following"] = np.arange(count)
+    machine["flights"] = machine["flights_free"] = count
+    return found
 
 
 def _start(record: Any, core: Core, base: int) -> None:

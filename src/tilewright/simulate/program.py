@@ -80,7 +80,17 @@ _LENGTHS = {
     Effect.VECTOR_TAIL_I32,
     Effect.VECTOR_ADD_CLIP_I16,
 }
+_MESSAGES = {
+    Effect.MESSAGE_SEND: layout.SPECIAL_SEND,
+    Effect.MESSAGE_MULTICAST: layout.SPECIAL_MULTICAST,
+    Effect.MESSAGE_RECEIVE: layout.SPECIAL_RECEIVE,
+    Effect.MESSAGE_AWAIT: layout.SPECIAL_AWAIT,
+    Effect.MESSAGE_ACCEPT: layout.SPECIAL_ACCEPT,
+    Effect.MESSAGE_HANDLER: layout.SPECIAL_HANDLER,
+    Effect.MESSAGE_RESUME: layout.SPECIAL_RESUME,
+}
 _SET_SPECIALS = {
+    **_MESSAGES,
     Effect.HALT: SPECIAL_HALT,
     Effect.SET_VECTOR_LENGTH: SPECIAL_LENGTH,
     Effect.SET_VECTOR_SHIFT: SPECIAL_SHIFT,
@@ -232,6 +242,8 @@ def _class_of(effect: Effect) -> int:
         return layout.GATHER
     if effect.value.startswith("stream_"):
         return layout.STREAM_LOAD if traits.load else layout.STREAM_STORE
+    if effect in _MESSAGES:
+        return layout.MESSAGE
     if effect in _LENGTHS:
         return layout.LENGTHS
     if effect in _NARROW:
@@ -268,6 +280,8 @@ def _flags_of(effect: Effect) -> int:
         | layout.IS_BRANCH * (traits.branch is not Branch.NONE)
         | layout.SYNCS_ROW * (effect is Effect.SYNC_ROW)
         | layout.SYNCS_COLUMN * (effect is Effect.SYNC_COLUMN)
+        | layout.SENDS * (effect in (Effect.MESSAGE_SEND, Effect.MESSAGE_MULTICAST))
+        | layout.AWAITS * (effect in (Effect.MESSAGE_RECEIVE, Effect.MESSAGE_AWAIT))
     )
 
 
@@ -276,7 +290,7 @@ def _timing_flags(table: InstructionTable, spec: InstructionSpec) -> int:
     traits, ports = spec.effect.traits, table.ports
     reaches = traits.load or traits.store
     behind = reaches and ports is not None and table.memory_of(spec).name == ports.memory
-    scaled = table.vector_length > 0 and table.lanes_of(spec) > 1
+    scaled = table.vector_length > 0 and table.lanes_of(spec) > 1 and spec.effect not in _MESSAGES
     return layout.SCALED * scaled | layout.PORTED * behind
 
 

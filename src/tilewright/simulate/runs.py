@@ -134,7 +134,7 @@ def _core(state: layout.Arrays, c: int, program: Program, base: int, total: int)
         hazards=_nonzero(names, record["hazards"]),
         unit_busy=dict(zip(program.table.units, map(int, record["busy"]), strict=True)),
         registers=record["registers"][:count].copy(),
-        local_memory=memory.copy(),
+        local_memory=memory,
         executed=code["executed"].copy(),
         stalled=code["stalled"].copy(),
         instruction_cache_misses=int(record["misses"]),

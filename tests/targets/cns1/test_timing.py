@@ -12,10 +12,10 @@ from tilewright.targets.cns1.timing.forward import Conditions, interleaving, pro
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 from tilewright.targets.cns1.timing.memory import refresh_factor
 from tilewright.targets.cns1.timing.messages import (
+    block_transfer_cycles,
     global_sum_cycles,
     hidden_sum,
     output_sum,
-    transfer_cycles,
 )
 from tilewright.targets.cns1.timing.recall import recall_times
 from tilewright.targets.cns1.timing.training import (
@@ -47,7 +47,7 @@ def test_anchors():
     assert 4 * global_sum_cycles(machine, hidden_sum(machine)) == 16276
     assert 4 * global_sum_cycles(machine, output_sum(machine)) == 4280
     assert update_cycles(machine, 1024, 512) == 203542
-    assert transfer_cycles(machine, 32, 137) == 240  # section 4.1.1
+    assert block_transfer_cycles(machine, 32) == 240  # section 4.1.1
 
 
 def test_hidden_vectors_beyond_the_cache_are_read_again():

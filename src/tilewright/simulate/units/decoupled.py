@@ -96,7 +96,7 @@ def try_issue(
     if m.overwrite_next_cycle and core.read_at[row.d] == t:
         return ORDER, -1, t + 1
     unit = choose_unit(m, core, units, 0, t)
-    return obstacle(m, s.cores, core, row, units, unit, t)
+    return obstacle(s, m, core, row, units, unit, t)
 
 
 @piece

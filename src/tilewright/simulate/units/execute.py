@@ -316,7 +316,8 @@ def execute_branch(m: MachineState, core: CoreState, row: RowState) -> int:
     else:
         target = following
     if effect == BRANCH_CALL:
-        x[row.d, 0] = core.code_address + (following - core.base) * m.word_bytes
+        behind = following + m.delay_slots - core.base
+        x[row.d, 0] = core.code_address + behind * m.word_bytes
     if target < core.base or target > core.end:
         core.fault = BAD_TARGET
         core.fault_address = core.code_address + (target - core.base) * m.word_bytes

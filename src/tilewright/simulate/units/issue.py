@@ -23,6 +23,7 @@ from tilewright.simulate.units.execute import (
 )
 from tilewright.simulate.units.integers import execute_narrow
 from tilewright.simulate.units.layout import (
+    AWAITS,
     BRANCH,
     DATA,
     DONE,
@@ -35,6 +36,7 @@ from tilewright.simulate.units.layout import (
     LANES,
     LENGTHS,
     LOAD,
+    MESSAGE,
     NEVER,
     NOTHING,
     OUTPUT,
@@ -42,6 +44,7 @@ from tilewright.simulate.units.layout import (
     PORT,
     PORTED,
     SCALED,
+    SENDS,
     SPECIAL_COLUMN,
     SPECIAL_CYCLE,
     SPECIAL_HALT,
@@ -58,6 +61,12 @@ from tilewright.simulate.units.layout import (
     MachineState,
     RowState,
     State,
+)
+from tilewright.simulate.units.messages import (
+    execute_message,
+    interrupted,
+    message_obstacle,
+    woken_at,
 )
 from tilewright.simulate.units.ports import port_free_at, serve
 from tilewright.simulate.units.streams import execute_lengths, execute_stream
@@ -104,7 +113,7 @@ def choose_unit(m: MachineState, core: CoreState, units: int, others: int, t: in
 
 
 @hot_piece
-def execute(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+def execute(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Carry out an instruction at the core's PC; the next PC, or -1 after a fault."""
     kind = row.kind
     following = core.pc + 1
@@ -130,6 +139,8 @@ def execute(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
         execute_lengths(core, row)
     elif kind >= STREAM_LOAD:
         return execute_stream(core, row)
+    elif kind == MESSAGE:
+        return execute_message(s, m, core, row, t)
     elif kind != NOTHING:
         return execute_narrow(core, row)
     return following
@@ -176,7 +187,7 @@ def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int,
     latency, occupancy = row.latency, row.occupancy
     if row.flags & (SCALED | PORTED):
         latency, occupancy = own_cycles(m, core, row, t)
-    following = execute(m, core, row, t) if core.fault == 0 else -1
+    following = execute(s, m, core, row, t) if core.fault == 0 else -1
     if following < 0:
         core.status, core.fault_instruction, core.wake = FAULTED, i, NEVER
         return -1
@@ -229,7 +240,7 @@ def stall(
 
 @hot_piece
 def obstacle(
-    m: MachineState, cores: CoreState, core: CoreState, row: RowState, units: int, unit: int, t: int
+    s: State, m: MachineState, core: CoreState, row: RowState, units: int, unit: int, t: int
 ) -> Any:
     """Obstacle to issuing an instruction at `t`: (cause, register, cycle to look again).
 
@@ -244,8 +255,10 @@ def obstacle(
         free = port_free_at(m, core, row, t)
         if free > t:
             return PORT, -1, free
-    if row.flags & INTERACTS:
-        cause, again = channel_obstacle(m, cores, core, row, t)
+    if row.flags & (SENDS | AWAITS):
+        cause, again = message_obstacle(s, m, core, row, t)
+    elif row.flags & INTERACTS:
+        cause, again = channel_obstacle(m, s.cores, core, row, t)
     return cause, -1, again
 
 
@@ -292,6 +305,8 @@ def after_delay_slot(core: CoreState, row: RowState, i: int, following: int) -> 
 @piece
 def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
     """One cycle of a core that issues strictly in order; False when others must catch up first."""
+    if t >= core.stop and interrupted(s, m, core, t):
+        return False
     issued, again = core.slot, t + 1
     core.slot = 0
     while issued < m.width and core.pc < core.end:
@@ -307,7 +322,7 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
             return False
         others = at(s.code, i + 1).units if issued + 1 < m.width else 0
         unit = choose_unit(m, core, row.units, others, t)
-        cause, register, when = obstacle(m, s.cores, core, row, row.units, unit, t)
+        cause, register, when = obstacle(s, m, core, row, row.units, unit, t)
         if cause != ISSUING:
             if issued == 0:
                 stall(s, m, core, i, cause, register, t)
@@ -335,6 +350,8 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
         core.issue_cycles += 1
     if core.pc >= core.end:
         core.status, again = DONE, NEVER
+    elif again > core.stop:
+        again = woken_at(core, again, t)
     core.wake = again
     return again <= m.max_cycles
 
@@ -343,8 +360,9 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
 def step_in_order(s: State, m: MachineState, core: CoreState) -> None:
     """Run a core from the present cycle up to its next contact with another core.
 
-    Between contacts (communication, synchronisation) cores do not see each other, so running one
-    ahead gives the same result as stepping all of them together, and keeps its state in the cache.
+    Between contacts (communication, synchronisation, messages) cores do not see each other, so
+    running one ahead gives the same result as stepping all of them together, and keeps its state in
+    the cache.
     """
     while cycle_in_order(s, m, core, core.wake):
         pass

@@ -20,7 +20,8 @@ Int32 = NDArray[np.int32]
 
 # Classes of effects: which function executes them.
 NOTHING, VECTOR, LOAD, STORE, INTEGER, LANES, BRANCH, SYSTEM = range(8)
-NARROW_LOAD, NARROW_STORE, INTEGER_LANES, STREAM_LOAD, STREAM_STORE, GATHER, LENGTHS = range(8, 15)
+NARROW_LOAD, NARROW_STORE, INTEGER_LANES, MESSAGE = range(8, 12)
+STREAM_LOAD, STREAM_STORE, GATHER, LENGTHS = range(12, 16)
 
 # Bits of CHANNEL and FLAGS.
 PUTS_ROW, PUTS_COLUMN, GETS_ROW, GETS_COLUMN = 1, 2, 4, 8
@@ -28,18 +29,21 @@ IS_LOAD, IS_STORE, IS_ORDERED, IS_BRANCH, SYNCS_ROW, SYNCS_COLUMN, IS_CHANNEL = 
     1 << bit for bit in range(7)
 )
 SCALED, PORTED = 1 << 7, 1 << 8
-INTERACTS = SYNCS_ROW | SYNCS_COLUMN | IS_CHANNEL
+SENDS, AWAITS = 1 << 9, 1 << 10
+INTERACTS = SYNCS_ROW | SYNCS_COLUMN | IS_CHANNEL | SENDS
 
 # Values of SPECIAL.
 SPECIAL_HALT, SPECIAL_ID, SPECIAL_ROW, SPECIAL_COLUMN, SPECIAL_CYCLE = range(1, 6)
 SPECIAL_LENGTH, SPECIAL_SHIFT = 6, 7
+SPECIAL_SEND, SPECIAL_MULTICAST, SPECIAL_RECEIVE, SPECIAL_AWAIT = range(8, 12)
+SPECIAL_ACCEPT, SPECIAL_HANDLER, SPECIAL_RESUME = range(12, 15)
 
 ROW_BUS, COLUMN_BUS = 0, 1
 RUNNING, DONE, FAULTED = range(3)
 
 # Causes of a cycle without issue.
 ISSUING, DATA, OUTPUT, UNIT, GET_ROW, GET_COLUMN, PUT_ROW, PUT_COLUMN = range(8)
-BUS, PENALTY, SYNC, ORDER, FETCH, PORT = range(8, 14)
+BUS, PENALTY, SYNC, ORDER, FETCH, PORT, AWAIT, INTERFACE = range(8, 16)
 CAUSES = (
     "issuing",
     "data_hazard",
@@ -55,15 +59,18 @@ CAUSES = (
     "order",
     "instruction_cache",
     "memory_port",
+    "message",
+    "network_interface",
 )
 
 # Kinds of fault.
-MISALIGNED, OUT_OF_RANGE, BAD_TARGET, BAD_DESTINATION = range(1, 5)
+MISALIGNED, OUT_OF_RANGE, BAD_TARGET, BAD_DESTINATION, NO_NODE, NO_ROOM = range(1, 7)
 
 NEVER = 1 << 62
 WINDOW_CAPACITY = 64
 LINE_CAPACITY = 64
 BLOCK_CAPACITY = 64
+MESSAGE_KINDS, DIRECTIONS = 16, 4
 
 EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
 
@@ -146,6 +153,19 @@ class CoreState(Protocol):
     refreshed: int  # cycle at which the ports were refreshed last
     port_cycles: int  # that accesses have taken of the ports
     port_misses: int
+    horizon: int  # cycle from which an interrupt may come that is not known yet
+    interrupt: int  # when the next message comes that may interrupt, NEVER while one is handled
+    stop: int  # the earlier of both
+    accepts: int  # mask of the kinds of messages that interrupt
+    handling: int  # whether a handler runs; then where and with what vector length to go on
+    resume: int
+    resume_length: int
+    sent: int
+    received: int
+    handlers: Int64  # [kind]: row of its handler's first instruction
+    inbox: Int64  # [kind]: its first message that was not received yet, plus 1
+    sending: Int64  # [direction]: until when the interface holds its own message, NEVER: not known
+    buffer_free: Int64  # [direction]: of the link's output buffer
     tags: Int64  # [sets * ways]: lines of the instruction cache plus 1, of a set the latest first
     queue: Int64
     ready: Int64  # [register]: cycle from which the value can be read
@@ -205,6 +225,16 @@ class MachineState(Protocol):
     block_bytes: int
     refresh_interval: int
     refresh_cycles: int
+    fabric: int  # 0: there is none; 1 + (1: rows are rings) + (2: columns are rings)
+    multicasts: bool
+    hop: int
+    gap: int
+    send_cycles: int
+    receive_cycles: int  # of the network interface
+    shortest: int  # cycles of the shortest message
+    flights: int  # capacity
+    flights_free: int  # first free one plus 1
+    waiting: int  # heads on their way, in the heap
     max_cycles: int
     rows: int
     columns: int
@@ -222,6 +252,24 @@ class MachineState(Protocol):
     span_count: int
     bus_free: Int64  # [bus, line]
     access: Int64  # [read or write, hit or miss or changed, bytes]: cycles through a port
+    message_cycles: Int64  # [words]: of a message with so many
+
+
+class FlightState(Protocol):
+    """A message on its way, or in the inbox of its node until it is received."""
+
+    time: int  # when its head may be in the next buffer at the earliest, or it was all received
+    source: int
+    node: int  # where its head is
+    place: int  # direction of the buffer that it is in, -1 before the first
+    across: int  # hops left along the row and along the column
+    along: int
+    length: int  # words
+    kind: int
+    copies: int  # whether every node on the way gets one
+    following: int  # the next one of the inbox or of the free ones, plus 1
+    entry: int  # place i of the heap of all that are on their way
+    words: Int64  # [lane]
 
 
 class TraceRecord(Protocol):
@@ -255,6 +303,7 @@ class State(NamedTuple):
     machine: MachineState
     trace: TraceRecord
     spans: SpanRecord
+    flights: FlightState
 
 
 class Arrays(NamedTuple):
@@ -265,6 +314,7 @@ class Arrays(NamedTuple):
     machine: NDArray[Any]
     trace: NDArray[Any]
     spans: NDArray[Any]
+    flights: NDArray[Any]
 
 
 _CORE_BUSES = ["sync_count", "sync_time", "head", "count", "pop_time", "popped", "puts", "gets"]
@@ -304,6 +354,8 @@ def core_dtype(
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
+        *({name: ("i8", (MESSAGE_KINDS,))} for name in ("handlers", "inbox")),
+        *({name: ("i8", (DIRECTIONS,))} for name in ("sending", "buffer_free")),
         {"tags": ("i8", (max(cache_lines, 1),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
@@ -333,7 +385,14 @@ def machine_dtype() -> np.dtype[Any]:
         {name: ("i8", ())} for name in _scalars(MachineState)
     ]
     times: dict[str, tuple[str, tuple[int, ...]]] = {"access": ("i8", (2, 3, BLOCK_CAPACITY + 1))}
-    return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}, times])
+    lengths: dict[str, tuple[str, tuple[int, ...]]] = {"message_cycles": ("i8", (LINE_CAPACITY,))}
+    return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}, times, lengths])
+
+
+def flight_dtype(lanes: int) -> np.dtype[Any]:
+    """The record of a message."""
+    scalars = [(name, "i8") for name in _scalars(FlightState)]
+    return np.dtype([*scalars, ("words", "i8", (lanes,))])
 
 
 def plain_dtype(record: type) -> np.dtype[Any]:

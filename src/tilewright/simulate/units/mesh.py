@@ -11,6 +11,7 @@ from tilewright.simulate.units import (
     integers,
     issue,
     layout,
+    messages,
     ports,
     streams,
 )
@@ -25,8 +26,9 @@ from tilewright.simulate.units.layout import (
     MachineState,
     State,
 )
+from tilewright.simulate.units.messages import advance, head_time
 
-_SOURCES = (buses, decoupled, effects, execute, integers, issue, layout, ports, streams)
+_SOURCES = (buses, decoupled, effects, execute, integers, issue, layout, messages, ports, streams)
 
 
 @piece
@@ -55,25 +57,51 @@ def settle_all(s: State, cores: int) -> None:
             settle(s, s.machine, core, s.machine.now)
 
 
+@piece
+def move_heads(s: State, m: MachineState) -> None:
+    """Lead on all heads that no message can come before that is sent from now on."""
+    while m.waiting and not m.faulted and head_time(s) < m.next + m.send_cycles:
+        advance(s, m)
+
+
+@piece
+def known_until(s: State, m: MachineState) -> int:
+    """The first cycle in which a message may be at its node that is not in its inbox yet; without
+    messages cores meet in every cycle.
+    """
+    if not m.fabric:
+        return m.now + 1
+    end = m.shortest + m.receive_cycles
+    soonest = m.now + m.send_cycles + m.hop + end
+    return min(soonest, head_time(s) + end) if m.waiting else soonest
+
+
 @entry_point(*_SOURCES)
 def run_in_order(a: Arrays) -> None:
-    """Run until every core is done, one faults, all wait for each other, or time is up."""
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
+    """Run until every core is done, one faults, all wait for each other, or time is up.
+
+    Cores that exchange messages run ahead as far as none can reach them.
+    """
+    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
+        end = known_until(s, m)
         for c in range(cores):
             core = at(s.cores, c)
-            if core.wake <= m.now:
+            if core.wake < end:
                 core.woken = 0
+                if m.fabric:
+                    core.horizon, core.stop = end, min(end, core.interrupt)
                 step_in_order(s, m, core)
             note_core(m, core)
+        move_heads(s, m)
     settle_all(s, cores)
 
 
 @entry_point(*_SOURCES)
 def run_decoupled(a: Arrays) -> None:
     """`run_in_order` with units out of order relative to each other."""
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0])
+    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
         for c in range(cores):

@@ -58,6 +58,7 @@ def node_table(machine: Machine) -> InstructionTable:
     memories = (
         LocalMemory("cache", machine.space("cache").capacity_bytes),
         LocalMemory("main", machine.main.capacity_bytes),
+        table.memory("host"),
     )
     return msgspec.structs.replace(
         table,

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import structs
 
 from tilewright.machine import Machine
+from tilewright.machine.messages import (
+    exchange_cycles,
+    message_cycles,
+    spacing_cycles,
+    transfer_cycles,
+)
+from tilewright.machine.parts import Fabric
 from tilewright.targets.cns1.sections import Hosts, Messages
 
 
@@ -17,43 +27,42 @@ class Spell:
     cycles: int
 
 
-def message_bytes(machine: Machine, data_bytes: int) -> int:
-    """m_length: the data and the header."""
-    return data_bytes + machine.fabrics["torrents"].header_bytes
+def block_bytes(machine: Machine) -> int:
+    """Data of a message with a whole vector of 32 words, the longest that is sent."""
+    return machine.section(Hosts).block_bytes
 
 
-def block_message_bytes(machine: Machine) -> int:
-    """m_length of a message with a whole vector of 32 words, the longest that is sent."""
-    return message_bytes(machine, machine.section(Hosts).block_bytes)
+def block_cycles(machine: Machine) -> int:
+    """m_length of such a message, in cycles of a link."""
+    return int(message_cycles(_fabric(machine), block_bytes(machine)))
 
 
-def transfer_cycles(machine: Machine, hops: int, length_bytes: int) -> int:
-    """T_ST: one message, or a multicast whose farthest receiver is `hops` away."""
-    fabric = machine.fabrics["torrents"]
-    fixed = fabric.send_cycles + fabric.receive_cycles + fabric.hop_cycles * hops
-    return int(fixed + length_bytes / fabric.bytes_per_cycle)
+def block_transfer_cycles(machine: Machine, hops: int) -> int:
+    """T_ST of a block."""
+    return int(transfer_cycles(_fabric(machine), hops, block_bytes(machine)))
 
 
-def exchange_cycles(machine: Machine, distance: int, length_bytes: int) -> int:
-    """T_MT: `distance` neighbours send to as many others `distance` away, and these to them.
+def block_spacing_cycles(machine: Machine) -> int:
+    """Cycles between two blocks of one sender to one receiver (section 4.1.1)."""
+    return int(spacing_cycles(_fabric(machine), block_bytes(machine)))
 
-    The messages that share a link follow each other without a gap, as in section 2.2.3; sections
-    2.2.1 and 4.1 keep a cycle between two messages of one sender.
+
+def block_exchange_cycles(machine: Machine, distance: int) -> int:
+    """T_MT of a block: messages that share a link follow each other without a gap, as in section
+    2.2.3; sections 2.2.1 and 4.1 keep a cycle between two.
     """
-    busy = length_bytes / machine.fabrics["torrents"].bytes_per_cycle
-    return transfer_cycles(machine, distance, length_bytes) + int((distance - 1) * busy)
+    fabric = structs.replace(_fabric(machine), gap_cycles=0.0)
+    return int(exchange_cycles(fabric, distance, block_bytes(machine)))
 
 
-def spacing_cycles(machine: Machine, length_bytes: int) -> int:
-    """Cycles between two messages of one sender to one receiver (section 4.1.1)."""
-    fabric = machine.fabrics["torrents"]
-    return int(length_bytes / fabric.bytes_per_cycle + fabric.gap_cycles)
+def _fabric(machine: Machine) -> Fabric:
+    return machine.fabrics["torrents"]
 
 
 def transfer_spells(machine: Machine, hops: int, data_bytes: int) -> list[Spell]:
     """Figure 2.1: the parts of a single transfer in time, sender first."""
     fabric, messages = machine.fabrics["torrents"], machine.section(Messages)
-    length = int(message_bytes(machine, data_bytes) / fabric.bytes_per_cycle)
+    length = int(message_cycles(fabric, data_bytes))
     send, receive = messages.processor_send_cycles, messages.processor_receive_cycles
     on_wire = int(fabric.send_cycles)
     found = [
@@ -72,32 +81,41 @@ def transfer_spells(machine: Machine, hops: int, data_bytes: int) -> list[Spell]
 
 @dataclass(frozen=True)
 class GlobalSum:
-    """How the nodes that share a vector sum it: exchanges over these distances, one a round."""
+    """How the nodes that share a vector sum it: exchanges over these distances, one a round, the
+    first `in_ring` of them along the ring and the others along the column.
+    """
 
     distances: tuple[int, ...]
+    in_ring: int
 
     @property
     def rounds(self) -> int:
         """log p of the p nodes that share the vector."""
         return len(self.distances)
 
+    def axis(self, round_: int) -> Literal["ring", "column"]:
+        """Where the partner of a round is."""
+        return "ring" if round_ < self.in_ring else "column"
+
 
 def hidden_sum(machine: Machine) -> GlobalSum:
     """The sum of a hidden vector over p_i nodes of a ring, every (columns / p_i)th of it."""
     sharers = machine.section(Messages).hidden_sharers
-    return GlobalSum(_doubling(sharers, machine.mesh.columns // sharers))
+    distances = _doubling(sharers, machine.mesh.columns // sharers)
+    return GlobalSum(distances, len(distances))
 
 
 def output_sum(machine: Machine) -> GlobalSum:
     """The sum of an output vector over p_h nodes: neighbouring columns with all their rows."""
     columns = machine.mesh.columns // machine.section(Messages).hidden_sharers
-    return GlobalSum((*_doubling(columns, 1), *_doubling(machine.mesh.rows, 1)))
+    ring = _doubling(columns, 1)
+    return GlobalSum((*ring, *_doubling(machine.mesh.rows, 1)), len(ring))
 
 
 def global_sum_cycles(machine: Machine, sharing: GlobalSum) -> int:
     """T_gsum of one vector of 32 words (Table 4.6)."""
-    length, extra = block_message_bytes(machine), machine.section(Messages).sum_cycles
-    return sum(exchange_cycles(machine, d, length) + extra for d in sharing.distances)
+    extra = machine.section(Messages).sum_cycles
+    return sum(block_exchange_cycles(machine, d) + extra for d in sharing.distances)
 
 
 def global_sum_processor_cycles(machine: Machine, sharing: GlobalSum) -> int:

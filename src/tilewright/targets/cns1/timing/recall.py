@@ -16,9 +16,9 @@ from tilewright.targets.cns1.timing.forward import (
 from tilewright.targets.cns1.timing.layers import STRIPE, Layers, on_each_node
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 from tilewright.targets.cns1.timing.messages import (
-    block_message_bytes,
-    spacing_cycles,
-    transfer_cycles,
+    block_cycles,
+    block_spacing_cycles,
+    block_transfer_cycles,
 )
 
 PATTERNS = 2
@@ -87,7 +87,7 @@ def recall_times(machine: Machine, network: Layers, conditions: Conditions) -> R
 
 def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
     """T_step1 without its procedure: messages that follow each other up the columns (4.1)."""
-    spacing = spacing_cycles(machine, block_message_bytes(machine))
+    spacing = block_spacing_cycles(machine)
     stores = write_cycles(machine, VECTOR_BYTES).hit
     stores += VECTOR_CYCLES if fits_the_cache(machine, local) else 0
     return startup_cycles(machine) + messages * spacing + stores + top_row_cycles(machine)
@@ -95,25 +95,23 @@ def reading_cycles(machine: Machine, messages: int, local: Layers) -> int:
 
 def top_row_cycles(machine: Machine) -> int:
     """Delay of the last arrival in the top row, from when the next message may start (4.1)."""
-    length = block_message_bytes(machine)
-    return transfer_cycles(machine, _TOP_ROW, length) - spacing_cycles(machine, length)
+    return block_transfer_cycles(machine, _TOP_ROW) - block_spacing_cycles(machine)
 
 
 def startup_cycles(machine: Machine) -> int:
     """H_startup, at most: until the last of four I/O nodes sends its first vector up (4.1)."""
     hosts, messages = machine.section(Hosts), machine.section(Messages)
-    length, fabric = block_message_bytes(machine), machine.fabrics["torrents"]
+    transfer, fabric = block_transfer_cycles(machine, 1), machine.fabrics["torrents"]
     if machine.mesh.columns // messages.hidden_sharers == 4:
         own = 2 * hosts.block_cycles + messages.processor_send_cycles
-        return own + transfer_cycles(machine, 1, length) + 1
-    return hosts.block_cycles + transfer_cycles(machine, 1, length) + int(2 * fabric.hop_cycles)
+        return own + transfer + 1
+    return hosts.block_cycles + transfer + int(2 * fabric.hop_cycles)
 
 
 def writing_cycles(machine: Machine, local: Layers) -> int:
     """T_step4: the bottom ring sends the results to the I/O nodes below (4.3.1, 4.4.1)."""
-    length = block_message_bytes(machine)
-    hop = transfer_cycles(machine, 1, length) - length
-    spacing = spacing_cycles(machine, length)
+    hop = block_transfer_cycles(machine, 1) - block_cycles(machine)
+    spacing = block_spacing_cycles(machine)
     late = 0 if fits_the_cache(machine, local) else read_cycles(machine, VECTOR_BYTES).dirty_miss
     return local.outputs // STRIPE * spacing + hop + late
 

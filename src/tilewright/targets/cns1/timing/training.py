@@ -23,11 +23,10 @@ from tilewright.targets.cns1.timing.memory import (
     write_cycles,
 )
 from tilewright.targets.cns1.timing.messages import (
-    block_message_bytes,
+    block_spacing_cycles,
     global_sum_cycles,
     global_sum_processor_cycles,
     hidden_sum,
-    spacing_cycles,
 )
 from tilewright.targets.cns1.timing.recall import startup_cycles, top_row_cycles
 
@@ -110,7 +109,7 @@ def training_times(machine: Machine, network: Layers, conditions: Conditions) ->
 
 def reading_cycles(machine: Machine, local: Layers) -> int:
     """T_step1 without its procedure: an input and a result pattern (6.1.1)."""
-    spacing = spacing_cycles(machine, block_message_bytes(machine))
+    spacing = block_spacing_cycles(machine)
     stores = write_cycles(machine, VECTOR_BYTES).hit + VECTOR_CYCLES
     passing = _messages(machine, local) * spacing
     return startup_cycles(machine) + passing + stores + top_row_cycles(machine)

@@ -1,0 +1,306 @@
+"""Messages between cores: what a core sends and receives, and heads that pass from node to node.
+
+The events of the fabric that `machine.messages` describes. A core sends as many words as its vector
+length. Its interface holds one message of its own in each direction; more wait in the processor. An
+arrived message stays in the inbox of its node until an instruction receives it, and interrupts the
+node if it accepts messages of that kind: the program counter and the vector length are put aside,
+and no other message interrupts before the handler's end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.common.compiled import at, piece
+from tilewright.simulate.units.layout import (
+    AWAIT,
+    INTERFACE,
+    ISSUING,
+    MESSAGE_KINDS,
+    NEVER,
+    NO_NODE,
+    NO_ROOM,
+    RUNNING,
+    SENDS,
+    SPECIAL_ACCEPT,
+    SPECIAL_HANDLER,
+    SPECIAL_MULTICAST,
+    SPECIAL_RECEIVE,
+    SPECIAL_RESUME,
+    SPECIAL_SEND,
+    CoreState,
+    FlightState,
+    MachineState,
+    RowState,
+    State,
+)
+
+
+@piece
+def direction_of(across: int, along: int) -> int:
+    """Number of the link that a way goes on with: along the row up or down, then the column."""
+    if across != 0:
+        return 0 if across > 0 else 1
+    return 2 if along > 0 else 3
+
+
+@piece
+def next_node(m: MachineState, node: int, direction: int) -> int:
+    """The neighbour in a direction, -1 beyond the edge of a mesh."""
+    row, column = node // m.columns, node % m.columns
+    wraps = m.fabric - 1
+    if direction < 2:
+        column += 1 - 2 * direction
+        if wraps & 1:
+            column = (column + m.columns) % m.columns
+        inside = 0 <= column < m.columns
+    else:
+        row += 5 - 2 * direction
+        if wraps & 2:
+            row = (row + m.rows) % m.rows
+        inside = 0 <= row < m.rows
+    return int(row * m.columns + column) if inside else -1
+
+
+@piece
+def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
+    """What keeps an instruction on messages from issuing: (cause, cycle to look again)."""
+    x = core.registers_integer
+    if row.special == SPECIAL_RECEIVE:
+        first = core.inbox[row.value]
+        arrival = at(s.flights, first - 1).time if first else NEVER
+        return (AWAIT, arrival) if arrival > t else (ISSUING, t)
+    if row.flags & SENDS:
+        across, along = x[row.c, 0], x[row.b, 0]
+        if m.fabric == 0 or (across == 0 and along == 0):
+            core.fault, core.fault_address = NO_NODE, core.number
+            return ISSUING, t
+        held = core.sending[direction_of(across, along)] - m.send_cycles
+        return (INTERFACE, held) if held > t else (ISSUING, t)
+    return (AWAIT, NEVER) if x[row.a, 0] != x[row.b, 0] else (ISSUING, t)
+
+
+@piece
+def execute_message(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+    """Carry out an instruction on messages; the next PC, or -1 after a fault."""
+    special, following = row.special, core.pc + 1
+    if special in (SPECIAL_SEND, SPECIAL_MULTICAST):
+        return send(s, m, core, row, t)
+    if special == SPECIAL_RECEIVE:
+        take(s, m, core, row)
+    elif special == SPECIAL_ACCEPT:
+        core.accepts = row.value
+    elif special == SPECIAL_HANDLER:
+        core.handlers[core.registers_integer[row.a, 0] & (MESSAGE_KINDS - 1)] = (
+            following + row.value
+        )
+    elif special == SPECIAL_RESUME:
+        core.handling = 0
+        core.vector_length = core.resume_length
+        following = core.resume
+    note_interrupt(s, core)
+    return int(following)
+
+
+@piece
+def note_interrupt(s: State, core: CoreState) -> None:
+    """Set when the next accepted message interrupts."""
+    core.interrupt = NEVER
+    if not core.handling:
+        for kind in range(MESSAGE_KINDS):
+            if core.accepts >> kind & 1 and core.inbox[kind]:
+                core.interrupt = min(core.interrupt, at(s.flights, core.inbox[kind] - 1).time)
+    core.stop = min(core.horizon, core.interrupt)
+
+
+@piece
+def interrupted(s: State, m: MachineState, core: CoreState, t: int) -> bool:
+    """Begin the handler of a message that has come; True if the core may not go on at `t` before
+    the others are as far.
+    """
+    if core.interrupt <= t and core.delayed < 0 and core.slot == 0:
+        chosen, first = -1, NEVER
+        for kind in range(MESSAGE_KINDS):
+            if core.accepts >> kind & 1 and core.inbox[kind]:
+                time = at(s.flights, core.inbox[kind] - 1).time
+                if time < first:
+                    chosen, first = kind, time
+        core.resume, core.resume_length = core.pc, core.vector_length
+        core.pc, core.vector_length, core.handling = core.handlers[chosen], m.vector_length, 1
+        note_interrupt(s, core)
+    if t < core.horizon:
+        return False
+    core.wake = t
+    return True
+
+
+@piece
+def woken_at(core: CoreState, again: int, t: int) -> int:
+    """The cycle to look at a core again that would wait until `again`: an interrupt is earlier."""
+    return min(again, max(core.interrupt, t + 1))
+
+
+@piece
+def send(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+    """Give a message to the core's interface; the next PC, or -1 after a fault."""
+    x, words = core.registers_integer, core.vector_length
+    one = free_flight(s, m)
+    if one < 0:
+        core.fault, core.fault_address = NO_ROOM, m.flights
+        return -1
+    flight = at(s.flights, one)
+    flight.time, flight.place = t + m.send_cycles, -1
+    flight.source = flight.node = core.number
+    flight.across, flight.along = x[row.c, 0], x[row.b, 0]
+    flight.length, flight.kind = words, row.value
+    flight.copies = int(row.special == SPECIAL_MULTICAST)
+    if flight.copies and not m.multicasts:
+        core.fault, core.fault_address = NO_NODE, core.number
+        return -1
+    for i in range(words):
+        flight.words[i] = x[row.a, i]
+    core.sending[direction_of(flight.across, flight.along)] = NEVER
+    core.sent += 1
+    push(s, m, one)
+    return core.pc + 1
+
+
+@piece
+def take(s: State, m: MachineState, core: CoreState, row: RowState) -> None:
+    """d = the first message of a kind; what it does not fill is zero."""
+    one = core.inbox[row.value] - 1
+    flight = at(s.flights, one)
+    core.inbox[row.value] = flight.following
+    for i in range(m.vector_length):
+        core.registers_integer[row.d, i] = flight.words[i] if i < flight.length else 0
+    core.received += 1
+    release(s, m, one)
+
+
+@piece
+def free_flight(s: State, m: MachineState) -> int:
+    """A free record, -1 without one."""
+    one = m.flights_free - 1
+    if one >= 0:
+        m.flights_free = at(s.flights, one).following
+    return int(one)
+
+
+@piece
+def release(s: State, m: MachineState, one: int) -> None:
+    """Give a record back."""
+    at(s.flights, one).following = m.flights_free
+    m.flights_free = one + 1
+
+
+@piece
+def earlier(flights: FlightState, one: int, other: int) -> bool:
+    """True if a head comes before another; at the same time that of the lower source does."""
+    first, second = at(flights, one), at(flights, other)
+    if first.time != second.time:
+        return first.time < second.time
+    return first.source < second.source
+
+
+@piece
+def push(s: State, m: MachineState, one: int) -> None:
+    """Put a message among those on their way."""
+    place = m.waiting
+    m.waiting += 1
+    while place and earlier(s.flights, one, at(s.flights, (place - 1) >> 1).entry):
+        at(s.flights, place).entry = at(s.flights, (place - 1) >> 1).entry
+        place = (place - 1) >> 1
+    at(s.flights, place).entry = one
+
+
+@piece
+def pop(s: State, m: MachineState) -> int:
+    """Take the message whose head is first."""
+    found = s.flights.entry
+    m.waiting -= 1
+    last, place, child = at(s.flights, m.waiting).entry, 0, 1
+    while child < m.waiting:
+        if child + 1 < m.waiting:
+            left, right = at(s.flights, child).entry, at(s.flights, child + 1).entry
+            child += int(earlier(s.flights, right, left))
+        if not earlier(s.flights, at(s.flights, child).entry, last):
+            break
+        at(s.flights, place).entry = at(s.flights, child).entry
+        place = child
+        child = 2 * place + 1
+    at(s.flights, place).entry = last
+    return int(found)
+
+
+@piece
+def advance(s: State, m: MachineState) -> None:
+    """The first head goes into the next buffer of its way, or into the inbox of its node."""
+    one = pop(s, m)
+    flight = at(s.flights, one)
+    node = flight.node
+    if flight.across == 0 and flight.along == 0:
+        arrive(s, m, one)
+        return
+    direction = direction_of(flight.across, flight.along)
+    owner = at(s.cores, node)
+    first = flight.place < 0
+    if flight.copies and not first:
+        copy = free_flight(s, m)
+        if copy < 0:
+            owner.fault, owner.fault_address, m.faulted = NO_ROOM, m.flights, True
+            return
+        copied(s, m, flight, at(s.flights, copy))
+        arrive(s, m, copy)
+    enters, free = flight.time, owner.buffer_free[direction]
+    if enters < free:
+        enters = free if first else free + m.hop
+    owner.buffer_free[direction] = enters + m.message_cycles[flight.length] + m.gap
+    if first:
+        owner.sending[direction] = owner.buffer_free[direction]
+    flight.place, flight.time = direction, enters + m.hop
+    if direction < 2:
+        flight.across -= 1 - 2 * direction
+    else:
+        flight.along -= 5 - 2 * direction
+    flight.node = next_node(m, node, direction)
+    if flight.node < 0:
+        sender = at(s.cores, flight.source)
+        sender.fault, sender.fault_address, m.faulted = NO_NODE, node, True
+        return
+    push(s, m, one)
+
+
+@piece
+def copied(s: State, m: MachineState, flight: FlightState, copy: FlightState) -> None:
+    """The copy for a node that a multicast passes."""
+    copy.time, copy.source, copy.node = flight.time, flight.source, flight.node
+    copy.length, copy.kind, copy.copies = flight.length, flight.kind, 0
+    copy.across = copy.along = 0
+    for i in range(flight.length):
+        copy.words[i] = flight.words[i]
+
+
+@piece
+def arrive(s: State, m: MachineState, one: int) -> None:
+    """Put a message whose head is at its node into the inbox, and wake the node for its end."""
+    flight = at(s.flights, one)
+    core = at(s.cores, flight.node)
+    flight.time += m.message_cycles[flight.length] + m.receive_cycles
+    last, following = -1, core.inbox[flight.kind] - 1
+    while following >= 0 and at(s.flights, following).time <= flight.time:
+        last, following = following, at(s.flights, following).following - 1
+    flight.following = following + 1
+    if last < 0:
+        core.inbox[flight.kind] = one + 1
+    else:
+        at(s.flights, last).following = one + 1
+    note_interrupt(s, core)
+    if core.status == RUNNING and core.wake > flight.time:
+        core.wake = flight.time
+        m.next = min(m.next, core.wake)
+
+
+@piece
+def head_time(s: State) -> int:
+    """When the first of the heads on their way may be in its next buffer."""
+    return at(s.flights, s.flights.entry).time

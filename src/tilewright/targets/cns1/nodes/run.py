@@ -1,0 +1,85 @@
+"""Programs on all nodes of a CNS-1: texts and images of their memories in, a `MeshRun` out.
+
+A node is row * columns + column of its fabric. With `hosts` a row of I/O nodes lies below the
+Torrents, as row 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.asm import assemble, link
+from tilewright.common.limits import MOST_CORE_CYCLES
+from tilewright.isa import InstructionTable, load_table
+from tilewright.machine import Machine
+from tilewright.machine.parts import Fabric
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.launch import Mesh
+from tilewright.simulate.program import Program
+from tilewright.simulate.runs import MeshRun
+from tilewright.targets.cns1.node import TABLE, Bytes, node_table
+
+Array = NDArray[np.generic]
+Images = Mapping[str, Mapping[int, Array]]
+"""Of each memory, what lies where at first."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's program, as text, and what its memories and registers hold at first."""
+
+    text: str
+    images: Images = field(default_factory=dict)
+    registers: Mapping[str, int | Sequence[float]] = field(default_factory=dict)
+
+
+IDLE = Node("goto $31\nnop\n")
+"""Takes no part."""
+
+
+def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
+    """The fabric that nodes exchange messages over."""
+    fabric = machine.fabrics["torrents"]
+    return msgspec.structs.replace(fabric, rows=fabric.rows + hosts)
+
+
+def run_nodes(
+    machine: Machine,
+    nodes: Sequence[Node],
+    fabric: Fabric,
+    *,
+    cold: bool = False,
+    max_cycles: int = MOST_CORE_CYCLES,
+) -> MeshRun:
+    """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
+    table = node_table(machine)
+    texts = {text: _program(text, table) for text in {node.text for node in nodes}}
+    return simulate_mesh(
+        [texts[node.text] for node in nodes],
+        Mesh(fabric.rows, fabric.columns, fabric=fabric, cold=cold),
+        registers=[node.registers for node in nodes],
+        local_memory=[_image(node.images, table) for node in nodes],
+        max_cycles=max_cycles,
+    )
+
+
+def _program(text: str, table: InstructionTable) -> Program:
+    base = load_table(TABLE)
+    return load_image(link([assemble(text, base, filename="node.s")], base), table).program
+
+
+def _image(images: Images, table: InstructionTable) -> Bytes:
+    origins = table.memory_origins
+    ends = [origins[m] + at + a.nbytes for m, parts in images.items() for at, a in parts.items()]
+    found = np.zeros(max(ends, default=0), np.uint8)
+    for memory, parts in images.items():
+        for place, array in parts.items():
+            start = origins[memory] + place
+            found[start : start + array.nbytes] = np.ascontiguousarray(array).view(np.uint8).ravel()
+    return found
