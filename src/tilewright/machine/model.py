@@ -297,6 +297,11 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.engine("dma")
 
     @property
+    def has_window(self) -> bool:
+        """True if its cores keep a window of long operations in flight."""
+        return self.issue is not None and self.issue.rule == "window"
+
+    @property
     def direct_bytes_per_second(self) -> float:
         """Bytes per second that the cores of a group together load from main memory themselves."""
         found = self.main.direct_bytes_per_second
