@@ -236,11 +236,11 @@ def _skip(w: Window, loop: int) -> None:
 @piece
 def _keep(w: Window, loop: int) -> None:
     """Look whether a loop has become steady, and keep the state after its iteration."""
-    if w.left[loop] > 1.0 and w.played[loop] >= 2:
-        if w.played[loop] >= _PLAYED or _is_steady(w, loop):
-            _skip(w, loop)
-            w.played[loop] = 0
-            return
+    ready = w.left[loop] > 1.0 and w.played[loop] >= 2
+    if ready and (w.played[loop] >= _PLAYED or _is_steady(w, loop)):
+        _skip(w, loop)
+        w.played[loop] = 0
+        return
     place = w.played[loop] % 2
     for i in range(w.state.size):
         w.kept[loop, place, i] = w.state[i]

@@ -83,6 +83,7 @@ class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """One core: its arithmetic by element type, its registers, the table that times instructions.
 
+    Operators have the element types `elements` unless users name others, as on the command line.
     Cores that are not simulated instruction by instruction have no `instruction_table`.
     """
 
@@ -90,6 +91,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     registers: PositiveInt | None = None
     instruction_cache_bytes: PositiveInt | None = None
     instruction_table: Text | None = None
+    elements: Text | None = None
 
     def of(self, dtype: str) -> Arithmetic:
         """The arithmetic of one element type: of fixed point that of its integers, of single

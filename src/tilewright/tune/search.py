@@ -125,8 +125,9 @@ def rank(
     """Rank each (operator, seed) pair.
 
     Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
-    overflows the scratchpad, or of whose seed no schedule is legal, has an empty `best`. `shared` names, pair by pair, the tensors that
-    every group of cores reads at the same time. `steps` counts the different pairs that are ranked.
+    overflows the scratchpad, or of whose seed no schedule is legal, has an empty `best`. `shared`
+    names, pair by pair, the tensors that every group of cores reads at the same time. `steps`
+    counts the different pairs that are ranked.
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     groups: dict[tuple[int, str, frozenset[str]], dict[Op, Seed]] = {}

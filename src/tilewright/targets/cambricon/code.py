@@ -16,10 +16,12 @@ from tilewright.common.errors import ProgramError, ShapeError
 from tilewright.ir.nodes import Program
 from tilewright.isa import load_table
 from tilewright.machine import Machine
+from tilewright.simulate.kernel.level import KernelRun
 from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.targets.cambricon.sections import Units
+from tilewright.targets.cambricon.simulated import kernel_run
 
 _SECTIONS = {True: ".static_ro", False: ".static_rw"}
 
@@ -68,9 +70,7 @@ class CambriconCode:
         for info in artifact.tensors:
             if info.is_given:
                 if info.name not in inputs or inputs[info.name].shape != info.shape:
-                    raise ShapeError(
-                        f"input tensor {info.name!r} of shape {info.shape} is missing"
-                    )
+                    raise ShapeError(f"input tensor {info.name!r} of shape {info.shape} is missing")
                 device.upload(info.identifier, inputs[info.name].reshape(1, 1, 1, -1))
         device.launch()
         return {
@@ -78,6 +78,13 @@ class CambriconCode:
             for info in artifact.tensors
             if info.is_result
         }
+
+    def simulate(self, program: Program, machine: Machine) -> KernelRun:
+        """The time of the program's code by the window simulator."""
+        artifact = self.emit(program, machine)
+        device = Device(image_of(artifact, machine), machine)
+        run = device.launch(values=False)
+        return kernel_run(program, artifact, device.instructions, run, machine)
 
 
 def image_of(artifact: Artifact, machine: Machine) -> Object:

@@ -40,7 +40,11 @@ def _runs(call: PricedCall[Any], run: str) -> Value:
     return call.dims["elements"] // np.maximum(1, call.dims[run])
 
 
-_RUNS: Mapping[type[Primitive], str] = {Fill: "run", Copy: "common_run", SaturatingAdd: "common_run"}
+_RUNS: Mapping[type[Primitive], str] = {
+    Fill: "run",
+    Copy: "common_run",
+    SaturatingAdd: "common_run",
+}
 _MNEMONICS: Mapping[type[Primitive], str] = {Fill: "vsv", Copy: "vmove", SaturatingAdd: "vav"}
 COSTS: Costs = {
     MatrixProduct: product_cycles,

@@ -7,7 +7,8 @@ its interpreter computes it.
 before:  fill(y_sums_tile); for k: gemm(y_sums_tile, w_tile, x_tile)
          requantise(y_tile, y_sums_tile, shift=8)
 after:   for k: if k == 0: rounded_product(y_tile, w_tile, x_tile, shift=8)
-                else: rounded_product(y_part, w_tile, x_tile, shift=8); saturating_add(y_tile, y_part)
+                else: rounded_product(y_part, w_tile, x_tile, shift=8)
+                      saturating_add(y_tile, y_part)
 
 Buffers then lie in the memory that their use asks for: what a product loads by vectors in the
 matrix scratchpad, all else in the vector scratchpad.
@@ -78,7 +79,9 @@ def _rounded(program: Program, end: Call, how: Requantise) -> Program:
             fix="leave rounding and overflow out of --dtype",
         )
     result, sums = (o for o in end.operands if isinstance(o, View))
-    call = next(c for c, _ in calls_of(program.body, MatrixProduct) if _is_of(c.operands[0], sums.buffer))
+    call = next(
+        c for c, _ in calls_of(program.body, MatrixProduct) if _is_of(c.operands[0], sums.buffer)
+    )
     loops = _reducing(program, sums.buffer)
     part = _part(program, call, result)
     several = bool(loops)
@@ -175,8 +178,7 @@ def _products(
 def _count(loops: tuple[For, ...]) -> Expr:
     """The number of an iteration of all loops together."""
     return total(
-        Var(f.var) * product(inner.extent for inner in loops[d + 1 :])
-        for d, f in enumerate(loops)
+        Var(f.var) * product(inner.extent for inner in loops[d + 1 :]) for d, f in enumerate(loops)
     )
 
 

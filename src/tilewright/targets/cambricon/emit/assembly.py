@@ -101,7 +101,7 @@ class Assembly:
         return register, depth
 
     def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
-        """Registers or immediates of an expression's operands, and the innermost of their scopes."""
+        """Registers or immediates of an expression's operands, and the innermost of the scopes."""
         if not isinstance(e, Binary):
             return (), 0
         immediate = e.a if e.op == "<" else e.b
@@ -212,9 +212,7 @@ class Assembly:
         self._close()
         self._scopes[-1].lines += scope.lines
 
-    def choice(
-        self, condition: str, then: Callable[[], None], orelse: Callable[[], None]
-    ) -> None:
+    def choice(self, condition: str, then: Callable[[], None], orelse: Callable[[], None]) -> None:
         """Execute what one of two functions writes, the first where the register is greater than
         zero.
         """

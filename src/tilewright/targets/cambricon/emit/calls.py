@@ -92,7 +92,8 @@ def emit_call(call: Call, context: Context) -> None:
     if emit is None:
         known = ", ".join(kind.name for kind in _EMITTERS)
         raise ProgramError(
-            f"no instructions for primitive {call.primitive.name!r}", fix=f"there are some for {known}"
+            f"no instructions for primitive {call.primitive.name!r}",
+            fix=f"some for {known}",
         )
     emit(call.primitive, [context.span(o) for o in call.operands], context)
 
