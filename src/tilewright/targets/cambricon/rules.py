@@ -27,7 +27,7 @@ class CambriconRules:
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one machine."""
         room = {name: machine.space(name).available_bytes for name in (VECTOR, MATRIX)}
-        return Lowering(room, staging, partial_blocks=True)
+        return Lowering(room, staging, partial_blocks=True, any_extent=True)
 
 
 RULES = CambriconRules()
