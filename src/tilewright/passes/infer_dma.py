@@ -192,7 +192,8 @@ def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
         return Range(substitute(r.start, {moving[0].var: Const(0)}), whole), Range(
             Var(moving[0].var) * coefficient(r.start, moving[0].var), r.extent
         )
-    if any(f.var in free_vars(r.extent) for f in moving):
+    sizes = free_vars(r.extent).union(*(free_vars(f.extent) for f in moving))
+    if any(f.var in sizes for f in moving):
         raise ScheduleError(
             f"stage({tensor}): the tile's extent changes inside the loop, it has no fixed union"
         )

@@ -29,7 +29,6 @@ from tilewright.seeds.space import Limits
 Columns = dict[str, npt.NDArray[np.int64]]
 
 _TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-_OF_ANY_EXTENT = Limits(largest=1 << 30, most=len(_TILE_COUNTS))
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Blocks:
 
     `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
     `overlap`: transfers overlap with computing, so that a second copy of a buffer is of use.
-    Products are over multiples of `terms`. One operation takes `any_extent`, so that tiles may be as
-    large as memories hold, whatever a seed's limits are.
+    Products are over multiples of `terms`.
     """
 
     rows: int
@@ -50,7 +48,6 @@ class Blocks:
     partial: bool = False
     overlap: bool = True
     terms: int = 1
-    any_extent: bool = False
 
 
 def blocks_of(machine: Machine, dtype: str) -> Blocks:
@@ -66,7 +63,6 @@ def blocks_of(machine: Machine, dtype: str) -> Blocks:
         partial=lowering.partial_blocks,
         overlap=lowering.overlap,
         terms=lowering.multiples.get("k", 1),
-        any_extent=lowering.any_extent,
     )
 
 
@@ -161,7 +157,7 @@ def factor_grids(
     if structure.along_terms:
         blocks = replace(blocks, vector=blocks.terms, terms=blocks.vector)
     copies, packs = _copies_of(structure, blocks.overlap)
-    limits = _OF_ANY_EXTENT if blocks.any_extent else structure.space.limits
+    limits = structure.space.limits
     tiles = [_tiles(split_axes(p, c), p.vector, limits, blocks, packs) for c in cases]
     grids = [FactorGrid(columns, copies) for columns in tiles]
     if blocks.partial:

@@ -31,8 +31,17 @@ from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
 _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
-_ORDERS = (("out_col", "out_channel", "out_row"), ("out_channel", "out_col", "out_row"))
-"""Weights of all channels for each column of windows, or all columns for weights that stay."""
+_ORDERS = (
+    ("out_col", "out_row", "out_channel"),
+    ("out_row", "out_col", "out_channel"),
+    ("out_channel", "out_col", "out_row"),
+)
+"""Weights of all channels for each part of a column of windows, or all of them for weights that
+stay."""
+_PIXEL = "pixel"
+"""The loop over the windows of a part."""
+_LARGEST, _MOST = 1 << 30, 16
+"""Limits of tiles: memories alone are."""
 
 
 @seed("gemm", name="whole_depth", whole=True)
@@ -64,6 +73,7 @@ def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
         )
         .vectorize("m", "n")
         .prefetch(*(u.tensor for u in old.nest.uses))
+        .limit(largest=_LARGEST, most=_MOST)
     )
     return Seed("whole_depth", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
 
@@ -82,28 +92,32 @@ def _whole_windows(window: Window) -> Seed:
     conv = _by_column(window)
     space = (
         Space(conv)
-        .split(conv.axis("out_channel"))
+        .split(conv.axis("out_channel"), conv.axis("out_row"))
         .spread(conv.axis("out_channel"), "rows")
+        .spread(conv.axis("out_row"), "columns")
+        .walk(conv.axis("out_row"), _PIXEL)
         .choose(
             *(
-                (Reorder(("group", "image", *order)), *stages)
+                (Reorder(("group", "image", *order, _PIXEL)), *stages)
                 for order in _ORDERS
-                for stages in _stages(order, window[0])
+                for stages in _stages(order)
             )
         )
         .vectorize("m")
         .prefetch(y, w, x)
+        .limit(largest=_LARGEST, most=_MOST)
     )
     layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
     return Seed("whole_windows", (x, w, y), (space,), layouts, ("x", "w"), "y")
 
 
-def _stages(order: tuple[str, ...], kernel: tuple[int, int]) -> Iterator[tuple[Stage, ...]]:
-    """Images as columns of windows, of pixels also as a whole; results of one column or more."""
-    outer, inner, _ = order
-    for x in ("out_row", *((outer, inner) if kernel == (1, 1) else ())):
+def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
+    """Images as parts of a column of windows, of single pixels also as a whole; results pixel by
+    pixel, or of a part or more.
+    """
+    for x in (_PIXEL, *order):
         yield (Stage("x", x),)
-        for y in ("out_row", inner, outer):
+        for y in (_PIXEL, *order):
             yield Stage("x", x), Stage("y", y)
 
 
@@ -113,7 +127,7 @@ def _by_column(window: Window) -> Nest:
     x, w, y = images(), weights(kernel), results()
     group, image = axis("group", GROUPS), axis("image", BATCH)
     out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    out_channel, pixel = axis("out_channel", OUT_CHANNELS), axis("pixel", 1, inner=True)
+    out_channel = axis("out_channel", OUT_CHANNELS)
     in_channel = axis("in_channel", IN_CHANNELS, inner=True)
     kernel_row, kernel_col = (
         axis(name, extent, inner=True)
@@ -122,8 +136,8 @@ def _by_column(window: Window) -> Nest:
     return nest(
         "whole_windows",
         "gemm",
-        (group, image, out_row, out_col, out_channel, pixel, in_channel, kernel_row, kernel_col),
-        {"m": out_channel, "n": pixel, "k": (kernel_row, kernel_col, in_channel)},
+        (group, image, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col),
+        {"m": out_channel, "n": out_row, "k": (kernel_row, kernel_col, in_channel)},
         y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
         w.at(
             group=group,
@@ -134,7 +148,7 @@ def _by_column(window: Window) -> Nest:
         ),
         x.at(
             group=group,
-            batch=image.var + pixel.var,
+            batch=image,
             channels=in_channel,
             rows=out_row.var * stride[0] + kernel_row.var,
             cols=out_col.var * stride[1] + kernel_col.var,

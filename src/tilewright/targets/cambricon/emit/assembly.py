@@ -33,6 +33,7 @@ class _Scope:
     values: dict[Expr, str] = field(default_factory=dict)
     owned: list[str] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
+    is_statement: bool = False
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Assembly:
     )
     _labels: int = 0
     _pointers: int = 0
+    _used: set[str] = field(default_factory=set)
 
     # ---------------------------------------------------------------- text
 
@@ -90,6 +92,7 @@ class Assembly:
         """The register of a value, and the scope in which it is computed."""
         for depth, scope in enumerate(self._scopes):
             if e in scope.values:
+                self._used.add(scope.values[e])
                 return scope.values[e], depth
         plain = _plain(e)
         if plain != e:
@@ -98,6 +101,7 @@ class Assembly:
         register, depth = self._take(max(depth, self._depth(e)))
         self._line(_computed(e, register, operands), depth)
         self._scopes[depth].values[e] = register
+        self._used.add(register)
         return register, depth
 
     def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
@@ -127,6 +131,8 @@ class Assembly:
         none: what is written inside it up to now comes behind the value, so that it must leave the
         register alone.
         """
+        if not self._free:
+            self._forget()
         for at in range(depth, len(self._scopes)):
             inside = set[str]().union(*(s.written for s in self._scopes[at:][1:]))
             register = next((r for r in reversed(self._free) if r not in inside), None)
@@ -140,6 +146,17 @@ class Assembly:
             f"an address takes more than the {REGISTERS} registers of the core",
             fix="another schedule",
         )
+
+    def _forget(self) -> None:
+        """Free registers of values of the innermost loop or branch that the present instruction
+        does not use: they are computed anew where they are needed again.
+        """
+        scope = self._scopes[-2] if self._scopes[-1].is_statement else self._scopes[-1]
+        for e, register in list(scope.values.items()):
+            if register in scope.owned and register not in self._used:
+                del scope.values[e]
+                scope.owned.remove(register)
+                self._free.append(register)
 
     def _inmost(self) -> str:
         return self._take(len(self._scopes) - 1)[0]
@@ -206,8 +223,9 @@ class Assembly:
     @contextmanager
     def statement(self) -> Iterator[None]:
         """One instruction with what it needs: registers that are computed here end with it."""
-        scope = _Scope(frozenset())
+        scope = _Scope(frozenset(), is_statement=True)
         self._scopes.append(scope)
+        self._used.clear()
         yield
         self._close()
         self._scopes[-1].lines += scope.lines
