@@ -73,7 +73,7 @@ def run(asked: Check) -> None:
         network = read_network(asked.subject, asked.operator, chain.usual_type)
         findings = check_divided(network, chain, asked.output)
     else:
-        workload = read_workload(asked.subject, asked.operator)
+        workload = read_workload(asked.subject, asked.operator, chain.usual_type)
         findings = _planned(workload, Toolchain(target), asked.algorithm, asked.layers)
     _finish(CheckReport(target.name, findings, _refused(findings)), asked.output)
 

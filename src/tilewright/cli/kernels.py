@@ -41,8 +41,8 @@ def compile(asked: Compile, chain: Toolchain) -> None:
     options.require_undivided()
     asked.division.require_undivided()
     schedule = None if file is None else read_file_text(file, errors="replace")
-    workload, output = read_workload(asked.network, asked.operator), asked.output
-    target = chain.machine
+    workload = read_workload(asked.network, asked.operator, chain.usual_type)
+    output, target = asked.output, chain.machine
     if options.out is not None:
         require_replaceable(options.out)
     compiled = searched(

@@ -11,6 +11,7 @@ from tilewright.cli.kernels import searched, show_result, write_result
 from tilewright.cli.workload import machine_of, read_workload
 from tilewright.codegen.folder import require_replaceable
 from tilewright.compiler.kernel import Kernel
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.report.table import plain_table, short_schedule
 from tilewright.tune.measure import EVERYTHING, schedule_text
 
@@ -26,7 +27,8 @@ def run(asked: Tune) -> None:
         asked.method is Method.SIMULATE,
     )
     simulated = top if top is not None else EVERYTHING if black_box else 0
-    workload, target = read_workload(asked.network, asked.operator), machine_of(asked.machine)
+    target = machine_of(asked.machine)
+    workload = read_workload(asked.network, asked.operator, Toolchain(target).usual_type)
     if out is not None:
         require_replaceable(out)
     keep = EVERYTHING if black_box else _SHOWN

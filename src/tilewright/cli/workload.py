@@ -54,7 +54,8 @@ class Workload:
 
 
 def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Workload:
-    """An operator, or the products of a network; `known_dtype` as in `read_network`.
+    """An operator, or the products of a network; `known_dtype` as in `read_network`, of operators
+    where it names several types.
 
     Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
     """
@@ -64,7 +65,7 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
             return Workload(found.name, tuple(found.layers()), found)
         return Workload(DEFINED, ((DEFINED, found),))
     if is_operator(name):
-        return Workload(name, ((name, _operator(name, options)),))
+        return Workload(name, ((name, _operator(name, options, known_dtype)),))
     network = read_network(name, options, known_dtype)
     return Workload(network.name, tuple(network.layers()), network)
 
@@ -128,7 +129,7 @@ def _defined(name: str, options: OperatorOptions, known_dtype: str) -> Definitio
     return define(_text_of(name), name=DEFINED, dtype=dtype, fill=given.get("fill"), **sizes)
 
 
-def _operator(kind: str, options: OperatorOptions) -> Op:
+def _operator(kind: str, options: OperatorOptions, known_dtype: str) -> Op:
     """The operator by the function that users make it by, whose parameters are the options."""
     make = OPERATORS[kind].make
     taken = signature(make).parameters
@@ -140,7 +141,10 @@ def _operator(kind: str, options: OperatorOptions) -> Op:
     for name, value in given.items():
         if name in _EXTENTS:
             given[name] = _short(numbers(name, value, _EXTENTS[name]))
-    return make(**_typed(given))
+    typed = _typed(given)
+    if ":" in known_dtype:
+        typed.setdefault("dtype", known_dtype)
+    return make(**typed)
 
 
 def _typed(given: dict[str, Any]) -> dict[str, Any]:

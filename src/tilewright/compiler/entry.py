@@ -89,7 +89,7 @@ def compile(
     target = find_machine(machine) if isinstance(machine, str) else machine
     settings, chain = Settings(**options), Toolchain(target)
     if isinstance(workload, str | Path):
-        own = "f32" if chain.executes_here else "f64"
+        own = chain.machine.core.elements or ("f32" if chain.executes_here else "f64")
         workload = load(workload, batch=batch, dtype=dtype, shapes=shapes, known_dtype=own)
     elif batch is not None:
         raise ShapeError("the batch of an operator or a loaded network is part of its shape")

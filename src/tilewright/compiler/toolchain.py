@@ -43,9 +43,11 @@ class Toolchain:
 
     @property
     def usual_type(self) -> str:
-        """The element type of known networks: single precision where they are measured, the cores'
-        first where they divide networks.
+        """The element type of known networks: that of the machine's file, single precision where
+        they are measured, the cores' first where they divide networks.
         """
+        if self.machine.core.elements is not None:
+            return self.machine.core.elements
         if self.divides is not None:
             return self.machine.core.types[0]
         return "f32" if self.executes_here else "f64"

@@ -24,6 +24,7 @@ from tilewright.cost.pipeline import least_cycles, play
 from tilewright.cost.pipeline_types import Flags, Floats, Ints, first_of
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import first_core
+from tilewright.cost.window import play_window, window_of
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
@@ -82,7 +83,11 @@ def estimate(
     if best.size:
         least_cycles(state, tables, least)
     order = np.argsort(least, kind="stable")
-    play(state, tables, wanted, order, least, best, cycles, compute, busy)
+    if machine.has_window:
+        window = window_of(prepared, machine, prices)
+        play_window(state, window, tables, wanted, order, least, best, cycles, compute, busy)
+    else:
+        play(state, tables, wanted, order, least, best, cycles, compute, busy)
     bytes_used = scratchpad_bytes(prepared.program, env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))

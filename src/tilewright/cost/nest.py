@@ -164,19 +164,21 @@ def _costs(
     step: Costed, program: Program, own: Sequence[Value], machine: Machine, prices: Prices
 ) -> tuple[Value, Value]:
     """(service or call cycles, issue cycles), zero where the item does not happen: of the form
-    (kinds, tiles), or what broadcasts to it.
+    (kinds, tiles), or what broadcasts to it. Cores with a window of operations in flight have
+    numbers of operations in place of issue cycles.
     """
     holds, *numbers = own
     if not np.any(holds):
         return 0.0, 0.0
     if isinstance(step, CallStep):
         call = priced_call(step.stmt, dict(zip(step.dims, numbers, strict=True)), program)
-        return call_cycles(machine, call, prices.costs) * holds, 0.0
+        operations = prices.operations(machine, call) if machine.has_window else 0.0
+        return call_cycles(machine, call, prices.costs) * holds, operations
     rank = len(step.tensor_shape)
     shape = step.shape(numbers[:rank], numbers[rank:])
     direction, size = step.stmt.direction, prod(numbers[:rank]) * step.element_bytes
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
-    issue = issue_cycles(machine, shape)
+    issue = shape.blocks if machine.has_window else issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
         return (service + issue) * holds, 0.0
     return service * holds, issue * holds

@@ -45,7 +45,7 @@ _ROUNDING = 1.0 - 1e-9
 
 
 @piece
-def _mark_looped(s: State) -> None:
+def mark_looped(s: State) -> None:
     """Mark the levels inside a loop that runs more than once; elsewhere there is nothing to
     overlap.
     """
@@ -239,7 +239,7 @@ def _all_loops(s: State) -> None:
 @piece
 def _play_candidate(s: State) -> None:
     """Play one candidate from its start to its end."""
-    _mark_looped(s)
+    mark_looped(s)
     _all_loops(s)
     _reset(s)
     _fill(s)
@@ -248,7 +248,7 @@ def _play_candidate(s: State) -> None:
 
 
 @piece
-def _enter(s: State, best: Floats, contest: int) -> None:
+def enter(s: State, best: Floats, contest: int) -> None:
     """Enter a candidate among the best of its contest."""
     place = best.shape[1]
     while place > 0 and s.clock.now < best[contest, place - 1]:
@@ -259,7 +259,7 @@ def _enter(s: State, best: Floats, contest: int) -> None:
 
 
 @piece
-def _take_tile(s: State, tables: Tables, j: int) -> None:
+def take_tile(s: State, tables: Tables, j: int) -> None:
     """Take the numbers of tile j, but for the issue cycles, and its totals."""
     for row in range(tables.iterations.shape[0]):
         at(s.counts, row).iterations = tables.iterations[row, j]
@@ -276,7 +276,7 @@ def least_cycles(s: State, tables: Tables, least: Floats) -> None:
     more: with any copies of buffers it takes no fewer.
     """
     for j in range(least.size):
-        _take_tile(s, tables, j)
+        take_tile(s, tables, j)
         least[j] = max(s.clock.compute, s.clock.transfers)
 
 
@@ -302,7 +302,7 @@ def play(
         contest = tables.contest[j]
         if keep > 0 and least[j] * _ROUNDING > best[contest, keep - 1]:
             continue
-        _take_tile(s, tables, j)
+        take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):
             at(s.costs, row).issue = tables.issue[row, j]
         for c in range(wanted.shape[0]):
@@ -310,6 +310,6 @@ def play(
                 for b in range(s.clock.buffers):
                     at(s.buffers, b).double = tables.doubles[c, b]
                 _play_candidate(s)
-                _enter(s, best, contest)
+                enter(s, best, contest)
                 cycles[c, j] = s.clock.now
                 compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers

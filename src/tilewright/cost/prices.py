@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tilewright.common.errors import CapacityError
 from tilewright.common.expr import Value
 from tilewright.cost.buffers import bytes_by_space
-from tilewright.cost.calls import Costs
+from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.chain import Prepared
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.pipeline_types import GET, PUT
+from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction, Program
 from tilewright.machine import Capability, Machine
@@ -87,6 +88,16 @@ class Prices:
     def transfer_kind(self, direction: Direction) -> int:
         """How the pipeline plays a transfer (`cost.pipeline_types`)."""
         return GET if direction == "get" else PUT
+
+    def unit(self, step: CallStep | TransferStep) -> int:
+        """The number of the unit that executes a call or a transfer where cores keep a window of
+        operations in flight.
+        """
+        return int(isinstance(step, CallStep))
+
+    def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
+        """Operations that a call becomes where cores keep a window of them in flight."""
+        return 1
 
     def service_cycles(
         self,

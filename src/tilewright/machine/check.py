@@ -22,6 +22,7 @@ from tilewright.machine.parts import ROLES, Direction
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names of machines, targets and tables: keys, and never paths."""
 NAMED = "a name of letters, digits, - and _"
+_ELEMENTS = re.compile(r"[A-Za-z0-9.,:]{1,100}", re.ASCII)
 
 LONGEST_DESCRIPTION = 200
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-12, 1e15
@@ -157,6 +158,8 @@ def _wanted(path: str, value: Leaf) -> str:
         case str() if path == "description":
             is_line = value.isprintable() and len(value) <= LONGEST_DESCRIPTION
             return "" if is_line else f"a line of at most {LONGEST_DESCRIPTION} characters"
+        case str() if path == "core.elements":
+            return "" if _ELEMENTS.fullmatch(value) else "element types, as q8.8:q48.16:q8.8"
         case str() if not value and path == "target":
             return ""
         case str():

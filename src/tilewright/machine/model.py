@@ -83,6 +83,7 @@ class Arithmetic(Struct, frozen=True, forbid_unknown_fields=True):
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """One core: its arithmetic by element type, its registers, the table that times instructions.
 
+    Operators have the element types `elements` unless users name others, as on the command line.
     Cores that are not simulated instruction by instruction have no `instruction_table`.
     """
 
@@ -90,6 +91,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     registers: PositiveInt | None = None
     instruction_cache_bytes: PositiveInt | None = None
     instruction_table: Text | None = None
+    elements: Text | None = None
 
     def of(self, dtype: str) -> Arithmetic:
         """The arithmetic of one element type: of fixed point that of its integers, of single
@@ -295,6 +297,11 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def dma(self) -> Engine:
         """The engine that serves a program's transfers between `main` and `spm`."""
         return self.engine("dma")
+
+    @property
+    def has_window(self) -> bool:
+        """True if its cores keep a window of long operations in flight."""
+        return self.issue is not None and self.issue.rule == "window"
 
     @property
     def direct_bytes_per_second(self) -> float:

@@ -187,7 +187,13 @@ def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
     moving = [f for f in inside if f.var in range_symbols(r)]
     if not moving:
         return r, Range(Const(0), r.extent)
-    if any(f.var in free_vars(r.extent) for f in moving):
+    whole = _tiled(r, moving)
+    if whole is not None:
+        return Range(substitute(r.start, {moving[0].var: Const(0)}), whole), Range(
+            Var(moving[0].var) * coefficient(r.start, moving[0].var), r.extent
+        )
+    sizes = free_vars(r.extent).union(*(free_vars(f.extent) for f in moving))
+    if any(f.var in sizes for f in moving):
         raise ScheduleError(
             f"stage({tensor}): the tile's extent changes inside the loop, it has no fixed union"
         )
@@ -203,6 +209,29 @@ def _union(r: Range, inside: list[For], tensor: str) -> tuple[Range, Range]:
         extent = extent + (loop.extent - 1) * step
         place = place + Var(loop.var) * step
     return Range(start, extent, stop=r.stop), Range(place, r.extent, r.step)
+
+
+def _tiled(r: Range, moving: list[For]) -> Expr | None:
+    """The extent of an axis that one loop covers in tiles, the last of them shorter; None for other
+    regions.
+
+    >>> from tilewright.common.expr import ceil_div, minimum
+    >>> i, n, tile = Var("i"), Var("n"), Var("tile")
+    >>> loop = For("i", ceil_div(n, tile), ())
+    >>> str(_tiled(Range(i * tile, minimum(tile, n - i * tile)), [loop]))
+    'n'
+    """
+    if len(moving) != 1 or r.step != Const(1) or r.stop is not None:
+        return None
+    loop = moving[0]
+    match r.extent, loop.extent:
+        case Binary("min", tile, Binary("-", whole, before)), Binary("ceil_div", n, size) if (
+            (whole, tile, before) == (n, size, Var(loop.var) * size)
+            and coefficient(r.start, loop.var) == size
+        ):
+            return whole
+        case _:
+            return None
 
 
 def _at_depth(

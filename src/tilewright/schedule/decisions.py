@@ -277,7 +277,7 @@ def _check_walk(step: Walk, p: Decisions) -> None:
     if letter not in ("m", "n") or not isinstance(p.nest.primitive, MatrixProduct):
         raise _refusal(step, f"{step.axis} is no row or column of a matrix product's result")
     others = [a for a, role in p.roles.items() if role == letter and a not in p.walks]
-    if not any(a in p.pads or a in p.spreads for a in others):
+    if not p.rules.partial_blocks and not any(a in p.pads or a in p.spreads for a in others):
         why = f"the primitive takes {letter} of {_list(tuple(others)) or 'no other axis'}"
         raise _refusal(step, f"{why}, which nothing rounds up", "pad one of them")
     place = p.order.index(step.over) if step.over in p.order else len(p.order)

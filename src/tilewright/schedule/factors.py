@@ -28,7 +28,7 @@ from tilewright.seeds.space import Limits
 
 Columns = dict[str, npt.NDArray[np.int64]]
 
-_TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True)

@@ -251,6 +251,7 @@ _RULES: dict[tuple[str, str], SeedRule] = {}
 _ADDRESSED: dict[tuple[str, str], SeedRule] = {}
 _BASELINES: set[tuple[str, str]] = set()
 _STAGED: set[tuple[str, str]] = set()
+_WHOLE: set[tuple[str, str]] = set()
 
 
 def interface(kind: str) -> NestInterface:
@@ -268,12 +269,14 @@ def seed(
     baseline: bool = False,
     addressed: bool = False,
     staged: bool = False,
+    whole: bool = False,
 ) -> Callable[[SeedRule], SeedRule]:
     """Register a function from operator to `Seed` under an algorithm name.
 
     A `baseline` is there to be measured against: it takes part only where it is asked for by name.
     An `addressed` one is for machines whose cores address main memory; there it takes the place of
-    another one of its name. A `staged` one is for all others. Raises ScheduleError for a kind of
+    another one of its name. A `staged` one is for all others. A `whole` one is for machines whose
+    operations take any extent. Raises ScheduleError for a kind of
     operator without an interface, and for a name that is taken.
     """
     interface(kind)
@@ -288,6 +291,8 @@ def seed(
             _BASELINES.add((kind, name))
         if staged:
             _STAGED.add((kind, name))
+        if whole:
+            _WHOLE.add((kind, name))
         return rule
 
     return register
@@ -299,6 +304,7 @@ def unregister(kind: str, name: str) -> None:
     _ADDRESSED.pop((kind, name), None)
     _BASELINES.discard((kind, name))
     _STAGED.discard((kind, name))
+    _WHOLE.discard((kind, name))
 
 
 def users_own() -> bool:
@@ -315,15 +321,19 @@ def _load_registered() -> None:
         entry.load()
 
 
-def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> list[Seed]:
+def seeds_for(
+    op: Op, only: str | None = None, *, addressed: bool = False, whole: bool = False
+) -> list[Seed]:
     """Every registered way to compute `op` but the baselines, or the one named `only`.
 
-    `addressed`: on a machine whose cores address main memory.
+    `addressed`: on a machine whose cores address main memory; `whole`: whose operations take any
+    extent.
     """
     interface(op.kind)
     _load_registered()
     own = _RULES | _ADDRESSED if addressed else _RULES
-    rules = {key: rule for key, rule in own.items() if not (addressed and key in _STAGED)}
+    left_out = (_STAGED if addressed else set()) | (set() if whole else _WHOLE)
+    rules = {key: rule for key, rule in own.items() if key not in left_out}
     names = [name for kind, name in rules if kind == op.kind]
     if only is not None and only not in names:
         raise ScheduleError(
@@ -338,6 +348,11 @@ def seeds_for(op: Op, only: str | None = None, *, addressed: bool = False) -> li
     if not applicable:
         raise ScheduleError(f"{only or 'no algorithm'} does not apply to {op.describe()}")
     return applicable
+
+
+def is_whole(kind: str, name: str) -> bool:
+    """True if a seed takes the whole depth of products at once."""
+    return (kind, name) in _WHOLE
 
 
 def parameters(op: Op) -> Mapping[str, int]:

@@ -95,7 +95,10 @@ def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
     needed, limit = main_memory_bytes(op, seed), machine.main.capacity_bytes
     if needed > limit:
         return Shortage(needed / limit, _main_memory_error(op, seed, needed, limit))
-    need = _smallest_whole(op, seed, machine)
+    try:
+        need = _smallest_whole(op, seed, machine)
+    except ScheduleError as error:  # no schedule is legal on this machine
+        return Shortage(inf, error)
     if need is None:
         none = f"{seed.name} has no tiles for {op.describe()} whose vectors would be aligned"
         return Shortage(inf, ScheduleError(none, fix="another algorithm"))

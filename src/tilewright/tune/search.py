@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.estimate import estimate
@@ -124,8 +125,9 @@ def rank(
     """Rank each (operator, seed) pair.
 
     Pairs that share a seed are priced together, equal ones once. A pair whose every candidate
-    overflows the scratchpad has an empty `best`. `shared` names, pair by pair, the tensors that
-    every group of cores reads at the same time. `steps` counts the different pairs that are ranked.
+    overflows the scratchpad, or of whose seed no schedule is legal, has an empty `best`. `shared`
+    names, pair by pair, the tensors that every group of cores reads at the same time. `steps`
+    counts the different pairs that are ranked.
     """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     groups: dict[tuple[int, str, frozenset[str]], dict[Op, Seed]] = {}
@@ -180,18 +182,18 @@ def _rank_seed(
     ops: list[Op], seed: Seed, shared: frozenset[str], machine: Machine, keep: int
 ) -> list[Ranking]:
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
+    try:
+        nests = [structures_on(machine, seed, space, ops[0].dtype) for space in seed.spaces]
+    except ScheduleError:  # no schedule is legal on this machine
+        return [Ranking(seed, (), Counts()) for _ in ops]
     priced = [
-        [
-            _price(sharing(s, shared), cases, machine, seed, keep)
-            for s in structures_on(machine, seed, space, ops[0].dtype)
-        ]
-        for space in seed.spaces
+        [_price(sharing(s, shared), cases, machine, seed, keep) for s in nest] for nest in nests
     ]
     found: dict[Op, list[Ranking]] = {op: [] for op in ops}
     for i, (op, sizes) in enumerate(cases):
-        nests = [[p[i] for p in nest] for nest in priced]
+        own = [[p[i] for p in nest] for nest in priced]
         fits = main_memory_bytes(op, seed) <= machine.main.capacity_bytes
-        found[op].append(_ranking(op, seed, sizes, nests, keep if fits else 0))
+        found[op].append(_ranking(op, seed, sizes, own, keep if fits else 0))
     return [_merged(seed, rankings, keep) for rankings in found.values()]
 
 

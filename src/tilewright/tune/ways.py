@@ -17,8 +17,9 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.passes.lowering import lowering_of
-from tilewright.seeds.space import Seed, seeds_for
+from tilewright.seeds.space import Seed, is_whole, seeds_for
 from tilewright.tune.accuracy import accurate
+from tilewright.tune.fit import shortage
 from tilewright.tune.legal import require_multiples, require_types, require_updates, rules_of
 from tilewright.tune.sums import divided_sums
 
@@ -72,20 +73,27 @@ def _ways(
     """An algorithm need not apply to the pieces of every partition."""
     found: list[Way] = []
     refused: list[ScheduleError] = []
-    addressed = rules_of(machine).in_place
+    kind = {"addressed": rules_of(machine).in_place, "whole": lowering_of(machine).any_extent}
     for part in _partitions(op, machine, partition):
         try:
-            own = _priced(seeds_for(part.piece, algorithm, addressed=addressed), machine)
+            own = _priced(seeds_for(part.piece, algorithm, **kind), machine)
             own = accurate(part.piece, own, machine, max_error, algorithm)
+            own = own if algorithm else _rounded_once(part.piece, own, machine)
             found += [(part, seed) for seed in own]
         except ScheduleError as error:
             refused.append(error)
     if not found:
-        seeds_for(
-            op, algorithm, addressed=addressed
-        )  # refuses in words of the whole operator, if it can
+        seeds_for(op, algorithm, **kind)  # refuses in words of the whole operator, if it can
         raise refused[0]
     return found
+
+
+def _rounded_once(op: Op, seeds: list[Seed], machine: Machine) -> list[Seed]:
+    """The seeds that take the whole depth of a product at once, where the machine has any that fit:
+    cut sums are rounded more often than the operator says.
+    """
+    whole = [s for s in seeds if is_whole(op.kind, s.name)]
+    return [s for s in whole if shortage(op, s, machine) is None] or seeds
 
 
 def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:

@@ -31,7 +31,7 @@ class Cause:
     Kinds: compute useful (flops at the cores' peak), compute padding (flops on elements beyond the
     tensors at peak), compute overhead (the rest of the matrix primitive), primitive (any other),
     dma issue (the core builds descriptors), wait latency (the engine is idle), wait bandwidth (the
-    engine serves requests), barrier.
+    engine serves requests), barrier, issue (no unit of a core with a window works).
     """
 
     kind: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from tilewright.cost.calls import Costs
 from tilewright.cost.prices import call_costs
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
-from tilewright.machine import Machine
+from tilewright.machine import Capability, Machine
 from tilewright.simulate.kernel.account import FLOPS, STATEMENTS, Cause, TensorTraffic
 from tilewright.simulate.kernel.cost import KernelCosts
 from tilewright.simulate.kernel.execute import Executor
@@ -38,6 +38,7 @@ _BOUNDS = {
     "wait latency": "dma latency",
     "wait bandwidth": "dma bandwidth",
     "barrier": "barriers",
+    "issue": "issue",
 }
 """Name of each kind of cause as the bound of a run."""
 
@@ -105,6 +106,18 @@ class KernelRun:
         )
 
 
+class SimulatesCode(Protocol):
+    """A family with a simulator of its own code, which takes the place of this one."""
+
+    def simulate(self, program: Program, machine: Machine) -> KernelRun:
+        """The run of the program's code; raises as `simulate` does."""
+
+
+SIMULATES: Capability[SimulatesCode] = Capability(
+    "code", ("simulate",), "simulator of its own code"
+)
+
+
 def simulate(
     program: Program,
     machine: Machine,
@@ -116,6 +129,7 @@ def simulate(
     barrier_cycles: int = 0,
 ) -> KernelRun:
     """Run `program` on one core group of `machine`; with `inputs` also compute its output tensors.
+    A family that simulates its own code does that instead, without a trace.
 
     `trace_limit` is how many events are recorded in detail (0: no trace); `skip=False` executes
     every iteration; `costs` replaces the cycles that the machine's family gives to primitives; a
@@ -123,6 +137,11 @@ def simulate(
     slot and statement, CapacityError where the buffers do not fit the scratchpad, ProgramError
     where the numbers cannot be computed.
     """
+    own = SIMULATES.of(machine)
+    if own is not None:
+        run = own.simulate(program, machine)
+        mesh = (machine.mesh.rows, machine.mesh.columns)
+        return run if inputs is None else replace(run, outputs=interpret(program, inputs, mesh))
     prepared = prepare(program, machine)
     timeline = Timeline(trace_limit)
     executor = Executor(

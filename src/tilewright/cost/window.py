@@ -1,0 +1,354 @@
+"""How a nest's operations overlap on a core that keeps a window of them in flight.
+
+In: the items of a chain of loops with their cycles, as `cost.pipeline` has them, the unit that
+executes each, and the buffers that it reads and writes. Out: cycles of every candidate. Operations
+issue in program order, each when the window has a free slot; it starts when its unit is free and
+what it reads and overwrites is no longer in use, and its slot is freed in order or when it is done
+(`simulate.window` executes by the same rules). Loops are played through; where all that is in
+flight stands after an iteration as it stood two iterations before, only later, the iterations that
+are left are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewright.common.compiled import at, entry_point, piece
+from tilewright.common.expr import Const
+from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost.chain import Item, Prepared
+from tilewright.cost.pipeline import enter, mark_looped, take_tile
+from tilewright.cost.pipeline_rows import cost_of, kind_after, times_of
+from tilewright.cost.pipeline_types import COPY, GET, PUT, Flags, Floats, Ints, State, Tables
+from tilewright.cost.prices import Prices
+from tilewright.cost.steps import CallStep
+from tilewright.ir.nodes import View
+from tilewright.machine import Machine
+
+UNITS = 4
+"""Most units that execute operations."""
+_MOST_OPERANDS = 8
+_PLAYED = 12
+"""Iterations after which a loop that has not become steady is taken as steady."""
+_FEW = 1e-9
+
+
+class Window(NamedTuple):
+    """What is in flight while a candidate is played, and what operations use.
+
+    `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
+    when each unit is free, and for both slots of each buffer when its last writer and its last
+    readers are done; `first` are the places of these parts. `slots` has the slot that each buffer's
+    users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
+    none. A buffer of two slots that no transfer fills or empties `rotates` with each write.
+    `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
+    played, `left[d]` how many are left.
+    """
+
+    state: Floats
+    first: Ints
+    slots: Ints
+    unit: Ints
+    writes: Ints
+    reads: Ints
+    rotates: Ints
+    kept: Floats
+    kept_slots: Ints
+    played: Ints
+    left: Floats
+    in_order: int
+    last_freed: Floats
+
+
+def window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
+    """The window of a core, empty, for the items of one nest."""
+    rules = machine.issue
+    assert rules is not None
+    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
+    count, loops = len(buffers), max(1, len(prepared.loops))
+    sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count)
+    first = np.cumsum((0, *sizes)).astype(np.int64)
+    used = [_used(item, buffers) for item in prepared.items]
+    writes = np.array([w for w, _ in used] or [-1], np.int64)
+    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
+    for row, (_, own) in zip(reads, used, strict=False):
+        row[: len(own)] = own
+    moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
+    rotates = [
+        i not in moved and b.copies == Const(2) for i, b in enumerate(prepared.program.buffers)
+    ]
+    return Window(
+        np.zeros(int(first[-1])),
+        first,
+        np.zeros(max(1, count), np.int64),
+        np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
+        writes,
+        reads,
+        np.array(rotates or [False], np.int64),
+        np.zeros((loops, 2, int(first[-1]))),
+        np.zeros((loops, 2, max(1, count)), np.int64),
+        np.zeros(loops, np.int64),
+        np.zeros(loops),
+        int(rules.freed == "in_order"),
+        np.zeros(1),
+    )
+
+
+def _used(item: Item, buffers: Mapping[str, int]) -> tuple[int, list[int]]:
+    """The buffer that an item writes, and those that it reads."""
+    if not isinstance(item.step, CallStep):
+        return (item.buffer, []) if item.step.stmt.direction == "get" else (-1, [item.buffer])
+    names = [buffers[o.buffer] for o in item.step.stmt.operands if isinstance(o, View)]
+    return names[0], names[1:][:_MOST_OPERANDS]
+
+
+@piece
+def _issue(s: State, w: Window, number: int, slot: int, service: float, count: float) -> None:
+    """Issue the operations of an item, `count` with `service` cycles together, on its buffers; what
+    a transfer fetches ahead goes into `slot`, all else (-1) works on the present ones.
+    """
+    state, first = w.state, w.first
+    ring, ring_end, units, writers, readers = first[1], first[2], first[2], first[3], first[4]
+    clear, written = 0.0, w.writes[number]
+    if written >= 0:
+        if w.rotates[written] and slot < 0:
+            w.slots[written] = 1 - w.slots[written]
+        place = 2 * written + (slot if slot >= 0 else w.slots[written])
+        clear = max(state[writers + place], state[readers + place])
+    for i in range(w.reads.shape[1]):
+        read = w.reads[number, i]
+        if read >= 0:
+            clear = max(clear, state[writers + 2 * read + w.slots[read]])
+    unit, each = units + w.unit[number], service / max(count, 1.0)
+    alone = min(max(count, 1.0), ring_end - ring + 1.0)
+    done, end = 0.0, 0.0
+    while done < alone:
+        oldest = ring
+        for place in range(ring, ring_end):
+            if state[place] < state[oldest]:
+                oldest = place
+        state[0] = max(state[0], state[oldest])
+        end = max(state[0], clear, state[unit]) + each
+        state[unit] = end
+        w.last_freed[0] = max(w.last_freed[0], end) if w.in_order else end
+        state[oldest] = w.last_freed[0]
+        done += 1.0
+    if count > alone:
+        later = (count - alone) * each
+        end += later
+        state[unit] += later
+        state[0] += later
+        w.last_freed[0] += later
+        for place in range(ring, ring_end):
+            state[place] += later
+    if written >= 0:
+        place = 2 * written + (slot if slot >= 0 else w.slots[written])
+        state[writers + place] = max(state[writers + place], end)
+    for i in range(w.reads.shape[1]):
+        read = w.reads[number, i]
+        if read >= 0:
+            place = readers + 2 * read + w.slots[read]
+            state[place] = max(state[place], end)
+
+
+@piece
+def _fetch_next(s: State, w: Window, number: int) -> None:
+    """Fetch the tile of the next iteration, if there is one, into the other slot."""
+    clock, item = s.clock, at(s.items, number)
+    last = item.level - 1
+    while last >= 0 and at(s.levels, last).following < 0:
+        last -= 1
+    if last < 0:
+        return
+    row = item.base
+    if item.varies:
+        strides = at(s.item_strides, number * clock.loops)
+        for d in range(last):
+            row += at(strides, d).rows * at(s.levels, d).kind
+        row += at(strides, last).rows * at(s.levels, last).following
+    cost = at(s.costs, row)
+    _issue(s, w, number, 1 - w.slots[item.buffer], cost.service, cost.issue)
+
+
+@piece
+def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
+    """Issue the items of a span in order."""
+    for number in range(first, end):
+        item = at(s.items, number)
+        cost, kind = cost_of(s, item, number), item.kind
+        if cost.service <= 0.0:
+            continue
+        double = kind > COPY and at(s.buffers, item.buffer).double and looped
+        if kind == GET and double:
+            w.slots[item.buffer] = 1 - w.slots[item.buffer]
+            _fetch_next(s, w, number)
+            continue
+        _issue(s, w, number, -1, cost.service, cost.issue)
+        if kind == PUT and double:
+            w.slots[item.buffer] = 1 - w.slots[item.buffer]
+
+
+@piece
+def _fill(s: State, w: Window) -> None:
+    """Fetch the tiles that are fetched ahead of the loops."""
+    for d in range(1, s.clock.loops + 1):
+        level = at(s.levels, d)
+        for number in range(level.before, level.before_end if level.looped else level.before):
+            item = at(s.items, number)
+            if item.kind == GET and at(s.buffers, item.buffer).double:
+                cost = cost_of(s, item, number)
+                if cost.service > 0.0:
+                    _issue(s, w, number, 0, cost.service, cost.issue)
+                w.slots[item.buffer] = 1
+
+
+@piece
+def _is_steady(w: Window, loop: int) -> bool:
+    """True if what is in flight stands as two iterations before, but for the time."""
+    old, shift = w.kept[loop, w.played[loop] % 2], 0.0
+    shift = w.state[0] - old[0]
+    for i in range(w.slots.size):
+        if w.slots[i] != w.kept_slots[loop, w.played[loop] % 2, i]:
+            return False
+    for i in range(1, w.state.size):
+        now, then = max(w.state[i], w.state[0]), max(old[i], old[0])
+        if abs(now - then - shift) > _FEW * now:
+            return False
+    return True
+
+
+@piece
+def _skip(w: Window, loop: int) -> None:
+    """Skip pairs of iterations of a steady loop, up to its last one or two."""
+    pairs = np.floor((w.left[loop] - 1.0) / 2.0)
+    if pairs <= 0.0:
+        return
+    later = (w.state[0] - w.kept[loop, w.played[loop] % 2, 0]) * pairs
+    for i in range(w.state.size):
+        w.state[i] += later
+    w.last_freed[0] += later
+    w.left[loop] -= 2.0 * pairs
+
+
+@piece
+def _keep(w: Window, loop: int) -> None:
+    """Look whether a loop has become steady, and keep the state after its iteration."""
+    ready = w.left[loop] > 1.0 and w.played[loop] >= 2
+    if ready and (w.played[loop] >= _PLAYED or _is_steady(w, loop)):
+        _skip(w, loop)
+        w.played[loop] = 0
+        return
+    place = w.played[loop] % 2
+    for i in range(w.state.size):
+        w.kept[loop, place, i] = w.state[i]
+    for i in range(w.slots.size):
+        w.kept_slots[loop, place, i] = w.slots[i]
+    w.played[loop] += 1
+
+
+@piece
+def _begin(s: State, w: Window, loop: int, kind: int) -> bool:
+    """Put a loop at the first of its iterations of a kind, or of the next kind that has any; False
+    where there is none.
+    """
+    level = at(s.levels, loop)
+    while kind >= 0 and times_of(s, loop, kind) <= 0.0:
+        kind = kind_after(s, loop, kind)
+    if kind < 0:
+        level.kind, level.following = 0, -1
+        return False
+    level.kind = kind
+    w.left[loop], w.played[loop] = times_of(s, loop, kind), 0
+    return True
+
+
+@piece
+def _turn(s: State, w: Window, loop: int) -> None:
+    """Begin an iteration of a loop: its items before the loop inside."""
+    level, body = at(s.levels, loop), at(s.levels, loop + 1)
+    w.left[loop] -= 1.0
+    level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
+    _items(s, w, body.before, body.before_end, body.looped)
+
+
+@piece
+def _play_candidate(s: State, w: Window) -> float:
+    """Play one candidate from its start to its end; returns its cycles."""
+    mark_looped(s)
+    for i in range(w.state.size):
+        w.state[i] = 0.0
+    for i in range(w.slots.size):
+        w.slots[i] = 0
+    w.last_freed[0] = 0.0
+    for d in range(s.clock.loops):
+        at(s.levels, d).kind, at(s.levels, d).following = 0, -1
+    _fill(s, w)
+    top = at(s.levels, 0)
+    _items(s, w, top.before, top.before_end, 0)
+    loop, down = 0, True
+    while loop >= 0:
+        if down:
+            if loop < s.clock.loops and _begin(s, w, loop, 0):
+                _turn(s, w, loop)
+                loop += 1
+                continue
+            down = False
+        body = at(s.levels, loop)
+        _items(s, w, body.after, body.after_end, body.looped)
+        loop -= 1
+        if loop < 0:
+            break
+        _keep(w, loop)
+        level = at(s.levels, loop)
+        goes_on = w.left[loop] > 0.0
+        if not goes_on:
+            following = kind_after(s, loop, level.kind)
+            goes_on = following >= 0 and _begin(s, w, loop, following)
+        if goes_on:
+            _turn(s, w, loop)
+            loop += 1
+            down = True
+        else:
+            level.kind, level.following = 0, -1
+    last = w.state[0]
+    for i in range(w.state.size):
+        last = max(last, w.state[i])
+    return last
+
+
+@entry_point(pipeline_types, pipeline_rows, pipeline_iteration, pipeline)
+def play_window(
+    s: State,
+    w: Window,
+    tables: Tables,
+    wanted: Flags,
+    order: Ints,
+    least: Floats,
+    best: Floats,
+    cycles: Floats,
+    compute: Floats,
+    busy: Floats,
+) -> None:
+    """As `pipeline.play`, with a window of operations in flight; the issue cycles of the tables are
+    numbers of operations. Calls of two units pass at once, so that half of all their cycles bound
+    a candidate.
+    """
+    keep = best.shape[1]
+    for j in order:
+        contest = tables.contest[j]
+        if keep > 0 and 0.5 * least[j] > best[contest, keep - 1]:
+            continue
+        take_tile(s, tables, j)
+        for row in range(tables.issue.shape[0]):
+            at(s.costs, row).issue = tables.issue[row, j]
+        for c in range(wanted.shape[0]):
+            if wanted[c, j]:
+                for b in range(s.clock.buffers):
+                    at(s.buffers, b).double = tables.doubles[c, b]
+                s.clock.now = _play_candidate(s, w)
+                enter(s, best, contest)
+                cycles[c, j] = s.clock.now
+                compute[c, j], busy[c, j] = s.clock.compute, s.clock.transfers

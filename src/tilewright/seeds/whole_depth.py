@@ -1,0 +1,156 @@
+"""Products over all their terms at once, for machines whose operations take any extent.
+
+A result is then rounded once, and no sum lies in a buffer between two products. Of a convolution
+one product takes the whole window of a pixel: the terms of a window are one run of elements where
+a tile holds the columns of one window column, all rows of them. Neighbouring windows of that
+column are parts of the same tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from tilewright.ops import Conv2d, Gemm
+from tilewright.seeds.conv2d import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    Window,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.conv2d_direct import CHANNELS_LAST
+from tilewright.seeds.gemm import gemm_seed
+from tilewright.seeds.nest import Nest, axis, nest
+from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.steps import Reorder, Stage
+
+_WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
+_ORDERS = (
+    ("out_col", "out_row", "out_channel"),
+    ("out_row", "out_col", "out_channel"),
+    ("out_channel", "out_col", "out_row"),
+)
+"""Weights of all channels for each part of a column of windows, or all of them for weights that
+stay."""
+_PIXEL = "pixel"
+"""The loop over the windows of a part."""
+_LARGEST, _MOST = 1 << 30, 16
+"""Limits of tiles: memories alone are."""
+
+
+@seed("gemm", name="whole_depth", whole=True)
+def whole_depth(op: Gemm) -> Seed | None:
+    """C = A B, tiles of rows and columns."""
+    if (op.alpha, op.beta) != (1.0, 0.0):
+        return None
+    return _whole_depth(op.transpose_a, op.transpose_b)
+
+
+@cache
+def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
+    plain = gemm_seed("gemm", "input", transpose_a, transpose_b, 1.0, 0.0)
+    (old,) = plain.spaces
+    row, col, depth = (old.nest.axis(name) for name in ("row", "col", "depth"))
+    space = (
+        Space(old.nest)
+        .split(row, col)
+        .whole(depth)
+        .spread(row, "rows")
+        .spread(col, "columns")
+        .spread(depth, "both")
+        .choose(
+            *(
+                (Reorder((outer, inner)), *stages)
+                for outer, inner in (("row", "col"), ("col", "row"))
+                for stages in ((), (Stage("c", inner),))
+            )
+        )
+        .vectorize("m", "n")
+        .prefetch(*(u.tensor for u in old.nest.uses))
+        .limit(largest=_LARGEST, most=_MOST)
+    )
+    return Seed("whole_depth", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
+
+
+@seed("conv2d", name="whole_windows", whole=True)
+def whole_windows(op: Conv2d) -> Seed | None:
+    """For windows whose taps lie side by side."""
+    if op.dilation != (1, 1):
+        return None
+    return _whole_windows((op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _whole_windows(window: Window) -> Seed:
+    x, w, y = images(), weights(window[0]), results()
+    conv = _by_column(window)
+    space = (
+        Space(conv)
+        .split(conv.axis("out_channel"), conv.axis("out_row"))
+        .spread(conv.axis("out_channel"), "rows")
+        .spread(conv.axis("out_row"), "columns")
+        .walk(conv.axis("out_row"), _PIXEL)
+        .choose(
+            *(
+                (Reorder(("group", "image", *order, _PIXEL)), *stages)
+                for order in _ORDERS
+                for stages in _stages(order)
+            )
+        )
+        .vectorize("m")
+        .prefetch(y, w, x)
+        .limit(largest=_LARGEST, most=_MOST)
+    )
+    layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
+    return Seed("whole_windows", (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
+    """Images as parts of a column of windows, of single pixels also as a whole; results pixel by
+    pixel, or of a part or more.
+    """
+    for x in (_PIXEL, *order):
+        yield (Stage("x", x),)
+        for y in (_PIXEL, *order):
+            yield Stage("x", x), Stage("y", y)
+
+
+def _by_column(window: Window) -> Nest:
+    """The loops of a convolution around the product of one window."""
+    kernel, stride, _ = window
+    x, w, y = images(), weights(kernel), results()
+    group, image = axis("group", GROUPS), axis("image", BATCH)
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
+    out_channel = axis("out_channel", OUT_CHANNELS)
+    in_channel = axis("in_channel", IN_CHANNELS, inner=True)
+    kernel_row, kernel_col = (
+        axis(name, extent, inner=True)
+        for name, extent in zip(("kernel_row", "kernel_col"), kernel, strict=True)
+    )
+    return nest(
+        "whole_windows",
+        "gemm",
+        (group, image, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col),
+        {"m": out_channel, "n": out_row, "k": (kernel_row, kernel_col, in_channel)},
+        y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+        x.at(
+            group=group,
+            batch=image,
+            channels=in_channel,
+            rows=out_row.var * stride[0] + kernel_row.var,
+            cols=out_col.var * stride[1] + kernel_col.var,
+        ),
+    )

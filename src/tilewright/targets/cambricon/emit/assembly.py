@@ -1,0 +1,289 @@
+"""Statements of DLA-AL as they are written: registers for expressions, loops, conditions.
+
+In: integer expressions over loop variables. Out: lines of text. A value is computed once, as far
+out as its loop variables allow while registers are plenty, and keeps its register until the scope
+that it was computed in ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Binary, Const, Expr, Var, binary, free_vars, substitute
+from tilewright.common.intervals import Interval, interval
+
+REGISTERS = 64
+_PLENTY = 24
+"""Free registers above which values are computed outside the loops that they do not depend on."""
+_INDENT = "  "
+_STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
+
+
+@dataclass
+class _Scope:
+    """Statements between the begin and the end of a loop or a branch, the variables that change
+    from here on, the registers that end with it, and all that its statements write.
+    """
+
+    variables: frozenset[str]
+    lines: list[str] = field(default_factory=list)
+    values: dict[Expr, str] = field(default_factory=dict)
+    owned: list[str] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)
+    is_statement: bool = False
+
+
+@dataclass
+class Assembly:
+    """The text of a program, statement after statement."""
+
+    bounds: dict[str, Interval] = field(default_factory=dict)
+    _known: dict[str, int] = field(default_factory=dict)
+    _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(frozenset())])
+    _free: list[str] = field(
+        default_factory=lambda: [f"${number}" for number in reversed(range(REGISTERS))]
+    )
+    _labels: int = 0
+    _pointers: int = 0
+    _used: set[str] = field(default_factory=set)
+
+    # ---------------------------------------------------------------- text
+
+    def write(self, mnemonic: str, *operands: str) -> None:
+        """Append a statement."""
+        self._line(f"{mnemonic} {', '.join(operands)}")
+
+    def comment(self, text: str) -> None:
+        """Append a comment."""
+        self._line(f"; {text}")
+
+    def lines(self) -> tuple[str, ...]:
+        """All statements."""
+        (whole,) = self._scopes
+        return tuple(whole.lines)
+
+    def _line(self, text: str, depth: int = -1) -> None:
+        self._scopes[depth].lines.append(_INDENT + text)
+
+    def _label(self) -> str:
+        self._labels += 1
+        return f".L{self._labels - 1}"
+
+    # ---------------------------------------------------------------- values
+
+    def constant(self, e: Expr) -> int | None:
+        """The value of an expression that is the same for all iterations in sight, else None."""
+        low, high = interval(self.folded(e), self.bounds)
+        return low if low == high else None
+
+    def folded(self, e: Expr) -> Expr:
+        """The expression with the variables replaced that have one value."""
+        return substitute(e, self._known)
+
+    def register(self, e: Expr) -> str:
+        """A register that holds the value of an expression."""
+        known = self.constant(e)
+        return self._valued(Const(known) if known is not None else self.folded(e))[0]
+
+    def _valued(self, e: Expr) -> tuple[str, int]:
+        """The register of a value, and the scope in which it is computed."""
+        for depth, scope in enumerate(self._scopes):
+            if e in scope.values:
+                self._used.add(scope.values[e])
+                return scope.values[e], depth
+        plain = _plain(e)
+        if plain != e:
+            return self._valued(plain)
+        operands, depth = self._operands(e)
+        register, depth = self._take(max(depth, self._depth(e)))
+        self._line(_computed(e, register, operands), depth)
+        self._scopes[depth].values[e] = register
+        self._used.add(register)
+        return register, depth
+
+    def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
+        """Registers or immediates of an expression's operands, and the innermost of the scopes."""
+        if not isinstance(e, Binary):
+            return (), 0
+        immediate = e.a if e.op == "<" else e.b
+        found, depth = [], 0
+        for operand in (e.a, e.b):
+            if operand is immediate and isinstance(operand, Const):
+                found.append(f"#{operand.value}")
+                continue
+            register, own = self._valued(operand)
+            found.append(register)
+            depth = max(depth, own)
+        return tuple(found), depth
+
+    def _depth(self, e: Expr) -> int:
+        """The scope in which a value is computed best."""
+        if len(self._free) < _PLENTY:
+            return len(self._scopes) - 1
+        names = free_vars(e)
+        return max((d for d, s in enumerate(self._scopes) if s.variables & names), default=0)
+
+    def _take(self, depth: int) -> tuple[str, int]:
+        """A free register for a value of a scope, or of one further inside where the scope has
+        none: what is written inside it up to now comes behind the value, so that it must leave the
+        register alone.
+        """
+        if not self._free:
+            self._forget()
+        for at in range(depth, len(self._scopes)):
+            inside = set[str]().union(*(s.written for s in self._scopes[at:][1:]))
+            register = next((r for r in reversed(self._free) if r not in inside), None)
+            if register is not None:
+                self._free.remove(register)
+                self._scopes[at].owned.append(register)
+                for scope in self._scopes:
+                    scope.written.add(register)
+                return register, at
+        raise ProgramError(
+            f"an address takes more than the {REGISTERS} registers of the core",
+            fix="another schedule",
+        )
+
+    def _forget(self) -> None:
+        """Free registers of values of the innermost loop or branch that the present instruction
+        does not use: they are computed anew where they are needed again.
+        """
+        scope = self._scopes[-2] if self._scopes[-1].is_statement else self._scopes[-1]
+        for e, register in list(scope.values.items()):
+            if register in scope.owned and register not in self._used:
+                del scope.values[e]
+                scope.owned.remove(register)
+                self._free.append(register)
+
+    def _inmost(self) -> str:
+        return self._take(len(self._scopes) - 1)[0]
+
+    # ---------------------------------------------------------------- scopes
+
+    @contextmanager
+    def loop(self, variable: str, low: int, high: int, *, used: bool = True) -> Iterator[None]:
+        """Execute what is written inside for `variable` = low .. high - 1; it is not `used` where
+        the statements are the same in each turn.
+        """
+        if high - low == 1:
+            self._known[variable], self.bounds[variable] = low, (low, low)
+            yield
+            del self._known[variable], self.bounds[variable]
+            return
+        self.bounds[variable] = (low, high - 1)
+        moving = [(Var(variable), Const(low), 1)] if used else []
+        with self._turns(high - low, moving):
+            yield
+        del self.bounds[variable]
+
+    @contextmanager
+    def turns(
+        self, count: int, starts: Sequence[Expr], strides: Sequence[int]
+    ) -> Iterator[tuple[Expr, ...]]:
+        """Execute what is written inside `count` times, for places that move by their strides from
+        turn to turn; yields the places.
+        """
+        found, moving = list(starts), []
+        for number, (start, stride) in enumerate(zip(starts, strides, strict=True)):
+            if stride:
+                self._pointers += 1
+                found[number] = Var(f"pointer {self._pointers}")
+                moving.append((found[number], start, stride))
+        with self._turns(count, moving):
+            yield tuple(found)
+
+    @contextmanager
+    def _turns(self, count: int, moving: Sequence[tuple[Expr, Expr, int]]) -> Iterator[None]:
+        """A loop, with registers for variables that start at a value and move by a stride."""
+        values = [self.register(start) for _, start, _ in moving]
+        registers = [self._inmost() for _ in moving]
+        for register, value in zip(registers, values, strict=True):
+            self.write("smove", register, value)
+        counter, label = self._inmost(), self._label()
+        self.write("smove", counter, f"#{count}")
+        scope = _Scope(frozenset().union(*(free_vars(variable) for variable, _, _ in moving)))
+        scope.values |= {v: r for (v, _, _), r in zip(moving, registers, strict=True)}
+        self._scopes.append(scope)
+        yield
+        self._close()
+        lines = self._scopes[-1].lines
+        lines.append(f"{label}:")
+        lines += [_INDENT + line for line in scope.lines]
+        for register, (_, _, stride) in zip(registers, moving, strict=True):
+            self._line(f"{_INDENT}sadd {register}, {register}, #{stride}")
+        self._line(f"{_INDENT}ssub {counter}, {counter}, #1")
+        self._line(f"{_INDENT}cb {counter}, {label}")
+        for register in (counter, *registers):
+            self._scopes[-1].owned.remove(register)
+            self._free.append(register)
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """One instruction with what it needs: registers that are computed here end with it."""
+        scope = _Scope(frozenset(), is_statement=True)
+        self._scopes.append(scope)
+        self._used.clear()
+        yield
+        self._close()
+        self._scopes[-1].lines += scope.lines
+
+    def choice(self, condition: str, then: Callable[[], None], orelse: Callable[[], None]) -> None:
+        """Execute what one of two functions writes, the first where the register is greater than
+        zero.
+        """
+        yes, no = _Scope(frozenset()), _Scope(frozenset())
+        for scope, write in ((yes, then), (no, orelse)):
+            no.written |= yes.written
+            self._scopes.append(scope)
+            write()
+            self._close()
+        self._joined(condition, yes.lines, no.lines)
+
+    def _close(self) -> None:
+        scope = self._scopes.pop()
+        self._free += reversed(scope.owned)
+
+    def _joined(self, condition: str, then: Sequence[str], orelse: Sequence[str]) -> None:
+        yes, end = self._label(), self._label()
+        self.write("cb", condition, yes)
+        lines = self._scopes[-1].lines
+        lines += [_INDENT + line for line in orelse]
+        self.write("jump", end)
+        lines.append(f"{yes}:")
+        lines += [_INDENT + line for line in then]
+        lines.append(f"{end}:")
+
+
+def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> str:
+    """The statement that puts a value into a register."""
+    match e:
+        case Const(value):
+            return f"smove {register}, #{value}"
+        case Binary("<"):
+            return f"sgt {register}, {operands[1]}, {operands[0]}"
+        case Binary(op) if op in _STATEMENTS:
+            return f"{_STATEMENTS[op]} {register}, {', '.join(operands)}"
+        case _:
+            raise ProgramError(f"{e} has no value where code is generated")
+
+
+def _plain(e: Expr) -> Expr:
+    """The expression by operations that are statements."""
+    match e:
+        case Binary("min", a, b):
+            return a - binary("<", b, a) * (a - b)
+        case Binary("max", a, b):
+            return a + binary("<", a, b) * (b - a)
+        case Binary("%", a, b):
+            return a - a // b * b
+        case Binary("ceil_div", a, b):
+            return (a + b - 1) // b
+        case Binary("<=", a, b):
+            return binary("==", binary("<", b, a), 0)
+        case Binary("!=", a, b):
+            return binary("==", binary("==", a, b), 0)
+        case _:
+            return e

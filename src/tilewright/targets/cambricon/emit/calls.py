@@ -1,0 +1,226 @@
+"""Calls of primitives as instructions on spans of the scratchpads.
+
+In: a call whose extents have one value each, and the addresses of buffers. Out: statements, in
+loops where an operand is not one span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr
+from tilewright.ir.nodes import Call, Operand, Program, View
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Copy, Fill
+from tilewright.targets.cambricon.emit.assembly import Assembly
+from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd
+
+_UNROLLED = 2
+"""Turns of a loop around one instruction that are written out."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Extent of one dimension of an operand and the distance of its indices in elements."""
+
+    extent: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """An operand: where it begins, and its dimensions of several indices by letter, outermost
+    first.
+    """
+
+    start: Expr
+    axes: tuple[tuple[str, Axis], ...]
+
+    def of(self, letter: str) -> tuple[Axis, ...]:
+        """The dimensions of one letter, those joined that count through as one."""
+        found: list[Axis] = []
+        for own, a in self.axes:
+            if own != letter:
+                continue
+            if found and found[-1].stride == a.extent * a.stride:
+                found[-1] = Axis(found[-1].extent * a.extent, a.stride)
+            else:
+                found.append(a)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where statements are written, and the program that they are of."""
+
+    program: Program
+    out: Assembly
+
+    def number(self, e: Expr) -> int:
+        """The value of an extent. Raises ProgramError if it has several."""
+        found = self.out.constant(e)
+        if found is None:
+            raise ProgramError(f"{e} has several values where one instruction takes it")
+        return found
+
+    def span(self, operand: Operand) -> Span:
+        """An operand of a call. Raises ProgramError for one in main memory."""
+        if not isinstance(operand, View):
+            raise ProgramError("instructions work on scratchpads, found a tensor in main memory")
+        buffer = self.program.buffer(operand.buffer)
+        size = dtype(buffer.dtype).size_bytes
+        start = Const((buffer.offset_bytes or 0) // size) + operand.slot * buffer.elements
+        axes: list[tuple[str, Axis]] = []
+        stride = 1
+        dims = zip(operand.shape, operand.ranges, operand.roles, strict=True)
+        for extent, r, role in reversed(list(dims)):
+            start = start + r.start * stride
+            count = self.number(r.extent)
+            if count != 1:
+                axes.append((role, Axis(count, stride * self.number(r.step))))
+            stride *= self.number(extent)
+        return Span(start, tuple(reversed(axes)))
+
+
+def emit_call(call: Call, context: Context) -> None:
+    """Write the statements of a call. Raises ProgramError for a primitive without any."""
+    emit = _EMITTERS.get(type(call.primitive))
+    if emit is None:
+        known = ", ".join(kind.name for kind in _EMITTERS)
+        raise ProgramError(
+            f"no instructions for primitive {call.primitive.name!r}",
+            fix=f"some for {known}",
+        )
+    emit(call.primitive, [context.span(o) for o in call.operands], context)
+
+
+def repeated(
+    context: Context,
+    axes: Sequence[tuple[int, Sequence[int]]],
+    starts: Sequence[Expr],
+    write: Callable[[Sequence[Expr]], None],
+) -> None:
+    """Write statements for each index of `axes`, (extent, strides of the operands), outermost
+    first; `write` is given where each operand starts.
+    """
+    if not axes:
+        with context.out.statement():
+            write(starts)
+        return
+    (extent, strides), *inner = axes
+    if extent <= _UNROLLED:
+        for index in range(extent):
+            moved = [s + index * stride for s, stride in zip(starts, strides, strict=True)]
+            repeated(context, inner, moved, write)
+        return
+    with context.out.turns(extent, starts, strides) as places:
+        repeated(context, inner, places, write)
+
+
+def _product(primitive: RoundedProduct, spans: Sequence[Span], context: Context) -> None:
+    """One `mmv` or `vmm` for each index across the vectors."""
+    c, a, b = spans
+    along, across = primitive.along, primitive.across
+    matrix, vector = (a, b) if primitive.loaded == 1 else (b, a)
+    size, terms = _extent(matrix.of(along)), _extent(matrix.of("k"))
+    rows, columns = matrix.of(along), matrix.of("k")
+    by_rows = not columns or columns[-1].stride == 1
+    inner, outer = (terms, rows) if by_rows else (size, columns)
+    for axes, expected, what in (
+        (outer, inner, "rows of the matrix"),
+        (columns if by_rows else rows, 1, "elements of a row"),
+        (vector.of("k"), 1, "terms"),
+        (c.of(along), 1, "results"),
+    ):
+        if len(axes) > 1 or (axes and axes[0].stride != expected):
+            raise ProgramError(f"{primitive.name}: the {what} are no run of elements")
+    around = _paired(c.of(across), vector.of(across))
+
+    def write(starts: Sequence[Expr]) -> None:
+        out, source, weights = (context.out.register(s) for s in starts)
+        sizes = [context.out.register(Const(n)) for n in (size, terms)]
+        context.out.write("mmv" if by_rows else "vmm", out, sizes[0], weights, source, sizes[1])
+
+    axes = [(n, (x, y, 0)) for n, (x, y) in around]
+    repeated(context, axes, (c.start, vector.start, matrix.start), write)
+
+
+def _extent(axes: Sequence[Axis]) -> int:
+    found = 1
+    for a in axes:
+        found *= a.extent
+    return found
+
+
+def _paired(*operands: Sequence[Axis]) -> list[tuple[int, tuple[int, ...]]]:
+    """One list of (extent, strides) for the same index in several operands, whose dimensions may
+    be cut in different ways. Raises ProgramError where no cut suits all.
+    """
+    found: list[tuple[int, tuple[int, ...]]] = []
+    rest = [list(axes) for axes in operands]
+    while any(rest):
+        if not all(rest):
+            raise ProgramError("operands of a call have different extents")
+        count = min(axes[-1].extent for axes in rest)
+        found.insert(0, (count, tuple(axes[-1].stride for axes in rest)))
+        for axes in rest:
+            last = axes.pop()
+            if last.extent % count:
+                raise ProgramError("operands of a call are cut in different ways")
+            if last.extent > count:
+                axes.append(Axis(last.extent // count, last.stride * count))
+    return found
+
+
+def _runs(spans: Sequence[Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]]]:
+    """Elements of the run that is contiguous in all operands, and the indices around it. An operand
+    that lacks a letter of the first is repeated along it.
+    """
+    letters = dict.fromkeys(letter for letter, _ in spans[0].axes)
+    axes: list[tuple[int, tuple[int, ...]]] = []
+    for letter in letters:
+        whole = spans[0].of(letter)
+        axes += _paired(*(s.of(letter) or tuple(Axis(a.extent, 0) for a in whole) for s in spans))
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for extent, strides in axes:
+        if merged and merged[-1][1] == tuple(extent * s for s in strides):
+            merged[-1] = (merged[-1][0] * extent, strides)
+        else:
+            merged.append((extent, strides))
+    if merged and all(s == 1 for s in merged[-1][1]):
+        return merged[-1][0], merged[:-1]
+    return 1, merged
+
+
+def _elementwise(mnemonic: str, order: Sequence[int]) -> Callable[..., None]:
+    """One instruction for each run, with the operands in this order behind the size."""
+
+    def emit(_: Primitive, spans: Sequence[Span], context: Context) -> None:
+        size, around = _runs(spans)
+
+        def write(starts: Sequence[Expr]) -> None:
+            places = [context.out.register(s) for s in starts]
+            count = context.out.register(Const(size))
+            context.out.write(mnemonic, places[0], count, *(places[i] for i in order))
+
+        repeated(context, around, [s.start for s in spans], write)
+
+    return emit
+
+
+def _fill(primitive: Fill, spans: Sequence[Span], context: Context) -> None:
+    if primitive.value:
+        raise ProgramError(f"no instruction fills a span with {primitive.value:g}")
+    _elementwise("vsv", (0, 0))(primitive, spans, context)
+
+
+_EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[Span], Context], None]] = {
+    RoundedProduct: _product,
+    SaturatingAdd: _elementwise("vav", (0, 1)),
+    Copy: _elementwise("vmove", (1,)),
+    Fill: _fill,
+}

@@ -1,0 +1,163 @@
+"""A program of the loop IR as DLA-AL: its loops, transfers and calls in order.
+
+In: an explicit program. Out: the text of a source file, and what each line is of. Hardware keeps
+the order of operations that use the same elements, so that waits are no statements. Loops whose
+last turn is shorter are written twice: instructions have sizes that are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, free_vars
+from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Transfer, View, Wait
+from tilewright.ir.regions import Repeat, split
+from tilewright.ir.visit import expressions, walk
+from tilewright.targets.cambricon.emit.assembly import Assembly
+from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
+
+_MNEMONICS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
+
+
+def emit_body(program: Program, symbols: dict[str, str]) -> tuple[str, ...]:
+    """The statements of a program; `symbols` are the names of its tensors in the source.
+
+    Raises ProgramError for what has no instructions.
+    """
+    writer = _Writer(program, symbols, Assembly())
+    writer.body(program.body)
+    return writer.out.lines()
+
+
+@dataclass
+class _Writer:
+    """Writes statements of one program."""
+
+    program: Program
+    symbols: dict[str, str]
+    out: Assembly
+
+    @property
+    def context(self) -> Context:
+        return Context(self.program, self.out)
+
+    def body(self, body: Sequence[Stmt]) -> None:
+        """Write statements in order."""
+        for stmt in body:
+            self._statement(stmt)
+
+    def _statement(self, stmt: Stmt) -> None:
+        match stmt:
+            case For():
+                self._loop(stmt)
+            case If(condition, then, orelse):
+                self._branch(condition, then, orelse)
+            case Transfer():
+                self._transfer(stmt)
+            case Call():
+                self.out.comment(_title(stmt))
+                emit_call(stmt, self.context)
+            case Wait() | Barrier():
+                pass
+            case _:
+                assert_never(stmt)
+
+    def _loop(self, loop: For) -> None:
+        count = self.context.number(loop.extent)
+        used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
+        for low, high in self._parts(loop, count):
+            if high > low:
+                with self.out.loop(loop.var, low, high, used=used):
+                    self.body(loop.body)
+
+    def _parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
+        """Turns that have the same extents: all, or all but the last, or each."""
+        for last in (0, 1):
+            self.out.bounds[loop.var] = (0, max(0, count - 1 - last))
+            if self._is_even(loop.body, loop.var):
+                del self.out.bounds[loop.var]
+                yield 0, count - last
+                yield count - last, count
+                return
+        del self.out.bounds[loop.var]
+        yield from ((i, i + 1) for i in range(count))
+
+    def _is_even(self, body: Sequence[Stmt], variable: str) -> bool:
+        """True if no extent in the body differs from turn to turn of the loop."""
+        return all(
+            variable not in free_vars(e) or self.out.constant(e) is not None
+            for stmt in walk(tuple(body))
+            for e in _extents(stmt)
+        )
+
+    def _branch(self, condition: Expr, then: Sequence[Stmt], orelse: Sequence[Stmt]) -> None:
+        known = self.out.constant(condition)
+        if known is not None:
+            self.body(then if known else orelse)
+            return
+        register = self.out.register(condition)
+        self.out.choice(register, partial(self.body, then), partial(self.body, orelse))
+
+    def _transfer(self, stmt: Transfer) -> None:
+        """One instruction for each contiguous block."""
+        context, program = self.context, self.program
+        tensor, buffer = program.tensor(stmt.tensor), program.buffer(stmt.buffer)
+        start: Expr = Const(0)
+        repeats: list[Repeat] = []
+        stride = 1
+        for extent, r in reversed(list(zip(tensor.shape, stmt.ranges, strict=True))):
+            start = start + r.start * stride
+            repeats.insert(0, Repeat(context.number(r.extent), stride * context.number(r.step)))
+            stride *= context.number(extent)
+        if any(r.count == 0 for r in repeats):
+            return
+        blocks = split(repeats, 1)
+        mnemonic = _MNEMONICS.get((stmt.direction, buffer.space))
+        if mnemonic is None:
+            raise ProgramError(f"no instruction moves the {buffer.space} scratchpad to main memory")
+        place = Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
+        axes, inner = [], int(blocks.length)
+        for repeat in reversed((*blocks.outer, Repeat(blocks.count, blocks.stride))):
+            if repeat.count != 1:
+                axes.insert(0, (int(repeat.count), (inner, int(repeat.stride))))
+            inner *= int(repeat.count)
+        symbol, length = self.symbols[tensor.memory], int(blocks.length)
+        self.out.comment(f"{stmt.direction} {stmt.tensor}")
+
+        def write(starts: Sequence[Expr]) -> None:
+            local, size = self.out.register(starts[0]), self.out.register(Const(length))
+            known = self.out.constant(starts[1])
+            if known is not None:
+                self.out.write(mnemonic, local, size, f"#{symbol}+{known}")
+            else:
+                base = self.out.register(starts[1])
+                self.out.write(mnemonic, local, size, base, f"#{symbol}")
+
+        slot = place + stmt.slot * buffer.elements
+        repeated(context, axes, (slot, start), write)
+
+
+def _title(call: Call) -> str:
+    names = [o.buffer if isinstance(o, View) else o.tensor for o in call.operands]
+    return f"{call.primitive.name} {', '.join(names)}"
+
+
+def _extents(stmt: Stmt) -> Iterator[Expr]:
+    """Expressions that have to be known where a statement is written."""
+    match stmt:
+        case For():
+            yield stmt.extent
+        case Transfer():
+            yield from (r.extent for r in stmt.ranges)
+        case Call():
+            for operand in stmt.operands:
+                yield from (r.extent for r in operand.ranges)
+                if isinstance(operand, View):
+                    yield from operand.shape
+        case _:
+            return

@@ -1,0 +1,93 @@
+"""Costs of calls and transfers on a Cambricon: those of the instructions that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.common.expr import Value
+from tilewright.cost.calls import CallCost, Costs, PricedCall
+from tilewright.cost.prices import Prices
+from tilewright.cost.steps import CallStep, TransferStep
+from tilewright.cost.timing import TransferShape
+from tilewright.ir.nodes import Direction
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Copy, Fill, MatrixProduct
+from tilewright.machine import Machine
+from tilewright.targets.cambricon.instructions import instruction_cycles
+from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd
+
+
+def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """One instruction for each column of the result, or each row where vectors run along n."""
+    along, across = call.dims[call.primitive.along], call.dims[call.primitive.across]
+    return across * instruction_cycles(machine, "mmv", out_size=along, in_size=call.dims["k"])
+
+
+def _by_runs(mnemonic: str, run: str) -> CallCost:
+    """One instruction for each contiguous run of elements."""
+
+    def cycles(machine: Machine, call: PricedCall[Any]) -> Value:
+        size = call.dims[run]
+        return _runs(call, run) * instruction_cycles(machine, mnemonic, size=size)
+
+    return cycles
+
+
+def _runs(call: PricedCall[Any], run: str) -> Value:
+    return call.dims["elements"] // np.maximum(1, call.dims[run])
+
+
+_RUNS: Mapping[type[Primitive], str] = {
+    Fill: "run",
+    Copy: "common_run",
+    SaturatingAdd: "common_run",
+}
+_MNEMONICS: Mapping[type[Primitive], str] = {Fill: "vsv", Copy: "vmove", SaturatingAdd: "vav"}
+COSTS: Costs = {
+    MatrixProduct: product_cycles,
+    RoundedProduct: product_cycles,
+    **{kind: _by_runs(_MNEMONICS[kind], run) for kind, run in _RUNS.items()},
+}
+_TRANSFERS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
+
+
+TRANSFER, MATRIX, VECTOR = range(3)
+"""The units that execute operations."""
+
+
+class CambriconPrices(Prices):
+    """Every transfer and call is instructions that take the cycles of the instruction table."""
+
+    costs = COSTS
+
+    def unit(self, step: CallStep | TransferStep) -> int:
+        """The unit of its instructions."""
+        if not isinstance(step, CallStep):
+            return TRANSFER
+        return MATRIX if isinstance(step.stmt.primitive, MatrixProduct) else VECTOR
+
+    def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
+        """Its instructions."""
+        if isinstance(call.primitive, MatrixProduct):
+            return call.dims[call.primitive.across]
+        return _runs(call, _RUNS[type(call.primitive)])
+
+    def service_cycles(
+        self,
+        machine: Machine,
+        direction: Direction,
+        shape: TransferShape,
+        tensor_bytes: Value,
+        *,
+        shared: bool,
+    ) -> Value:
+        """One instruction for each contiguous block, each with the latency of main memory."""
+        mnemonic = _TRANSFERS[direction, shape.space]
+        size = np.asarray(shape.block_bytes) // 2
+        return shape.blocks * instruction_cycles(machine, mnemonic, size=size)
+
+
+PRICES = CambriconPrices()
