@@ -59,7 +59,9 @@ class NetworkCode(Struct, frozen=True):
     """A network as generated code: all that is needed to run it, given the weights. `flags` are the
     compiler's.
 
-    `inputs`, `outputs` and `weights` are names with shapes, in order.
+    `inputs`, `outputs` and `weights` are names with shapes, in order; `states` the names of inputs
+    that the code keeps in the memory of outputs, with theirs. Where there are some, the other
+    outputs are `complete` after so many of the stages.
     """
 
     name: str
@@ -75,6 +77,14 @@ class NetworkCode(Struct, frozen=True):
     constant_bytes: int
     arena_bytes: int
     stages: tuple[StageInfo, ...]
+    states: tuple[tuple[str, str], ...] = ()
+    complete: dict[str, int] = {}
+
+    @property
+    def tensors(self) -> tuple[tuple[str, Shape], ...]:
+        """Names and shapes of inputs and outputs that have memory of their own."""
+        held = {name for name, _ in self.states}
+        return (*((n, shape) for n, shape in self.inputs if n not in held), *self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +111,7 @@ class LoadedNetwork:
     def bind(self, constants: Array) -> BoundNetwork:
         """The network with memory of its own."""
         element = dtype(self.code.dtype)
-        tensors = (*self.code.inputs, *self.code.outputs)
-        arrays = [aligned(prod(shape), element) for _, shape in tensors]
+        arrays = [aligned(prod(shape), element) for _, shape in self.code.tensors]
         arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element)
         return BoundNetwork(self, (*arrays, constants, arena))
 
@@ -139,8 +148,23 @@ class BoundNetwork:
         for name, shape in self.network.code.inputs:
             _require_given("input", name, inputs)
             _require_shape("input", name, inputs[name], shape)
-        for (name, _), place in zip(self.network.code.inputs, self.arrays, strict=False):
-            place[...] = np.asarray(inputs[name]).reshape(-1)
+        for name, _ in self.network.code.inputs:
+            self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)
+
+    def memory(self, name: str) -> Array:
+        """The elements of an input or output, where the code has them."""
+        code = self.network.code
+        name = dict(code.states).get(name, name)
+        return self.arrays[[own for own, _ in code.tensors].index(name)]
+
+    def until(self, output: str) -> None:
+        """Run the stages up to an output, which is no state; all where there are no states."""
+        code = self.network.code
+        if output not in code.complete:
+            self.repeat(1)
+            return
+        function = self.network.library[f"{code.name}_part"]
+        function(*map(address, self.arrays), ctypes.c_long(code.complete[output]))
 
     def repeat(self, calls: int) -> None:
         """Compute the outputs, again and again."""
@@ -159,11 +183,8 @@ class BoundNetwork:
 
     def outputs(self) -> dict[str, Array]:
         """Copies of the outputs by name, shaped as declared."""
-        code, first = self.network.code, len(self.network.code.inputs)
-        return {
-            name: self.arrays[first + i].reshape(shape).copy()
-            for i, (name, shape) in enumerate(code.outputs)
-        }
+        outputs = self.network.code.outputs
+        return {name: self.memory(name).reshape(shape).copy() for name, shape in outputs}
 
 
 def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwork:
