@@ -29,6 +29,7 @@ from tilewright.codegen.c.compiler import (
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
+from tilewright.graph.graph import State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.instruction_sets import instruction_set
@@ -185,6 +186,49 @@ class BoundNetwork:
         """Copies of the outputs by name, shaped as declared."""
         outputs = self.network.code.outputs
         return {name: self.memory(name).reshape(shape).copy() for name, shape in outputs}
+
+
+class HostSession:
+    """A `Session` in the memory of a bound network."""
+
+    def __init__(
+        self, bound: BoundNetwork, states: Sequence[State], numbers: Mapping[str, Array]
+    ) -> None:
+        code = bound.network.code
+        self._bound, held = bound, {state.next for state in states}
+        self._places = {
+            name: bound.memory(name).reshape(shape) for name, shape in (*code.inputs, *code.outputs)
+        }
+        self._states = states
+        self._results = [name for name, _ in code.outputs if name not in held]
+        self.give(numbers)
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once: the outputs that are no states, in the network's memory."""
+        self.give(inputs)
+        self._bound.repeat(1)
+        for state in self._states:
+            if self._places[state.tensor].base is not self._places[state.next].base:
+                self._places[state.tensor][...] = self._places[state.next]
+        return {name: self._places[name] for name in self._results}
+
+    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+        """An output, in the network's memory, by the stages up to it."""
+        self.give(inputs)
+        self._bound.until(output)
+        return self._places[output]
+
+    def states(self) -> dict[str, Array]:
+        """Copies of the states as they are now."""
+        return {state.tensor: self._places[state.tensor].copy() for state in self._states}
+
+    def give(self, states: Mapping[str, Array]) -> None:
+        """Replace states, or other inputs; GraphError and ShapeError for what does not fit."""
+        for name, array in states.items():
+            if name not in self._places:
+                raise GraphError(f"{self._bound.network.code.name} has no input {quoted(name)}")
+            _require_shape("input", name, array, self._places[name].shape)
+            self._places[name][...] = array
 
 
 def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwork:
