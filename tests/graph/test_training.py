@@ -105,6 +105,29 @@ def test_adam_is_that_of_its_paper():
         assert np.allclose(states["w"], weight, rtol=1e-9)
 
 
+def test_micro_batches_add_up_to_the_batch_and_end_one_after_the_other():
+    whole = training_step(classifier(), Optimiser("sgd"))
+    parts = training_step(classifier(), Optimiser("sgd"), micro_batches=4)
+    rng = np.random.default_rng(4)
+    feeds = {**data(rng, rng.standard_normal((10, 1, 8, 8))), **started(whole, rng)}
+    expected, found = whole.evaluate(feeds), parts.evaluate(feeds)
+    for a, b in zip(whole.outputs, parts.outputs, strict=True):
+        assert np.allclose(found[b], expected[a], rtol=1e-12, atol=1e-14)
+    held = [most_held(step, before="next_w") for step in (whole, parts)]
+    assert held[1] < 0.6 * held[0]
+
+
+def most_held(network, before):
+    """Largest number of elements of results that are still to be read, up to a node."""
+    last = {name: i for i, node in enumerate(network.nodes) for name in node.inputs}
+    made = {node.output: i for i, node in enumerate(network.nodes)}
+    end = made[before]
+    sizes = {name: np.prod(network.tensors[name].shape) for name in made}
+    return max(
+        sum(sizes[n] for n, i in made.items() if i <= now < last.get(n, i)) for now in range(end)
+    )
+
+
 def test_the_step_is_a_network_with_a_gradient_of_its_own():
     """Nothing in a step is special: it differentiates by the weights that it begins with."""
     step = training_step(classifier(2), Optimiser("sgd"))
@@ -135,6 +158,14 @@ def scored(shape, outputs=1):
         (
             lambda: training_step(scored((2, 3), 2)),
             "scored has 2 outputs, one is trained",
+        ),
+        (
+            lambda: training_step(classifier(), micro_batches=3),
+            "classifier: 3 micro-batches do not divide a batch of 8",
+        ),
+        (
+            lambda: training_step(scored((2, 3)), micro_batches=2),
+            "scored does not compute its images one by one",
         ),
         (
             lambda: training_step(scored((2, 3, 4))),

@@ -32,7 +32,7 @@ from tilewright.common.limits import MOST_CORE_CYCLES, MOST_WINDOW_CYCLES
 
 RECORDS = "records.sqlite"
 """The file in the results' folder of `reproduce` that remembers them."""
-NETWORKS = ("alexnet", "lenet5", "mobilenet2", "resnet50", "vgg16", "yolov2")
+NETWORKS = ("alexnet", "digits", "lenet5", "mobilenet2", "resnet50", "vgg16", "yolov2")
 """The known networks, for help, which does without what reads them."""
 OPERATORS = ("conv2d", "gemm", "batched_matmul", "contraction", "lookup", "map")
 """The operators that options describe, for help."""
@@ -148,6 +148,51 @@ class Run:
     def files(self) -> tuple[Path | None, Path | None]:
         """The file of the inputs, and the file for the outputs."""
         return self.inputs, self.out
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a network on examples, and test it after each epoch."""
+
+    network: Annotated[
+        str, typer.Argument(metavar="NETWORK", help="A known network such as digits, or FILE.onnx.")
+    ]
+    machine: HostMachineOptions
+    output: OutputOptions
+    data: Annotated[
+        str,
+        typer.Option(
+            help="`digits`, or an .npz file with images and labels, test_images and test_labels."
+        ),
+    ] = "digits"
+    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="Passes over the examples.")] = 12
+    batch: Annotated[int, typer.Option(min=1, max=10**6, help="Images of a step.")] = 64
+    micro_batches: Annotated[
+        int, typer.Option(min=1, max=10**6, help="Parts of a batch, computed one after the other.")
+    ] = 1
+    dtype: Annotated[str, typer.Option(help="Element type.")] = "f32"
+    optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = "momentum"
+    rate: Annotated[float, typer.Option(help="Rate of the updates.")] = 0.05
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of first weights, division and order of the examples.")
+    ] = 0
+    test_share: Annotated[
+        float, typer.Option(help="Share of the examples to test with, where none are given.")
+    ] = 0.2
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Keep the states here after each epoch."),
+    ] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")
+    ] = False
+    curve: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw loss and accuracy into this .png or .svg file."),
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File .npz for the weights.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -480,6 +525,7 @@ COMMANDS: Mapping[str, type[Any]] = {
         Compile,
         Tune,
         Run,
+        Train,
         Simulate,
         Check,
         Explain,

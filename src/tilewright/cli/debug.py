@@ -16,10 +16,10 @@ from tilewright.asm import Object
 from tilewright.asm.front_end import machine_of_file
 from tilewright.asm.suggest import did_you_mean
 from tilewright.cli.arguments import Debug
-from tilewright.cli.arrays import read_arrays
 from tilewright.cli.launch import instruction_table, linked_image
 from tilewright.cli.options import overrides
 from tilewright.cli.output import OutputOptions
+from tilewright.codegen.arrays import read_arrays
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.machine import Machine, load_machine

@@ -10,10 +10,10 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from tilewright.cli.arguments import Compile, Run
-from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.options import SearchOptions
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar, show_timings
 from tilewright.cli.workload import Workload, read_workload
+from tilewright.codegen.arrays import in_element_type, read_arrays
 from tilewright.codegen.artifact import LOADS, Array
 from tilewright.codegen.folder import KERNEL_FILE, require_replaceable, write_arrays
 from tilewright.common.errors import GraphError

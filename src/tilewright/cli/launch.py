@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.asm import Object, assemble_file, link, read_object
-from tilewright.cli.arrays import read_arrays
 from tilewright.cli.output import OutputOptions
+from tilewright.codegen.arrays import read_arrays
 from tilewright.codegen.folder import write_arrays, write_text
 from tilewright.common.errors import MachineError
 from tilewright.common.files import require_regular

@@ -12,7 +12,6 @@ import typer
 from msgspec import structs
 
 from tilewright.cli.arguments import Compile, Run
-from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.options import SearchOptions
 from tilewright.cli.output import (
     OutputOptions,
@@ -21,6 +20,7 @@ from tilewright.cli.output import (
     show_timings,
 )
 from tilewright.cli.workload import read_network
+from tilewright.codegen.arrays import in_element_type, read_arrays
 from tilewright.codegen.artifact import Array
 from tilewright.codegen.folder import require_replaceable, write_arrays
 from tilewright.common.dtypes import dtype

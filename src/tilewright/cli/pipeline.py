@@ -7,10 +7,10 @@ from dataclasses import replace
 from tilewright.asm import assemble_file, link
 from tilewright.asm.front_end import machine_of_file
 from tilewright.cli.arguments import Pipeline
-from tilewright.cli.arrays import read_arrays
 from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.output import OutputOptions, UsageProblem
 from tilewright.cli.workload import machine_of
+from tilewright.codegen.arrays import read_arrays
 from tilewright.codegen.folder import write_text
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.errors import MachineError, SimulationError

@@ -8,7 +8,8 @@ values. Gradients are derived (`graph.gradient`); nothing here knows an operator
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from tilewright.common.errors import GraphError
@@ -17,13 +18,14 @@ from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network, State
 from tilewright.graph.names import quoted
-from tilewright.ops import Softmax
-from tilewright.ops.access import straight
+from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.ops import Concat, Softmax
+from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Shape, show_shape
 
 Method: TypeAlias = Literal["sgd", "momentum", "adam"]
-LABELS, LOSS, LARGEST = "labels", "loss", "largest_score"
+LABELS, LOSS, LARGEST, TAKEN = "labels", "loss", "largest_score", "micro"
 
 
 @dataclass(frozen=True)
@@ -80,21 +82,41 @@ class Optimiser:
                 }
 
 
-def training_step(network: Network, optimiser: Optimiser | None = None) -> Network:
+def training_step(
+    network: Network, optimiser: Optimiser | None = None, micro_batches: int = 1
+) -> Network:
     """One step of training `network` as a network: its `states` are the weights and what the
     optimiser keeps. Inputs are the network's own, then `labels` (a row of ones and zeros for each
-    image); outputs are the mean `loss` (cross-entropy of the softmax) and the states' next values.
+    image); outputs are the mean `loss` (cross-entropy of the softmax), the scores and the states'
+    next values. Of several `micro_batches` each is computed forwards and backwards before the next.
 
     Raises GraphError for a network without weights, of several outputs, or whose output is no row
-    of scores for each image, and for operators without a gradient on the way.
+    of scores for each image, for operators without a gradient on the way, and for micro-batches
+    that do not divide the images or that the network does not compute apart.
     """
     found = optimiser or Optimiser()
     if not network.weights:
         raise GraphError(f"{network.name} has no weights to train")
-    with_loss = _with_loss(network)
+    few = network if micro_batches == 1 else _few(network, micro_batches)
+    with_loss, largest = _with_loss(network, few, micro_batches)
     weights = [t.name for t in network.weights]
-    backward, gradients = with_gradients(with_loss, LOSS, weights, (LARGEST,))
+    backward, gradients = with_gradients(with_loss, LOSS, weights, largest)
+    if micro_batches > 1:
+        backward = _one_by_one(backward)
     return _with_updates(backward, gradients, found)
+
+
+def _few(network: Network, micro_batches: int) -> Network:
+    """The network of a micro-batch."""
+    images = batch_of(network) or 1
+    if micro_batches < 1 or images % micro_batches:
+        raise GraphError(
+            f"{network.name}: {micro_batches} micro-batches do not divide a batch of {images}"
+        )
+    few = FewerImages(images // micro_batches).apply(network)
+    if few is network:
+        raise GraphError(f"{network.name} does not compute its images one by one")
+    return few
 
 
 def _scores(network: Network) -> str:
@@ -113,8 +135,10 @@ def _scores(network: Network) -> str:
     return output
 
 
-def _with_loss(network: Network) -> Network:
-    """The network with the mean cross-entropy of its scores' softmax for its output."""
+def _with_loss(network: Network, few: Network, parts: int) -> tuple[Network, tuple[str, ...]]:
+    """(the network with the mean cross-entropy of its scores' softmax and the scores for its
+    outputs, computed `parts` times by `few`; the names of each image's largest score).
+    """
     scores = _scores(network)
     images, classes = network.tensors[scores].shape
     kind = network.tensors[scores].dtype
@@ -124,24 +148,72 @@ def _with_loss(network: Network) -> Network:
     builder.input(LABELS, (images, classes))
     for tensor in network.weights:
         builder.weight(tensor.name, tensor.shape, tensor.dtype)
-    for node in network.nodes:
-        if scores in network.outputs or node.output not in network.outputs:
-            builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-    shape, row = straight((images, classes)), straight((images,))
-    every = (images, classes)
+    found = [_part(builder, few, scores, (part, parts)) for part in range(parts)]
+    rows, losses, largest = zip(*found, strict=True)
+    all_scores, each = _joined(builder, rows), _joined(builder, losses)
+    mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
+    assert isinstance(mean, Definition)
+    builder.apply(mean, each, name=LOSS, output=LOSS)
+    return builder.build((LOSS, all_scores), network.values), largest
+
+
+def _joined(builder: NetworkBuilder, tensors: Sequence[str]) -> str:
+    if len(tensors) == 1:
+        return tensors[0]
+    shapes = tuple(map(builder.shape, tensors))
+    return builder.apply(Concat(shapes, 0, builder.dtype), *tensors, name="joined")
+
+
+def _part(
+    builder: NetworkBuilder, few: Network, scores: str, part: tuple[int, int]
+) -> tuple[str, str, str]:
+    """Append a micro-batch; returns its scores, the loss of each image, and each largest score."""
+    number, parts = part
+    names = {t.name: t.name for t in few.weights}
+    images = few.tensors[scores].shape[0]
+    for name in (*(t.name for t in few.inputs), LABELS):
+        whole = builder.shape(name)
+        own = (images, *whole[1:])
+        if parts > 1:
+            start = (number * images, *[0] * (len(own) - 1))
+            taken = Access(whole, straight(own).terms, start)
+            copy = Definition(own, straight(own), (taken,), "x0", None, "x0", builder.dtype)
+            names[name] = builder.apply(copy, name, name=f"{TAKEN}{number}_{name}")
+        else:
+            names[name] = name
+    last = few.outputs[0]
+    for node in few.nodes:
+        if scores == last or node.output != last:
+            read = [names[name] for name in node.inputs]
+            output = node.output if parts == 1 else ""
+            names[node.output] = builder.apply(node.op, *read, name=node.name, output=output)
+    each, largest = _losses(builder, names[scores], names[LABELS])
+    return names[scores], each, largest
+
+
+def _losses(builder: NetworkBuilder, scores: str, labels: str) -> tuple[str, str]:
+    """Append the cross-entropy of each image; returns it, and each image's largest score."""
+    kind, every = builder.dtype, builder.shape(scores)
+    shape, row = straight(every), straight(every[:1])
     largest = Definition(every, row, (shape,), "x0", "max", "x0", kind)
-    top = builder.apply(largest, scores, name=LARGEST, output=LARGEST)
+    top = builder.apply(largest, scores, name=LARGEST)
     powers = Definition(every, shape, (shape, row), "exp(x0 - x1)", None, "x0", kind)
     total = Definition(every, row, (shape,), "x0", "sum", "x0", kind)
     e = builder.apply(powers, scores, top, name="powers")
     z = builder.apply(total, e, name="total_power")
     own = Definition(every, row, (shape, row, shape, row), "x0 * (log(x1) + x3 - x2)", "sum",
                      "x0", kind)  # fmt: skip
-    each = builder.apply(own, LABELS, z, scores, top, name="loss_of_image")
-    mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
-    assert isinstance(mean, Definition)
-    builder.apply(mean, each, name=LOSS, output=LOSS)
-    return builder.build((LOSS,), network.values)
+    return builder.apply(own, labels, z, scores, top, name="loss_of_image"), top
+
+
+def _one_by_one(network: Network) -> Network:
+    """The nodes in an order that ends a micro-batch, its gradients too, before the next begins."""
+    turns: dict[str, int] = {}
+    for node in network.nodes:
+        found = re.match(rf"{TAKEN}(\d+)_", node.name)
+        own = int(found[1]) if found else 0
+        turns[node.output] = max([own, *(turns.get(name, 0) for name in node.inputs)])
+    return replace(network, nodes=tuple(sorted(network.nodes, key=lambda n: turns[n.output])))
 
 
 def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimiser) -> Network:
@@ -166,7 +238,7 @@ def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimi
             after = _applied(builder, expression, names, state, kind)
             held.append(State(before, after))
             names[state] = after
-    outputs = (LOSS, *(state.next for state in held))
+    outputs = (*network.outputs[:2], *(state.next for state in held))
     made = builder.build(outputs, network.values)
     return Network(made.name, made.inputs, made.weights, made.nodes, outputs, made.values,
                    states=tuple(held))  # fmt: skip

@@ -13,6 +13,21 @@ from tilewright.graph.graph import Network
 from tilewright.ops import BatchNorm
 
 
+def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
+    """Numbers of weights to train from: the network's own, else biases of zero, and weights such
+    that activations behind rectifiers neither grow nor vanish (He et al. 2015).
+    """
+    found = random_weights(network, seed)
+    norms = [node for node in network.nodes if isinstance(node.op, BatchNorm)]
+    ones = {node.inputs[i] for node in norms for i in (1, 4)}
+    for name, numbers in found.items():
+        if numbers.ndim > 1:
+            numbers *= math.sqrt(2)
+        else:
+            numbers[...] = name in ones
+    return {t.name: network.values.get(t.name, found.get(t.name)) for t in network.weights}
+
+
 def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
     """Numbers for the weights that have none, such that activations neither grow nor vanish."""
     generator = np.random.default_rng(seed)

@@ -132,6 +132,14 @@ class _Layers(NetworkBuilder):
         return self.apply(op, x, *statistics, name=f"{name}_norm")
 
 
+def _digits(batch: int, dtype: str) -> Network:
+    net = _Layers("digits", dtype)
+    x = net.input("images", (batch, 1, 8, 8))
+    x = net.conv(x, "c1", 16, 3, padding=1)
+    x = net.pool(net.conv(x, "c2", 16, 3, padding=1), "p2", 2, 2)
+    return net.softmax(net.dense(net.flatten(x), "output", 10, ""))
+
+
 def _lenet5(batch: int, dtype: str) -> Network:
     net = _Layers("lenet5", dtype)
     x = net.input("images", (batch, 1, 32, 32))
@@ -271,6 +279,7 @@ def _yolo_conv(net: _Layers, x: str, number: int, channels: int, kernel: int) ->
 
 _NETWORKS: dict[str, Callable[[int, str], Network]] = {
     "alexnet": _alexnet,
+    "digits": _digits,
     "lenet5": _lenet5,
     "mobilenet2": _mobilenet2,
     "resnet50": _resnet50,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tilewright.graph.graph import Node
+from tilewright.graph.graph import Node, State
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
 from tilewright.network.arena import Life, place
@@ -24,7 +24,7 @@ from tilewright.network.layouts import Chain, Layouts
 from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.memory import Draft, Located, Memory, unbordered
 from tilewright.network.pieces import Beside, Share
-from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of
+from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of, overwritable
 from tilewright.network.requirements import refuse_crowded
 from tilewright.network.results import LayoutChoice
 from tilewright.network.variants import Variant
@@ -118,6 +118,27 @@ class Builder:
                 self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
                 located = copy
             self.outputs.append((name, located.value, form))
+        for state in self.network.states:
+            self._keep(state)
+
+    def _keep(self, state: State) -> None:
+        """Have a state's next value take its place, where the stage that makes it is a map that
+        reads each element where it writes it, and nobody reads the state afterwards.
+        """
+        values, drafts = self.memory.values, self.memory.drafts
+        before = dict(self.inputs)[state.tensor]
+        after = next(value for name, value, _ in self.outputs if name == state.next)
+        makers = [n for n, d in enumerate(drafts) if d.arguments[-1][1] == after]
+        readers = [n for n, d in enumerate(drafts) if before in (v for _, v in d.arguments[:-1])]
+        if len(makers) > 1 or readers[-1:] != makers or values[before].form != values[after].form:
+            return
+        maker = drafts[makers[0]]
+        if before not in overwritable(maker.op, [v for _, v in maker.arguments[:-1]]):
+            return
+        values[before] = replace(values[before], role="state")
+        moved = self.memory.merge(after, before)
+        self.inputs = [(name, moved[v]) for name, v in self.inputs]
+        self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
 
     def _tensor(self, name: str, form: Form) -> Located:
         """An activation or a weight in a form."""

@@ -215,6 +215,18 @@ class Memory:
         self._names.add(name)
         self.drafts.append(replace(draft, name=name))
 
+    def merge(self, value: int, other: int) -> list[int]:
+        """Have all stages use `other` in place of a value, which is no more; returns the new number
+        of each value by its old one.
+        """
+        del self.values[value]
+        moved = [v - (v > value) for v in range(len(self.values) + 1)]
+        moved[value] = moved[other]
+        for number, draft in enumerate(self.drafts):
+            arguments = tuple((name, moved[v]) for name, v in draft.arguments)
+            self.drafts[number] = replace(draft, arguments=arguments)
+        return moved
+
     def fill(self, name: str, result: Located) -> None:
         """Append the filling of the places of a value that hold no element."""
         form, filled = result.form, self.values[result.value].filled

@@ -9,7 +9,7 @@ have computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -24,9 +24,11 @@ from tilewright.network.results import LayoutChoice
 from tilewright.network.shares import Division
 from tilewright.network.waits import Use, cycles_before, meetings, steps
 from tilewright.ops import Op
+from tilewright.ops.mapping import Mapping
 from tilewright.tune.candidate import Candidate
 
-Role: TypeAlias = Literal["input", "output", "constant", "scratch"]
+Role: TypeAlias = Literal["input", "output", "constant", "state", "scratch"]
+"""A state is given and written in place."""
 Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
 """Kind of work of a stage, as tables print it; `layout` moves elements and computes nothing."""
 
@@ -117,6 +119,14 @@ class Stage:
         return self.arguments[-1][1]
 
 
+def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
+    """The operands of a mapping that it reads in the very places that it writes."""
+    if isinstance(op, Mapping):
+        for access, value in zip(op.operands, reads, strict=True):
+            if access == op.result and reads.count(value) == 1:
+                yield value
+
+
 def lives_of(values: Sequence[Value], uses: Sequence[Use]) -> dict[int, Life]:
     """For each scratch value its bytes and the first and last of the steps whose stages use it."""
     found: dict[int, Life] = {}
@@ -147,6 +157,17 @@ class Plan:
     lower_bound_cycles: float = 0.0
     layout_choice: LayoutChoice | None = None
     ahead: tuple[Node, ...] = ()
+
+    @property
+    def given(self) -> tuple[tuple[str, int], ...]:
+        """The inputs that are read alone, by name and value."""
+        return tuple((n, v) for n, v in self.inputs if self.values[v].role != "state")
+
+    @property
+    def states(self) -> tuple[tuple[str, str], ...]:
+        """Names of the inputs that are written in place, with those of the outputs they become."""
+        after = {value: name for name, value, _ in self.outputs}
+        return tuple((n, after[v]) for n, v in self.inputs if self.values[v].role == "state")
 
     @property
     def together(self) -> int:
@@ -187,4 +208,12 @@ class Plan:
     @property
     def constant_bytes(self) -> int:
         """Bytes of all constants."""
-        return sum(v.size_bytes for v in self.values if v.role == "constant")
+        return self._bytes_of("constant")
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of all states, each of which has memory once."""
+        return self._bytes_of("state")
+
+    def _bytes_of(self, role: Role) -> int:
+        return sum(v.size_bytes for v in self.values if v.role == role)

@@ -52,6 +52,10 @@ class PlannedNetwork:
         compute = self.computed({**self.weights, **(weights or {})})
         return compute(self._given(inputs, named))
 
+    def session(self, states: Mapping[str, Array]) -> PlannedSession:
+        """The network with its states, which begin like this."""
+        return PlannedSession(self, dict(states))
+
     @property
     def images(self) -> tuple[slice, ...]:
         """Images of each group; empty if one group computes them all."""
@@ -117,3 +121,29 @@ class PlannedNetwork:
             return found, outputs
         other = against(compare, network, weights, inputs, outputs, bound)
         return structs.replace(found, comparison=other), outputs
+
+
+@dataclass(eq=False)
+class PlannedSession:
+    """A `Session` of which each run begins with the states of the one before."""
+
+    network: PlannedNetwork
+    held: dict[str, Array]
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once: the outputs that are no states."""
+        found = self.network.run(**inputs, **self.held)
+        self.held = {state.tensor: found.pop(state.next) for state in self.network.network.states}
+        return found
+
+    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+        """An output of a run whose states are dropped."""
+        return self.network.run(**inputs, **self.held)[output]
+
+    def states(self) -> dict[str, Array]:
+        """Copies of the states."""
+        return {name: array.copy() for name, array in self.held.items()}
+
+    def give(self, states: Mapping[str, Array]) -> None:
+        """Replace the states."""
+        self.held = dict(states)

@@ -19,6 +19,22 @@ Other: TypeAlias = Literal["reference", "onnxruntime"]
 """Computations that a network can be compared with."""
 
 
+class Session(Protocol):
+    """A network whose states stay where they are from run to run, for a training step."""
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once: the outputs that are no states; `inputs` are those that are none."""
+
+    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+        """An output that needs no later state, computed without changing any."""
+
+    def states(self) -> dict[str, Array]:
+        """Copies of the states as they are now."""
+
+    def give(self, states: Mapping[str, Array]) -> None:
+        """Replace the states."""
+
+
 class NativeNetwork(Protocol):
     """A whole network as one function on this computer.
 
@@ -42,6 +58,9 @@ class NativeNetwork(Protocol):
         `weights` are needed once where the network came without numbers, as those of the zoo do.
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
+
+    def session(self, states: Mapping[str, Array]) -> Session:
+        """The network with its states, which begin like this. Raises as `run` does."""
 
     def write(
         self,

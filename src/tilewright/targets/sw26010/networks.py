@@ -39,7 +39,8 @@ class Sw26010Network(PlannedNetwork):
         mesh = (self.machine.mesh.rows, self.machine.mesh.columns)
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
-            given = {**inputs, **constants}
+            states = {after: inputs[before] for before, after in self.plan.states}
+            given = {**inputs, **states, **constants}
             found = run_emulated(artifact, given, seconds=_LONGEST_SECONDS, mesh=mesh)
             return dict(zip(names, found.values(), strict=True))
 

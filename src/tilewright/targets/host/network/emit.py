@@ -55,6 +55,14 @@ class Emitted:
         return found
 
     @property
+    def complete(self) -> dict[str, int]:
+        """Functions after which each output is there that is no state."""
+        held, last = {after for _, after in self.plan.states}, dict[int, int]()
+        for number, stages in enumerate(self.functions):
+            last |= {self.plan.stages[stage].writes: number + 1 for stage in stages}
+        return {name: last.get(v, 0) for name, v, _ in self.plan.outputs if name not in held}
+
+    @property
     def kind(self) -> DType:
         """The type of all elements."""
         return dtype(self.plan.dtype)
@@ -81,7 +89,7 @@ def emit_network(
 def parameters(found: Emitted) -> list[str]:
     """C parameters of the network's functions: inputs, outputs, constants, arena."""
     kind, names = found.kind.c_name, _parameter_names(found.plan)
-    inputs = [f"const {kind} *{names['input', i]}" for i in range(len(found.plan.inputs))]
+    inputs = [f"const {kind} *{names['input', i]}" for i in range(len(found.plan.given))]
     outputs = [f"{kind} *{names['output', i]}" for i in range(len(found.plan.outputs))]
     return [*inputs, *outputs, "const void *constants", "void *arena"]
 
@@ -89,9 +97,9 @@ def parameters(found: Emitted) -> list[str]:
 def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
     """Identifiers out of the network's own names, which are any text."""
     names = Names()
-    for word in ("constants", "arena", "seconds", "m", "i", "before", "after", "stages"):
+    for word in ("constants", "arena", "seconds", "m", "i", "before", "after", "stages", "count"):
         names.of("own", word)
-    found = {("input", i): names.of("input", name) for i, (name, _) in enumerate(plan.inputs)}
+    found = {("input", i): names.of("input", name) for i, (name, _) in enumerate(plan.given)}
     more = {("output", i): names.of("output", name) for i, (name, *_) in enumerate(plan.outputs)}
     return found | more
 
@@ -104,11 +112,12 @@ def _header(found: Emitted) -> str:
     writer.lines(f"#ifndef {guard}\n#define {guard}")
     writer.line()
     names = _parameter_names(plan)
-    inputs, outputs = ([value for _, value, *_ in given] for given in (plan.inputs, plan.outputs))
+    inputs, outputs = ([value for _, value, *_ in given] for given in (plan.given, plan.outputs))
     for place, given in (("input", inputs), ("output", outputs)):
         for i, value in enumerate(given):
-            elements = plan.values[value].form.elements
-            writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major")
+            elements, role = plan.values[value].form.elements, plan.values[value].role
+            held = ", given as it was before" if role == "state" else ""
+            writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major{held}")
     writer.comment(
         f"constants: the {places.constant_bytes} bytes of {found.name}.bin, from a multiple of "
         f"64 on; arena: {places.arena_bytes} bytes from a multiple of 64 on, which are overwritten."
@@ -116,6 +125,9 @@ def _header(found: Emitted) -> str:
     writer.line(f"#define {upper}_CONSTANT_BYTES {places.constant_bytes}UL")
     writer.line(f"#define {upper}_ARENA_BYTES {places.arena_bytes}UL")
     writer.call(f"void {found.name}_run", parameters(found))
+    if plan.states:
+        writer.comment("The first `count` stages alone.")
+        writer.call(f"void {found.name}_part", [*parameters(found), "long count"])
     writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
     writer.line(f"#define {upper}_STAGES {len(found.functions)}")
     writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
@@ -154,7 +166,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
 def _write_memory(found: Emitted, writer: CWriter) -> None:
     kind, plan = found.kind.c_name, found.plan
     with writer.block("struct memory", "};"):
-        writer.line(f"const {kind} *inputs[{max(1, len(plan.inputs))}];")
+        writer.line(f"const {kind} *inputs[{max(1, len(plan.given))}];")
         writer.line(f"{kind} *outputs[{max(1, len(plan.outputs))}];")
         writer.line("const char *constants;")
         writer.line("char *arena;")
@@ -224,16 +236,20 @@ def _write_call(call: Call, kind: DType, writer: CWriter, threads: int) -> None:
 
 def _write_entries(found: Emitted, writer: CWriter) -> None:
     names, count = _parameter_names(found.plan), len(found.functions)
-    inputs = ", ".join(names["input", i] for i in range(len(found.plan.inputs))) or "0"
+    inputs = ", ".join(names["input", i] for i in range(len(found.plan.given))) or "0"
     outputs = ", ".join(names["output", i] for i in range(len(found.plan.outputs))) or "0"
     memory = f"const struct memory m = {{{{{inputs}}}, {{{outputs}}}, constants, arena}};"
-    writer.head(f"void {found.name}_run", parameters(found))
-    with writer.block():
-        writer.line(memory)
-        _start_team(found, writer)
-        with writer.block(f"for (long i = 0; i < {count}; i++)"):
-            _write_turn(found, writer)
-    writer.line()
+    runs = [(f"{found.name}_run", [], str(count))]
+    if found.plan.states:
+        runs.append((f"{found.name}_part", ["long count"], "count"))
+    for name, more, turns in runs:
+        writer.head(f"void {name}", [*parameters(found), *more])
+        with writer.block():
+            writer.line(memory)
+            _start_team(found, writer)
+            with writer.block(f"for (long i = 0; i < {turns}; i++)"):
+                _write_turn(found, writer)
+        writer.line()
     writer.head(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
     with writer.block():
         writer.line(memory)

@@ -74,6 +74,8 @@ def network_code(
         places.constant_bytes,
         places.arena_bytes,
         tuple(_stage_info(stages[0], emitted, machine) for stages in emitted.functions),
+        plan.states,
+        emitted.complete if plan.states else {},
     )
 
 

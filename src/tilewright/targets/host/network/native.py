@@ -24,7 +24,7 @@ from tilewright.common.digest import digest, own_sources
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.common.progress import Progress, silent
-from tilewright.graph.graph import Network, Node
+from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
@@ -39,6 +39,7 @@ from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.apart import generated_apart
 from tilewright.targets.host.network.run import (
     BoundNetwork,
+    HostSession,
     LoadedNetwork,
     NetworkCode,
     give_back,
@@ -62,6 +63,7 @@ class HostNetwork:
     machine: Machine
     loaded: LoadedNetwork
     ahead: tuple[Node, ...] = ()
+    states: tuple[State, ...] = ()
     weights: dict[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -88,6 +90,10 @@ class HostNetwork:
             self.give_weights(weights)
         self._bound.give(inputs)
         return self._bound
+
+    def session(self, states: Mapping[str, Array]) -> HostSession:
+        """The network with its states, which begin like this."""
+        return HostSession(self._bound, self.states, states)
 
     def give_weights(self, weights: Mapping[str, Array]) -> None:
         """Compute the constants from these weights and the known ones that are not among them."""
@@ -180,7 +186,8 @@ def compile_network(
     _require_addressable(network)
     own, ahead = without_ahead(FoldedNormalisation().apply(network))
     code = _code(own, machine, search, progress)
-    return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
+    loaded = load_network(code, progress)
+    return HostNetwork(code, machine, loaded, ahead, own.states, dict(network.values))
 
 
 def require_floats(network: Network) -> None:
@@ -214,7 +221,8 @@ def _code(network: Network, machine: Machine, search: Search, progress: Progress
         generate = import_module("tilewright.targets.host.network.generate")
         code: NetworkCode = generate.generated(network, machine, search, progress)
         return code
-    structure = (network.name, network.inputs, network.weights, network.nodes, network.outputs)
+    structure = (network.name, network.inputs, network.weights, network.nodes, network.outputs,
+                 network.states)  # fmt: skip
     key = digest(repr(structure), msgspec.json.encode(machine), repr(search), own_sources())
     return Cache("network").value(
         key, NetworkCode, lambda: generated_apart(network, machine, search, progress)

@@ -8,7 +8,6 @@ computed in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,8 +15,7 @@ from tilewright.codegen.artifact import TensorInfo
 from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, silent
 from tilewright.network.arena import ALIGNMENT_BYTES, Life, place
-from tilewright.network.plan import Plan, Stage
-from tilewright.ops.mapping import Mapping
+from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.targets.host.emit_header import pack_name, stored_elements
 from tilewright.targets.host.network.constants import Constant
 from tilewright.targets.host.network.kernels import Kernel, Kernels, arguments
@@ -109,7 +107,7 @@ class _Placing:
         found: dict[int, Place] = {number: ("arena", at) for number, at in offsets.items()}
         found |= {v: found[same] for v, same in self._same.items()}
         found |= {number: ("constant", c.at) for number, c in self._constants.values()}
-        found |= {value: ("input", i) for i, (_, value) in enumerate(self.plan.inputs)}
+        found |= {value: ("input", i) for i, (_, value) in enumerate(self.plan.given)}
         found |= {value: ("output", i) for i, (_, value, _) in enumerate(self.plan.outputs)}
         calls = {
             number: Call(
@@ -156,7 +154,7 @@ def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
         result = lives.get(stage.writes)
         if result is None or result.first != number:
             continue
-        for value in _overwritable(stage):
+        for value in overwritable(stage.op, stage.reads):
             root = same.get(value, value)
             if root in lives and lives[root].last == number:
                 first, last = lives[root].first, lives.pop(stage.writes).last
@@ -164,11 +162,3 @@ def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
                 same[stage.writes] = root
                 break
     return lives, same
-
-
-def _overwritable(stage: Stage) -> Iterator[int]:
-    """The operands of a mapping that it reads in the very places that it writes."""
-    if isinstance(stage.op, Mapping):
-        for access, value in zip(stage.op.operands, stage.reads, strict=True):
-            if access == stage.op.result and stage.reads.count(value) == 1:
-                yield value

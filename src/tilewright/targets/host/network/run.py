@@ -29,6 +29,7 @@ from tilewright.codegen.c.compiler import (
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
+from tilewright.graph.graph import State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.functions import SEPARATE
@@ -60,7 +61,9 @@ class NetworkCode(Struct, frozen=True):
     """A network as generated code: all that is needed to run it, given the weights. `flags` are the
     compiler's.
 
-    `inputs`, `outputs` and `weights` are names with shapes, in order.
+    `inputs`, `outputs` and `weights` are names with shapes, in order; `states` the names of inputs
+    that the code keeps in the memory of outputs, with theirs. Where there are some, the other
+    outputs are `complete` after so many of the stages.
     """
 
     name: str
@@ -76,6 +79,14 @@ class NetworkCode(Struct, frozen=True):
     constant_bytes: int
     arena_bytes: int
     stages: tuple[StageInfo, ...]
+    states: tuple[tuple[str, str], ...] = ()
+    complete: dict[str, int] = {}
+
+    @property
+    def tensors(self) -> tuple[tuple[str, Shape], ...]:
+        """Names and shapes of inputs and outputs that have memory of their own."""
+        held = {name for name, _ in self.states}
+        return (*((n, shape) for n, shape in self.inputs if n not in held), *self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +113,7 @@ class LoadedNetwork:
     def bind(self, constants: Array) -> BoundNetwork:
         """The network with memory of its own."""
         element = dtype(self.code.dtype)
-        tensors = (*self.code.inputs, *self.code.outputs)
-        arrays = [aligned(prod(shape), element) for _, shape in tensors]
+        arrays = [aligned(prod(shape), element) for _, shape in self.code.tensors]
         arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element)
         return BoundNetwork(self, (*arrays, constants, arena))
 
@@ -140,8 +150,23 @@ class BoundNetwork:
         for name, shape in self.network.code.inputs:
             _require_given("input", name, inputs)
             _require_shape("input", name, inputs[name], shape)
-        for (name, _), place in zip(self.network.code.inputs, self.arrays, strict=False):
-            place[...] = np.asarray(inputs[name]).reshape(-1)
+        for name, _ in self.network.code.inputs:
+            self.memory(name)[...] = np.asarray(inputs[name]).reshape(-1)
+
+    def memory(self, name: str) -> Array:
+        """The elements of an input or output, where the code has them."""
+        code = self.network.code
+        name = dict(code.states).get(name, name)
+        return self.arrays[[own for own, _ in code.tensors].index(name)]
+
+    def until(self, output: str) -> None:
+        """Run the stages up to an output, which is no state; all where there are no states."""
+        code = self.network.code
+        if output not in code.complete:
+            self.repeat(1)
+            return
+        function = self.network.library[f"{code.name}_part"]
+        function(*map(address, self.arrays), ctypes.c_long(code.complete[output]))
 
     def repeat(self, calls: int) -> None:
         """Compute the outputs, again and again."""
@@ -160,11 +185,51 @@ class BoundNetwork:
 
     def outputs(self) -> dict[str, Array]:
         """Copies of the outputs by name, shaped as declared."""
-        code, first = self.network.code, len(self.network.code.inputs)
-        return {
-            name: self.arrays[first + i].reshape(shape).copy()
-            for i, (name, shape) in enumerate(code.outputs)
+        outputs = self.network.code.outputs
+        return {name: self.memory(name).reshape(shape).copy() for name, shape in outputs}
+
+
+class HostSession:
+    """A `Session` in the memory of a bound network."""
+
+    def __init__(
+        self, bound: BoundNetwork, states: Sequence[State], numbers: Mapping[str, Array]
+    ) -> None:
+        code = bound.network.code
+        self._bound, held = bound, {state.next for state in states}
+        self._places = {
+            name: bound.memory(name).reshape(shape) for name, shape in (*code.inputs, *code.outputs)
         }
+        self._states = states
+        self._results = [name for name, _ in code.outputs if name not in held]
+        self.give(numbers)
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once: the outputs that are no states, in the network's memory."""
+        self.give(inputs)
+        self._bound.repeat(1)
+        for state in self._states:
+            if self._places[state.tensor].base is not self._places[state.next].base:
+                self._places[state.tensor][...] = self._places[state.next]
+        return {name: self._places[name] for name in self._results}
+
+    def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
+        """An output, in the network's memory, by the stages up to it."""
+        self.give(inputs)
+        self._bound.until(output)
+        return self._places[output]
+
+    def states(self) -> dict[str, Array]:
+        """Copies of the states as they are now."""
+        return {state.tensor: self._places[state.tensor].copy() for state in self._states}
+
+    def give(self, states: Mapping[str, Array]) -> None:
+        """Replace states, or other inputs; GraphError and ShapeError for what does not fit."""
+        for name, array in states.items():
+            if name not in self._places:
+                raise GraphError(f"{self._bound.network.code.name} has no input {quoted(name)}")
+            _require_shape("input", name, array, self._places[name].shape)
+            self._places[name][...] = array
 
 
 def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwork:

@@ -182,7 +182,8 @@ class _Data:
 
     def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
-            self._tensor(place, t)[...] = _given(t, inputs) if t.is_given else np.nan
+            read = t.is_given or t.kind == "updated"
+            self._tensor(place, t)[...] = _given(t, inputs) if read else np.nan
 
     def result(self, i: int) -> Outputs | SimulationError:
         """The outputs of case `i`, or why there are none; arrays in the file, which they keep."""
@@ -191,7 +192,7 @@ class _Data:
         if status != _ENDED_WELL:
             return self._failure(artifact, record, status)
         placed = zip(self._places[i], _public(artifact), strict=True)
-        return {t.name: np.asarray(self._tensor(p, t)) for p, t in placed if t.kind == "output"}
+        return {t.name: np.asarray(self._tensor(p, t)) for p, t in placed if t.is_result}
 
     def _failure(self, artifact: Artifact, record: int, status: int) -> SimulationError:
         if status == _TIME_RAN_OUT:

@@ -93,22 +93,27 @@ static void check_local(const char *what, const char *start, long bytes)
     tw_report_at("%s of %ld bytes from %s on leaves its slot", what, bytes, name);
 }
 
-static int find_tensor(const char *memory)
+/* Of tensors in the same memory, as a state before and after its update, a put's is written. */
+static int find_tensor(const char *memory, int get)
 {
-    int i;
+    int i, found = -1;
     for (i = 0; i < tw_running->tensor_count; i++) {
         const char *const base = tw_bases[i];
-        if (memory >= base && memory < base + tw_running->tensors[i].bytes)
+        if (memory < base || memory >= base + tw_running->tensors[i].bytes)
+            continue;
+        if (get || tw_running->tensors[i].writable)
             return i;
+        if (found < 0)
+            found = i;
     }
-    return -1;
+    return found;
 }
 
 static int check_memory(const char *what, const struct tw_request *r)
 {
     const long blocks = r->size / r->block;
     const char *end = r->memory + (blocks - 1) * (r->block + r->stride) + r->block;
-    const int tensor = find_tensor(r->memory);
+    const int tensor = find_tensor(r->memory, r->get);
     const struct tw_tensor *t = tw_running->tensors + (tensor < 0 ? 0 : tensor);
     long nearest = -1;
     int i, near = 0;

@@ -21,7 +21,7 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const
 from tilewright.graph.names import safe_name
-from tilewright.ir.nodes import Program, Tensor
+from tilewright.ir.nodes import Program, Tensor, TensorKind
 from tilewright.machine import Machine
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan
@@ -267,11 +267,11 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
         name, scratch = f"{name}_", f"{scratch}_"
     inputs = [
         TensorInfo(name, "", kind, "input", layout.whole(plan.values[v].form.shape))
-        for name, v in plan.inputs
+        for name, v in plan.given
     ]
     outputs = [
-        TensorInfo(own, "", kind, "output", layout.whole(form.shape))
-        for own, (_, _, form) in zip(results, plan.outputs, strict=True)
+        TensorInfo(own, "", kind, _written(plan, v), layout.whole(form.shape))
+        for own, (_, v, form) in zip(results, plan.outputs, strict=True)
     ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
     arenas = max(1, layout.arena * max(1, len(layout.images)))
@@ -279,9 +279,14 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
     return [*inputs, block, *outputs, arena], name
 
 
+def _written(plan: Plan, value: int) -> TensorKind:
+    """The kind of an output: a state is given what it was before."""
+    return "updated" if plan.values[value].role == "state" else "output"
+
+
 def _result_names(plan: Plan) -> tuple[str, ...]:
     """The entry function's name for each output: its own name, unless an input has it."""
-    given = {name for name, _ in plan.inputs}
+    given = {name for name, _ in plan.given}
     taken = given | {name for name, _, _ in plan.outputs}
     found = []
     for name, _, _ in plan.outputs:
@@ -377,7 +382,7 @@ def _places(
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
     results = zip(_result_names(plan), plan.outputs, strict=True)
-    outside = {value: (named[name], plan.values[value].form.shape) for name, value in plan.inputs}
+    outside = {value: (named[name], plan.values[value].form.shape) for name, value in plan.given}
     outside |= {value: (named[name], form.shape) for name, (_, value, form) in results}
     if layout.images:
         bases["scratch"] += f" + group * {layout.arena}L"

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from support.examples import examples
 from support.onnx_models import floats, model, node, saved
-from tilewright.cli.arrays import in_element_type, read_arrays
 from tilewright.cli.main import app
+from tilewright.codegen.arrays import in_element_type, read_arrays
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 

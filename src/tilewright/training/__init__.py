@@ -1,0 +1,10 @@
+"""Training networks on a machine: a network, examples and settings in, weights out.
+
+The step is a network (`graph.training`) that the machine's family compiles; here are the examples
+that it is given, the epochs, and what is kept on the way.
+"""
+
+from tilewright.training.epochs import Settings, Trained, train
+from tilewright.training.examples import Examples, digits, read_examples
+
+__all__ = ["Examples", "Settings", "Trained", "digits", "read_examples", "train"]
