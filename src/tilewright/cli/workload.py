@@ -27,6 +27,7 @@ from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.ops import OPERATORS, Op
+from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
 from tilewright.ops.notation import Size
 
@@ -119,7 +120,9 @@ def _text_of(name: str) -> str:
     return read_file_text(Path(name)) if name.endswith(SUFFIX) else name
 
 
-def _defined(name: str, options: OperatorOptions, known_dtype: str) -> Definition | Network:
+def _defined(
+    name: str, options: OperatorOptions, known_dtype: str
+) -> Definition | Assembly | Network:
     """The operator or the network that a text defines; raises ShapeError, GraphError."""
     _refuse_others("a definition", options, ("extents", "fill", "shape", *_TYPES))
     given = _typed(_given(options))

@@ -126,10 +126,9 @@ def _solved(steps: Steps) -> Iterator[Steps]:
     """Equivalent steps that write every place of the first access once and inside the tensor."""
     target = steps.accesses[0]
     for d, terms in enumerate(target.terms):
-        moving = [(a, s) for a, s in terms if steps.extents[a] > 1]
         span = target.span(d, Box.whole(steps.extents))
         inside = span[0] >= 0 and span[1] <= target.shape[d]
-        if inside and _is_written_once(moving, steps.extents):
+        if inside and _is_apart(terms, steps.extents):
             continue
         for phase in _phases(steps, d):
             yield from _solved(phase)
@@ -137,9 +136,19 @@ def _solved(steps: Steps) -> Iterator[Steps]:
     yield steps
 
 
-def _is_written_once(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
+def is_written_once(access: Access, extents: Sequence[int]) -> bool:
+    """True if all its places lie inside and steps of different axes never meet in one."""
+    whole = Box.whole(tuple(extents))
+    spans = [access.span(d, whole) for d in range(len(access.shape))]
+    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, access.shape, strict=True))
+    return inside and all(_is_apart(terms, extents) for terms in access.terms)
+
+
+def _is_apart(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
     reach = 1
     for axis, step in sorted(terms, key=lambda term: term[1]):
+        if extents[axis] == 1:
+            continue
         if step < reach:
             return False
         reach += step * (extents[axis] - 1)
