@@ -59,13 +59,12 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
 
     Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
     """
-    if is_definition(name):
-        found = _defined(name, options, known_dtype)
-        if isinstance(found, Network):
-            return Workload(found.name, tuple(found.layers()), found)
-        return Workload(DEFINED, ((DEFINED, found),))
     if is_operator(name):
-        return Workload(name, ((name, _operator(name, options)),))
+        if not is_definition(name):
+            return Workload(name, ((name, _operator(name, options)),))
+        found = _defined(name, options, known_dtype)
+        if not isinstance(found, Network):
+            return Workload(DEFINED, ((DEFINED, found),))
     network = read_network(name, options, known_dtype)
     return Workload(network.name, tuple(network.layers()), network)
 
