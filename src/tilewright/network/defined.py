@@ -67,7 +67,7 @@ def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], 
             for x, access in zip(operands, accesses, strict=True)
         ]
         if op.gather is None:
-            mapping = Mapping(extents, to, tuple(taken), op.body, memory.dtype)
+            mapping = Mapping(extents, to, tuple(taken), op.body, op.dtype)
             memory.mapped(node.name, "layout" if op.body == "x0" else "elementwise", mapping, y,
                           operands, nodes=(node.name,), flops=op.flops)  # fmt: skip
         else:
@@ -94,8 +94,8 @@ def _index(access: Access) -> tuple[Index, ...]:
 def _zeros(memory: Memory, node: Node, shape: Shape, y: Located) -> None:
     """Zeros in all places of the result."""
     places = Access(shape, tuple(((d, 1),) for d in range(len(shape))), (0,) * len(shape))
-    memory.mapped(f"{node.name}_zeros", "layout", Mapping(shape, places, (), "0.0", memory.dtype),
-                  y, (), nodes=(node.name,))  # fmt: skip
+    zeros = Mapping(shape, places, (), "0.0", memory.values[y.value].dtype)
+    memory.mapped(f"{node.name}_zeros", "layout", zeros, y, (), nodes=(node.name,))
 
 
 def _reduced(

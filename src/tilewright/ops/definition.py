@@ -157,7 +157,7 @@ class Definition(Typed):
     @property
     def numerics(self) -> Numerics:
         """The element types of operands, sums and result."""
-        return Numerics.parse(self.dtype, len(self.operands))
+        return Numerics.parse(self.dtype, len(self.operands), mixed=not self.is_contraction)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from tilewright.common.dtypes import BOOL
 from tilewright.common.errors import ProgramError, ShapeError
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.ir.scalar import (
@@ -27,7 +28,7 @@ from tilewright.ir.scalar import (
 )
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
-from tilewright.ops.numerics import require_float
+from tilewright.ops.numerics import Numerics, require_float
 from tilewright.ops.op import (
     OPERATORS,
     Array,
@@ -42,7 +43,7 @@ from tilewright.ops.op import (
     show_shape,
 )
 
-_INTEGER_OPERANDS = 2
+_INTEGER_OPERANDS = 4
 
 
 def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
@@ -59,6 +60,8 @@ def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -
 
 class _Stored(Protocol):
     @property
+    def dtype(self) -> str: ...
+    @property
     def input_shapes(self) -> tuple[Shape, ...]: ...
     @property
     def out_shape(self) -> Shape: ...
@@ -66,6 +69,11 @@ class _Stored(Protocol):
 
 class _InMemory(Typed):
     """An operator on tensors as they lie: it is computed whole."""
+
+    @property
+    def numerics(self: _Stored) -> Numerics:
+        """The element types of operands, sums and result; floats may be mixed with others."""
+        return Numerics.parse(self.dtype, len(self.input_shapes), mixed=True)
 
     def computable(self: _Stored, result: Box, terms: Box | None = None) -> Box:
         """The whole result."""
@@ -127,7 +135,7 @@ class Mapping(_InMemory):
                 f"map computes integers in the widest of their types, found {numerics}",
                 fix="name the widest in the middle, as i8:i32:i16:even:wrap",
             )
-        if numerics.saturate and numerics.requantises:
+        if numerics.saturate and numerics.requantises and numerics.result != BOOL:
             raise ShapeError(
                 f"map wraps integers to their type, {numerics} saturates",
                 fix=f"--dtype {replace(numerics, saturate=False)}",
@@ -174,12 +182,12 @@ class Mapping(_InMemory):
             return self._stored(wrapped(scalar, elements, self.numerics.sums))
         with np.errstate(all="ignore"):
             found = scalar.value(elements)
-        return self._stored(np.asarray(found, np.float64))
+        return self._stored(rounded(self, np.asarray(found, np.float64)))
 
     def _stored(self, values: Array) -> Array:
-        whole = np.zeros(self.result.shape, values.dtype)
+        whole = np.zeros(self.result.shape, self.numerics.result.numpy)
         self.result.write(whole, self.extents, np.broadcast_to(values, self.extents))
-        return rounded(self, whole)
+        return whole
 
 
 def _require_floats(kind: str, *expressions: str) -> None:

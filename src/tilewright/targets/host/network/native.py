@@ -176,22 +176,10 @@ def compile_network(
 
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
-    require_floats(network)
     _require_addressable(network)
     own, ahead = without_ahead(FoldedNormalisation().apply(network))
     code = _code(own, machine, search, progress)
     return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
-
-
-def require_floats(network: Network) -> None:
-    """Raise GraphError for operators on anything else."""
-    for node in network.nodes:
-        if not node.op.numerics.is_float:
-            raise GraphError(
-                f"node {node.name}: {node.op.kind} takes {node.op.dtype}; whole networks on this "
-                "computer compute floats",
-                fix="compile its operators one by one",
-            )
 
 
 def _require_addressable(network: Network) -> None:

@@ -134,7 +134,7 @@ def compiled_map(loops: CallCost) -> CallCost:
         if table is None:
             return loops(machine, call)
         operands = int(np.max(call.dims["operands"]))
-        integers = primitive.dtype is not None
+        integers = not primitive.in_floats
         each = _map_element(table, primitive.scalar, operands, integers)
         elements = call.dims["elements"]
         rows = elements // _row_elements(call)
