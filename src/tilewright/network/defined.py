@@ -57,9 +57,12 @@ def assembled(memory: Memory, node: Node, op: Assembly) -> Located:
 def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], y: Located) -> None:
     """Append the stages that write the places of a definition's result."""
     operands = [
-        _operand(memory, name, access, op.extents)
+        _operand(memory, name, access, op.extents, as_array=op.has_look_ups)
         for name, access in zip(inputs, op.operands, strict=True)
     ]
+    if op.has_look_ups:
+        _looked_up(memory, node, op, (*operands, y))
+        return
     for extents, result, accesses in _forwards(op):
         to = access_of(y.form, _index(result), extents)
         taken = [
@@ -74,9 +77,20 @@ def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], 
             _reduced(memory, node, op, (operands[0], y), (extents, to, taken[0]))
 
 
-def _operand(memory: Memory, name: str, access: Access, extents: Shape) -> Located:
-    """The operand with as many places around it as are reached."""
+def _looked_up(memory: Memory, node: Node, op: Definition, places: Sequence[Located]) -> None:
+    """Append the mapping that reads places from operands; each tensor is a C array."""
+    *operands, y = places
+    mapping = Mapping(op.extents, op.result, op.operands, op.body, op.dtype)
+    memory.mapped(node.name, "layout", mapping, y, operands, nodes=(node.name,), flops=op.flops)
+
+
+def _operand(
+    memory: Memory, name: str, access: Access, extents: Shape, *, as_array: bool
+) -> Located:
+    """The operand with as many places around it as are reached, or as a C array."""
     form, whole = memory.held[name][0].form, Box.whole(extents)
+    if as_array:
+        return memory.in_form(name, row_major(access.shape))
     if access.fill is None:
         return memory.in_form(name, unbordered(form))
     spans = [access.span(d, whole) for d in range(len(access.shape))]

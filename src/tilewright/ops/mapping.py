@@ -26,7 +26,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
     wrapped,
 )
-from tilewright.ops.access import Access, straight
+from tilewright.ops.access import Access, elements_of, straight
 from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics, require_float
 from tilewright.ops.op import (
@@ -176,7 +176,7 @@ class Mapping(_InMemory):
         """The result in double precision, or of wrapped integers; 0 where nothing is written."""
         exact = not self.numerics.is_float
         inputs = in_integers(self, operands) if exact else in_double(self, operands)
-        elements = [a.read(x, self.extents) for a, x in zip(self.operands, inputs, strict=True)]
+        elements = elements_of(self.operands, inputs, self.extents)
         scalar = parse_scalar(self.expression)
         if exact:
             return self._stored(wrapped(scalar, elements, self.numerics.sums))

@@ -18,7 +18,7 @@ from tilewright.ir.scalar import parse_scalar
 from tilewright.ops.access import Access
 from tilewright.ops.assembly import Assembly, are_apart, assembled
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Definition, Gather, factors_of
+from tilewright.ops.definition import SIGNS, Definition, Gather, factors_of
 from tilewright.ops.gradient import is_written_once, scattered
 from tilewright.ops.op import CONTRACTIONS, Maker, Shape, show_shape
 
@@ -29,25 +29,22 @@ Fill = float | Mapping[str, float] | None
 
 _LONGEST = 1 << 14
 _MOST = 1 << 31
-_GATHERS: dict[str, Gather | None] = {
-    "=": None,
-    "+=": "sum",
-    "*=": "prod",
-    "max=": "max",
-    "min=": "min",
-}
-_ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|=)(?!=)")
+_GATHERS: dict[str, Gather | None] = {sign: gather for gather, sign in SIGNS.items()}
+_ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|any=|=)(?!=)")
+_INDICES = "i64"
+"""The type of what names places, where no types are named."""
 
 
 @dataclass(frozen=True)
 class Element:
     """A tensor with the affine place of one of its elements: terms by axis and an offset for each
-    dimension.
+    dimension, or the number of the read that gives the place.
     """
 
     tensor: str
     places: tuple[tuple[tuple[tuple[str, int], ...], int], ...]
     column: int
+    read_from: tuple[int | None, ...] = ()
 
 
 @dataclass
@@ -169,12 +166,16 @@ class _Reader(ast.NodeTransformer):
         self.statement, self.column = statement, column
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        return ast.Name(f"x{self._read(node)}", ast.Load())
+
+    def _read(self, node: ast.Subscript) -> int:
+        """The number of an element among those that are read."""
         found, reads = self.element(node), self.statement.reads
-        same = [i for i, e in enumerate(reads) if (e.tensor, e.places) == (
-            found.tensor, found.places)]  # fmt: skip
-        if not same:
-            reads.append(found)
-        return ast.Name(f"x{same[0] if same else len(reads) - 1}", ast.Load())
+        for number, known in enumerate(reads):
+            if replace(known, column=found.column) == found:
+                return number
+        reads.append(found)
+        return len(reads) - 1
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id == "inf":
@@ -191,8 +192,14 @@ class _Reader(ast.NodeTransformer):
         if not isinstance(node.value, ast.Name):
             raise self.refused("a tensor is called by a name", node)
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        places = tuple(self._place(index) for index in inner)
-        return Element(node.value.id, places, self.column + node.col_offset)
+        own = [self._read(i) if isinstance(i, ast.Subscript) else None for i in inner]
+        if any(self.statement.reads[k].read_from for k in own if k is not None):
+            raise self.refused("an index is read at places that axes give", node)
+        places = tuple(
+            ((), 0) if isinstance(index, ast.Subscript) else self._place(index) for index in inner
+        )
+        read_from = tuple(own) if any(k is not None for k in own) else ()
+        return Element(node.value.id, places, self.column + node.col_offset, read_from)
 
     def _place(self, node: ast.expr) -> tuple[tuple[tuple[str, int], ...], int]:
         terms: dict[str, int] = {}
@@ -256,15 +263,25 @@ def defined(
         terms = tuple(tuple((numbers[a], s) for a, s in place) for place, _ in element.places)
         offsets = tuple(offset for _, offset in element.places)
         beyond = fill.get(element.tensor) if isinstance(fill, Mapping) else fill
+        beyond = None if element.read_from else beyond
         if not made and statement.gather != "sum":  # the result comes first
             beyond = None
+        if element.read_from and element.tensor not in shapes:
+            raise statement.refused(
+                f"{element.tensor} is looked up and has no shape",
+                element.column,
+                f"give its shape, {element.tensor}=...",
+            )
         access = Access((1,) * len(terms), terms, offsets, beyond)
         shape = shapes.get(element.tensor) or _reached(statement, access, element, whole)
-        access = Access(shape, terms, offsets, _where_needed(access, shape, whole))
+        beyond = _where_needed(access, shape, whole)
+        access = Access(shape, terms, offsets, beyond, element.read_from)
         _require_inside(statement, element, access, whole)
         made.append(access)
     try:
-        if statement.gather == "sum" and not is_written_once(made[0], whole.shape):
+        dtype = _types(statement, dtype)
+        scatters = bool(made[0].read_from)
+        if statement.gather == "sum" and not scatters and not is_written_once(made[0], whole.shape):
             return _scattered(statement, whole.shape, made, dtype)
         return Definition(
             whole.shape, made[0], tuple(made[1:]), statement.body, statement.gather, "x0", dtype,
@@ -272,6 +289,15 @@ def defined(
         )  # fmt: skip
     except TilewrightError as error:
         raise ShapeError(f"{statement.text[:60]!r}: {error.message}", fix=error.fix) from None
+
+
+def _types(statement: Statement, dtype: str) -> str:
+    """The text of the element types, with integers where places are read from."""
+    indices = {k for e in statement.elements for k in e.read_from if k is not None}
+    if ":" in dtype or not indices:
+        return dtype
+    kinds = (_INDICES if i in indices else dtype for i in range(len(statement.reads)))
+    return f"{','.join(kinds)}:{dtype}"
 
 
 def _scattered(

@@ -148,6 +148,9 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     if found.threads > 1:
         writer.lines(thread_functions())
         writer.line()
+    if any(_looks_up(stage.op) for stage in found.plan.stages):
+        writer.lines(_WITHIN)
+        writer.line()
     _write_memory(found, writer)
     for number, stages in enumerate(found.functions):
         _write_function(number, stages, found, writer)
@@ -158,6 +161,18 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     writer.line()
     _write_entries(found, writer)
     return writer.text()
+
+
+_WITHIN = """\
+/* The place that an index names: the nearest one where there is none. */
+static inline long tw_within(long index, long size)
+{
+    return index < 0 ? 0 : index < size ? index : size - 1;
+}"""
+
+
+def _looks_up(op: object) -> bool:
+    return isinstance(op, Mapping) and any(access.read_from for access in op.operands)
 
 
 def _write_memory(found: Emitted, writer: CWriter) -> None:

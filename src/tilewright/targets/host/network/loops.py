@@ -68,10 +68,15 @@ def address(access: Access, extents: Shape) -> Address:
 
 def write_mapping(op: Mapping, writer: CWriter, threads: int = 1) -> None:
     """y from x0, x1, ...: the expression of each element, in the type that it computes in."""
-    places = [address(access, op.extents) for access in op.operands]
+    places = [address(access, op.extents).text() for access in op.operands]
+    for i, access in enumerate(op.operands):
+        for d, operand in access.looked_up.items():
+            size, stride = access.shape[d], prod(access.shape[d + 1 :])
+            index = f"(long)x{operand}[{places[operand]}]"
+            places[i] += f" + tw_within({index}, {size}L) * {stride}L"
     numerics, kind = op.numerics, op.numerics.sums
     with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
-        elements = [f"x{i}[{place.text()}]" for i, place in enumerate(places)]
+        elements = [f"x{i}[{place}]" for i, place in enumerate(places)]
         y = f"y[{address(op.result, op.extents).text()}]"
         scalar = expanded(parse_scalar(op.expression))
         if not numerics.is_float:
