@@ -17,6 +17,8 @@ from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.look_ups import LookUps
+from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.arena import Life
 from tilewright.network.expressions import elementwise
@@ -36,6 +38,12 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
     count = -(-batch // groups) if batch > 1 else batch
     part = FewerImages(count).apply(network)
     return part, 1 if part is network else -(-batch // count)
+
+
+def without_look_ups(network: Network, *, reads: bool = True) -> Network:
+    """The network whose look-ups are products; with loops that `reads` need not, sums alone."""
+    found = LookUps(reads).apply(network)
+    return network if found is network else simplified(found)
 
 
 def require_lowered(network: Network, machine: Machine) -> None:

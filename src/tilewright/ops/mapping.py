@@ -129,7 +129,9 @@ class Mapping(_InMemory):
                 fix="map its parts one after the other",
             )
         numerics = self.numerics
-        kinds = (*numerics.operands, numerics.sums, numerics.result)
+        indices = {k for access in self.operands for k in access.looked_up.values()}
+        read = [kind for i, kind in enumerate(numerics.operands) if i not in indices]
+        kinds = (*read, numerics.sums, numerics.result)
         if any(k.kind != "integer" or k.size_bytes > numerics.sums.size_bytes for k in kinds):
             raise ShapeError(
                 f"map computes integers in the widest of their types, found {numerics}",

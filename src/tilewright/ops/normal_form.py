@@ -40,6 +40,8 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
     found = _without_diagonals(op) or _without_look_ups(op)
     if found is not None:
         return found
+    if op.has_look_ups:
+        return (Step(op, tuple(range(len(op.operands)))),)
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))

@@ -30,6 +30,7 @@ from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
 from tilewright.network.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
+from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
@@ -177,6 +178,7 @@ def compile_network(
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
     _require_addressable(network)
+    network = without_look_ups(network, reads=False)
     own, ahead = without_ahead(FoldedNormalisation().apply(network))
     code = _code(own, machine, search, progress)
     return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
