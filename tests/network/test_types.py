@@ -8,6 +8,8 @@ from support.networks import quickly_loaded
 from support.plans import GROUP, quick_search
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import network_of
+from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.search import Search
@@ -84,6 +86,32 @@ def test_this_computer_keeps_the_types():
     bound.give(inputs)
     bound.repeat(1)
     require_equal(bound.outputs(), inputs, weights)
+
+
+GATHERS = (
+    ("y[i] *= x[i,j]", "f32"),
+    ("y[i] any= x[i,j]", "bool"),
+    ("y[i] += x[i,j] * x[i,j]", "i8:i32"),
+    ("y[i] max= x[i,j]", "u8"),
+    ("y[i] += x[i,j]", "bool:f32:i64"),
+)
+
+
+def test_products_truths_and_integers_are_gathered():
+    for text, types in GATHERS:
+        op = define(text, i=6, j=5, dtype=types)
+        network = simplified(network_of(op))
+        x = np.random.default_rng(0).integers(0, 3, (6, 5)).astype(op.numerics.operands[0].numpy)
+        x[2] = 0
+        expected = op.reference(x)
+        plan = build_plan(network, GROUP, quick_search(network))
+        loaded = quickly_loaded(generated(network, NATIVE_HOSTS[0], Search(keep=1)))
+        bound = loaded.bind(loaded.constants({}))
+        bound.give({"x": x})
+        bound.repeat(1)
+        for found in (PlannedNetwork(network, plan).run(x=x)["y"], bound.outputs()["y"]):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_products_of_integers_are_refused_by_name():

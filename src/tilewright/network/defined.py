@@ -29,6 +29,7 @@ _GATHERED: dict[str, tuple[Gathering, str]] = {
     "sum": ("sum", "{}"),
     "max": ("max", "{}"),
     "min": ("max", "-({})"),
+    "prod": ("prod", "{}"),
 }
 """The reduction's function, and a format for its body and finish."""
 _MOST_STEPS = 64

@@ -69,8 +69,10 @@ def require_lowered(network: Network, machine: Machine) -> None:
 def _has_types(node: Node) -> bool:
     """True if there are stages for its element types."""
     numerics = node.op.numerics
-    if isinstance(node.op, Definition | Assembly) and node.op.kind not in CONTRACTIONS:
-        return node.op.dtype not in _NARROW
+    if isinstance(node.op, Definition | Assembly):
+        parts = node.op.parts if isinstance(node.op, Assembly) else (node.op,)
+        if all(part.kind == "map" for part in parts):
+            return node.op.dtype not in _NARROW
     moves = isinstance(node.op, MOVES)
     return moves or (numerics.is_float and not numerics.is_mixed and node.op.dtype not in _NARROW)
 

@@ -9,14 +9,14 @@ broadcast is the same operator with another access.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import prod
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
 from tilewright.common.dtypes import BOOL
 from tilewright.common.errors import ProgramError, ShapeError
-from tilewright.ir.primitives.maps import Gathering
+from tilewright.ir.primitives.maps import STARTS, Gathering
 from tilewright.ir.scalar import (
     check_floats,
     integral,
@@ -221,9 +221,9 @@ OPERATORS["map"] = Maker(Mapping, mapping)
 
 @dataclass(frozen=True)
 class Reduction(_InMemory):
-    """The result's places hold `finish` (over x0) of the sum or the largest of `expression` (over
-    x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand count
-    for nothing.
+    """The result's places hold `finish` (over x0) of the sum, product or largest of `expression`
+    (over x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand
+    count for nothing.
     """
 
     kind: ClassVar[str] = "reduce"
@@ -251,7 +251,7 @@ class Reduction(_InMemory):
     def _require_neutral(self) -> None:
         if self.operand.fill is None:
             return
-        neutral = 0.0 if self.function == "sum" else -inf
+        neutral = STARTS[self.function]
         found = parse_scalar(self.expression).value([np.array(self.operand.fill)])
         if found != neutral:
             raise ShapeError(
@@ -287,8 +287,9 @@ class Reduction(_InMemory):
         with np.errstate(all="ignore"):
             each = parse_scalar(self.expression).value([self.operand.read(x, self.extents)])
             along = tuple(range(self.kept, len(self.extents)))
-            gather, start = (np.add, 0.0) if self.function == "sum" else (np.fmax, -np.inf)
-            gathered = gather.reduce(np.broadcast_to(each, self.extents), axis=along, initial=start)
+            gather = {"sum": np.add, "prod": np.multiply, "max": np.fmax}[self.function]
+            start, every = STARTS[self.function], np.broadcast_to(each, self.extents)
+            gathered = gather.reduce(every, axis=along, initial=start)
             found = np.asarray(parse_scalar(self.finish).value([gathered]), np.float64)
         whole = np.zeros(self.result.shape)
         self.result.write(whole, self.extents[: self.kept], found)

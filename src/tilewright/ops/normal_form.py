@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
+from tilewright.common.dtypes import F64
 from tilewright.ir.scalar import Element
 from tilewright.ir.scalar import renumbered as renumbered_scalar
 from tilewright.ops.access import Access, straight
@@ -23,6 +24,8 @@ from tilewright.ops.matrix_roles import backwards, matrix_roles, turned
 from tilewright.ops.op import Op, Shape
 from tilewright.ops.recognition import recognised
 
+_WIDEST_EXACT = 4
+"""Bytes of the widest integers whose sums a double holds."""
 _MOST_TRIED = 5
 """Factors whose pairings are all tried."""
 
@@ -49,6 +52,8 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
         if op.finish != "x0":
             return _finished(op)
         return _pairs(op) if len(op.operands) > 2 else _product(op)
+    if op.gather is not None and not _is_gathered_as_it_is(op):
+        return _gathered_in_floats(op)
     if op.gather is not None and len(op.operands) > 1:
         return _mapped(op)
     return (Step(op, tuple(range(len(op.operands)))),)
@@ -131,6 +136,47 @@ def is_look_up(op: Definition) -> bool:
 def _elements_of(op: Definition) -> set[int]:
     """The operands whose elements the body reads."""
     return {int(name) for name in re.findall(r"x(\d+)", op.body)}
+
+
+def _is_gathered_as_it_is(op: Definition) -> bool:
+    """True for one type of floats, and for what floats cannot gather exactly."""
+    numerics = op.numerics
+    if numerics.is_float:
+        return not numerics.is_mixed and op.gather != "any"
+    kinds = (*numerics.operands, numerics.sums)
+    return op.finish != "x0" or max(kind.size_bytes for kind in kinds) > _WIDEST_EXACT
+
+
+def _gathered_in_floats(op: Definition) -> tuple[Step, ...]:
+    """The body in its types, what it gives gathered in one type of floats, and that in the type of
+    the result. Integers are exact in doubles.
+    """
+    numerics, count = op.numerics, len(op.operands)
+    kind = numerics.sums.name if numerics.is_float else F64.name
+    axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
+    shape, number = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
+    whole = straight(shape)
+    operands = tuple(_renamed(x, number) for x in op.operands)
+    body = f"1 if ({op.body}) != 0 else 0" if op.gather == "any" else op.body
+    kinds = ",".join(own.name for own in numerics.operands)
+    first = Definition(shape, whole, operands, body, dtype=f"{kinds}:{numerics.sums}")
+    steps = [Step(first, tuple(range(count)))]
+    if not numerics.is_float:
+        cast = Definition(shape, whole, (whole,), dtype=f"{numerics.sums}:{kind}")
+        steps.append(Step(cast, (count,)))
+    gather = "max" if op.gather == "any" else op.gather
+    gathered = replace(op, operands=(straight(shape, axes),), body="x0", gather=gather, dtype=kind,
+                       tensors=())  # fmt: skip
+    steps.append(Step(gathered, (count + len(steps) - 1,)))
+    wraps = gather in ("sum", "prod") and not numerics.is_float
+    ways = [f"{kind}:{kind}:i64", f"i64:i64:{numerics.result}:even:wrap"] if wraps else [
+        f"{kind}:{kind}:{numerics.result}"]  # fmt: skip
+    result = straight(op.out_shape)
+    for types in ways if numerics.result.name != kind else ():
+        if types != "i64:i64:i64:even:wrap":
+            cast = Definition(op.out_shape, result, (result,), dtype=types)
+            steps.append(Step(cast, (count + len(steps) - 1,)))
+    return tuple(steps)
 
 
 def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:

@@ -119,8 +119,8 @@ def _reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) ->
 
 
 def _gathering(reduction: Reduce, value: str) -> str:
-    if reduction.function == "sum":
-        return f"tw_sum += {value};"
+    if reduction.function != "max":
+        return f"tw_sum {'+' if reduction.function == 'sum' else '*'}= {value};"
     return f"tw_sum = tw_sum < {value} ? {value} : tw_sum;"
 
 

@@ -28,8 +28,10 @@ from tilewright.ir.scalar import (
 )
 from tilewright.ir.verify_types import check_one_type, element_types
 
-Gathering: TypeAlias = Literal["sum", "max"]
-_GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax}
+Gathering: TypeAlias = Literal["sum", "max", "prod"]
+_GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax, "prod": np.multiply}
+STARTS: dict[Gathering, float] = {"sum": 0.0, "max": -np.inf, "prod": 1.0}
+"""The number that changes nothing."""
 
 
 class ScalarPrimitive(Primitive, frozen=True):
@@ -128,8 +130,8 @@ class Map(ScalarPrimitive, frozen=True):
 
 @register
 class Accumulate(ScalarPrimitive, frozen=True):
-    """y = the sum or the largest of y and of the expression over the elements x0, x1, ... of the
-    further operands: one step of a gathering whose axes are loops. Runs as a `map`.
+    """y = the sum, the product or the largest of y and of the expression over the elements x0, x1,
+    ... of the further operands: one step of a gathering whose axes are loops. Runs as a `map`.
     """
 
     name: ClassVar[str] = "accumulate"
@@ -148,11 +150,11 @@ class Accumulate(ScalarPrimitive, frozen=True):
         """The map of y and the further operands that does the same."""
         count = operand_count(self.scalar)
         each = renumbered(self.scalar, [Element(i + 1) for i in range(count)])
-        taken = "+" if self.function == "sum" else "max"
+        taken = {"sum": "+", "max": "max", "prod": "*"}[self.function]
         return Map(str(Apply(taken, (Element(0), each))))
 
     def start(self, kind: DType) -> float:
-        return -np.inf if self.function == "max" else 0.0
+        return STARTS[self.function]
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         return self.executed.meaning((operands[0], *operands))
@@ -160,8 +162,8 @@ class Accumulate(ScalarPrimitive, frozen=True):
 
 @register
 class Reduce(ScalarPrimitive, frozen=True):
-    """y = the sum or the largest of y and of the expression over x0 along axis k; NaN is never the
-    largest.
+    """y = the sum, the product or the largest of y and of the expression over x0 along axis k; NaN
+    is never the largest.
     """
 
     name: ClassVar[str] = "reduce"
@@ -175,7 +177,7 @@ class Reduce(ScalarPrimitive, frozen=True):
         return parse_scalar(self.expression)
 
     def start(self, kind: DType) -> float:
-        return -np.inf if self.function == "max" else 0.0
+        return STARTS[self.function]
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, x = operands

@@ -119,7 +119,7 @@ def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 
     with _nest(op.extents, outer, writer, 1 if apart > 1 else threads):
         declared = "" if lanes else f"{kind.c_name} "
         with inside():
-            first = "-INFINITY" if op.function == "max" else "0"
+            first = {"max": "-INFINITY", "sum": "0", "prod": "1"}[op.function]
             writer.line(f"{declared}{gathered} = {first};")
         with _gathering(op, writer), inside():
             _write_gathered(op, gathered, kind, writer)
@@ -189,7 +189,7 @@ def _write_gathered(op: Reduction, total: str, kind: DType, writer: CWriter) -> 
         writer.line(f"const {kind.c_name} x = {x};")
         writer.line(f"{total} = {total} < x ? x : {total};")
     else:
-        writer.line(f"{total} += {x};")
+        writer.line(f"{total} {'+' if op.function == 'sum' else '*'}= {x};")
 
 
 @contextmanager
