@@ -155,6 +155,13 @@ def elements_of(
     ]
 
 
+def broadcast(own: Shape, shape: Shape) -> Access:
+    """A tensor that NumPy's rule broadcasts to `shape`."""
+    first = len(shape) - len(own)
+    terms = tuple(((first + d, 1),) if n > 1 else () for d, n in enumerate(own))
+    return Access(own, terms, (0,) * len(own))
+
+
 def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:
     """A tensor whose dimensions are these axes, or all in order."""
     named = range(len(shape)) if axes is None else axes
