@@ -121,7 +121,7 @@ class Stage:
 
 def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
     """The operands of a mapping that it reads in the very places that it writes."""
-    if isinstance(op, Mapping):
+    if isinstance(op, Mapping) and len({*op.operand_dtypes, op.out_dtype}) == 1:
         for access, value in zip(op.operands, reads, strict=True):
             if access == op.result and reads.count(value) == 1:
                 yield value

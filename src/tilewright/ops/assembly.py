@@ -41,6 +41,13 @@ class Assembly(Typed):
             raise ShapeError("assembly: two parts write the same places")
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the result and of the operands, in the order of their numbers."""
+        pairs = zip(self.parts, self.reads, strict=True)
+        found = {n: part.tensor_name(i + 1) for part, own in pairs for i, n in enumerate(own)}
+        return (self.parts[0].tensor_name(0), *(found[number] for number in sorted(found)))
+
+    @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """The operands, in the order of their numbers."""
         pairs = zip(self.parts, self.reads, strict=True)
@@ -66,6 +73,15 @@ class Assembly(Typed):
         pairs = zip(self.parts, self.reads, strict=True)
         first, *others = (part.reference(*(operands[n] for n in own)) for part, own in pairs)
         return sum(others, first)
+
+
+def assembled(
+    parts: Sequence[Definition], reads: Sequence[Sequence[int]], dtype: str
+) -> Definition | Assembly:
+    """The parts as one operator; raises ShapeError as `Assembly` does."""
+    if len(parts) == 1:
+        return parts[0]
+    return Assembly(tuple(parts), tuple(map(tuple, reads)), dtype)
 
 
 def are_apart(parts: Sequence[Definition]) -> bool:

@@ -14,7 +14,7 @@ from math import inf, prod
 
 from tilewright.common.errors import ShapeError
 from tilewright.ir.scalar import expanded
-from tilewright.ops.access import Access, Term, straight
+from tilewright.ops.access import Access, Term, broadcast, straight
 from tilewright.ops.arranging import Pad, Resize, Slice, Transpose
 from tilewright.ops.assembly import Assembly
 from tilewright.ops.batched_matmul import BatchedMatmul
@@ -214,14 +214,8 @@ def _(op: Unary) -> tuple[Computed, ...]:
 @definitions_of.register
 def _(op: Binary) -> tuple[Computed, ...]:
     shape, body = op.out_shape, str(expanded(op.scalar))
-    places = [_broadcast(own, shape) for own in op.input_shapes]
+    places = [broadcast(own, shape) for own in op.input_shapes]
     return _one(Definition(shape, straight(shape), tuple(places), body, None, "x0", op.dtype))
-
-
-def _broadcast(own: Shape, shape: Shape) -> Access:
-    """A tensor that NumPy's rule broadcasts to `shape`."""
-    first = len(shape) - len(own)
-    return _access(own, *((((first + d, 1),) if n > 1 else (), 0) for d, n in enumerate(own)))
 
 
 @definitions_of.register

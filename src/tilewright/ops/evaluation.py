@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.common.fixed_point import exact_product
 from tilewright.ir.scalar import Scalar, integral, parse_scalar
+from tilewright.ops.access import elements_of
 from tilewright.ops.op import Array, Shape, for_sums, in_double, in_integers, in_own_type, rounded
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _GATHERED: dict[str, np.ufunc] = {
     "max": np.fmax,
     "min": np.fmin,
     "prod": np.multiply,
+    "any": np.maximum,
 }
 """Max and min skip NaN, as pooling does."""
 
@@ -52,6 +54,8 @@ def _stored(op: Definition, values: Array) -> Array:
     else:
         values = op.numerics.write_back(values)
     whole = np.zeros(op.out_shape, values.dtype)
+    if op.result.read_from:
+        return values.reshape(op.out_shape)
     kept = tuple(n if a in op.result.axes else 1 for a, n in enumerate(op.extents))
     op.result.write(whole, op.extents, np.broadcast_to(values, kept))
     return whole
@@ -59,7 +63,9 @@ def _stored(op: Definition, values: Array) -> Array:
 
 def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
     """The body over all steps, gathered and finished."""
-    elements = [x.read(a, op.extents) for x, a in zip(op.operands, operands, strict=True)]
+    elements = elements_of(op.operands, operands, op.extents)
+    if op.result.read_from:
+        return _added(op, elements)
     kept = [n if a in op.result.axes else 1 for a, n in enumerate(op.extents)]
     kind = np.float64 if op.numerics.is_float else np.int64
     found = np.empty(kept, kind)
@@ -68,9 +74,22 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
         shape = [len(range(*s.indices(n))) for s, n in zip(part, op.extents, strict=True)]
         own = [x[_along(part, x.shape)] for x in elements]
         values = np.broadcast_to(np.asarray(body.value(own), kind), shape)
+        if op.gather == "any":
+            values = (values != 0).astype(kind)
         if op.gather is not None and op.gathered:
             values = _GATHERED[op.gather].reduce(values, axis=op.gathered, keepdims=True)
         found[_along(part, found.shape)] = finish.value([values])
+    return found
+
+
+def _added(op: Definition, elements: Sequence[Array]) -> Array:
+    """The sums in places that elements name."""
+    kind = np.float64 if op.numerics.is_float else np.int64
+    values = np.broadcast_to(np.asarray(_scalar(op, op.body).value(elements), kind), op.extents)
+    whole = np.zeros(op.out_shape, kind)
+    places = op.result.places(op.extents, dict(enumerate(elements)))
+    np.add.at(whole, tuple(np.broadcast_to(p, op.extents) for p in places), values)
+    found: Array = _scalar(op, op.finish).value([whole])
     return found
 
 
