@@ -9,7 +9,7 @@ Results are kept: layers of a network share them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
@@ -22,7 +22,7 @@ from tilewright.passes.base import run
 from tilewright.passes.map_accumulations import MapAccumulations
 from tilewright.passes.staging import Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
-from tilewright.schedule.lower import lower
+from tilewright.schedule.lower import lower, tile
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout, Step, Vectorize
 
@@ -163,16 +163,25 @@ def legal(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules = STRICT
 ) -> Structure:
     """Lower one combination; ScheduleError or ProgramError says why it is illegal."""
+    _check_decisions(decisions(space.nest, steps, rules))  # half of all need no lowering
     made = structure(space, steps, dtype, staging, rules)
     _ = made.aligned  # raises where the primitive cannot take the views
     return made
 
 
-@cache
 def structure(
     space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
 ) -> Structure:
-    """A combination that is not lowered yet and may be illegal."""
+    """A combination that is not lowered yet and may be illegal; one object for all spaces that
+    differ in their choices alone.
+    """
+    return _structure(replace(space, choices=()), steps, dtype, staging, rules)
+
+
+@cache
+def _structure(
+    space: Space, steps: tuple[Step, ...], dtype: str, staging: Staging, rules: Rules
+) -> Structure:
     return Structure(space, steps, rules, partial(_lowered, space, steps, dtype, staging, rules))
 
 
@@ -195,27 +204,13 @@ def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
     """Raise if the primitive cannot take the staged views; returns the counts that must be whole
     vectors.
     """
-    if not p.splits:
-        raise ScheduleError(
-            f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",
-            fix="split the axes inside the primitive",
-        )
+    _check_decisions(p)
     if not isinstance(p.nest.primitive, MatrixProduct):
         return ()
-    spread = {p.roles[axis] for axis in p.spreads}
-    needed = "" if p.rules.partial_blocks else "mnk"
-    for letter in (letter for letter in needed if letter not in spread):
-        raise ScheduleError(f"the whole mesh computes a matrix product, but no {letter} is spread")
     call, product = next(calls_of(staged.body, MatrixProduct))
     views = [as_view(operand, staged) for operand in call.operands]
     forms = product.matrices(call.operands, staged, runs=p.rules.in_place)
-    contiguous = "n" if forms[0].order == "row" else "m"
-    if p.vector != contiguous:
-        chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"
-        raise ScheduleError(
-            f"{chosen}: the result is contiguous along {contiguous}",
-            fix=f"vectorize({contiguous}) or another layout of the result",
-        )
+    _check_vector(p, "n" if forms[0].order == "row" else "m")
     operand = 1 if p.vector == "m" else 2
     loaded = "column" if p.vector == "m" else "row"
     strided = isinstance(call.operands[operand], Tile) and forms[operand].order != loaded
@@ -225,6 +220,44 @@ def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
             fix="another layout of it, or a copy that packs it",
         )
     return _whole_vectors(views[operand], forms[operand])
+
+
+def _check_decisions(p: Decisions) -> None:
+    """Raise ScheduleError for what no lowering makes legal."""
+    if not p.splits:
+        raise ScheduleError(
+            f"nest {p.nest.name!r} splits no axis, so that a core holds whole tensors",
+            fix="split the axes inside the primitive",
+        )
+    if not isinstance(p.nest.primitive, MatrixProduct):
+        return
+    spread = {p.roles[axis] for axis in p.spreads}
+    needed = "" if p.rules.partial_blocks else "mnk"
+    for letter in (letter for letter in needed if letter not in spread):
+        raise ScheduleError(f"the whole mesh computes a matrix product, but no {letter} is spread")
+    _check_vector(p, _contiguous(p))
+
+
+def _check_vector(p: Decisions, contiguous: str) -> None:
+    """Raise ScheduleError if the product is vectorised along another dimension of its result than
+    the contiguous one; "": unknown.
+    """
+    if contiguous and p.vector != contiguous:
+        chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"
+        raise ScheduleError(
+            f"{chosen}: the result is contiguous along {contiguous}",
+            fix=f"vectorize({contiguous}) or another layout of the result",
+        )
+
+
+def _contiguous(p: Decisions) -> str:
+    """The dimension of a product that its result is contiguous along; "" where one is a single
+    index wide.
+    """
+    result = tile(p, p.nest.output, 0)
+    pairs = zip(result.roles, result.ranges, strict=True)
+    wide = "".join(role for role, r in pairs if r.extent != Const(1))
+    return wide.rstrip(".")[-1:] if {"m", "n"} <= {*wide} else ""
 
 
 def _whole_vectors(view: View, form: Matrix) -> tuple[Expr, ...]:

@@ -10,7 +10,7 @@ and is searched for each time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from tilewright.machine import Machine
 from tilewright.machine.family import find_family
 from tilewright.ops import Op
 from tilewright.schedule.structures import combinations
-from tilewright.seeds.space import Seed, parameters, users_own
+from tilewright.seeds.space import Seed, Space, parameters, users_own
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.legal import rules_of, structure_on
 from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
@@ -128,14 +128,18 @@ def _told(ranking: Ranking, machine: Machine) -> _Ranked:
     return _Ranked(
         ranking.counts,
         [
-            _Whole([_nest(c.seed, n, machine) for n in c.nests], dict(c.blocks))
+            _Whole([_nest(c.seed, *pair, machine) for pair in _by_space(c)], dict(c.blocks))
             for c in ranking.best
         ],
     )
 
 
-def _nest(seed: Seed, nest: NestChoice, machine: Machine) -> _Nest:
-    every = combinations(seed, nest.structure.space, rules_of(machine))
+def _by_space(candidate: Candidate) -> Iterator[tuple[Space, NestChoice]]:
+    return zip(candidate.seed.spaces, candidate.nests, strict=True)
+
+
+def _nest(seed: Seed, space: Space, nest: NestChoice, machine: Machine) -> _Nest:
+    every = combinations(seed, space, rules_of(machine))
     number = every.index(nest.structure.steps)
     return _Nest(number, dict(nest.factors), nest.cycles, nest.compute_cycles, nest.bound_cycles)
 
