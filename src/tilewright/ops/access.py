@@ -91,7 +91,11 @@ class Access:
 
     def write(self, stored: Array, extents: Shape, values: Array) -> None:
         """Put `values`, which broadcast to `extents`, into the places of all steps."""
-        self._strided(stored, extents, [0] * len(self.shape))[...] = self._own(values)
+        self.places(stored, extents)[...] = self._own(values)
+
+    def places(self, stored: Array, extents: Shape) -> Array:
+        """A view of the places of all steps, inside the tensor."""
+        return self._strided(stored, extents, [0] * len(self.shape))
 
     def _own(self, values: Array) -> Array:
         """The values along the axes that the place moves along."""
