@@ -29,6 +29,12 @@ def test_any_other_definition_is_planned_as_a_network():
     assert "defined on sw26010_cg" in text
 
 
+@pytest.mark.parametrize("machine", ["sw26010_cg", "host"])
+def test_a_transposed_convolution_is_checked(machine):
+    text = ("y[o,2*r+u] += x[i,r] * w[i,o,u]", "--extents", "o=8,r=6,i=8,u=3")
+    assert "0 refused" in run("check", *text, "-m", machine).stdout
+
+
 def test_a_file_of_statements_is_a_network(tmp_path):
     file = tmp_path / "normalised.tw"
     file.write_text("x = 6x4\ns[n] += x[n,k]  # rows\ny[n,k] = x[n,k] / s[n]\n", encoding="utf-8")

@@ -19,7 +19,8 @@ def test_size_and_numpy_type_agree(known):
 def test_c_names():
     assert [(known.name, known.c_name) for known in FLOATS] == [("f64", "double"), ("f32", "float")]
     assert [known.c_name for known in INTEGERS] == [
-        "signed char", "unsigned char", "short", "int", "long",
+        "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned", "long",
+        "unsigned long",
     ]  # fmt: skip
 
 
@@ -32,11 +33,12 @@ def test_fixed_point_is_named_by_its_bits(bits, data):
     assert dtype(str(kind)) == kind
 
 
-@pytest.mark.parametrize("name", ["f16", "q8", "q8.7", "q0.8", "q08.8", "q8.8 ", "q-8.16", "q٨.8"])
+@pytest.mark.parametrize("name", ["f8", "q8", "q8.7", "q0.8", "q08.8", "q8.8 ", "q-8.16", "q٨.8"])
 def test_unknown_name(name):
     with pytest.raises(ShapeError) as refusal:
         dtype(name)
     assert str(refusal.value) == (
         f"unknown element type {name!r}; "
-        "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8"
+        "use one of f64, f32, f16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
+        "fixed point, as q8.8"
     )

@@ -22,9 +22,10 @@ from support.ir_stages import SEED, changed, refusal
         ),
         (
             'a: tensor("f64"',
-            'a: tensor("f16"',
-            "gemm: tensor 'a' has the unknown element type 'f16'; "
-            "use one of f64, f32, i8, u8, i16, i32, i64 or fixed point, as q8.8",
+            'a: tensor("f8"',
+            "gemm: tensor 'a' has the unknown element type 'f8'; "
+            "use one of f64, f32, f16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
+            "fixed point, as q8.8",
         ),
         (
             "m=rows, n=64",

@@ -192,5 +192,7 @@ def test_integers_are_refused():
     with pytest.raises(GraphError) as error:
         build_plan(whole, GROUP)
     assert str(error.value) == (
-        "a network of one floating-point element type can be planned, found i32"
+        "node y: no stage on sw26010_cg computes relu of i32; products, windows and functions of "
+        "elements take floats of one type; integers and truth values are computed by definitions "
+        "and moved"
     )

@@ -59,6 +59,17 @@ def test_what_a_statement_means(text, sizes, meaning):
     assert np.array_equal(op.reference(*operands), meaning(*operands))
 
 
+def test_sums_that_share_places_of_the_result_are_solved_for_them():
+    text = "y[o,2*r+u-1] += x[i,r] * w[i,o,u]"
+    op = define(text, o=2, r=4, i=3, u=3, y=(2, 8), fill={"y": 0})
+    x, w = np.arange(12.0).reshape(3, 4), np.arange(18.0).reshape(3, 2, 3)
+    expected = np.zeros((2, 10))
+    for r, u in np.ndindex(4, 3):
+        expected[:, 2 * r + u] += x[:, r] @ w[:, :, u]
+    assert np.array_equal(op.reference(x, w), expected[:, 1:9])
+    assert define(text.replace("-1", ""), o=2, r=4, i=3, u=3).out_shape == (2, 9)
+
+
 def test_sizes_of_axes_follow_from_shapes():
     op = define("y[n,o] += x[n,i] * w[o,i]", x=(8, 16), w=(4, 16))
     assert op.describe() == "y[n,o] += x[n,i] * w[o,i]; n=8, o=4, i=16"
@@ -122,6 +133,12 @@ def test_sizes_of_axes_follow_from_shapes():
             {"n": 3, "m": 2},
             "'y[n+m] = x[n,m]': definition: dimension 0 of the result is written twice by steps of "
             "m; solve the index for the result's own axes",
+        ),
+        (
+            "y[n+m] += x[n,m] + w[n,m]",
+            {"n": 3, "m": 2},
+            "'y[n+m] += x[n,m] + w[n,m]': steps of 'x0 + x1' share places of the result and no "
+            "factor bounds them; write the body as a statement of its own, and sum its elements",
         ),
         (
             f"y[{','.join(f'a{i}' for i in range(100))}] = 1",

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from onnx import TensorProto
 from onnx.backend.test.loader import load_model_tests
+from onnx.numpy_helper import to_array
 
 from support.native import NATIVE_HOSTS
 from support.networks import merged, quickly_loaded
 from tilewright.common.errors import TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.network.search import Search
 from tilewright.targets.host.network.generate import generated
@@ -71,19 +74,37 @@ def node_tests() -> tuple[Any, ...]:
 
 def read(case: Any, folder: Path) -> Runnable | Outcome:
     """The network of a test, or its refusal."""
-    path = folder / "model.onnx"
+    path, graph = folder / "model.onnx", case.model.graph
     path.write_bytes(case.model.SerializeToString())
     try:
-        network = load_onnx(path)
+        network = load_onnx(path, values=dict(_bound(case)))
     except TilewrightError as error:
         return Outcome(case.name, "refused", str(error).removeprefix(f"{path}: "))
-    graph = case.model.graph
     names = [value.name for value in graph.input], [value.name for value in graph.output]
     data = tuple(
-        (dict(zip(names[0], inputs, strict=True)), dict(zip(names[1], outputs, strict=True)))
+        (dict(zip(names[0], map(_array, inputs), strict=True)),
+         dict(zip(names[1], map(_array, outputs), strict=True)))
         for inputs, outputs in case.data_sets
-    )
+    )  # fmt: skip
     return Runnable(case, network, data)
+
+
+def _array(data: Any) -> Any:
+    return to_array(data) if isinstance(data, TensorProto) else data
+
+
+def _bound(case: Any) -> Iterator[tuple[str, Any]]:
+    """Inputs that are parameters of the operator, with their numbers; those of all data sets are
+    equal.
+    """
+    graph = case.model.graph
+    given = dict(zip((value.name for value in graph.input), case.data_sets[0][0], strict=True))
+    for node in graph.node:
+        operator = OPERATORS.get(node.op_type)
+        declared = operator.inputs if operator else ()
+        for name, item in zip(node.input, declared, strict=False):
+            if item.kind == "constant" and isinstance(given.get(name), np.ndarray):
+                yield name, given[name]
 
 
 def on_reference(runnable: Runnable) -> Outcome:

@@ -28,6 +28,7 @@ from tilewright.graph.zoo import list_networks
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.ops import OPERATORS, Op
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Size
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
@@ -58,13 +59,12 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
 
     Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
     """
-    if is_definition(name):
-        found = _defined(name, options, known_dtype)
-        if isinstance(found, Network):
-            return Workload(found.name, tuple(found.layers()), found)
-        return Workload(DEFINED, ((DEFINED, found),))
     if is_operator(name):
-        return Workload(name, ((name, _operator(name, options)),))
+        if not is_definition(name):
+            return Workload(name, ((name, _operator(name, options)),))
+        found = _defined(name, options, known_dtype)
+        if not isinstance(found, Network):
+            return Workload(DEFINED, ((DEFINED, found),))
     network = read_network(name, options, known_dtype)
     return Workload(network.name, tuple(network.layers()), network)
 
@@ -119,7 +119,9 @@ def _text_of(name: str) -> str:
     return read_file_text(Path(name)) if name.endswith(SUFFIX) else name
 
 
-def _defined(name: str, options: OperatorOptions, known_dtype: str) -> Definition | Network:
+def _defined(
+    name: str, options: OperatorOptions, known_dtype: str
+) -> Definition | Assembly | Network:
     """The operator or the network that a text defines; raises ShapeError, GraphError."""
     _refuse_others("a definition", options, ("extents", "fill", "shape", *_TYPES))
     given = _typed(_given(options))

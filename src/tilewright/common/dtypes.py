@@ -1,12 +1,14 @@
 """Element types of tensors, with their names in the IR, in NumPy and in generated C.
 
-Floats, integers, and fixed point: `q8.8` is an integer of 16 bits that counts steps of 1/256. A
-fixed-point type is stored, moved and multiplied as the integer that it is.
+Floats, integers, truth values, and fixed point: `q8.8` is an integer of 16 bits that counts steps
+of 1/256. A fixed-point type is stored, moved and multiplied as the integer that it is. Truth values
+are the integers 0 and 1, of which anything but zero is 1.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -41,6 +43,11 @@ class DType:
         return self.kind == "float"
 
     @property
+    def nothing(self) -> float:
+        """Value that fills a result before it is computed: NaN, or the least integer."""
+        return np.nan if self.is_float else self.limits[0]
+
+    @property
     def stored(self) -> DType:
         """The type that is stored and computed with: itself, or the integer of a fixed point."""
         return self if self.kind != "fixed" else _STORED_IN[8 * self.size_bytes]
@@ -52,28 +59,76 @@ class DType:
         >>> dtype("u8").limits, dtype("q4.4").limits
         ((0, 255), (-128, 127))
         """
+        if self == BOOL:
+            return 0, 1
         found = np.iinfo(self.numpy)
         return int(found.min), int(found.max)
 
 
 F64 = DType("f64", 8, np.dtype(np.float64), "double")
 F32 = DType("f32", 4, np.dtype(np.float32), "float")
+F16 = DType("f16", 2, np.dtype(np.float16), "_Float16")
 I8 = DType("i8", 1, np.dtype(np.int8), "signed char", "integer")
 U8 = DType("u8", 1, np.dtype(np.uint8), "unsigned char", "integer")
 I16 = DType("i16", 2, np.dtype(np.int16), "short", "integer")
 I32 = DType("i32", 4, np.dtype(np.int32), "int", "integer")
 I64 = DType("i64", 8, np.dtype(np.int64), "long", "integer")
+U16 = DType("u16", 2, np.dtype(np.uint16), "unsigned short", "integer")
+U32 = DType("u32", 4, np.dtype(np.uint32), "unsigned", "integer")
+U64 = DType("u64", 8, np.dtype(np.uint64), "unsigned long", "integer")
+BOOL = DType("bool", 1, np.dtype(np.bool_), "_Bool", "integer")
 
 FLOATS: tuple[DType, ...] = (F64, F32)
-INTEGERS: tuple[DType, ...] = (I8, U8, I16, I32, I64)
-DTYPES: tuple[DType, ...] = (*FLOATS, *INTEGERS)
+"""The floats that are computed in; f16 is stored and computed in f32."""
+INTEGERS: tuple[DType, ...] = (I8, U8, I16, U16, I32, U32, I64, U64)
+DTYPES: tuple[DType, ...] = (*FLOATS, F16, *INTEGERS, BOOL)
 """Types with a name of their own; fixed-point types are named by their bits."""
 
 KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q8.8"
 """Names that messages offer in place of an unknown one."""
 
+
+def converted(values: Any, kind: DType) -> Any:
+    """Doubles as elements of a type: rounded to floats; integers towards zero, within the limits of
+    their type, and the least where they are no number; true where they are not zero.
+
+    >>> converted(np.array([-2.7, 300.0, np.nan]), U8).tolist()
+    [0, 255, 0]
+    """
+    if kind.is_float:
+        return values.astype(kind.numpy, copy=False)
+    if kind == BOOL:
+        return values != 0
+    low, high = float_limits(kind)
+    return np.fmin(np.fmax(values, low), high).astype(kind.numpy)
+
+
+def float_limits(kind: DType) -> tuple[float, float]:
+    """The least and the largest double that is an element of an integer type."""
+    low, high = kind.limits
+    top = float(high)
+    return float(low), top if int(top) <= high else float(np.nextafter(top, 0))
+
+
 _FIXED = re.compile(r"q([0-9]{1,2})\.([0-9]{1,2})", re.ASCII)
 _STORED_IN = {8 * stored.size_bytes: stored for stored in (I8, I16, I32, I64)}
+
+
+def main_type(names: Iterable[str]) -> str:
+    """The widest float among types, else the widest of them: the type that a network's memory is
+    counted in.
+
+    >>> main_type(["bool", "f32", "i64"]), main_type(["bool", "i32"])
+    ('f32', 'i32')
+    """
+    kinds = sorted({dtype(name) for name in names}, key=lambda kind: kind.name)
+    return max(kinds, key=lambda kind: (kind.is_float, kind.size_bytes)).name
+
+
+@cache
+def dtype_of(numpy: np.dtype[Any]) -> DType:
+    """The element type that is this one in NumPy."""
+    return next(kind for kind in DTYPES if kind.numpy == numpy)
 
 
 @cache

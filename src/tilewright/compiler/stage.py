@@ -27,7 +27,7 @@ from tilewright.report.view import CauseRow, StageExplanation, StageTensor
 
 _WITHOUT_TENSOR = ("plain_layout",)
 """Stages of this computer that are not named after something of the network."""
-_GATHERED = {"sum": "sum", "max": "largest"}
+_GATHERED = {"sum": "sum", "max": "largest", "prod": "product"}
 
 
 def simulated_stage(run: PlanRun, name: str) -> StageExplanation:

@@ -65,12 +65,17 @@ class _State:
 
 
 def interpret(
-    program: Program, inputs: Mapping[str, Array], mesh: tuple[int, int] = (8, 8)
+    program: Program,
+    inputs: Mapping[str, Array],
+    mesh: tuple[int, int] = (8, 8),
+    *,
+    masked: bool = False,
 ) -> dict[str, Array]:
-    """Run `program` and return its output tensors, shaped as declared.
+    """Run `program` and return its output tensors, shaped as declared. Integers that nothing has
+    written are `masked` where that is asked for.
 
     Raises ProgramError for a missing input, a slot touched while a transfer on it is outstanding,
-    a tile larger than its slot, or an integer result that nothing has written.
+    a tile larger than its slot, or else an integer result that nothing has written.
     """
     state = _initial_state(program, inputs, mesh)
     rows, columns = mesh
@@ -85,7 +90,10 @@ def interpret(
         name, slot = next(iter(state.pending))
         raise ProgramError(f"a transfer on {name}[{slot}] is never waited for")
     outputs = (t.name for t in program.tensors if t.is_result and not t.storage)
-    return {name: state.tensors[name].result(name, state.shapes[name]) for name in outputs}
+    return {
+        name: state.tensors[name].result(name, state.shapes[name], masked=masked)
+        for name in outputs
+    }
 
 
 def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[int, int]) -> _State:

@@ -68,12 +68,16 @@ class Memory:
         if self.written is not None:
             self.written[index] = True if part.written is None else part.written
 
-    def result(self, name: str, shape: tuple[int, ...]) -> Array:
-        """The whole tensor; raises ProgramError for an integer that nothing has written."""
+    def result(self, name: str, shape: tuple[int, ...], *, masked: bool = False) -> Array:
+        """The whole tensor; raises ProgramError for an integer that nothing has written, unless
+        these are `masked`.
+        """
         values = self.values.reshape(shape)
         if self.written is None or self.written.all():
             return values
         missing = ~self.written.reshape(shape)
+        if values.dtype.kind != "f" and masked:
+            return np.ma.masked_array(values, missing)
         if values.dtype.kind != "f":
             place = ", ".join(str(int(i)) for i in np.argwhere(missing)[0])
             raise ProgramError(

@@ -109,7 +109,9 @@ class _Loops:
 
 
 def normalised_mapping(op: Mapping) -> Mapping:
-    """`op` with the fewest loops and memory dimensions."""
+    """`op` with the fewest loops and memory dimensions; as it is where places are looked up."""
+    if any(access.read_from for access in op.operands):
+        return op
     found = _normalised(_Loops(op.extents, (op.result, *op.operands)), len(op.extents))
     result, *operands = found.accesses
     return replace(op, extents=found.extents, result=result, operands=tuple(operands))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tilewright.common.dtypes import main_type
 from tilewright.graph.graph import Node
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
@@ -41,11 +42,12 @@ class Builder:
         self, variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False
     ) -> None:
         network = variant.network
-        (kind,) = {t.dtype for t in network.tensors.values()}
+        self.types = {t.name: t.dtype for t in network.tensors.values()}
         self.network, self.layouts, self.forms = network, layouts, forms
         self.ahead = variant.ahead
         self.weights = {t.name: t for t in network.weights}
-        self.memory = Memory(kind, layouts.forms if views else None)
+        kind = main_type(self.types.values())
+        self.memory = Memory(kind, layouts.forms if views else None, self.types)
         self.inputs = []
         for t in network.inputs:
             located = self.memory.value(t.name, row_major(t.shape), "input")
@@ -93,6 +95,7 @@ class Builder:
     def _other(self, node: Node) -> Located:
         self._hold_weights(node.inputs)
         before = len(self.memory.values)
+        self.memory.dtype = node.op.numerics.sums.name
         made = LOWERINGS[type(node.op)](self.memory, node, node.op)
         if self.memory.views is not None and made.value >= before:
             self.memory.fill(node.output, made)
@@ -198,6 +201,7 @@ class Builder:
         as one stage that writes in the form that is wanted next.
         """
         found, last = expressed(nodes), nodes[-1]
+        self.memory.dtype = last.op.numerics.sums.name
         operands = self._operands(found, made)
         shape = last.op.out_shape
         full = [o for o in operands if o.form.shape == shape]
@@ -250,7 +254,7 @@ class Builder:
         return Plan(
             self.network.name,
             machine,
-            self.memory.dtype,
+            main_type(self.types.values()),
             groups,
             tuple(self.memory.values),
             tuple(d.stage(d.scheduled or schedules[d.op]) for d in drafts),

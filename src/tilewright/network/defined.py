@@ -29,6 +29,7 @@ _GATHERED: dict[str, tuple[Gathering, str]] = {
     "sum": ("sum", "{}"),
     "max": ("max", "{}"),
     "min": ("max", "-({})"),
+    "prod": ("prod", "{}"),
 }
 """The reduction's function, and a format for its body and finish."""
 _MOST_STEPS = 64
@@ -57,9 +58,12 @@ def assembled(memory: Memory, node: Node, op: Assembly) -> Located:
 def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], y: Located) -> None:
     """Append the stages that write the places of a definition's result."""
     operands = [
-        _operand(memory, name, access, op.extents)
+        _operand(memory, name, access, op.extents, as_array=op.has_look_ups)
         for name, access in zip(inputs, op.operands, strict=True)
     ]
+    if op.has_look_ups:
+        _looked_up(memory, node, op, (*operands, y))
+        return
     for extents, result, accesses in _forwards(op):
         to = access_of(y.form, _index(result), extents)
         taken = [
@@ -67,16 +71,27 @@ def _written(memory: Memory, node: Node, op: Definition, inputs: Sequence[str], 
             for x, access in zip(operands, accesses, strict=True)
         ]
         if op.gather is None:
-            mapping = Mapping(extents, to, tuple(taken), op.body, memory.dtype)
+            mapping = Mapping(extents, to, tuple(taken), op.body, op.dtype)
             memory.mapped(node.name, "layout" if op.body == "x0" else "elementwise", mapping, y,
                           operands, nodes=(node.name,), flops=op.flops)  # fmt: skip
         else:
             _reduced(memory, node, op, (operands[0], y), (extents, to, taken[0]))
 
 
-def _operand(memory: Memory, name: str, access: Access, extents: Shape) -> Located:
-    """The operand with as many places around it as are reached."""
+def _looked_up(memory: Memory, node: Node, op: Definition, places: Sequence[Located]) -> None:
+    """Append the mapping that reads places from operands; each tensor is a C array."""
+    *operands, y = places
+    mapping = Mapping(op.extents, op.result, op.operands, op.body, op.dtype)
+    memory.mapped(node.name, "layout", mapping, y, operands, nodes=(node.name,), flops=op.flops)
+
+
+def _operand(
+    memory: Memory, name: str, access: Access, extents: Shape, *, as_array: bool
+) -> Located:
+    """The operand with as many places around it as are reached, or as a C array."""
     form, whole = memory.held[name][0].form, Box.whole(extents)
+    if as_array:
+        return memory.in_form(name, row_major(access.shape))
     if access.fill is None:
         return memory.in_form(name, unbordered(form))
     spans = [access.span(d, whole) for d in range(len(access.shape))]
@@ -94,8 +109,8 @@ def _index(access: Access) -> tuple[Index, ...]:
 def _zeros(memory: Memory, node: Node, shape: Shape, y: Located) -> None:
     """Zeros in all places of the result."""
     places = Access(shape, tuple(((d, 1),) for d in range(len(shape))), (0,) * len(shape))
-    memory.mapped(f"{node.name}_zeros", "layout", Mapping(shape, places, (), "0.0", memory.dtype),
-                  y, (), nodes=(node.name,))  # fmt: skip
+    zeros = Mapping(shape, places, (), "0.0", memory.values[y.value].dtype)
+    memory.mapped(f"{node.name}_zeros", "layout", zeros, y, (), nodes=(node.name,))
 
 
 def _reduced(

@@ -77,16 +77,33 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
 def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array]) -> None:
     """Run one stage; elements of its result that it does not write keep their values."""
     own, before = plan.values[stage.writes], memory.get(stage.writes)
-    size, kind = own.form.elements, dtype(own.dtype).numpy
-    whole = np.full(size, np.nan, kind) if before is None else before.copy()
+    whole = _unwritten(own.form.elements, own.dtype) if before is None else before.copy()
     for start, result in _results(plan, stage, memory):
         part = whole[start : start + result.size]
-        part[...] = np.where(np.isnan(result[: part.size]), part, result[: part.size])
+        written = ~_missing(result[: part.size])
+        part[written] = result[: part.size][written]
     memory[stage.writes] = whole
 
 
+def _unwritten(size: int, kind: str) -> Array:
+    """Elements that nothing has written: NaN, or masked where a type has none."""
+    numpy = dtype(kind).numpy
+    if dtype(kind).is_float:
+        return np.full(size, np.nan, numpy)
+    return np.ma.masked_all(size, numpy)
+
+
+def _missing(elements: Array) -> Array:
+    """The elements that nothing has written, or that are no numbers."""
+    if isinstance(elements, np.ma.MaskedArray):
+        return np.ma.getmaskarray(elements)
+    return np.isnan(elements)
+
+
 def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
-    """(place of the first element, elements) that each group writes; NaN where it writes none."""
+    """(place of the first element, elements) that each group writes; missing where it writes
+    none.
+    """
     if stage.scheduled.candidate is None:
         operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
         assert isinstance(stage.op, Elementwise | Reduction)
@@ -106,7 +123,10 @@ def _by_operator(op: Elementwise | Reduction, operands: Sequence[Array]) -> Arra
     written = np.zeros(op.out_shape, np.bool_)
     extents = op.extents if isinstance(op, Elementwise) else op.extents[: op.kept]
     op.result.write(written, extents, np.ones(extents, np.bool_))
-    return np.where(written, op.reference(*shaped), np.nan).reshape(-1)
+    found = op.reference(*shaped)
+    if dtype(op.out_dtype).is_float:
+        return np.where(written, found, np.nan).reshape(-1)
+    return np.ma.masked_array(found, ~written).reshape(-1)
 
 
 def _tensors(
@@ -128,7 +148,7 @@ def _tensors(
 
 def _interpreted(plan: Plan, program: Program, tensors: Mapping[str, Array], result: str) -> Array:
     mesh = (plan.machine.mesh.rows, plan.machine.mesh.columns)
-    return interpret(program, tensors, mesh)[result].reshape(-1)
+    return interpret(program, tensors, mesh, masked=True)[result].reshape(-1)
 
 
 def _finished(plan: Plan, stage: Stage, candidate: Finished, memory: Mapping[int, Array]) -> Array:
@@ -152,7 +172,8 @@ def _share(held: Array, start: int, size: int) -> Array:
     """`size` elements from `start` on, padded with NaN beyond the last one."""
     part = held[start : start + size]
     beyond = size - part.size
-    return np.pad(part, (0, beyond), constant_values=np.nan) if beyond else part
+    unknown = np.nan if held.dtype.kind == "f" else 0
+    return np.pad(part, (0, beyond), constant_values=unknown) if beyond else part
 
 
 def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
@@ -160,11 +181,11 @@ def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
     own = plan.values[value]
     if held is None:
         raise SimulationError(f"{who}: nothing has written {quoted(own.name)}")
-    missing = int(np.isnan(held).sum())
+    missing = int(_missing(held).sum())
     if missing:
         raise SimulationError(
             f"{who}: {missing} of {held.size} elements of {quoted(own.name)} are no numbers: "
             "nothing has written them, or they came out so",
             fix="give numbers whose results are finite, to tell which",
         )
-    return held
+    return np.asarray(held)

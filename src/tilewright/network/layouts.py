@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import dtype, main_type
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
 from tilewright.network.bordered import Bordered
@@ -167,7 +167,7 @@ class WholeNetwork:
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
-        self._bytes = dtype(next(iter(tensors.values())).dtype).size_bytes
+        self._bytes = dtype(main_type(t.dtype for t in tensors.values())).size_bytes
         self._held = {t.name: [row_major(t.shape)] for t in network.inputs}
         self._wanted = self._all_wanted()
 

@@ -40,6 +40,9 @@ from tilewright.ops.definitions import Assembly
 
 Lowering: TypeAlias = Callable[[Memory, Node, Any], Located]
 
+MOVES = (Concat, Pad, Reshape, Resize, Slice, SpaceToDepth, Transpose)
+"""Operators that move elements of any type."""
+
 LOWERINGS: Mapping[type[Any], Lowering] = {
     Concat: concatenated,
     Assembly: assembled,

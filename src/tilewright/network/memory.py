@@ -62,11 +62,17 @@ class Draft:
 
 class Memory:
     """Values and drafts, appended to; `held` has the places of each tensor by name, `views` the
-    forms in which tensors are wanted, None where stages do not work on views.
+    forms in which tensors are wanted, None where stages do not work on views. Tensors have their
+    `types`, what stages make between them the `dtype` that the node at hand computes in.
     """
 
-    def __init__(self, dtype: str, views: Named[str, Form] | None = None) -> None:
-        self.dtype, self.views = dtype, views
+    def __init__(
+        self,
+        dtype: str,
+        views: Named[str, Form] | None = None,
+        types: Named[str, str] | None = None,
+    ) -> None:
+        self.dtype, self.views, self._types = dtype, views, types or {}
         self.values: list[Value] = []
         self.drafts: list[Draft] = []
         self.held: dict[str, list[Located]] = {}
@@ -75,7 +81,8 @@ class Memory:
 
     def value(self, name: str, form: Form, role: Role = "scratch", filled: float = 0.0) -> Located:
         """New memory; nothing has been written there."""
-        self.values.append(Value(name, form, self.dtype, role, filled=filled))
+        kind = self._types.get(name, self.dtype)
+        self.values.append(Value(name, form, kind, role, filled=filled))
         return Located(len(self.values) - 1, form, tuple(range(len(form.shape))))
 
     def constant(
@@ -84,7 +91,8 @@ class Memory:
         """The constant `made` of weights in `form`; one for all uses."""
         key = (made, form)
         if key not in self._constants:
-            self.values.append(Value(made[1][0], form, self.dtype, "constant", made))
+            kind = self._types.get(made[1][0], self.dtype)
+            self.values.append(Value(made[1][0], form, kind, "constant", made))
             self._constants[key] = len(self.values) - 1
         return Located(self._constants[key], form, axes)
 
@@ -158,7 +166,9 @@ class Memory:
             ]
             accesses.append(access_of(operand.form, own, extents))
         to = access_of(result.form, index, extents)
-        op = Mapping(extents, to, tuple(accesses), expression, self.dtype)
+        kinds = [self.values[x.value].dtype for x in operands]
+        types = types_text(kinds, self.dtype, self.values[result.value].dtype)
+        op = Mapping(extents, to, tuple(accesses), expression, types)
         self.mapped(name, work, op, result, operands, nodes=nodes, label=label, flops=flops)
         self.fill(name, result)
 
@@ -172,12 +182,18 @@ class Memory:
             if own.shape == form.shape:
                 copied = run_together(own.shape, [plain, own])
                 if copied and not run_together(own.shape, [*forms, own]):
-                    made = self.value(f"{name}_unblocked", plain)
+                    made = self._copy_of(operand, f"{name}_unblocked", plain)
                     self.map(f"{name}_layout", "layout", "x0", made, (operand,))
                     operand = replace(made, axes=operand.axes)
                 forms.append(operand.form)
             found.append(operand)
         return found
+
+    def _copy_of(self, operand: Located, name: str, form: Form) -> Located:
+        """New memory for what lies elsewhere."""
+        made, kind = self.value(name, form), self.values[operand.value].dtype
+        self.values[made.value] = replace(self.values[made.value], dtype=kind)
+        return made
 
     def mapped(
         self,
@@ -217,7 +233,8 @@ class Memory:
 
     def fill(self, name: str, result: Located) -> None:
         """Append the filling of the places of a value that hold no element."""
-        form, filled = result.form, self.values[result.value].filled
+        own = self.values[result.value]
+        form, filled, kind = result.form, own.filled, own.dtype
         for axis, size in enumerate(form.shape):
             dims = [d for d, stored in enumerate(form.dims) if stored.axis == axis]
             if len(dims) != 1:
@@ -225,8 +242,14 @@ class Memory:
             before, extent = form.before[axis], form.dims[dims[0]].extent
             for part in ((0, before), (before + size, extent)):
                 if part[0] < part[1]:
-                    op = _strip(form, dims[0], part, filled, self.dtype)
+                    op = _strip(form, dims[0], part, filled, kind)
                     self.mapped(f"{name}_border", "layout", op, result, ())
+
+
+def types_text(operands: Sequence[str], computed: str, result: str) -> str:
+    """The text of the element types of a mapping; copies compute in the type that they copy."""
+    distinct = {*operands, result}
+    return result if len(distinct) == 1 else f"{','.join(operands)}:{computed}:{result}"
 
 
 def _unblocked(form: Form) -> bool:

@@ -114,5 +114,5 @@ def _move(
     source, target = (
         access_of(place.form, index, extents) for place, index in zip(places, indices, strict=True)
     )
-    mapping = Mapping(tuple(extents), target, (source,), "x0", memory.dtype)
+    mapping = Mapping(tuple(extents), target, (source,), "x0", memory.values[y.value].dtype)
     memory.mapped(node.name, "layout", mapping, y, (x,), nodes=(node.name,))

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
@@ -50,7 +51,11 @@ class PlannedNetwork:
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         compute = self.computed({**self.weights, **(weights or {})})
-        return compute(self._given(inputs, named))
+        found, tensors = compute(self._given(inputs, named)), self.network.tensors
+        return {
+            name: y.astype(dtype(tensors[name].dtype).numpy, copy=False)
+            for name, y in found.items()
+        }
 
     @property
     def images(self) -> tuple[slice, ...]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tilewright.common.progress import Steps
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.widening import Widening
 from tilewright.machine import Machine
 from tilewright.network.bordered import Bordered, Borders
 from tilewright.network.epilogues import Rankings, Request, ranked_epilogues
@@ -69,8 +70,8 @@ class Programs:
         self._borders = Borders(one_group(machine))
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """Variants of the network, from `network.variants`."""
-        return variants(network, fuse=fuse)
+        """Variants of the network, from `network.variants`, with all elements in whole words."""
+        return variants(Widening().apply(network), fuse=fuse)
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked

@@ -10,20 +10,26 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import F16, dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.look_ups import LookUps
+from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.arena import Life
 from tilewright.network.expressions import elementwise
-from tilewright.network.lowerings import LOWERINGS
+from tilewright.network.lowerings import LOWERINGS, MOVES
 from tilewright.ops import CONTRACTIONS, Reshape, Transpose
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 
 _SHOWN = 5
+_NARROW = (F16.name,)
+"""Types that are stored and not computed in."""
 
 
 def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
@@ -34,14 +40,22 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
     return part, 1 if part is network else -(-batch // count)
 
 
+def without_look_ups(network: Network, *, reads: bool = True) -> Network:
+    """The network whose look-ups are products; with loops that `reads` need not, sums alone."""
+    found = LookUps(reads).apply(network)
+    return network if found is network else simplified(found)
+
+
 def require_lowered(network: Network, machine: Machine) -> None:
-    """Raise GraphError for operators without a stage, and for mixed or integer element types."""
-    kinds = sorted({t.dtype for t in network.tensors.values()})
-    if len(kinds) > 1 or not dtype(kinds[0]).is_float:
-        raise GraphError(
-            f"a network of one floating-point element type can be planned, found "
-            f"{', '.join(kinds)}",
-        )
+    """Raise GraphError for operators without a stage."""
+    for node in network.nodes:
+        if not _has_types(node):
+            raise GraphError(
+                f"node {node.name}: no stage on {machine.name} computes {node.op.kind} of "
+                f"{node.op.dtype}",
+                fix="products, windows and functions of elements take floats of one type; integers "
+                "and truth values are computed by definitions and moved",
+            )
     missing = {node.op.kind: node.name for node in reversed(network.nodes) if not _is_lowered(node)}
     if missing:
         named = ", ".join(f"{kind} ({name})" for kind, name in sorted(missing.items()))
@@ -50,6 +64,17 @@ def require_lowered(network: Network, machine: Machine) -> None:
             fix="stages compute products, elementwise operators, pooling, reductions, softmax, "
             "local response, concat, pad, reshape, resize, slice, space_to_depth and transpose",
         )
+
+
+def _has_types(node: Node) -> bool:
+    """True if there are stages for its element types."""
+    numerics = node.op.numerics
+    if isinstance(node.op, Definition | Assembly):
+        parts = node.op.parts if isinstance(node.op, Assembly) else (node.op,)
+        if all(part.kind == "map" for part in parts):
+            return node.op.dtype not in _NARROW
+    moves = isinstance(node.op, MOVES)
+    return moves or (numerics.is_float and not numerics.is_mixed and node.op.dtype not in _NARROW)
 
 
 def _is_lowered(node: Node) -> bool:

@@ -7,7 +7,7 @@ larger tensor and a broadcast are all accesses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,8 @@ Term = tuple[int, int]
 @dataclass(frozen=True)
 class Access:
     """Place of an element in a tensor of `shape`, by a step of each axis: along each dimension at
-    `offsets` plus the sum of the `terms`. Beyond the border it is `fill`.
+    `offsets` plus the sum of the `terms`. Beyond the border it is `fill`. Where `read_from` names
+    an operand along a dimension, the place there is the element of that operand instead.
 
     >>> window = Access((7,), (((0, 2), (1, 1)),), (-1,), fill=0.0)  # x[2*r + t - 1]
     >>> window.read(np.arange(7.0), (4, 3)).tolist()[0]
@@ -35,6 +36,12 @@ class Access:
     terms: tuple[tuple[Term, ...], ...]
     offsets: tuple[int, ...]
     fill: float | None = None
+    read_from: tuple[int | None, ...] = ()
+
+    @property
+    def looked_up(self) -> dict[int, int]:
+        """The operand that each dimension is read from, of those that are."""
+        return {d: k for d, k in enumerate(self.read_from) if k is not None}
 
     @property
     def axes(self) -> frozenset[int]:
@@ -43,6 +50,8 @@ class Access:
 
     def span(self, dimension: int, axes: Box) -> Interval:
         """The places along a dimension that steps of the axes within `axes` reach."""
+        if dimension in self.looked_up:
+            return 0, self.shape[dimension]
         first = last = self.offsets[dimension]
         for axis, step in self.terms[dimension]:
             start, stop = axes.start[axis], axes.stop[axis] - 1
@@ -67,6 +76,10 @@ class Access:
         require_shape(kind, "stored shape", self.shape)
         if not len(self.shape) == len(self.terms) == len(self.offsets):
             raise ShapeError(f"{kind}: each of {len(self.shape)} dimensions needs one place")
+        if any(self.terms[d] or self.offsets[d] for d in self.looked_up):
+            raise ShapeError(f"{kind}: a place that is read from an operand has no other terms")
+        if self.fill is not None and self.read_from:
+            raise ShapeError(f"{kind}: what is looked up has no places beyond its border")
         if self.fill is not None:
             return
         whole = Box.whole(extents)
@@ -89,11 +102,30 @@ class Access:
             stored = np.pad(stored, around, constant_values=stored.dtype.type(self.fill))
         return self._strided(stored, extents, [before for before, _ in around])
 
+    def look_up(self, stored: Array, extents: Shape, elements: Mapping[int, Array]) -> Array:
+        """The elements at all steps, at places that `elements` of operands give. Raises ShapeError
+        for a place outside the tensor.
+        """
+        return np.asarray(stored[self.places(extents, elements)])
+
+    def places(self, extents: Shape, elements: Mapping[int, Array]) -> tuple[Array, ...]:
+        """The places of all steps along each dimension; raises ShapeError for one outside."""
+        found = list(self.index(extents))
+        for d, operand in self.looked_up.items():
+            found[d] = np.asarray(elements[operand], np.int64)
+            outside = (found[d] < 0) | (found[d] >= self.shape[d])
+            if outside.any():
+                raise ShapeError(
+                    f"index {int(found[d][outside][0])} is outside 0..{self.shape[d] - 1}, "
+                    f"dimension {d} of {show_shape(self.shape)}"
+                )
+        return tuple(found)
+
     def write(self, stored: Array, extents: Shape, values: Array) -> None:
         """Put `values`, which broadcast to `extents`, into the places of all steps."""
-        self.places(stored, extents)[...] = self._own(values)
+        self.view(stored, extents)[...] = self._own(values)
 
-    def places(self, stored: Array, extents: Shape) -> Array:
+    def view(self, stored: Array, extents: Shape) -> Array:
         """A view of the places of all steps, inside the tensor."""
         return self._strided(stored, extents, [0] * len(self.shape))
 
@@ -114,6 +146,24 @@ class Access:
         first = [offset + more for offset, more in zip(self.offsets, before, strict=True)]
         origin = stored[tuple(slice(i, i + 1) for i in first)]
         return as_strided(origin, shape, strides)
+
+
+def elements_of(
+    accesses: Sequence[Access], operands: Sequence[Array], extents: Shape
+) -> list[Array]:
+    """The elements of each operand at all steps, of those that name places first."""
+    pairs = list(zip(accesses, operands, strict=True))
+    plain = {i: x.read(a, extents) for i, (x, a) in enumerate(pairs) if not x.read_from}
+    return [
+        plain[i] if i in plain else x.look_up(a, extents, plain) for i, (x, a) in enumerate(pairs)
+    ]
+
+
+def broadcast(own: Shape, shape: Shape) -> Access:
+    """A tensor that NumPy's rule broadcasts to `shape`."""
+    first = len(shape) - len(own)
+    terms = tuple(((first + d, 1),) if n == shape[first + d] else () for d, n in enumerate(own))
+    return Access(own, terms, (0,) * len(own))
 
 
 def straight(shape: Shape, axes: tuple[int, ...] | None = None) -> Access:

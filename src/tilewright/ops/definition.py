@@ -31,8 +31,12 @@ from tilewright.ops.numerics import Numerics, partial_types, require_products
 from tilewright.ops.op import Array, Follows, Shape, Typed, require_shape, show_shape
 from tilewright.ops.piece import Divided, intervals, piece
 
-Gather: TypeAlias = Literal["sum", "max", "min", "prod"]
-"""The reduction of steps that share a place of the result."""
+Gather: TypeAlias = Literal["sum", "max", "min", "prod", "any"]
+"""The reduction of steps that share a place of the result; `any` says whether one is not zero."""
+SIGNS: dict[Gather | None, str] = {
+    None: "=", "sum": "+=", "max": "max=", "min": "min=", "prod": "*=", "any": "any=",
+}  # fmt: skip
+"""The signs of statements."""
 _MOST_AXES, _MOST_EXTENT = 16, 1 << 31
 _FACTORS = 2
 
@@ -71,6 +75,7 @@ class Definition(Typed):
             )
         for access in (self.result, *self.operands):
             access.check("definition", self.extents)
+            self._require_indices(access)
         self._require_written_once()
         if operand_count(self.scalar) > len(self.operands):
             raise ShapeError(
@@ -81,10 +86,23 @@ class Definition(Typed):
         if not self.numerics.is_float:
             self._require_integral()
 
+    def _require_indices(self, access: Access) -> None:
+        """Places are read from integers that are read in turn at places that axes give."""
+        for operand in access.looked_up.values():
+            if not 0 <= operand < len(self.operands) or self.operands[operand].read_from:
+                raise ShapeError(f"definition: no index can be read from operand {operand}")
+            kind = self.numerics.operands[operand]
+            if kind.kind != "integer":
+                raise ShapeError(
+                    f"definition: an index of {kind}", fix="integers, such as i64, name places"
+                )
+
     def _require_written_once(self) -> None:
         """Steps that differ in an axis of the result write different places."""
         if self.result.fill is not None:
             raise ShapeError("definition: the result has no places beyond its border")
+        if self.result.read_from and self.gather != "sum":
+            raise ShapeError("definition: elements that may meet in one place are summed")
         seen: set[int] = set()
         for d, terms in enumerate(self.result.terms):
             reach = 1
@@ -131,18 +149,20 @@ class Definition(Typed):
     def is_contraction(self) -> bool:
         """True if it sums products of one element of each operand, and nothing else."""
         factors = sorted(factors_of(self.scalar) or ())
-        plain = self.gather == "sum" and self.finish == "x0"
+        plain = self.gather == "sum" and self.finish == "x0" and not self.has_look_ups
         return plain and len(factors) > 1 and factors == list(range(len(self.operands)))
 
     @cached_property
     def kept(self) -> tuple[int, ...]:
-        """The axes of the result."""
-        return tuple(a for a in range(len(self.extents)) if a in self.result.axes)
+        """The axes of the result, and of the elements that name its places."""
+        named = (self.operands[k].axes for k in self.result.looked_up.values())
+        own = self.result.axes.union(*named)
+        return tuple(a for a in range(len(self.extents)) if a in own)
 
     @cached_property
     def gathered(self) -> tuple[int, ...]:
         """The other axes."""
-        return tuple(a for a in range(len(self.extents)) if a not in self.result.axes)
+        return tuple(a for a in range(len(self.extents)) if a not in self.kept)
 
     def axis_name(self, axis: int) -> str:
         """The name of an axis, by its number where it has none."""
@@ -157,7 +177,7 @@ class Definition(Typed):
     @property
     def numerics(self) -> Numerics:
         """The element types of operands, sums and result."""
-        return Numerics.parse(self.dtype, len(self.operands))
+        return Numerics.parse(self.dtype, len(self.operands), mixed=not self.is_contraction)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -185,17 +205,22 @@ class Definition(Typed):
         >>> Definition((6, 3), Access((6,), (((0, 1),),), (0,)), (row,), gather="max").describe()
         'y[i0] max= x0[i0+i1]; i0=6, i1=3'
         """
-        sign = {None: "=", "sum": "+=", "max": "max=", "min": "min=", "prod": "*="}[self.gather]
-        names = [self._element(i + 1, access) for i, access in enumerate(self.operands)]
+        sign = SIGNS[self.gather]
+        names = [self.element_text(i + 1) for i in range(len(self.operands))]
         body = _named(self.scalar, names)
         if self.finish != "x0":
             body += f" then {self.finish}"
         extents = ", ".join(f"{self.axis_name(a)}={n}" for a, n in enumerate(self.extents))
-        return f"{self._element(0, self.result)} {sign} {body}; {extents}"
+        return f"{self.element_text(0)} {sign} {body}; {extents}"
 
-    def _element(self, number: int, access: Access) -> str:
-        places = zip(access.terms, access.offsets, strict=True)
-        return f"{self.tensor_name(number)}[{','.join(self._place(*p) for p in places)}]"
+    def element_text(self, number: int) -> str:
+        """The result's element (0), or an operand's (from 1 on), as text."""
+        access = (self.result, *self.operands)[number]
+        pairs = zip(access.terms, access.offsets, strict=True)
+        places = [self._place(*pair) for pair in pairs]
+        for d, operand in access.looked_up.items():
+            places[d] = self.element_text(operand + 1)
+        return f"{self.tensor_name(number)}[{','.join(places)}]"
 
     def _place(self, terms: Sequence[tuple[int, int]], offset: int) -> str:
         words = [_signed(step, self.axis_name(axis)) for axis, step in terms]
@@ -213,7 +238,13 @@ class Definition(Typed):
     @cached_property
     def _divisible(self) -> tuple[int, ...]:
         """The axes over which sums may be divided."""
-        return self.gathered if self.gather == "sum" and self.finish == "x0" else ()
+        plain = self.gather == "sum" and self.finish == "x0" and not self.has_look_ups
+        return self.gathered if plain else ()
+
+    @cached_property
+    def has_look_ups(self) -> bool:
+        """True if places are elements of operands."""
+        return any(access.read_from for access in (self.result, *self.operands))
 
     @property
     def terms(self) -> Shape:
@@ -264,6 +295,8 @@ class Definition(Typed):
         """The region, grown to all places of the steps that reach into it: whole blocks where it
         lies in several of two axes in one dimension.
         """
+        if self.result.read_from:
+            return Box.whole(self.out_shape)
         axes = self.axes_of(result, terms)
         spans = [self.result.span(d, axes) for d in range(len(self.out_shape))]
         pairs = zip(spans, result.sides, strict=True)
@@ -292,6 +325,8 @@ class Definition(Typed):
     def divided(self, groups: int) -> Divided:
         """Equal pieces along each axis that is the outermost of its dimension of the result."""
         found: Divided = []
+        if self.result.read_from:
+            return found
         whole = Box.whole(self.out_shape)
         for d, terms in enumerate(self.result.terms):
             if not terms:

@@ -215,6 +215,13 @@ class Assembly(Named):
         if not are_apart(self.parts):
             raise ShapeError("assembly: two parts write the same places")
 
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the result and of the operands, in the order of their numbers."""
+        pairs = zip(self.parts, self.reads, strict=True)
+        found = {n: part.tensor_name(i + 1) for part, own in pairs for i, n in enumerate(own)}
+        return (self.parts[0].tensor_name(0), *(found[number] for number in sorted(found)))
+
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
         """One tensor, of all parts."""
@@ -239,6 +246,15 @@ class Assembly(Named):
     def describe(self) -> str:
         """The first part, and how many there are."""
         return f"{len(self.parts)} parts, the first {self.parts[0].describe()}"
+
+
+def assembled(
+    parts: Sequence[Definition], reads: Sequence[Sequence[int]], dtype: str
+) -> Definition | Assembly:
+    """The parts as one operator; raises ShapeError as `Assembly` does."""
+    if len(parts) == 1:
+        return parts[0]
+    return Assembly(tuple(parts), tuple(map(tuple, reads)), dtype)
 
 
 def are_apart(parts: Sequence[Definition]) -> bool:

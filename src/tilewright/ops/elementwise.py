@@ -21,10 +21,10 @@ from tilewright.ir.scalar import (
     expanded,
     wrapped,
 )
-from tilewright.ops.access import Access, straight
+from tilewright.ops.access import broadcast, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition, one
-from tilewright.ops.definitions import Named, Shaped, access, evaluated_in_order
+from tilewright.ops.definitions import Named, Shaped, evaluated_in_order
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
@@ -78,13 +78,10 @@ class _Elementwise(Named):
     @cached_property
     def definitions(self: _Function) -> tuple[Computed, ...]:
         """The function written out, of each element."""
-        shape, places = self.out_shape, list[Access]()
-        for own in self.input_shapes:
-            axes = range(len(shape) - len(own), len(shape))
-            pairs = zip(axes, own, strict=True)
-            places.append(access(own, *((((d, 1),) if n == shape[d] else (), 0) for d, n in pairs)))
+        shape = self.out_shape
+        places = tuple(broadcast(own, shape) for own in self.input_shapes)
         body = str(expanded(self.scalar))
-        return one(Definition(shape, straight(shape), tuple(places), body, None, "x0", self.dtype))
+        return one(Definition(shape, straight(shape), places, body, None, "x0", self.dtype))
 
     def reference(self: _Function, *operands: Array) -> Array:
         """The function of each element: in double precision and rounded once; of integers by steps

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.common.fixed_point import exact_product
 from tilewright.ir.scalar import Scalar, integral, parse_scalar
-from tilewright.ops.access import straight
+from tilewright.ops.access import elements_of, straight
 from tilewright.ops.op import Array, Shape, for_sums, in_double, in_integers, in_own_type, rounded
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _GATHERED: dict[str, np.ufunc] = {
     "max": np.fmax,
     "min": np.fmin,
     "prod": np.multiply,
+    "any": np.maximum,
 }
 """Max and min skip NaN, as pooling does."""
 _START = {"max": -inf, "min": inf}
@@ -41,6 +42,7 @@ def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
         op.gather is None
         and op.body == op.finish == "x0"
         and op.numerics.operands == (op.numerics.result,)
+        and not op.has_look_ups
     ):
         (x,) = in_own_type(op, operands)
         return _placed(op, op.operands[0].read(x, op.extents))
@@ -67,6 +69,8 @@ def _stored(op: Definition, values: Array) -> Array:
 
 def _placed(op: Definition, values: Array) -> Array:
     """The result's tensor with the values in their places, zeros elsewhere."""
+    if op.result.read_from:
+        return values.reshape(op.out_shape)
     kept = tuple(n if a in op.result.axes else 1 for a, n in enumerate(op.extents))
     if op.result == straight(op.out_shape) and values.size == prod(op.out_shape) == prod(kept):
         return np.ascontiguousarray(values).reshape(op.out_shape)
@@ -77,7 +81,9 @@ def _placed(op: Definition, values: Array) -> Array:
 
 def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
     """The body over all steps, gathered and finished."""
-    elements = [x.read(a, op.extents) for x, a in zip(op.operands, operands, strict=True)]
+    elements = elements_of(op.operands, operands, op.extents)
+    if op.result.read_from:
+        return _added(op, elements)
     kept = [n if a in op.result.axes else 1 for a, n in enumerate(op.extents)]
     kind = np.float64 if op.numerics.is_float else np.int64
     found = np.empty(kept, kind)
@@ -86,6 +92,8 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
         shape = [len(range(*s.indices(n))) for s, n in zip(part, op.extents, strict=True)]
         own = [x[_along(part, x.shape)] for x in elements]
         values = np.broadcast_to(np.asarray(body.value(own), kind), shape)
+        if op.gather == "any":
+            values = (values != 0).astype(kind)
         if op.gather is not None and op.gathered:
             gather = _GATHERED[op.gather]
             values = gather.reduce(values, op.gathered, keepdims=True)
@@ -95,6 +103,17 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
         if values.shape == found.shape:  # a single portion
             return values
         found[_along(part, found.shape)] = values
+    return found
+
+
+def _added(op: Definition, elements: Sequence[Array]) -> Array:
+    """The sums in places that elements name."""
+    kind = np.float64 if op.numerics.is_float else np.int64
+    values = np.broadcast_to(np.asarray(_scalar(op, op.body).value(elements), kind), op.extents)
+    whole = np.zeros(op.out_shape, kind)
+    places = op.result.places(op.extents, dict(enumerate(elements)))
+    np.add.at(whole, tuple(np.broadcast_to(p, op.extents) for p in places), values)
+    found: Array = _scalar(op, op.finish).value([whole])
     return found
 
 
@@ -138,7 +157,7 @@ def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
     found = np.zeros(op.out_shape, left.dtype if op.numerics.is_float else np.int64)
     order = [*batch, *rows, *columns]
     order += [d for d in range(len(op.extents)) if d not in order]
-    places = op.result.places(found, op.extents).transpose(order)
+    places = op.result.view(found, op.extents).transpose(order)
     at = order.index(columns[0]) if columns else 0
     for part in _portions(b.shape, columns):
         product = multiply(left, _laid_out(b[part], batch, depth, columns))

@@ -28,6 +28,7 @@ from tilewright.ir.scalar import (
 from tilewright.ops.access import Access
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
+from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import Shape
 
 Terms = tuple[tuple[int, int], ...]
@@ -77,23 +78,36 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     moved = {number: Element(place + 1) for place, number in enumerate(used)}
     inner = renumbered(factor, [moved.get(i, Element(0)) for i in range(len(op.operands))])
     body = Element(0) if inner == Number(1.0) else Apply("*", (Element(0), inner))
-    dy = replace(op.result, fill=None)
     factors = 1 if factors_of(body) is None else 1 + len(used)
-    accesses = (op.operands[operand], dy, *(op.operands[i] for i in used))
+    accesses = [op.operands[operand], op.result, *(op.operands[i] for i in used)]
+    indices = dict.fromkeys(k for access in accesses for k in access.looked_up.values())
+    used += [k for k in indices if k not in used]
+    accesses += [op.operands[k] for k in used[len(accesses) - 2 :]]
+    numbers = {k: 1 + place for place, k in enumerate(used)}
+    kinds = [op.numerics.sums, *(op.numerics.operands[k] for k in used)]
+    types = Numerics(tuple(kinds), op.numerics.sums, op.numerics.sums)
+    given = tuple(_read_by(access, numbers) for access in accesses)
     axes = tuple(map(op.axis_name, range(len(op.extents))))
     found = []
-    for steps in _solved(Steps(op.extents, accesses, factors)):
+    for steps in _solved(Steps(op.extents, given, factors)):
         dx, *given = steps.accesses
         kept = {a for terms in dx.terms for a, _ in terms}
         gathers = any(n > 1 for a, n in enumerate(steps.extents) if a not in kept)
+        gathers = gathers or bool(dx.read_from)
         names = (f"d{op.tensor_name(operand + 1)}", f"d{op.tensor_name(0)}",
                  *(op.tensor_name(i + 1) for i in used))  # fmt: skip
         made = Definition(
             steps.extents, replace(dx, fill=None), tuple(given), str(body),
-            "sum" if gathers else None, "x0", op.numerics.sums.name, axes, names,
+            "sum" if gathers else None, "x0", str(types), axes, names,
         )  # fmt: skip
         found.append(Gradient(made, tuple(used)))
     return tuple(found)
+
+
+def _read_by(access: Access, numbers: Mapping[int, int]) -> Access:
+    """The access with its indices read from operands under other numbers."""
+    read_from = tuple(None if k is None else numbers[k] for k in access.read_from)
+    return replace(access, read_from=read_from)
 
 
 def scattered(
@@ -126,10 +140,11 @@ def _solved(steps: Steps) -> Iterator[Steps]:
     """Equivalent steps that write every place of the first access once and inside the tensor."""
     target = steps.accesses[0]
     for d, terms in enumerate(target.terms):
-        moving = [(a, s) for a, s in terms if steps.extents[a] > 1]
+        if d in target.looked_up:
+            continue
         span = target.span(d, Box.whole(steps.extents))
         inside = span[0] >= 0 and span[1] <= target.shape[d]
-        if inside and _is_written_once(moving, steps.extents):
+        if inside and _is_apart(terms, steps.extents):
             continue
         for phase in _phases(steps, d):
             yield from _solved(phase)
@@ -137,9 +152,19 @@ def _solved(steps: Steps) -> Iterator[Steps]:
     yield steps
 
 
-def _is_written_once(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
+def is_written_once(access: Access, extents: Sequence[int]) -> bool:
+    """True if all its places lie inside and steps of different axes never meet in one."""
+    whole = Box.whole(tuple(extents))
+    spans = [access.span(d, whole) for d in range(len(access.shape))]
+    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, access.shape, strict=True))
+    return inside and all(_is_apart(terms, extents) for terms in access.terms)
+
+
+def _is_apart(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
     reach = 1
     for axis, step in sorted(terms, key=lambda term: term[1]):
+        if extents[axis] == 1:
+            continue
         if step < reach:
             return False
         reach += step * (extents[axis] - 1)

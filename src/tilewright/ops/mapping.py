@@ -9,13 +9,14 @@ broadcast is the same operator with another access.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import prod
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from tilewright.common.dtypes import BOOL
 from tilewright.common.errors import ProgramError, ShapeError
-from tilewright.ir.primitives.maps import Gathering
+from tilewright.ir.primitives.maps import STARTS, Gathering
 from tilewright.ir.scalar import (
     check_floats,
     integral,
@@ -25,9 +26,9 @@ from tilewright.ir.scalar import (
     parse_scalar,
     wrapped,
 )
-from tilewright.ops.access import Access, straight
+from tilewright.ops.access import Access, elements_of, straight
 from tilewright.ops.box import Box
-from tilewright.ops.numerics import require_float
+from tilewright.ops.numerics import Numerics, require_float
 from tilewright.ops.op import (
     OPERATORS,
     Array,
@@ -42,7 +43,7 @@ from tilewright.ops.op import (
     show_shape,
 )
 
-_INTEGER_OPERANDS = 2
+_INTEGER_OPERANDS = 4
 
 
 def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
@@ -59,6 +60,8 @@ def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -
 
 class _Stored(Protocol):
     @property
+    def dtype(self) -> str: ...
+    @property
     def input_shapes(self) -> tuple[Shape, ...]: ...
     @property
     def out_shape(self) -> Shape: ...
@@ -66,6 +69,11 @@ class _Stored(Protocol):
 
 class _InMemory(Typed):
     """An operator on tensors as they lie: it is computed whole."""
+
+    @property
+    def numerics(self: _Stored) -> Numerics:
+        """The element types of operands, sums and result; floats may be mixed with others."""
+        return Numerics.parse(self.dtype, len(self.input_shapes), mixed=True)
 
     def computable(self: _Stored, result: Box, terms: Box | None = None) -> Box:
         """The whole result."""
@@ -121,13 +129,15 @@ class Mapping(_InMemory):
                 fix="map its parts one after the other",
             )
         numerics = self.numerics
-        kinds = (*numerics.operands, numerics.sums, numerics.result)
+        indices = {k for access in self.operands for k in access.looked_up.values()}
+        read = [kind for i, kind in enumerate(numerics.operands) if i not in indices]
+        kinds = (*read, numerics.sums, numerics.result)
         if any(k.kind != "integer" or k.size_bytes > numerics.sums.size_bytes for k in kinds):
             raise ShapeError(
                 f"map computes integers in the widest of their types, found {numerics}",
                 fix="name the widest in the middle, as i8:i32:i16:even:wrap",
             )
-        if numerics.saturate and numerics.requantises:
+        if numerics.saturate and numerics.requantises and numerics.result != BOOL:
             raise ShapeError(
                 f"map wraps integers to their type, {numerics} saturates",
                 fix=f"--dtype {replace(numerics, saturate=False)}",
@@ -168,18 +178,18 @@ class Mapping(_InMemory):
         """The result in double precision, or of wrapped integers; 0 where nothing is written."""
         exact = not self.numerics.is_float
         inputs = in_integers(self, operands) if exact else in_double(self, operands)
-        elements = [a.read(x, self.extents) for a, x in zip(self.operands, inputs, strict=True)]
+        elements = elements_of(self.operands, inputs, self.extents)
         scalar = parse_scalar(self.expression)
         if exact:
             return self._stored(wrapped(scalar, elements, self.numerics.sums))
         with np.errstate(all="ignore"):
             found = scalar.value(elements)
-        return self._stored(np.asarray(found, np.float64))
+        return self._stored(rounded(self, np.asarray(found, np.float64)))
 
     def _stored(self, values: Array) -> Array:
-        whole = np.zeros(self.result.shape, values.dtype)
+        whole = np.zeros(self.result.shape, self.numerics.result.numpy)
         self.result.write(whole, self.extents, np.broadcast_to(values, self.extents))
-        return rounded(self, whole)
+        return whole
 
 
 def _require_floats(kind: str, *expressions: str) -> None:
@@ -211,9 +221,9 @@ OPERATORS["map"] = Maker(Mapping, mapping)
 
 @dataclass(frozen=True)
 class Reduction(_InMemory):
-    """The result's places hold `finish` (over x0) of the sum or the largest of `expression` (over
-    x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand count
-    for nothing.
+    """The result's places hold `finish` (over x0) of the sum, product or largest of `expression`
+    (over x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand
+    count for nothing.
     """
 
     kind: ClassVar[str] = "reduce"
@@ -241,7 +251,7 @@ class Reduction(_InMemory):
     def _require_neutral(self) -> None:
         if self.operand.fill is None:
             return
-        neutral = 0.0 if self.function == "sum" else -inf
+        neutral = STARTS[self.function]
         found = parse_scalar(self.expression).value([np.array(self.operand.fill)])
         if found != neutral:
             raise ShapeError(
@@ -277,8 +287,9 @@ class Reduction(_InMemory):
         with np.errstate(all="ignore"):
             each = parse_scalar(self.expression).value([self.operand.read(x, self.extents)])
             along = tuple(range(self.kept, len(self.extents)))
-            gather, start = (np.add, 0.0) if self.function == "sum" else (np.fmax, -np.inf)
-            gathered = gather.reduce(np.broadcast_to(each, self.extents), axis=along, initial=start)
+            gather = {"sum": np.add, "prod": np.multiply, "max": np.fmax}[self.function]
+            start, every = STARTS[self.function], np.broadcast_to(each, self.extents)
+            gathered = gather.reduce(every, axis=along, initial=start)
             found = np.asarray(parse_scalar(self.finish).value([gathered]), np.float64)
         whole = np.zeros(self.result.shape)
         self.result.write(whole, self.extents[: self.kept], found)

@@ -8,11 +8,15 @@ first, and results that are part of a larger tensor written into it at last.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
+from tilewright.common.dtypes import F64
+from tilewright.ir.scalar import Element
+from tilewright.ir.scalar import renumbered as renumbered_scalar
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
@@ -20,6 +24,8 @@ from tilewright.ops.matrix_roles import backwards, matrix_roles, turned
 from tilewright.ops.op import Op, Shape
 from tilewright.ops.recognition import recognised
 
+_WIDEST_EXACT = 4
+"""Bytes of the widest integers whose sums a double holds."""
 _MOST_TRIED = 5
 """Factors whose pairings are all tried."""
 
@@ -34,9 +40,11 @@ class Step:
 
 def normal_form(op: Definition) -> tuple[Step, ...]:
     """The steps, of which the last gives the result; the definition alone if it is one step."""
-    found = _without_diagonals(op)
+    found = _without_diagonals(op) or _without_look_ups(op)
     if found is not None:
         return found
+    if op.has_look_ups:
+        return (Step(op, tuple(range(len(op.operands)))),)
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))
@@ -44,6 +52,8 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
         if op.finish != "x0":
             return _finished(op)
         return _pairs(op) if len(op.operands) > 2 else _product(op)
+    if op.gather is not None and not _is_gathered_as_it_is(op):
+        return _gathered_in_floats(op)
     if op.gather is not None and len(op.operands) > 1:
         return _mapped(op)
     return (Step(op, tuple(range(len(op.operands)))),)
@@ -76,6 +86,99 @@ def _without_diagonals(op: Definition) -> tuple[Step, ...] | None:
     return (*copies, *behind)
 
 
+def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
+    """The steps behind copies of what is looked up; None where nothing is, or nothing else done."""
+    numbers = [i for i, access in enumerate(op.operands) if access.read_from]
+    if not numbers or is_look_up(op):
+        return None
+    count, copies = len(op.operands), list[Step]()
+    accesses, kinds = list(op.operands), list(op.numerics.operands)
+    for number in numbers:
+        access = op.operands[number]
+        indices = tuple(dict.fromkeys(access.looked_up.values()))
+        axes = sorted(access.axes.union(*(op.operands[k].axes for k in indices)))
+        shape, renumbered = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
+        read = tuple(None if k is None else 1 + indices.index(k) for k in access.read_from)
+        own = replace(_renamed(access, renumbered), read_from=read)
+        given = (own, *(_renamed(op.operands[k], renumbered) for k in indices))
+        types = ",".join(op.numerics.operands[i].name for i in (number, *indices))
+        kind = kinds[number].name
+        copy = Definition(shape, straight(shape), given, "x0", None, "x0", f"{types}:{kind}:{kind}")
+        copies.append(Step(copy, (number, *indices)))
+        accesses[number] = straight(shape, tuple(axes))
+    moved = {n: count + i for i, n in enumerate(numbers)}
+    left = [i for i in range(count) if i in _elements_of(op) or i in op.result.looked_up.values()]
+    own_number = {n: Element(i) for i, n in enumerate(left)}
+    body = renumbered_scalar(op.scalar, [own_number.get(i, Element(0)) for i in range(count)])
+    types = replace(op.numerics, operands=tuple(kinds[i] for i in left))
+    rest = replace(
+        op, operands=tuple(accesses[i] for i in left), body=str(body), dtype=str(types), tensors=(),
+        result=replace(op.result, read_from=tuple(
+            None if k is None else left.index(k) for k in op.result.read_from)),
+    )  # fmt: skip
+    whole = straight(rest.out_shape)
+    is_copy = rest.result == whole and rest.operands == (whole,) and is_look_up(rest)
+    if is_copy and str(types) == copies[-1].op.out_dtype:
+        return tuple(copies)
+    behind = []
+    for step in normal_form(rest):
+        at = (moved.get(left[n], left[n]) if n < len(left) else count + len(copies) + n - len(left)
+              for n in step.operands)  # fmt: skip
+        behind.append(Step(step.op, tuple(at)))
+    return (*copies, *behind)
+
+
+def is_look_up(op: Definition) -> bool:
+    """True if it only copies elements at places that others name."""
+    return op.gather is None and op.body == "x0" and not op.result.read_from
+
+
+def _elements_of(op: Definition) -> set[int]:
+    """The operands whose elements the body reads."""
+    return {int(name) for name in re.findall(r"x(\d+)", op.body)}
+
+
+def _is_gathered_as_it_is(op: Definition) -> bool:
+    """True for one type of floats, and for what floats cannot gather exactly."""
+    numerics = op.numerics
+    if numerics.is_float:
+        return not numerics.is_mixed and op.gather != "any"
+    kinds = (*numerics.operands, numerics.sums)
+    return op.finish != "x0" or max(kind.size_bytes for kind in kinds) > _WIDEST_EXACT
+
+
+def _gathered_in_floats(op: Definition) -> tuple[Step, ...]:
+    """The body in its types, what it gives gathered in one type of floats, and that in the type of
+    the result. Integers are exact in doubles.
+    """
+    numerics, count = op.numerics, len(op.operands)
+    kind = numerics.sums.name if numerics.is_float else F64.name
+    axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
+    shape, number = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
+    whole = straight(shape)
+    operands = tuple(_renamed(x, number) for x in op.operands)
+    body = f"1 if ({op.body}) != 0 else 0" if op.gather == "any" else op.body
+    kinds = ",".join(own.name for own in numerics.operands)
+    first = Definition(shape, whole, operands, body, dtype=f"{kinds}:{numerics.sums}")
+    steps = [Step(first, tuple(range(count)))]
+    if not numerics.is_float:
+        cast = Definition(shape, whole, (whole,), dtype=f"{numerics.sums}:{kind}")
+        steps.append(Step(cast, (count,)))
+    gather = "max" if op.gather == "any" else op.gather
+    gathered = replace(op, operands=(straight(shape, axes),), body="x0", gather=gather, dtype=kind,
+                       tensors=())  # fmt: skip
+    steps.append(Step(gathered, (count + len(steps) - 1,)))
+    wraps = gather in ("sum", "prod") and not numerics.is_float
+    ways = [f"{kind}:{kind}:i64", f"i64:i64:{numerics.result}:even:wrap"] if wraps else [
+        f"{kind}:{kind}:{numerics.result}"]  # fmt: skip
+    result = straight(op.out_shape)
+    for types in ways if numerics.result.name != kind else ():
+        if types != "i64:i64:i64:even:wrap":
+            cast = Definition(op.out_shape, result, (result,), dtype=types)
+            steps.append(Step(cast, (count + len(steps) - 1,)))
+    return tuple(steps)
+
+
 def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:
     """The steps, then a definition over the last one's result."""
     return (*steps, Step(last, (count + len(steps) - 1,)))
@@ -105,8 +208,13 @@ def _mapped(op: Definition) -> tuple[Step, ...]:
     shape = tuple(op.extents[a] for a in axes)
     number = {a: i for i, a in enumerate(axes)}
     operands = tuple(_renamed(x, number) for x in op.operands)
-    body = Definition(shape, straight(shape), operands, op.body, dtype=op.dtype)
-    gathered = replace(op, operands=(straight(shape, axes),), body="x0", tensors=())
+    numerics = op.numerics
+    inner = replace(numerics, result=numerics.sums, rounding="even", saturate=True)
+    outer = replace(numerics, operands=(numerics.sums,))
+    body = Definition(shape, straight(shape), operands, op.body, dtype=str(inner))
+    gathered = replace(
+        op, operands=(straight(shape, axes),), body="x0", dtype=str(outer), tensors=()
+    )
     steps = (Step(body, tuple(range(len(operands)))),)
     return _then(steps, len(operands), gathered)
 

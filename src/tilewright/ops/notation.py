@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.common.errors import ProgramError, ShapeError, TilewrightError
@@ -17,7 +17,9 @@ from tilewright.common.syntax import expression_tree
 from tilewright.ir.scalar import parse_scalar
 from tilewright.ops.access import Access
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Definition, Gather, factors_of
+from tilewright.ops.definition import SIGNS, Definition, Gather, factors_of
+from tilewright.ops.definitions import Assembly, are_apart, assembled
+from tilewright.ops.gradient import is_written_once, scattered
 from tilewright.ops.op import CONTRACTIONS, Maker, Shape, show_shape
 
 Size = int | Shape
@@ -27,25 +29,22 @@ Fill = float | Mapping[str, float] | None
 
 _LONGEST = 1 << 14
 _MOST = 1 << 31
-_GATHERS: dict[str, Gather | None] = {
-    "=": None,
-    "+=": "sum",
-    "*=": "prod",
-    "max=": "max",
-    "min=": "min",
-}
-_ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|=)(?!=)")
+_GATHERS: dict[str, Gather | None] = {sign: gather for gather, sign in SIGNS.items()}
+_ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|any=|=)(?!=)")
+_INDICES = "i64"
+"""The type of what names places, where no types are named."""
 
 
 @dataclass(frozen=True)
 class Element:
     """A tensor with the affine place of one of its elements: terms by axis and an offset for each
-    dimension.
+    dimension, or the number of the read that gives the place.
     """
 
     tensor: str
     places: tuple[tuple[tuple[tuple[str, int], ...], int], ...]
     column: int
+    read_from: tuple[int | None, ...] = ()
 
 
 @dataclass
@@ -70,10 +69,16 @@ class Statement:
         return tuple(dict.fromkeys(named))
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the tensors, the result's first."""
+        return tuple(element.tensor for element in self.elements)
+
+    @property
     def is_product(self) -> bool:
-        """True if it sums products of two elements."""
+        """True if it sums products of two elements, an axis for each dimension of the result."""
         factors = factors_of(parse_scalar(self.body)) or []
-        return self.gather == "sum" and sorted(factors) == [0, 1]
+        plain = all(len(terms) < 2 for terms, _ in self.result.places)
+        return plain and self.gather == "sum" and sorted(factors) == [0, 1]
 
     def column_of(self, axis: str, element: Element) -> int:
         """Column where an element first names an axis."""
@@ -88,12 +93,16 @@ class Statement:
         return ShapeError(f"{shown!r}, character {column + 1}: {message}", fix=fix)
 
 
-def define(text: str, *, dtype: str = "f64", fill: Fill = None, **sizes: Size) -> Definition:
+def define(
+    text: str, *, dtype: str = "f64", fill: Fill = None, **sizes: Size
+) -> Definition | Assembly:
     """The operator that a statement defines; `sizes` are extents of axes and shapes of tensors.
 
     `=` writes each element once, `+=`, `*=`, `max=` and `min=` gather what the axes that the result
-    does not have give. Raises ShapeError, naming the character, for what is no statement, for sizes
-    that are missing or contradict each other, and for places outside a tensor without a `fill`.
+    does not have give. A sum whose steps share places of the result, `y[2*r+u] += x[r] * w[u]`, is
+    solved for these; with a fill of the result it leaves out what lies beyond. Raises ShapeError,
+    naming the character, for what is no statement, for sizes that are missing or contradict each
+    other, and for places outside a tensor without a `fill`.
 
     >>> define("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16).input_shapes
     ((8, 16), (4, 16))
@@ -157,12 +166,16 @@ class _Reader(ast.NodeTransformer):
         self.statement, self.column = statement, column
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        return ast.Name(f"x{self._read(node)}", ast.Load())
+
+    def _read(self, node: ast.Subscript) -> int:
+        """The number of an element among those that are read."""
         found, reads = self.element(node), self.statement.reads
-        same = [i for i, e in enumerate(reads) if (e.tensor, e.places) == (
-            found.tensor, found.places)]  # fmt: skip
-        if not same:
-            reads.append(found)
-        return ast.Name(f"x{same[0] if same else len(reads) - 1}", ast.Load())
+        for number, known in enumerate(reads):
+            if replace(known, column=found.column) == found:
+                return number
+        reads.append(found)
+        return len(reads) - 1
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id == "inf":
@@ -179,8 +192,14 @@ class _Reader(ast.NodeTransformer):
         if not isinstance(node.value, ast.Name):
             raise self.refused("a tensor is called by a name", node)
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        places = tuple(self._place(index) for index in inner)
-        return Element(node.value.id, places, self.column + node.col_offset)
+        own = [self._read(i) if isinstance(i, ast.Subscript) else None for i in inner]
+        if any(self.statement.reads[k].read_from for k in own if k is not None):
+            raise self.refused("an index is read at places that axes give", node)
+        places = tuple(
+            ((), 0) if isinstance(index, ast.Subscript) else self._place(index) for index in inner
+        )
+        read_from = tuple(own) if any(k is not None for k in own) else ()
+        return Element(node.value.id, places, self.column + node.col_offset, read_from)
 
     def _place(self, node: ast.expr) -> tuple[tuple[tuple[str, int], ...], int]:
         terms: dict[str, int] = {}
@@ -231,7 +250,7 @@ def _require_apart(statement: Statement) -> None:
 
 def defined(
     statement: Statement, sizes: Mapping[str, Size], *, dtype: str = "f64", fill: Fill = None
-) -> Definition:
+) -> Definition | Assembly:
     """The definition of a statement with these sizes; raises as `define` does."""
     shapes = {name: size for name, size in sizes.items() if isinstance(size, tuple)}
     extents = _extents(statement, sizes, shapes)
@@ -244,20 +263,58 @@ def defined(
         terms = tuple(tuple((numbers[a], s) for a, s in place) for place, _ in element.places)
         offsets = tuple(offset for _, offset in element.places)
         beyond = fill.get(element.tensor) if isinstance(fill, Mapping) else fill
-        beyond = None if not made else beyond  # the result comes first
+        beyond = None if element.read_from else beyond
+        if not made and statement.gather != "sum":  # the result comes first
+            beyond = None
+        if element.read_from and element.tensor not in shapes:
+            raise statement.refused(
+                f"{element.tensor} is looked up and has no shape",
+                element.column,
+                f"give its shape, {element.tensor}=...",
+            )
         access = Access((1,) * len(terms), terms, offsets, beyond)
         shape = shapes.get(element.tensor) or _reached(statement, access, element, whole)
-        access = Access(shape, terms, offsets, _where_needed(access, shape, whole))
+        beyond = _where_needed(access, shape, whole)
+        access = Access(shape, terms, offsets, beyond, element.read_from)
         _require_inside(statement, element, access, whole)
         made.append(access)
-    names = tuple(e.tensor for e in statement.elements)
     try:
+        dtype = _types(statement, dtype)
+        scatters = bool(made[0].read_from)
+        if statement.gather == "sum" and not scatters and not is_written_once(made[0], whole.shape):
+            return _scattered(statement, whole.shape, made, dtype)
         return Definition(
             whole.shape, made[0], tuple(made[1:]), statement.body, statement.gather, "x0", dtype,
-            axes, names,
+            axes, statement.tensors,
         )  # fmt: skip
     except TilewrightError as error:
         raise ShapeError(f"{statement.text[:60]!r}: {error.message}", fix=error.fix) from None
+
+
+def _types(statement: Statement, dtype: str) -> str:
+    """The text of the element types, with integers where places are read from."""
+    indices = {k for e in statement.elements for k in e.read_from if k is not None}
+    if ":" in dtype or not indices:
+        return dtype
+    kinds = (_INDICES if i in indices else dtype for i in range(len(statement.reads)))
+    return f"{','.join(kinds)}:{dtype}"
+
+
+def _scattered(
+    statement: Statement, extents: Shape, accesses: Sequence[Access], dtype: str
+) -> Definition | Assembly:
+    """The sums, solved for the places of the result that several steps share."""
+    y, *operands = accesses
+    found = scattered(extents, replace(y, fill=None), operands, statement.body, dtype)
+    parts = [replace(p, axes=statement.axes, tensors=statement.tensors) for p in found]
+    if not parts:
+        raise ShapeError("every step writes beyond the result")
+    if not are_apart(parts):
+        raise ShapeError(
+            f"steps of {statement.body!r} share places of the result and no factor bounds them",
+            fix="write the body as a statement of its own, and sum its elements",
+        )
+    return assembled(parts, [range(len(operands))] * len(parts), dtype)
 
 
 def _turned(element: Element, axes: set[str], extents: Mapping[str, int]) -> Element:

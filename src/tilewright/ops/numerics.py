@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from tilewright.common.dtypes import FLOATS, DType, dtype
+from tilewright.common.dtypes import BOOL, FLOATS, DType, dtype
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import (
     Array,
@@ -25,6 +25,7 @@ from tilewright.common.fixed_point import (
 )
 
 _FORM = "operands:sums:result:rounding:overflow, such as i16:i32 or q8.8:q16.16:q8.8:even:saturate"
+_TWO = 2
 _OVERFLOWS = ("saturate", "wrap")
 
 
@@ -44,14 +45,14 @@ class Numerics:
     saturate: bool = True
 
     def __post_init__(self) -> None:
-        every = (*self.operands, self.sums, self.result)
-        if any(kind.is_float for kind in every):
-            if len(set(every)) > 1:
-                raise ShapeError(
-                    f"element types {self} mix {_one_float(every)} with another type",
-                    fix="floats take one type for operands, sums and result",
-                )
+        if self.is_float:
             return
+        floats = [kind for kind in (*self.operands, self.result) if kind.is_float]
+        if floats:
+            raise ShapeError(
+                f"element types {self} compute {floats[0]} in {self.sums}",
+                fix="compute in a float: name it in the middle, as in i32,f32:f32",
+            )
         if self.shift < 0:
             raise ShapeError(
                 f"element types {self}: sums of {self.sums} have {self.sums.fraction_bits} "
@@ -61,8 +62,13 @@ class Numerics:
 
     @property
     def is_float(self) -> bool:
-        """True if the single element type is floating-point."""
+        """True if it computes in floating point."""
         return self.sums.is_float
+
+    @property
+    def is_mixed(self) -> bool:
+        """True if it computes in floating point and has other types beside."""
+        return self.is_float and {*self.operands, self.result} - {self.sums} != set()
 
     @property
     def shift(self) -> int:
@@ -88,19 +94,35 @@ class Numerics:
         return ":".join(parts)
 
     @classmethod
-    def parse(cls, text: str, operands: int) -> Numerics:
-        """The element types of an operator with `operands` operands.
+    def parse(cls, text: str, operands: int, *, mixed: bool = False) -> Numerics:
+        """The element types of an operator with `operands` operands, of which floats have one for
+        all unless they may be `mixed`.
 
         Raises ShapeError for an unknown type, a list of another length, or types that do not go
         together.
         """
-        return _parse(text, operands)
+        found = _parse(text, operands)
+        if found.is_mixed and not mixed:
+            every = (*found.operands, found.sums, found.result)
+            raise ShapeError(
+                f"element types {found} mix {_one_float(every)} with another type",
+                fix="floats take one type for operands, sums and result",
+            )
+        return found
+
+    @classmethod
+    def of(cls, text: str) -> Numerics:
+        """The element types that a text names, whatever they are for."""
+        names = text.partition(":")[0].count(",") + 1
+        return cls.parse(text, names if names > 1 else _TWO, mixed=True)
 
     def write_back(self, sums: Integers, divisor: int | Integers = 1) -> Array:
         """The result of exact integer `sums`, which their type keeps modulo its bits, over
         `divisor` and 2 ** `shift`.
         """
         kept = sums.astype(self.sums.numpy).astype(np.int64)
+        if self.result == BOOL:
+            return kept != 0
         whole, to = divisor << self.shift, self.result.numpy
         return requantised(kept, whole, self.rounding, saturate=self.saturate, to=to)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.common.dtypes import converted
 from tilewright.common.errors import ShapeError
 from tilewright.common.fixed_point import Integers
 from tilewright.ops.box import Box
@@ -250,7 +251,8 @@ def require_operands(op: Op, operands: Sequence[Array]) -> None:
 
 def rounded(op: Op, result: Floats) -> Array:
     """`result` in the element type of `op`."""
-    return result.astype(op.numerics.result.numpy, copy=False)
+    found: Array = converted(result, op.numerics.result)
+    return found
 
 
 def pair(value: IntOrPair) -> tuple[int, int]:

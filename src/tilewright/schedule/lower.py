@@ -62,7 +62,7 @@ def granule(axis: str) -> Var:
 def lower(nest: Nest, steps: tuple[Step, ...], dtype: str, rules: Rules = STRICT) -> Program:
     """The seed-stage program of one nest under one schedule, of the element types `dtype`."""
     p = decisions(nest, steps, rules)
-    numerics = Numerics.parse(dtype, _FACTORS)
+    numerics = Numerics.of(dtype)
     tensors = tuple(declare(u.tensor, p.layouts, dtype) for u in nest.every_use)
     if _requantises(nest, numerics):
         tensors = (*tensors, _sums(tensors[0], numerics))
@@ -102,7 +102,7 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
     """The tensor in its layout's storage order, of its own element type among those of `dtype`."""
     extents = dict(spec.dims)
     dims = layouts.get(spec.name, tuple(extents))
-    own = spec.element_type(Numerics.parse(dtype, _FACTORS)).name
+    own = spec.element_type(Numerics.of(dtype)).name
     return Tensor(spec.name, own, spec.kind, dims, tuple(extents[d] for d in dims), spec.storage)
 
 
@@ -127,7 +127,7 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
     primitive = nest.primitive
     if isinstance(primitive, MatrixProduct) and p.vector:
         primitive = structs.replace(primitive, vector=p.vector, dtype=numerics.sums.name)
-    if isinstance(primitive, Map) and not numerics.is_float:
+    if isinstance(primitive, Map) and (numerics.is_mixed or not numerics.is_float):
         primitive = structs.replace(primitive, dtype=numerics.sums.name)
     requantises = _requantises(nest, numerics)
     if requantises:

@@ -64,7 +64,7 @@ class TensorSpec:
 
     def element_type(self, numerics: Numerics) -> DType:
         """Its element type. Raises ScheduleError for an input of mixed types without an operand."""
-        if numerics.is_float:
+        if numerics.is_float and not numerics.is_mixed:
             return numerics.sums
         if self.operand is not None:
             return numerics.operands[self.operand]

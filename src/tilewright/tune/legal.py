@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
+from tilewright.common.dtypes import F64
 from tilewright.common.errors import CapacityError, ScheduleError, ShapeError
 from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
@@ -31,9 +32,13 @@ def rules_of(machine: Machine) -> Rules:
 
 
 def require_types(op: Op, machine: Machine) -> None:
-    """Raise CapacityError unless the machine computes with the type of the operator's sums."""
-    known, wanted = machine.core.types, op.numerics.sums.stored.name
-    if wanted not in known:
+    """Raise CapacityError unless the machine computes with the type of the operator's sums. Cores
+    that run instructions of floats have those of integers that addresses take, for maps.
+    """
+    known, sums = machine.core.types, op.numerics.sums.stored
+    by_addresses = machine.core.instruction_table is not None and F64.name in known
+    wanted = sums.name
+    if wanted not in known and not (by_addresses and op.kind == "map" and not sums.is_float):
         offered = "".join(f"--dtype {name}, or " for name in _taken(op, known)[:1])
         raise CapacityError(
             f"machine {machine.name!r} computes {' and '.join(known)}; "

@@ -261,6 +261,21 @@ def static_primitives(kinds: tuple[DType, ...], *, winograd: tuple[str, ...] = (
     return "\n\n".join(part.rstrip("\n") for part in parts if part)
 
 
+@cache
+def inline_primitives(kind: DType) -> str:
+    """The primitives that move elements of a type that the library is not made for, once in a
+    file.
+    """
+
+    def once(guard: str, text: str) -> str:
+        inline = re.sub(r"^(static )?(void|int|long) ", r"static inline \2 ", text, flags=re.M)
+        return f"#ifndef {guard}\n#define {guard}\n{inline.rstrip()}\n#endif"
+
+    moved = _ELEMENTWISE[: _ELEMENTWISE.index("void tw_scale_add")]
+    own = _for_type(f"{moved}{_REPACK_ROWS}", kind)
+    return f"{once('TW_NESTS', _LOOPS)}\n{once(f'TW_MOVES_{kind.name}', own)}"
+
+
 def _for_type(text: str, kind: DType) -> str:
     names = {"SUFFIX": kind.name, "TYPE": kind.c_name, "STRIDED": STRIDED_ARGUMENTS}
     for word, value in names.items():

@@ -30,7 +30,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Fill, Map, MultiplyAccumulate, Reduce, ScalarPrimitive
-from tilewright.ir.scalar import c_text, c_text_of_integers
+from tilewright.ir.scalar import c_converted, c_text, c_text_of_integers
 from tilewright.ir.visit import walk
 
 
@@ -85,12 +85,14 @@ def _map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
         with _nested(loops, 0, context):
             operands = [_at(name, i, loops, context) for i, name in enumerate(sources, 1)]
             value = _value(mapping, operands)
+            if mapping.in_floats and mapping.dtype is not None:
+                value = c_converted(value, dtype(context.element_type(views[0])))
             context.writer.line(f"{_at(to, 0, loops, context)} = ({kind}){value};")
 
 
 def _value(mapping: Map, operands: Sequence[str]) -> str:
     """The expression over the operands, which are texts of elements."""
-    if mapping.dtype is None:
+    if mapping.in_floats or mapping.dtype is None:
         return c_text(mapping.scalar, [f"(double){operand}" for operand in operands])
     own = dtype(mapping.dtype)
     return f"({own.c_name}){c_text_of_integers(mapping.scalar, operands, own)}"
@@ -117,8 +119,8 @@ def _reduce(reduction: Reduce, views: tuple[View, ...], context: CallContext) ->
 
 
 def _gathering(reduction: Reduce, value: str) -> str:
-    if reduction.function == "sum":
-        return f"tw_sum += {value};"
+    if reduction.function != "max":
+        return f"tw_sum {'+' if reduction.function == 'sum' else '*'}= {value};"
     return f"tw_sum = tw_sum < {value} ? {value} : tw_sum;"
 
 

@@ -15,6 +15,7 @@ from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Fill, Size, Statement, defined, parse_statement
 from tilewright.ops.op import Shape, show_shape
 
@@ -35,7 +36,7 @@ class Notes:
 
 def define(
     text: str, *, name: str = "defined", dtype: str = "f64", fill: Fill = None, **sizes: Size
-) -> Definition | Network:
+) -> Definition | Assembly | Network:
     """The operator that one statement defines, the network of several; `name` is the network's.
 
     Sizes and fills are arguments or lines of the text. Raises ShapeError as `ops.notation.define`
@@ -57,7 +58,7 @@ def define(
     return _network(name, notes.statements, every, dtype, beyond)
 
 
-def network_of(op: Definition, name: str = "defined") -> Network:
+def network_of(op: Definition | Assembly, name: str = "defined") -> Network:
     """The network of one definition; a tensor that it reads twice is one input."""
     builder = NetworkBuilder(name, op.out_dtype)
     for tensor, shape, kind in zip(op.tensors[1:], op.input_shapes, op.operand_dtypes, strict=True):

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from tilewright.common.dtypes import DType, dtype
+from tilewright.common.dtypes import DType, converted, dtype, dtype_of
 from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
@@ -28,8 +28,10 @@ from tilewright.ir.scalar import (
 )
 from tilewright.ir.verify_types import check_one_type, element_types
 
-Gathering: TypeAlias = Literal["sum", "max"]
-_GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax}
+Gathering: TypeAlias = Literal["sum", "max", "prod"]
+_GATHERED: dict[Gathering, np.ufunc] = {"sum": np.add, "max": np.fmax, "prod": np.multiply}
+STARTS: dict[Gathering, float] = {"sum": 0.0, "max": -np.inf, "prod": 1.0}
+"""The number that changes nothing."""
 
 
 class ScalarPrimitive(Primitive, frozen=True):
@@ -40,11 +42,16 @@ class ScalarPrimitive(Primitive, frozen=True):
         """The parsed expression; raises ProgramError if it is none."""
         raise NotImplementedError
 
+    @property
+    def in_floats(self) -> bool:
+        """True: it computes in floating point."""
+        return True
+
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         self.check_types(operands, place)
         try:
             needed = operand_count(self.scalar)
-            if self.computed_in is None:
+            if self.in_floats:
                 check_floats(self.scalar)
         except ProgramError as error:
             raise place.error(error.message, error.fix) from error
@@ -66,7 +73,8 @@ class ScalarPrimitive(Primitive, frozen=True):
 class Map(ScalarPrimitive, frozen=True):
     """y = the expression over the elements x0, x1, ... of the further operands.
 
-    `dtype` is the type in which integers are computed; they wrap to it, and to the type of y.
+    `dtype` is the type in which integers are computed; they wrap to it, and to the type of y. Where
+    operands or y are of another type than the float that is computed in, it names that.
     """
 
     name: ClassVar[str] = "map"
@@ -84,10 +92,17 @@ class Map(ScalarPrimitive, frozen=True):
     def computed_in(self) -> str | None:
         return self.dtype
 
+    @property
+    def in_floats(self) -> bool:
+        """True if it computes in floating point."""
+        return self.dtype is None or dtype(self.dtype).is_float
+
     def check_types(self, operands: tuple[Operand, ...], place: Place) -> None:
-        """Integers may be narrower than what they are computed in."""
+        """Integers may be narrower than what they are computed in; floats take any operands."""
         if self.dtype is None:
             super().check_types(operands, place)
+            return
+        if self.in_floats:
             return
         try:
             integral(self.scalar)
@@ -100,12 +115,13 @@ class Map(ScalarPrimitive, frozen=True):
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, *inputs = operands
-        if self.dtype is not None:
+        if not self.in_floats and self.dtype is not None:
             whole = wrapped(self.scalar, inputs, dtype(self.dtype))
             return np.broadcast_to(whole, y.shape).astype(y.dtype)
         with np.errstate(all="ignore"):  # infinities and what is no number are results, too
             found = self.scalar.value([x.astype(np.float64, copy=False) for x in inputs])
-            return np.broadcast_to(np.asarray(found), y.shape).astype(y.dtype)
+            whole = np.broadcast_to(np.asarray(found, np.float64), y.shape)
+            return np.asarray(converted(whole, dtype_of(y.dtype)))
 
     def dependence(self, operands: tuple[Array, ...]) -> Array:
         y, *inputs = operands
@@ -114,8 +130,8 @@ class Map(ScalarPrimitive, frozen=True):
 
 @register
 class Accumulate(ScalarPrimitive, frozen=True):
-    """y = the sum or the largest of y and of the expression over the elements x0, x1, ... of the
-    further operands: one step of a gathering whose axes are loops. Runs as a `map`.
+    """y = the sum, the product or the largest of y and of the expression over the elements x0, x1,
+    ... of the further operands: one step of a gathering whose axes are loops. Runs as a `map`.
     """
 
     name: ClassVar[str] = "accumulate"
@@ -134,11 +150,11 @@ class Accumulate(ScalarPrimitive, frozen=True):
         """The map of y and the further operands that does the same."""
         count = operand_count(self.scalar)
         each = renumbered(self.scalar, [Element(i + 1) for i in range(count)])
-        taken = "+" if self.function == "sum" else "max"
+        taken = {"sum": "+", "max": "max", "prod": "*"}[self.function]
         return Map(str(Apply(taken, (Element(0), each))))
 
     def start(self, kind: DType) -> float:
-        return -np.inf if self.function == "max" else 0.0
+        return STARTS[self.function]
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         return self.executed.meaning((operands[0], *operands))
@@ -146,8 +162,8 @@ class Accumulate(ScalarPrimitive, frozen=True):
 
 @register
 class Reduce(ScalarPrimitive, frozen=True):
-    """y = the sum or the largest of y and of the expression over x0 along axis k; NaN is never the
-    largest.
+    """y = the sum, the product or the largest of y and of the expression over x0 along axis k; NaN
+    is never the largest.
     """
 
     name: ClassVar[str] = "reduce"
@@ -161,7 +177,7 @@ class Reduce(ScalarPrimitive, frozen=True):
         return parse_scalar(self.expression)
 
     def start(self, kind: DType) -> float:
-        return -np.inf if self.function == "max" else 0.0
+        return STARTS[self.function]
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, x = operands

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from tilewright.common.dtypes import F32, F64, DType
+from tilewright.common.dtypes import BOOL, F32, F64, DType, float_limits
 from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, expanded
 from tilewright.ir.scalar.functions import FUNCTIONS, Elementary
 
@@ -38,6 +38,19 @@ def c_text(scalar: Scalar, operands: Sequence[str], kind: DType = F64) -> str:
                 return own.c.format(*map(text, arguments), f=suffix)
 
     return text(expanded(scalar))
+
+
+def c_converted(value: str, kind: DType) -> str:
+    """The C text of a floating-point value as an element of a type, as `common.dtypes.converted`.
+
+    >>> from tilewright.common.dtypes import U8
+    >>> c_converted("v", U8), c_converted("v", BOOL)
+    ('(unsigned char)fmin(fmax(v, 0.0), 255.0)', '(_Bool)(v)')
+    """
+    if kind.is_float or kind == BOOL:
+        return f"({kind.c_name})({value})"
+    low, high = map(c_number, float_limits(kind))
+    return f"({kind.c_name})fmin(fmax({value}, {low}), {high})"
 
 
 def c_number(number: float, kind: DType = F64) -> str:

@@ -6,8 +6,9 @@ expression over others, and has all of that from them. So a new function is one 
 
 Truths are 1 and 0; whatever is not zero holds. What is no number fails every comparison but `!=`.
 `%` has the sign of the divisor as in Python (a zero that of the dividend), `fmod` that of the
-dividend as in C; `x // y` is the floor of the rounded quotient; `round` takes halves to even; sinh
-and cosh of doubles are infinite where exp is, from 709.79 on.
+dividend as in C; `quo` and `rem` are quotients of integers towards zero and what these leave,
+`rem_floor` has the sign of the divisor; `x // y` is the floor of the rounded quotient; `round`
+takes halves to even; sinh and cosh of doubles are infinite where exp is, from 709.79 on.
 
 Derivatives are those of the branch that gives the value: of `max` and `min` where both are equal
 that of the second operand, of `relu` at 0 that of x. Those of `abs` and of what steps are 0 there.
@@ -128,6 +129,14 @@ _SHIFTED_LEFT = "({1} & ~63 ? 0 : (unsigned long long){0} << {1})"
 _SHIFTED_RIGHT = "((long long){0} >> ({1} & ~63 ? 63 : {1}))"
 """Counts below 0 or beyond the bits leave nothing but the sign, as in NumPy."""
 
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Quotients of integers towards zero; 0 by 0."""
+    by = np.where(b == 0, 1, b)
+    down = a // by
+    return np.where(b == 0, 0, down + ((a != down * by) & ((a < 0) != (by < 0))).astype(down.dtype))
+
+
 _OPERATORS = (
     _infix("+", SUM, np.add, "ring", "1", "1"),
     _infix("-", SUM, np.subtract, "ring", "1", "-1"),
@@ -175,6 +184,10 @@ _ELEMENTARY = (
     _call(
         "pow", np.power, "pow", 2 * _SERIES, "x1 * pow(x0, x1 - 1)",
         "0 if x0 == 0 else pow(x0, x1) * log(x0)", arity=2,
+    ),
+    Elementary(
+        "quo", 2, (), "quo({}, {})", CALL, 0, _quotient,
+        "({1} == 0 ? 0 : {1} < 0 && {1} + 1 == 0 ? 0ull - {0} : {0} / {1})", 2 * _DIVISION, "bits",
     ),
     _call("round", np.rint, "rint", _ROUNDING, "0"),
     _call("sin", np.sin, "sin", _SERIES, "cos(x0)"),
@@ -226,6 +239,11 @@ _COMPOSITE = (
     composite("neg", 1, "-x0"),
     composite("prelu", 2, "x1 * x0 if x0 < 0 else x0"),
     composite("reciprocal", 1, "1 / x0"),
+    composite("rem", 2, "x0 - quo(x0, x1) * x1"),
+    composite(
+        "rem_floor", 2, "rem(x0, x1) + x1 if rem(x0, x1) != 0 and (rem(x0, x1) < 0) != (x1 < 0) "
+        "else rem(x0, x1)",
+    ),
     composite("relu", 1, "0 if x0 < 0 else x0"),
     composite("selu", 3, "x2 * (x1 * expm1(x0) if x0 < 0 else x0)", parameters=2),
     composite(

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tilewright.common.dtypes import DType
+from tilewright.common.dtypes import U64, DType
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar.expression import Apply, Array, Element, Number, Scalar, expanded
 from tilewright.ir.scalar.functions import FUNCTIONS, Elementary
@@ -71,13 +71,15 @@ def _value(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Any:
             given = [_value(a, inputs, kind) for a in arguments]
             if own.types != "ring":
                 given = [x if isinstance(x, int) else _as_held(x, kind) for x in given]
-            return own.value(*(np.asarray(x, np.int64) for x in given))
+            wide = np.uint64 if kind == U64 and own.types != "ring" else np.int64
+            return own.value(*(np.asarray(x).astype(wide) for x in given))
         case _:
             return scalar.value(inputs)
 
 
 def _as_held(values: Array, kind: DType) -> Array:
-    return values.astype(kind.numpy).astype(np.int64)
+    found: Array = np.asarray(values).astype(np.int64).astype(kind.numpy)
+    return found if kind == U64 else found.astype(np.int64)
 
 
 def c_text_of_integers(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:

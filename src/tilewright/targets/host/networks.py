@@ -9,7 +9,7 @@ from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.search import Search
-from tilewright.targets.host.network.native import HostNetwork, compile_network, require_floats
+from tilewright.targets.host.network.native import HostNetwork, compile_network
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class HostNetworks:
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators that cannot be run here."""
-        require_floats(network)
         import_module("tilewright.network.requirements").require_lowered(network, machine)
 
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
-from tilewright.common.dtypes import F32, DType, dtype
+from tilewright.common.dtypes import F32, dtype
 from tilewright.common.errors import ShapeError, ToolError
 from tilewright.machine import Machine
 from tilewright.targets.host.emit_header import stored_elements
@@ -43,7 +41,7 @@ class LoadedKernel:
             if info.is_given:
                 self._give(info, _given(info, inputs), arrays[info.name])
             else:
-                arrays[info.name].fill(_nothing(dtype(info.dtype)))
+                arrays[info.name].fill(dtype(info.dtype).nothing)
         workspace = aligned(self.artifact.scratchpad_bytes // 4 + 1, F32)
         return BoundKernel(self, arrays, workspace)
 
@@ -56,11 +54,6 @@ class LoadedKernel:
         plain[...] = given.reshape(-1)
         pack = self.library[f"{self.artifact.name}_pack_{info.identifier}"]
         pack(address(plain), address(place))
-
-
-def _nothing(kind: DType) -> float:
-    """Value that fills a result before it is computed: NaN, or the least integer of its type."""
-    return np.nan if kind.is_float else kind.limits[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.planned import Outputs, PlannedNetwork
-from tilewright.network.requirements import require_lowered
+from tilewright.network.requirements import require_lowered, without_look_ups
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.network.stored import write_native
@@ -79,8 +79,9 @@ class Sw26010Networks:
 
         Raises GraphError for operators without a lowering, CapacityError where nothing fits.
         """
-        plan = build_plan(network, machine, search, progress=progress)
-        return Sw26010Network(network, plan, dict(network.values))
+        own = without_look_ups(network)
+        plan = build_plan(own, machine, search, progress=progress)
+        return Sw26010Network(own, plan, dict(own.values))
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators without a lowering."""

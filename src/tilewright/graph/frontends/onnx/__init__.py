@@ -38,10 +38,15 @@ from tilewright.ops.op import Shape, show_shape
 _ELEMENT_TYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "f32",
     onnx.TensorProto.DOUBLE: "f64",
+    onnx.TensorProto.FLOAT16: "f16",
     onnx.TensorProto.INT8: "i8",
     onnx.TensorProto.UINT8: "u8",
+    onnx.TensorProto.INT16: "i16",
+    onnx.TensorProto.UINT16: "u16",
     onnx.TensorProto.INT32: "i32",
+    onnx.TensorProto.UINT32: "u32",
     onnx.TensorProto.INT64: "i64",
+    onnx.TensorProto.UINT64: "u64",
     onnx.TensorProto.BOOL: "bool",
 }
 _EXTERNAL = onnx.TensorProto.EXTERNAL
@@ -54,16 +59,18 @@ def load_onnx(
     batch: int | None = None,
     dtype: str | None = None,
     shapes: Mapping[str, Shape] | None = None,
+    values: Mapping[str, NDArray[Any]] | None = None,
 ) -> Network:
     """The network in the ONNX file at `path`.
 
     `batch` replaces the first extent of each input, `shapes` whole shapes by the input's name, and
-    `dtype` the element type of all tensors. Raises GraphError for a file that cannot be read,
-    everything in it that is not supported (with its nodes), and dimensions that it leaves open.
+    `dtype` the element type of all floats; `values` are inputs that are constants from now on.
+    Raises GraphError for a file that cannot be read, everything in it that is not supported (with
+    its nodes), and dimensions that it leaves open.
     """
     path = Path(path)
     try:
-        model = _plain(_parse(path), path.parent)
+        model = _plain(_parse(path), path.parent, values or {})
         network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
         return replace(network, source=str(path))
     except GraphError as error:
@@ -87,10 +94,13 @@ def _parse(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
-    """`model` without protocol buffers, its numbers read."""
+def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[Any]]) -> OnnxModel:
+    """`model` without protocol buffers, its numbers read, and inputs bound to `values`."""
     try:
         stored = model.graph.initializer
+        known = {item.name: item for item in map(_declaration, model.graph.input)}
+        for name, array in values.items():
+            _require_bound(known, name, array)
         outputs = [
             OutputDeclaration(_text(value.name), _declared(value.type.tensor_type))
             for value in model.graph.output
@@ -98,17 +108,36 @@ def _plain(model: onnx.ModelProto, folder: Path) -> OnnxModel:
         nodes = checked(
             [_node(node, folder) for node in model.graph.node],
             _opset(model),
-            {_text(tensor.name) for tensor in stored},
+            {*values, *(_text(tensor.name) for tensor in stored)},
             [output.name for output in outputs],
         )
         return OnnxModel(
-            inputs=[_declaration(value) for value in model.graph.input],
-            constants={_text(tensor.name): _numbers(tensor, folder) for tensor in stored},
+            inputs=list(known.values()),
+            constants={_text(tensor.name): _numbers(tensor, folder) for tensor in stored}
+            | dict(values),
             nodes=nodes,
             outputs=outputs,
         )
     except UnicodeDecodeError:
         raise _not_text() from None
+
+
+def _require_bound(known: Mapping[str, InputDeclaration], name: str, array: NDArray[Any]) -> None:
+    """Raise GraphError for a value that does not fit the input of its name."""
+    if name not in known:
+        raise GraphError(f"a value is given for {quoted(name)}, which is not an input")
+    extents, kind = known[name].extents, known[name].dtype
+    fits = extents is None or (
+        len(extents) == array.ndim
+        and all(not isinstance(a, int) or a == b for a, b in zip(extents, array.shape, strict=True))
+    )
+    if not fits or onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != (
+        onnx.TensorProto.DataType.Value(kind)
+    ):
+        raise GraphError(
+            f"the value of {quoted(name)} is {show_shape(array.shape)} {array.dtype}, the file "
+            f"declares {show_shape(tuple(extents or ()))} {kind}"
+        )
 
 
 def _not_text() -> GraphError:

@@ -81,7 +81,9 @@ def _completed(node: OnnxNode, opset: int) -> OnnxNode:
 def _is_constant(node: OnnxNode, opset: int, known: set[str]) -> bool:
     """True if the result can be computed before the network runs."""
     operator = OPERATORS.get(node.kind)
-    if node.domain or operator is None or operator.fold is None or opset < operator.since:
+    if node.domain or operator is None or opset < operator.since:
+        return False
+    if operator.fold is None and (operator.translate is None or not node.inputs):
         return False
     declared = operator.inputs_of(operator.version(opset))
     kinds = [_declared_input(operator, declared, i) for i in range(len(node.inputs))]
@@ -111,7 +113,7 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
         if not node.outputs or not node.outputs[0]:
             yield "has no output"
         for index, name in enumerate(node.outputs):
-            if index and name and name in used:
+            if index and name and name in used and not operator.many:
                 yield f"output {index} is used, only output 0 is computed"
 
 

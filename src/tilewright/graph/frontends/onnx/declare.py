@@ -18,7 +18,7 @@ NEWEST_OPSET = 28
 
 AttributeKind = Literal["integer", "integers", "number", "numbers", "limit", "text", "tensor"]
 InputKind = Literal["tensor", "constant", "shape"]
-Elements = Literal["float", "integer", "bool", "any"]
+Elements = Literal["float", "integer", "bool", "number", "any"]
 Translator = Callable[[Importer, OnnxNode], None]
 Fold = Callable[..., Constant]
 
@@ -47,7 +47,8 @@ class Input:
     """An input of the versions `since` to `until` of an operator.
 
     A `tensor` is computed or stored, a `constant` known before the network runs; of a `shape` the
-    extents alone are read.
+    extents alone are read. Where the first input holds `any` elements, these are moved as they are,
+    or a `number` is computed with in its own type; otherwise the first floats say the type.
     """
 
     name: str
@@ -63,8 +64,9 @@ class Operator:
     """An operator of the ONNX standard as far as it is read.
 
     `versions` are the operator sets that define it anew. `translate` appends to the network; `fold`
-    computes the result of constants while the file is read. The last input of a `variadic` operator
-    may stand any number of times. `limits` is what else holds, for the documentation.
+    computes the result of constants while the file is read, else `translate` does. The last input
+    of a `variadic` operator may stand any number of times, `many` gives all outputs. `limits` is
+    what else holds, for the documentation.
     """
 
     kind: str
@@ -74,6 +76,7 @@ class Operator:
     translate: Translator | None = None
     fold: Fold | None = None
     variadic: bool = False
+    many: bool = False
     limits: str = ""
 
     @property

@@ -10,20 +10,18 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx import fold as fold
 from tilewright.graph.frontends.onnx.declare import (
     CONSUMED,
     Attribute,
-    Elements,
-    Fold,
     Input,
     Operator,
+    Translator,
     X,
 )
-from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import aligned, aligned_at
-from tilewright.ops import Binary, Reshape, Unary
+from tilewright.ops import Binary, Op, Reshape, Unary
 from tilewright.ops.op import Shape
 
 _FIRST_TYPES = (1, 6, 13)
@@ -34,13 +32,21 @@ def _unary(
     importer: Importer, node: OnnxNode, *, function: str, parameters: tuple[str, ...] = ()
 ) -> None:
     """A function whose parameters are the attributes of these names."""
+    if not importer.is_float:
+        x = importer.operand(node, 0)
+        importer.emit(node, importer.mapped(f"{function}(x0)", x), x)
+        return
     alpha, beta = (*map(node.number, parameters), 0.0, 0.0)[:2]
     op = Unary(function, importer.shape(node, 0), alpha, beta, importer.dtype)
     importer.emit(node, op, importer.operand(node, 0))
 
 
 def _identity(importer: Importer, node: OnnxNode) -> None:
-    _unary(importer, node, function="identity")
+    x = importer.operand(node, 0)
+    if importer.is_float and importer.dtype != "f16":
+        importer.emit(node, Unary("identity", importer.builder.shape(x), dtype=importer.dtype), x)
+    else:
+        importer.emit(node, importer.mapped("x0", x), x)
 
 
 def _gelu(importer: Importer, node: OnnxNode) -> None:
@@ -61,6 +67,9 @@ def _clip(importer: Importer, node: OnnxNode) -> None:
 
     Without a bound the numbers end where those of the element type do.
     """
+    if not importer.is_float or _has_computed_bounds(importer, node):
+        _clip_by_tensors(importer, node)
+        return
     ends = np.finfo(dtype(importer.dtype).numpy)
     limits = [float(ends.min), float(ends.max)]
     for index, name in enumerate(("min", "max")):
@@ -73,6 +82,20 @@ def _clip(importer: Importer, node: OnnxNode) -> None:
             limits[index] = node.number(name)
     op = Unary("clip", importer.shape(node, 0), limits[0], limits[1], importer.dtype)
     importer.emit(node, op, importer.operand(node, 0))
+
+
+def _has_computed_bounds(importer: Importer, node: OnnxNode) -> bool:
+    return any(node.has_input(i) and node.inputs[i] not in importer.constants for i in (1, 2))
+
+
+def _clip_by_tensors(importer: Importer, node: OnnxNode) -> None:
+    """Bounds that are computed, and those of integers."""
+    names, body = [importer.operand(node, 0)], "x0"
+    for index, function in ((1, "max"), (2, "min")):
+        if node.has_input(index):
+            body = f"{function}({body}, x{len(names)})"
+            names.append(importer.operand(node, index))
+    importer.emit(node, importer.mapped(body, *names), *names)
 
 
 def _along_channels(node: OnnxNode, x: Shape, slope: Shape) -> Shape:
@@ -97,7 +120,40 @@ def _binary(
             op = Reshape(b_shape, wanted, importer.dtype)
             b = importer.step(node, op, b, suffix="_along")
         b_shape = wanted
-    importer.emit(node, Binary(function, a_shape, b_shape, importer.dtype), a, b)
+    if importer.is_float:
+        importer.emit(node, Binary(function, a_shape, b_shape, importer.dtype), a, b)
+    else:
+        body = _INTEGRAL.get(function, f"{function}(x0, x1)")
+        importer.emit(node, importer.mapped(body, a, b), a, b)
+
+
+_INTEGRAL = {"div": "quo(x0, x1)", "prelu": "x1 * x0 if x0 < 0 else x0"}
+"""Expressions of integers in place of functions of floats."""
+
+
+def _mod(importer: Importer, node: OnnxNode) -> None:
+    """The remainder with the sign of the dividend for `fmod`, else with that of the divisor."""
+    a, b = importer.operand(node, 0), importer.operand(node, 1)
+    by_dividend = bool(node.integer("fmod"))
+    if importer.is_float:
+        body = "fmod(x0, x1)" if by_dividend else "x0 % x1"
+    else:
+        body = "rem(x0, x1)" if by_dividend else "rem_floor(x0, x1)"
+    importer.emit(node, importer.mapped(body, a, b), a, b)
+
+
+def _pow(importer: Importer, node: OnnxNode) -> None:
+    """Powers of floats, and of integers in doubles, in the type of the base."""
+    a, b = (importer.operand(node, i, EVERY_TYPE) for i in (0, 1))
+    kinds = [importer.builder.element_type(name) for name in (a, b)]
+    if kinds == [importer.dtype] * 2 and importer.is_float:
+        shapes = importer.builder.shape(a), importer.builder.shape(b)
+        importer.emit(node, Binary("pow", *shapes, importer.dtype), a, b)
+        return
+    single = importer.is_float and importer.dtype == "f32" and kinds[1] in ("f32", "i32", "i64")
+    computed = "f32" if single and kinds[1] == "f32" else "f64"
+    op = importer.mapped("pow(x0, x1)", a, b, computed=computed, result=kinds[0])
+    importer.emit(node, op, a, b)
 
 
 def _variadic(importer: Importer, node: OnnxNode, *, function: str) -> None:
@@ -112,7 +168,9 @@ def _variadic(importer: Importer, node: OnnxNode, *, function: str) -> None:
     result = operands[0]
     for index, right in enumerate(operands[1:], 1):
         pair = importer.builder.shape(result), importer.builder.shape(right)
-        op = Binary(function, *pair, importer.dtype)
+        op: Op = importer.mapped(f"{function}(x0, x1)", result, right)
+        if importer.is_float:
+            op = Binary(function, *pair, importer.dtype)
         if index == len(operands) - 1:
             importer.emit(node, op, result, right)
         else:
@@ -141,16 +199,16 @@ class OfOne:
         if self.versions[:2] == (1, 6):
             attributes.append(CONSUMED)
         translate = partial(_unary, function=self.function, parameters=self.names)
-        return Operator(self.kind, self.versions, (X,), tuple(attributes), translate)
+        x = Input("X", elements="number")
+        return Operator(self.kind, self.versions, (x,), tuple(attributes), translate)
 
 
 def _of_two(
     kind: str,
     function: str,
-    folded: Fold | None = None,
     *,
     versions: tuple[int, ...] = (1, 6, 7, 13, 14),
-    elements: Elements = "any",
+    translate: Translator | None = None,
 ) -> Operator:
     attributes = [
         Attribute("broadcast", "integer", 0, (0, 1), until=6),
@@ -158,14 +216,15 @@ def _of_two(
     ]
     if 6 in versions:
         attributes.append(CONSUMED)
-    inputs = (Input("A", elements=elements), Input("B", elements=elements))
-    translate = partial(_binary, function=function)
-    return Operator(kind, versions, inputs, tuple(attributes), translate, folded)
+    inputs = (Input("A", elements="number"), Input("B", elements="number"))
+    translate = translate or partial(_binary, function=function)
+    return Operator(kind, versions, inputs, tuple(attributes), translate)
 
 
 def _of_many(kind: str, versions: tuple[int, ...], function: str) -> Operator:
     translate = partial(_variadic, function=function)
-    return Operator(kind, versions, (X,), (CONSUMED,), translate, variadic=True)
+    x = Input("X", elements="number")
+    return Operator(kind, versions, (x,), (CONSUMED,), translate, variadic=True)
 
 
 OF_ONE = (
@@ -209,15 +268,18 @@ OF_ONE = (
 
 ELEMENTWISE = (
     *(row.operator() for row in OF_ONE),
-    _of_two("Add", "add", fold.add),
+    _of_two("Add", "add"),
     Operator(
         "Clip",
         (1, 6, 11, 12, 13),
-        (X, *(Input(name, "constant", optional=True, since=11) for name in ("min", "max"))),
+        (
+            Input("X", elements="number"),
+            *(Input(name, "tensor", "number", True, since=11) for name in ("min", "max")),
+        ),
         (*(Attribute(name, "limit", until=10) for name in ("min", "max")), CONSUMED),
         _clip,
     ),
-    _of_two("Div", "div", fold.divide),
+    _of_two("Div", "div"),
     Operator(
         "Dropout",
         (1, 6, 7, 10, 12, 13, 22),
@@ -251,19 +313,19 @@ ELEMENTWISE = (
     Operator(
         "Mod",
         (10, 13, 28),
-        (Input("A"), Input("B")),
-        (Attribute("fmod", "integer", 0, (1,)),),
-        partial(_binary, function="fmod"),
+        (Input("A", elements="number"), Input("B", elements="number")),
+        (Attribute("fmod", "integer", 0, (0, 1)),),
+        _mod,
     ),
-    _of_two("Mul", "mul", fold.multiply),
+    _of_two("Mul", "mul"),
     Operator(
         "PRelu",
         (1, 6, 7, 9, 16),
-        (X, Input("slope")),
+        (Input("X", elements="number"), Input("slope", elements="number")),
         (CONSUMED,),
         partial(_binary, function="prelu", along=_along_channels),
     ),
-    _of_two("Pow", "pow", versions=(1, 7, 12, 13, 15), elements="float"),
+    _of_two("Pow", "pow", versions=(1, 7, 12, 13, 15), translate=_pow),
     Operator(
         "Selu",
         (1, 6, 22),
@@ -277,6 +339,6 @@ ELEMENTWISE = (
         ),
         partial(_unary, function="selu", parameters=("alpha", "gamma")),
     ),
-    _of_two("Sub", "sub", fold.subtract),
+    _of_two("Sub", "sub"),
     _of_many("Sum", (1, 6, 8, 13), "add"),
 )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, integers_of
-from tilewright.graph.frontends.onnx.shapes import aligned, reshaped
+from tilewright.graph.frontends.onnx.shapes import reshaped
 
 LARGEST_ELEMENTS = 4096
 """Operands above this size are tensors of the network, not parts of a shape."""
@@ -23,7 +24,7 @@ _SAME_SIZE = ("Identity", "Reshape", "Transpose")
 
 def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
     """Compute `node` now if that is possible; its result becomes a constant."""
-    if operator.fold is None:
+    if operator.fold is None and not node.inputs:
         return False
     operands = [_operand(importer, operator, node, i) for i in range(len(node.inputs))]
     known = [operand for operand in operands if operand is not None]
@@ -36,7 +37,8 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
             f"{node.title()}: is computed while the file is read, from at most "
             f"{LARGEST_ELEMENTS} elements"
         )
-    importer.constants[node.output()] = _computed(operator, node, operands)
+    found = _computed(importer, operator, node, operands)
+    importer.constants |= dict(zip(node.outputs, found, strict=False))
     return True
 
 
@@ -51,14 +53,31 @@ def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int)
     return importer.constants.get(name)
 
 
-def _computed(operator: Operator, node: OnnxNode, operands: list[Constant | None]) -> Constant:
-    assert operator.fold is not None
+def _computed(
+    importer: Importer, operator: Operator, node: OnnxNode, operands: list[Constant | None]
+) -> list[Constant]:
+    if operator.fold is None:
+        return _by_meaning(importer, operator, node)
     floats = node.kind != "Cast" and all(o is None or o.dtype.kind == "f" for o in operands)
     try:
         with np.errstate(all="ignore" if floats else "raise"):
-            return np.asarray(operator.fold(node, *operands))
+            return [np.asarray(operator.fold(node, *operands))]
     except (ValueError, IndexError, TypeError, ArithmeticError):
         raise GraphError(f"{node.title()}: its constant operands do not fit each other") from None
+
+
+def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[Constant]:
+    """The outputs by the references of what the node is translated to."""
+    inner = importer.apart()
+    assert operator.translate is not None
+    inner.begin(node, operator)
+    operator.translate(inner, node)
+    outputs = tuple(name for name in node.outputs if name)
+    found = inner.builder.build(outputs, inner.values).evaluate({})
+    own = importer.builder.dtype
+    kinds = {name: inner.builder.element_type(name) for name in outputs}
+    file = dtype(importer.file_dtype).numpy
+    return [found[n].astype(file) if kinds[n] == own else found[n] for n in outputs]
 
 
 def constant(node: OnnxNode) -> Constant:
@@ -114,18 +133,6 @@ def slices(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
     return x[tuple(where)]
 
 
-_CAST = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
-CAST_TO = tuple(_CAST)
-_NAMED = {"FLOAT": 1, "INT32": 6, "INT64": 7, "BOOL": 9, "DOUBLE": 11}
-CAST_TO_NAMES = tuple(_NAMED)
-"""The element types that constants are cast to: their numbers, and their names."""
-
-
-def cast(node: OnnxNode, x: Constant) -> Constant:
-    """The numbers in another element type, which the first version names by a word."""
-    return x.astype(_CAST[_NAMED[node.text("to")] if node.version < 6 else node.integer("to")])
-
-
 def gather(node: OnnxNode, x: Constant, index: Constant) -> Constant:
     """The entries along an axis that the integers of `index` name."""
     if index.dtype.kind != "i":
@@ -149,33 +156,3 @@ def transpose(node: OnnxNode, x: Constant) -> Constant:
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:
     """The operands concatenated along `axis`."""
     return np.concatenate(x, node.integer("axis"))
-
-
-def add(node: OnnxNode, a: Constant, b: Constant) -> Constant:
-    """a + b."""
-    return np.add(*_alike(node, a, b))
-
-
-def subtract(node: OnnxNode, a: Constant, b: Constant) -> Constant:
-    """a - b."""
-    return np.subtract(*_alike(node, a, b))
-
-
-def multiply(node: OnnxNode, a: Constant, b: Constant) -> Constant:
-    """a b."""
-    return np.multiply(*_alike(node, a, b))
-
-
-def divide(node: OnnxNode, a: Constant, b: Constant) -> Constant:
-    """a / b; integers divide towards zero, as in C."""
-    a, b = _alike(node, a, b)
-    if a.dtype.kind == "f":
-        return np.asarray(a / b)
-    return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)))
-
-
-def _alike(node: OnnxNode, a: Constant, b: Constant) -> tuple[Constant, Constant]:
-    """Both operands, with `b` reshaped to broadcast by the rules of the operator's version."""
-    if a.dtype != b.dtype or a.dtype.kind == "b":
-        raise TypeError
-    return a, b if node.version >= 7 else b.reshape(aligned(node, a.shape, b.shape))

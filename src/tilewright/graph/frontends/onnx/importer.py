@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass, field
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from tilewright.common.dtypes import DTYPES, dtype
-from tilewright.common.errors import GraphError
+import numpy as np
+
+from tilewright.common.dtypes import BOOL, DTYPES, F16, F32, F64, FLOATS, dtype
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, integers_of
 from tilewright.graph.names import quoted
 from tilewright.ops import Reshape
+from tilewright.ops.access import broadcast, straight
+from tilewright.ops.definition import Definition
 from tilewright.ops.op import Array, Op, Shape, show_shape
 
+if TYPE_CHECKING:
+    from tilewright.graph.frontends.onnx.declare import Operator
+
 _NAMES = {kind.numpy: kind.name for kind in DTYPES}
+_FLOATING = (*(kind.name for kind in FLOATS), F16.name)
 EVERY_TYPE = tuple(kind.name for kind in DTYPES)
+
+
+def types_text(kinds: Sequence[str], computed: str, result: str) -> str:
+    """The text of element types, where integers wrap."""
+    if {*kinds, result} <= {computed}:
+        return computed
+    wraps = not dtype(computed).is_float and result not in (computed, BOOL.name)
+    return f"{','.join(kinds) or computed}:{computed}:{result}{':even:wrap' * wraps}"
+
+
+def converting(shape: Shape, kind: str, to: str) -> Definition:
+    """A tensor's elements in another type: floats in the wider of both, integers in doubles."""
+    own, new = dtype(kind), dtype(to)
+    wide = max((own, new), key=lambda k: k.size_bytes)
+    if own.is_float or new.is_float:
+        integer = new if own.is_float else own
+        wide = F64 if not integer.is_float and integer.size_bytes > 2 else wide
+        floats = [k for k in (own, new) if k.is_float]
+        wide = wide if wide.is_float else max(floats, key=lambda k: k.size_bytes)
+        wide = F32 if wide == F16 else wide
+    place = straight(shape)
+    types = types_text([kind], wide.name, to)
+    return Definition(shape, place, (place,), "x0", None, "x0", types)
 
 
 def require_images(node: OnnxNode, shape: Shape) -> Shape:
@@ -36,11 +68,34 @@ class Importer:
     file_batch: int | None
     batch: int | None
     values: dict[str, Array] = field(default_factory=dict)
+    dtype: str = ""
+    """The element type that the node at hand computes in."""
+    narrow: bool = False
+    """True if the node at hand computes halves in f32."""
+
+    def begin(self, node: OnnxNode, operator: Operator) -> None:
+        """Take the element type from the operands of a node."""
+        names = [n for n in node.inputs if self.builder.has(n) or n in self.constants]
+        kinds = [self.element_type(name, node.title()) for name in names]
+        declared = operator.inputs_of(node.version)
+        floats = (k for k in kinds if k in _FLOATING)
+        if declared and declared[0].elements in ("any", "number") and kinds:
+            self.dtype = kinds[0]
+        else:
+            self.dtype = next(floats, self.builder.dtype)
+        moves = bool(declared) and declared[0].elements == "any"
+        self.narrow = self.dtype == F16.name and not moves
+        self.dtype = F32.name if self.narrow else self.dtype
+
+    def apart(self) -> Importer:
+        """An importer of the same constants into a network of its own."""
+        builder = NetworkBuilder("folded", self.builder.dtype)
+        return replace(self, builder=builder, values={}, constants=dict(self.constants))
 
     @property
-    def dtype(self) -> str:
-        """The element type of the network."""
-        return self.builder.dtype
+    def is_float(self) -> bool:
+        """True if the node at hand computes floats."""
+        return dtype(self.dtype).is_float
 
     def use(self, name: str, by: str, types: Container[str] = ()) -> str:
         """The tensor `name`, declared as a weight when it is a constant used for the first time.
@@ -48,12 +103,26 @@ class Importer:
         Raises GraphError unless its elements are of the network's type or of one of `types`.
         """
         kind = self.element_type(name, by)
+        if self.narrow and kind == F16.name and kind not in types:
+            return self._widened(name)
         if kind not in (types or (self.dtype,)):
             raise GraphError(f"{by} takes {quoted(name)}, which holds {self._held(name)}")
+        return self._declared(name, kind)
+
+    def _declared(self, name: str, kind: str) -> str:
         if not self.builder.has(name):
             self.values[name] = self.constants[name].astype(dtype(kind).numpy, copy=False)
             self.builder.weight(name, tuple(self.constants[name].shape), kind)
         return name
+
+    def _widened(self, name: str) -> str:
+        """Halves as singles."""
+        wide = f"{name}/{F32}"
+        if not self.builder.has(wide):
+            self._declared(name, F16.name)
+            self.builder.apply(converting(self.builder.shape(name), F16.name, F32.name), name,
+                               name=wide, output=wide)  # fmt: skip
+        return wide
 
     def output(self, name: str) -> str:
         """An output of the network, of any element type."""
@@ -123,12 +192,43 @@ class Importer:
 
     def emit(self, node: OnnxNode, op: Op, *inputs: str) -> None:
         """Append `op` as the result of `node`."""
-        self.builder.apply(op, *inputs, name=node.name or node.kind, output=node.output())
+        self.give(node.output(), node, op, *inputs)
+
+    def give(self, output: str, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> None:
+        """Append `op` as an output of `node`; halves are rounded from singles."""
+        name = f"{node.name or node.kind}{suffix}"
+        if not (self.narrow and op.out_dtype == F32.name):
+            self.builder.apply(op, *inputs, name=name, output=output)
+            return
+        wide = self.builder.fresh(f"{output}/{F32}", self.constants)
+        made = self.builder.apply(op, *inputs, name=name, output=wide)
+        rounding = converting(op.out_shape, F32.name, F16.name)
+        self.builder.apply(rounding, made, name=f"{name}_rounded", output=output)
+
+    def mapped(
+        self,
+        body: str,
+        *names: str,
+        computed: str = "",
+        result: str = "",
+    ) -> Definition:
+        """The definition of an expression over tensors that are broadcast against each other."""
+        shapes = [self.builder.shape(name) for name in names]
+        try:
+            shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            shown = " and ".join(map(show_shape, shapes))
+            raise ShapeError(f"{shown} cannot be broadcast together") from None
+        kinds = [self.builder.element_type(name) for name in names]
+        computed = computed or self.dtype
+        types = types_text(kinds, computed, result or computed)
+        places = tuple(broadcast(own, shape) for own in shapes)
+        return Definition(shape, straight(shape), places, body, None, "x0", types)
 
     def reshape(self, node: OnnxNode, x: str, shape: Shape) -> None:
         """Append a reshape of `x` as the result of `node`."""
-        op = Reshape(self.builder.shape(x), shape, self.dtype)
-        self.builder.apply(op, x, name=node.name or node.kind, output=node.output())
+        op = Reshape(self.builder.shape(x), shape, self.builder.element_type(x))
+        self.emit(node, op, x)
 
     def step(self, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> str:
         """Append `op` as an intermediate step of `node`; returns its result."""

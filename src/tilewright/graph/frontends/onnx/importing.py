@@ -27,7 +27,10 @@ from tilewright.ops.op import Shape, show_shape
 
 _LOG = logging.getLogger(__name__)
 _FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
-_INTEGERS = {"INT8": "i8", "UINT8": "u8"}
+_OTHERS = {
+    "FLOAT16": "f16", "INT8": "i8", "UINT8": "u8", "INT16": "i16", "UINT16": "u16",
+    "INT32": "i32", "UINT32": "u32", "INT64": "i64", "UINT64": "u64", "BOOL": "bool",
+}  # fmt: skip
 
 
 def import_model(
@@ -49,7 +52,8 @@ def import_model(
     file_dtype = _element_type(declared)
     builder = NetworkBuilder(name, dtype or file_dtype)
     for item in declared:
-        kind = _INTEGERS.get(item.dtype, "")
+        kind = _OTHERS.get(item.dtype) or _FLOATS[item.dtype]
+        kind = "" if kind == file_dtype else kind
         builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)), kind)
     own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
     file_batch = _file_batch(declared)
@@ -92,6 +96,7 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
             f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
         )
     try:
+        importer.begin(node, operator)
         operator.translate(importer, node)
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
@@ -108,18 +113,14 @@ def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Sh
 
 
 def _element_type(declared: Sequence[InputDeclaration]) -> str:
-    """Common element type of all float inputs, f32 if there are none. Raises GraphError."""
-    if not declared:
-        raise GraphError("the model has no input")
+    """Element type of the first float input, f32 if there is none. Raises GraphError."""
     for item in declared:
-        if item.dtype not in (*_FLOATS, *_INTEGERS):
+        if item.dtype not in (*_FLOATS, *_OTHERS):
             raise GraphError(
                 f"input {quoted(item.name)} has the element type {item.dtype}",
-                fix="supported are FLOAT, DOUBLE, INT8 and UINT8",
+                fix=f"supported are {', '.join((*_FLOATS, *_OTHERS))}",
             )
-    found = sorted({_FLOATS[item.dtype] for item in declared if item.dtype in _FLOATS})
-    if len(found) > 1:
-        raise GraphError(f"expected all inputs to be of one type, found {', '.join(found)}")
+    found = [_FLOATS[item.dtype] for item in declared if item.dtype in _FLOATS]
     return found[0] if found else "f32"
 
 
@@ -156,5 +157,5 @@ def _shape_option(item: InputDeclaration, extents: Sequence[int | str]) -> str:
 
 def _file_batch(declared: Sequence[InputDeclaration]) -> int | None:
     """The batch size that the file fixes, if it fixes one."""
-    first = declared[0].extents
+    first = declared[0].extents if declared else None
     return first[0] if first and isinstance(first[0], int) else None

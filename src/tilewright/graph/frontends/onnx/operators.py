@@ -10,9 +10,12 @@ from tilewright.graph.frontends.onnx.products import PRODUCTS
 from tilewright.graph.frontends.onnx.reductions import REDUCTIONS
 from tilewright.graph.frontends.onnx.resize import RESIZE
 from tilewright.graph.frontends.onnx.shaping import SHAPING
+from tilewright.graph.frontends.onnx.typed import TYPED
 from tilewright.graph.frontends.onnx.windows import WINDOWS
 
-_READ = (*ELEMENTWISE, *INTEGERS, *MOVES, *PRODUCTS, *REDUCTIONS, *RESIZE, *SHAPING, *WINDOWS)
+_READ = (
+    *ELEMENTWISE, *INTEGERS, *MOVES, *PRODUCTS, *REDUCTIONS, *RESIZE, *SHAPING, *TYPED, *WINDOWS,
+)  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {
     operator.kind: operator for operator in sorted(_READ, key=lambda o: o.kind)

@@ -112,12 +112,11 @@ def _with_addend(importer: Importer, node: OnnxNode, op: Op, scale: float) -> No
         return
     result = importer.step(node, op, *operands)
     addend, shape = importer.operand(node, 2), importer.shape(node, 2)
-    name = f"{node.name or node.kind}_bias"
     adding: Op = Bias(op.out_shape, scale=scale, dtype=importer.dtype)
     if shape != (op.out_shape[1],):
         adding = Binary("add", op.out_shape, shape, importer.dtype)
         addend = _scaled(importer, node, addend, scale)
-    importer.builder.apply(adding, result, addend, name=name, output=node.output())
+    importer.give(node.output(), node, adding, result, addend, suffix="_bias")
 
 
 def _scaled(importer: Importer, node: OnnxNode, x: str, scale: float) -> str:
@@ -159,9 +158,7 @@ def _mat_mul(importer: Importer, node: OnnxNode) -> None:
     x = importer.step(node, Reshape(a, (rows, a[-1]), importer.dtype), x, suffix="_rows")
     product = importer.step(node, op, x, weights)
     back = Reshape(op.out_shape, (*a[:-1], b[1]), importer.dtype)
-    importer.builder.apply(
-        back, product, name=f"{node.name or node.kind}_back", output=node.output()
-    )
+    importer.give(node.output(), node, back, product, suffix="_back")
 
 
 def _batch_norm(importer: Importer, node: OnnxNode) -> None:

@@ -79,19 +79,6 @@ def _constants(*names: str, since: int = 1, optional: bool = False) -> tuple[Inp
 
 SHAPING = (
     Operator(
-        "Cast",
-        (1, 6, 9, 13, 19, 21, 23, 24, 25, 28),
-        (_ANY,),
-        (
-            Attribute("to", "text", accepted=fold.CAST_TO_NAMES, required=True, until=5),
-            Attribute("to", "integer", accepted=fold.CAST_TO, required=True, since=6),
-            Attribute("saturate", "integer", 1, since=19),
-            Attribute("round_mode", "text", "up", since=24),
-        ),
-        fold=fold.cast,
-        limits="constants only",
-    ),
-    Operator(
         "Concat",
         (1, 4, 11, 13),
         (_ANY,),

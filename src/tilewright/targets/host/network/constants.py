@@ -25,6 +25,7 @@ class Constant(Struct, frozen=True):
     weights: tuple[str, ...] = ()
     numbers: tuple[float, ...] = ()
     pack: str = ""
+    dtype: str = "f64"
 
 
 def made(constant: Constant, weights: Mapping[str, Array], kind: DType) -> Array:

@@ -55,8 +55,15 @@ class Emitted:
 
     @property
     def kind(self) -> DType:
-        """The type of all elements."""
+        """The type that memory is counted in."""
         return dtype(self.plan.dtype)
+
+    @property
+    def has_one_type(self) -> bool:
+        """True if inputs and outputs are of that type."""
+        plan = self.plan
+        given = (*(v for _, v in plan.inputs), *(v for _, v, _ in plan.outputs))
+        return all(plan.values[v].dtype == plan.dtype for v in given)
 
 
 def emit_network(
@@ -79,10 +86,16 @@ def emit_network(
 
 def parameters(found: Emitted) -> list[str]:
     """C parameters of the network's functions: inputs, outputs, constants, arena."""
-    kind, names = found.kind.c_name, _parameter_names(found.plan)
-    inputs = [f"const {kind} *{names['input', i]}" for i in range(len(found.plan.inputs))]
-    outputs = [f"{kind} *{names['output', i]}" for i in range(len(found.plan.outputs))]
+    plan, names = found.plan, _parameter_names(found.plan)
+    inputs = [f"const {_type_of(plan, v)} *{names['input', i]}" for i, (_, v) in
+              enumerate(plan.inputs)]  # fmt: skip
+    outputs = [f"{_type_of(plan, v)} *{names['output', i]}" for i, (_, v, _) in
+               enumerate(plan.outputs)]  # fmt: skip
     return [*inputs, *outputs, "const void *constants", "void *arena"]
+
+
+def _type_of(plan: Plan, value: int) -> str:
+    return dtype(plan.values[value].dtype).c_name
 
 
 def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
@@ -96,7 +109,7 @@ def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
 
 
 def _header(found: Emitted) -> str:
-    writer, kind, plan = CWriter(), found.kind.c_name, found.plan
+    writer, plan = CWriter(), found.plan
     upper, places = found.name.upper(), found.places
     guard = f"TW_{upper}_H"
     writer.comment(f"{found.name}.h: a whole network for this computer. Generated.")
@@ -107,6 +120,7 @@ def _header(found: Emitted) -> str:
     for place, given in (("input", inputs), ("output", outputs)):
         for i, value in enumerate(given):
             elements = plan.values[value].form.elements
+            kind = _type_of(plan, value)
             writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major")
     writer.comment(
         f"constants: the {places.constant_bytes} bytes of {found.name}.bin, from a multiple of "
@@ -134,6 +148,9 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     if found.threads > 1:
         writer.lines(thread_functions())
         writer.line()
+    if any(_looks_up(stage.op) for stage in found.plan.stages):
+        writer.lines(_WITHIN)
+        writer.line()
     _write_memory(found, writer)
     for number, stages in enumerate(found.functions):
         _write_function(number, stages, found, writer)
@@ -146,8 +163,21 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     return writer.text()
 
 
+_WITHIN = """\
+/* The place that an index names: the nearest one where there is none. */
+static inline long tw_within(long index, long size)
+{
+    return index < 0 ? 0 : index < size ? index : size - 1;
+}"""
+
+
+def _looks_up(op: object) -> bool:
+    return isinstance(op, Mapping) and any(access.read_from for access in op.operands)
+
+
 def _write_memory(found: Emitted, writer: CWriter) -> None:
-    kind, plan = found.kind.c_name, found.plan
+    plan = found.plan
+    kind = found.kind.c_name if found.has_one_type else "void"
     with writer.block("struct memory", "};"):
         writer.line(f"const {kind} *inputs[{max(1, len(plan.inputs))}];")
         writer.line(f"{kind} *outputs[{max(1, len(plan.outputs))}];")
@@ -185,19 +215,23 @@ def _write_function(number: int, stages: Sequence[int], found: Emitted, writer: 
 
 
 def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
-    stage, kind, threads = found.plan.stages[number], found.kind, found.threads
+    plan, threads = found.plan, found.threads
+    stage = plan.stages[number]
     if number in found.places.calls:
+        kind = dtype(plan.values[stage.writes].dtype)
         _write_call(found.places.calls[number], kind, writer, threads)
         return
     for i, value in enumerate(stage.reads):
+        kind = dtype(plan.values[value].dtype)
         pointer = _pointer(found.places.values[value], kind)
         writer.line(f"const {kind.c_name} *const x{i} = {pointer};")
+    kind = dtype(plan.values[stage.writes].dtype)
     writer.line(f"{kind.c_name} *const y = {_pointer(found.places.values[stage.writes], kind)};")
     match stage.op:
         case Mapping() as op:
-            write_mapping(op, kind, writer, threads)
+            write_mapping(op, writer, threads)
         case Reduction() as op:
-            write_reduction(op, kind, writer, threads)
+            write_reduction(op, dtype(op.dtype), writer, threads)
         case op:
             raise ProgramError(f"stage {stage.name}: {op.describe()} is no loop over elements")
 

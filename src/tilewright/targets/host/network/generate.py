@@ -10,7 +10,6 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.names import safe_name
@@ -24,7 +23,7 @@ from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.targets.host.network.emit import Emitted, emit_network
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.places import placed
-from tilewright.targets.host.network.planner import Rules, moved_elements, ranked_kernels
+from tilewright.targets.host.network.planner import Rules, moved_bytes, ranked_kernels
 from tilewright.targets.host.network.run import NetworkCode, StageInfo
 from tilewright.targets.host.products import compiler_flags, instruction_set_of
 
@@ -33,21 +32,9 @@ def generated(
     network: Network, machine: Machine, search: Search, progress: Progress = silent
 ) -> NetworkCode:
     """The code of a network, not compiled yet; GraphError where a node cannot be run."""
-    _require_one_float(network)
     require_lowered(network, machine)
     ranked = ranked_kernels(network, machine, search, progress)
     return network_code(network, machine, ranked, progress)
-
-
-def _require_one_float(network: Network) -> None:
-    """Stages of a network share one element type."""
-    kinds = sorted({tensor.dtype for tensor in network.tensors.values()})
-    if len(kinds) > 1 or not dtype(kinds[0]).is_float:
-        raise GraphError(
-            f"network {network.name} has tensors of {' and '.join(kinds)}, but a whole network on "
-            "this computer computes in one floating-point type",
-            fix="compile its convolutions and products one by one, with --dtype",
-        )
 
 
 def network_code(
@@ -59,7 +46,8 @@ def network_code(
     kernels, flags = Kernels(name, machine, rules), compiler_flags(machine)
     places = placed(plan, kernels, progress)
     emitted = Emitted(name, plan, places, machine.thread_count)
-    shapes = {t.name: t.shape for t in network.tensors.values()}
+    tensors = network.tensors
+    public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
     return NetworkCode(
         name,
         plan.dtype,
@@ -68,11 +56,12 @@ def network_code(
         machine.thread_count,
         emit_network(emitted, kernels.artifacts, flags),
         tuple((t.name, t.shape) for t in network.inputs),
-        tuple((name, shapes[name]) for name, *_ in plan.outputs),
+        tuple((name, tensors[name].shape) for name, *_ in plan.outputs),
         tuple((t.name, t.shape) for t in network.weights),
         places.constants,
         places.constant_bytes,
         places.arena_bytes,
+        {t.name: t.dtype for t in public},
         tuple(_stage_info(stages[0], emitted, machine) for stages in emitted.functions),
     )
 
@@ -89,13 +78,14 @@ def _stage_info(number: int, emitted: Emitted, machine: Machine) -> StageInfo:
         stage.work,
         dict(call.kernel.causes) if call else {},
         stage.nodes,
-        _moved(number, emitted.plan) * dtype(emitted.plan.dtype).size_bytes,
+        _moved(number, emitted.plan),
     )
 
 
 def _moved(number: int, plan: Plan) -> int:
-    """Elements that a stage reads and writes."""
+    """Bytes that a stage reads and writes."""
     stage = plan.stages[number]
     if isinstance(stage.op, Mapping | Reduction):
-        return sum(moved_elements(stage.op))
-    return sum(prod(plan.values[v].form.shape) for v in (*stage.reads, stage.writes))
+        return sum(moved_bytes(stage.op))
+    values = (plan.values[v] for v in (*stage.reads, stage.writes))
+    return sum(prod(v.form.shape) * dtype(v.dtype).size_bytes for v in values)

@@ -16,7 +16,15 @@ from math import prod
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ProgramError
-from tilewright.ir.scalar import Apply, Element, Scalar, expanded, parse_scalar
+from tilewright.ir.scalar import (
+    Apply,
+    Element,
+    Scalar,
+    c_converted,
+    c_text_of_integers,
+    expanded,
+    parse_scalar,
+)
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import Shape
@@ -58,19 +66,35 @@ def address(access: Access, extents: Shape) -> Address:
     return Address(start, tuple(strides))
 
 
-def write_mapping(op: Mapping, kind: DType, writer: CWriter, threads: int = 1) -> None:
-    """y from x0, x1, ...: the expression of each element."""
-    places = [address(access, op.extents) for access in op.operands]
+def write_mapping(op: Mapping, writer: CWriter, threads: int = 1) -> None:
+    """y from x0, x1, ...: the expression of each element, in the type that it computes in."""
+    places = [address(access, op.extents).text() for access in op.operands]
+    for i, access in enumerate(op.operands):
+        for d, operand in access.looked_up.items():
+            size, stride = access.shape[d], prod(access.shape[d + 1 :])
+            index = f"(long)x{operand}[{places[operand]}]"
+            places[i] += f" + tw_within({index}, {size}L) * {stride}L"
+    numerics, kind = op.numerics, op.numerics.sums
     with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
-        elements = [f"x{i}[{place.text()}]" for i, place in enumerate(places)]
+        elements = [f"x{i}[{place}]" for i, place in enumerate(places)]
+        y = f"y[{address(op.result, op.extents).text()}]"
         scalar = expanded(parse_scalar(op.expression))
+        if not numerics.is_float:
+            value = f"({kind.c_name})({c_text_of_integers(scalar, elements, kind)})"
+            writer.line(f"{y} = ({numerics.result.c_name}){value};")
+            return
+        if numerics.is_mixed:
+            own = zip(elements, numerics.operands, strict=True)
+            elements = [e if k == kind else f"({kind.c_name}){e}" for e, k in own]
         if len(elements) > 1 and _chooses(scalar):
             # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2.
             for i, element in enumerate(elements):
                 writer.line(f"const {kind.c_name} e{i} = {element};")
             elements = [f"e{i}" for i in range(len(elements))]
         value = write_value(scalar, elements, kind, writer)
-        writer.line(f"y[{address(op.result, op.extents).text()}] = {value};")
+        if numerics.result != kind:
+            value = c_converted(value, numerics.result)
+        writer.line(f"{y} = {value};")
 
 
 def _chooses(scalar: Scalar) -> bool:
@@ -95,7 +119,7 @@ def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 
     with _nest(op.extents, outer, writer, 1 if apart > 1 else threads):
         declared = "" if lanes else f"{kind.c_name} "
         with inside():
-            first = "-INFINITY" if op.function == "max" else "0"
+            first = {"max": "-INFINITY", "sum": "0", "prod": "1"}[op.function]
             writer.line(f"{declared}{gathered} = {first};")
         with _gathering(op, writer), inside():
             _write_gathered(op, gathered, kind, writer)
@@ -165,7 +189,7 @@ def _write_gathered(op: Reduction, total: str, kind: DType, writer: CWriter) -> 
         writer.line(f"const {kind.c_name} x = {x};")
         writer.line(f"{total} = {total} < x ? x : {total};")
     else:
-        writer.line(f"{total} += {x};")
+        writer.line(f"{total} {'+' if op.function == 'sum' else '*'}= {x};")
 
 
 @contextmanager

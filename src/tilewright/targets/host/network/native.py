@@ -30,6 +30,7 @@ from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
 from tilewright.network.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
+from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
@@ -176,22 +177,11 @@ def compile_network(
 
     Raises GraphError for operators that cannot be run here, CapacityError where nothing fits.
     """
-    require_floats(network)
     _require_addressable(network)
+    network = without_look_ups(network, reads=False)
     own, ahead = without_ahead(FoldedNormalisation().apply(network))
     code = _code(own, machine, search, progress)
     return HostNetwork(code, machine, load_network(code, progress), ahead, dict(network.values))
-
-
-def require_floats(network: Network) -> None:
-    """Raise GraphError for operators on anything else."""
-    for node in network.nodes:
-        if not node.op.numerics.is_float:
-            raise GraphError(
-                f"node {node.name}: {node.op.kind} takes {node.op.dtype}; whole networks on this "
-                "computer compute floats",
-                fix="compile its operators one by one",
-            )
 
 
 def _require_addressable(network: Network) -> None:

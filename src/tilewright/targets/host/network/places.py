@@ -76,7 +76,6 @@ class _Placing:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._size = dtype(plan.dtype).size_bytes
         self._lives, self._same = _in_place(plan)
         self._constants: dict[tuple[int, str], tuple[int, Constant]] = {}
         self._constant_bytes = 0
@@ -93,7 +92,8 @@ class _Placing:
             if self._is_constant(value):
                 given.append(self._constant(value, function, info))
             else:
-                packed = self._add(number, stored_elements(info) * self._size)
+                size = dtype(info.dtype).size_bytes
+                packed = self._add(number, stored_elements(info) * size)
                 packings.append((function, value, packed))
                 given.append(packed)
         given.append(self._add(number, kernel.artifact.scratchpad_bytes))
@@ -131,10 +131,10 @@ class _Placing:
             own = self.plan.values[value]
             elements = stored_elements(info) if info else own.form.elements
             at = -(-self._constant_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-            self._constant_bytes = at + elements * self._size
+            self._constant_bytes = at + elements * dtype(own.dtype).size_bytes
             made, names = own.made or ("", ())
             numbers = () if own.numbers is None else tuple(own.numbers.reshape(-1).tolist())
-            constant = Constant(at, elements, own.form, made, names, numbers, pack)
+            constant = Constant(at, elements, own.form, made, names, numbers, pack, own.dtype)
             self._constants[value, pack] = (self._number() if pack else value, constant)
         return self._constants[value, pack][0]
 
@@ -168,7 +168,7 @@ def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
 
 def _overwritable(stage: Stage) -> Iterator[int]:
     """The operands of a mapping that it reads in the very places that it writes."""
-    if isinstance(stage.op, Mapping):
+    if isinstance(stage.op, Mapping) and len({*stage.op.operand_dtypes, stage.op.out_dtype}) == 1:
         for access, value in zip(stage.op.operands, stage.reads, strict=True):
             if access == stage.op.result and stage.reads.count(value) == 1:
                 yield value

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
@@ -109,19 +108,23 @@ class Rules:
 
     def _cycles(self, op: Op) -> float:
         assert isinstance(op, Elementwise | Reduction)
-        read, written = moved_elements(op)
-        engine, size = self._machine.dma, dtype(op.dtype).size_bytes
-        got = read * size / engine.get.peak_bytes_per_second
-        put = written * size / engine.put.peak_bytes_per_second
+        read, written = moved_bytes(op)
+        engine = self._machine.dma
+        got = read / engine.get.peak_bytes_per_second
+        put = written / engine.put.peak_bytes_per_second
         return (got + put) * self._machine.clock_hz
 
 
-def moved_elements(op: Elementwise | Reduction) -> tuple[int, int]:
-    """(elements read, elements written), each once for each of the operands."""
+def moved_bytes(op: Elementwise | Reduction) -> tuple[int, int]:
+    """(bytes read, bytes written), of each element once for each of the operands."""
     operands = op.operands if isinstance(op, Elementwise) else (op.operand,)
+    numerics = op.numerics
     read, written = (
-        sum(min(prod(a.shape), prod(op.extents[axis] for axis in a.axes)) for a in accesses)
-        for accesses in (operands, (op.result,))
+        sum(
+            kind.size_bytes * min(prod(a.shape), prod(op.extents[axis] for axis in a.axes))
+            for a, kind in zip(accesses, kinds, strict=True)
+        )
+        for accesses, kinds in ((operands, numerics.operands), ((op.result,), (numerics.result,)))
     )
     return read, written
 

@@ -59,7 +59,8 @@ class NetworkCode(Struct, frozen=True):
     """A network as generated code: all that is needed to run it, given the weights. `flags` are the
     compiler's.
 
-    `inputs`, `outputs` and `weights` are names with shapes, in order.
+    `inputs`, `outputs` and `weights` are names with shapes, in order; `types` are their element
+    types by name, `dtype` is that in which the memory of the network is counted.
     """
 
     name: str
@@ -74,6 +75,7 @@ class NetworkCode(Struct, frozen=True):
     constants: tuple[Constant, ...]
     constant_bytes: int
     arena_bytes: int
+    types: dict[str, str]
     stages: tuple[StageInfo, ...]
 
 
@@ -94,20 +96,21 @@ class LoadedNetwork:
         element = dtype(self.code.dtype)
         memory = aligned(-(-self.code.constant_bytes // element.size_bytes), element)
         for constant in self.code.constants:
-            start = constant.at // element.size_bytes
-            self._make(constant, weights, memory[start : start + constant.elements])
+            own = dtype(constant.dtype)
+            place = memory.view(np.uint8)[constant.at :][: constant.elements * own.size_bytes]
+            self._make(constant, weights, place.view(own.numpy))
         return memory
 
     def bind(self, constants: Array) -> BoundNetwork:
         """The network with memory of its own."""
         element = dtype(self.code.dtype)
         tensors = (*self.code.inputs, *self.code.outputs)
-        arrays = [aligned(prod(shape), element) for _, shape in tensors]
+        arrays = [aligned(prod(shape), dtype(self.code.types[name])) for name, shape in tensors]
         arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element)
         return BoundNetwork(self, (*arrays, constants, arena))
 
     def _make(self, constant: Constant, weights: Mapping[str, Array], place: Array) -> None:
-        element, shapes = dtype(self.code.dtype), dict(self.code.weights)
+        element, shapes = dtype(constant.dtype), dict(self.code.weights)
         own = {name: weights[name] for name in constant.weights}
         for name, array in own.items():
             _require_shape("weight", name, array, shapes[name])

@@ -88,8 +88,8 @@ def _reduce_element(table: str, scalar: Scalar, function: str) -> float:
     body, gathered = _Body(load_table(table)), _COUNTER - 2
     body.add("fldd", [_POINTERS], _VALUES)
     value = _computed(body, scalar, [0], integers=False)
-    if function == "sum":
-        body.add("vaddd", [gathered, value], gathered)
+    if function != "max":
+        body.add("vaddd" if function == "sum" else "vmuld", [gathered, value], gathered)
     else:
         mask = _COUNTER - 3
         body.add("vfcmplt", [gathered, value], mask)
@@ -134,7 +134,7 @@ def compiled_map(loops: CallCost) -> CallCost:
         if table is None:
             return loops(machine, call)
         operands = int(np.max(call.dims["operands"]))
-        integers = primitive.dtype is not None
+        integers = not primitive.in_floats
         each = _map_element(table, primitive.scalar, operands, integers)
         elements = call.dims["elements"]
         rows = elements // _row_elements(call)

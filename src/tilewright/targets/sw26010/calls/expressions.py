@@ -110,7 +110,7 @@ def routine_of_reduce(
     of a routine do not do.
     """
     nest = reduce_loops(reduction, views)
-    if nest is None:
+    if nest is None or reduction.function == "prod":
         return None
     return reduce_routine(reduction.function, reduction.expression, nest.lie, element)
 

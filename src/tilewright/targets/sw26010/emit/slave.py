@@ -13,10 +13,11 @@ from typing import assert_never
 
 from tilewright.codegen.artifact import BufferInfo
 from tilewright.codegen.c.elementwise_calls import CallContext
+from tilewright.codegen.c.elementwise_text import inline_primitives
 from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.scalar_calls import has_expressions
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.nodes import (
@@ -79,6 +80,9 @@ def _head(context: _Context, infos: tuple[BufferInfo, ...]) -> None:
         f'#include "{naming.artifact}.h"\n#include "spm_gemm.h"\n#include "tw_primitives.h"'
     )
     writer.lines("\n".join(f'#include "{file}"' for file in expression_headers([context.program])))
+    for kind in dict.fromkeys(dtype(info.dtype) for info in infos):
+        if kind not in FLOATS:
+            writer.lines(inline_primitives(kind))
     writer.line()
     used, available = _used_bytes(infos), context.machine.spm_available_bytes
     writer.line(f"typedef char {naming.check}[{used} <= {available} ? 1 : -1];")

@@ -227,13 +227,14 @@ def _description(writer: CWriter, number: str, artifact: Artifact) -> None:
 
 
 def _tensor_fields(t: TensorInfo) -> str:
-    size = dtype(t.dtype).size_bytes
+    kind = dtype(t.dtype)
+    size, checked = kind.size_bytes, t.kind == "output" and kind.is_float
     fields = (
         _string(t.name),
         tensor_bytes(t),
         size,
         int(not t.is_given),
-        int(t.kind == "output"),
+        int(checked),
     )
     return ", ".join(map(str, fields))
 

@@ -182,7 +182,8 @@ class _Data:
 
     def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
-            self._tensor(place, t)[...] = _given(t, inputs) if t.is_given else np.nan
+            given = _given(t, inputs) if t.is_given else dtype(t.dtype).nothing
+            self._tensor(place, t)[...] = given
 
     def result(self, i: int) -> Outputs | SimulationError:
         """The outputs of case `i`, or why there are none; arrays in the file, which they keep."""

@@ -242,7 +242,7 @@ static void carry_out(const struct tw_request *r)
 {
     char *memory = r->memory, *local = r->local;
     long done;
-    if (!r->get && tw_running->tensors[r->tensor].is_output)
+    if (!r->get && tw_running->tensors[r->tensor].is_checked)
         check_written(r);
     for (done = 0; done < r->size; done += r->block) {
         if (r->get)

@@ -19,7 +19,7 @@ struct tw_tensor {
     long bytes;
     int element_bytes;
     int writable;
-    int is_output;
+    int is_checked; /* an output whose unwritten elements are no numbers */
 };
 
 struct tw_buffer {

@@ -24,7 +24,7 @@ from tilewright.graph.names import safe_name
 from tilewright.ir.nodes import Program, Tensor
 from tilewright.machine import Machine
 from tilewright.network.interpret import constants
-from tilewright.network.plan import Plan
+from tilewright.network.plan import Plan, Value
 from tilewright.network.products import one_group
 from tilewright.ops.op import Shape
 from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
@@ -204,13 +204,19 @@ def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
     """The block of constants that the code takes, made of the weights."""
     element = dtype(plan.dtype)
     unit = plan.machine.main.alignment_bytes // element.size_bytes
-    sizes = [v.form.elements for v in plan.values if v.role == "constant"]
+    sizes = [_elements(v, element.size_bytes) for v in plan.values if v.role == "constant"]
     block = np.zeros(max(1, sum(-(-size // unit) * unit for size in sizes)), element.numpy)
     start = 0
     for _, part in constants(plan, weights):
-        block[start : start + part.size] = part
-        start += -(-part.size // unit) * unit
+        first = start * element.size_bytes
+        block.view(np.uint8)[first : first + part.nbytes] = part.reshape(-1).view(np.uint8)
+        start += -(-part.nbytes // (unit * element.size_bytes)) * unit
     return block
+
+
+def _elements(value: Value, size_bytes: int) -> int:
+    """Elements of this size that hold a value."""
+    return -(-value.size_bytes // size_bytes)
 
 
 def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
@@ -238,40 +244,40 @@ def _layout(
         match value.role:
             case "constant":
                 places[number] = filled
-                filled += -(-value.form.elements // unit) * unit
+                filled += -(-_elements(value, size) // unit) * unit
             case "scratch" if number in offsets:
                 places[number] = offsets[number] // size
             case _:
                 pass
     shared = -(-(arena_bytes // size) // unit) * unit
     own = (
-        sum(_rounded(t, unit) for t in kernel.tensors if t.kind == "scratch")
+        sum(_rounded(t, size, unit) for t in kernel.tensors if t.kind == "scratch")
         for kernel in kernels.values()
     )
     each = max(own, default=0)
     return _Layout(places, filled, shared, each, shared + plan.together * each, images)
 
 
-def _rounded(t: TensorInfo, unit: int) -> int:
-    """Elements of a tensor, up to where the next one may begin."""
-    elements = tensor_bytes(t) // dtype(t.dtype).size_bytes
+def _rounded(t: TensorInfo, size_bytes: int, unit: int) -> int:
+    """Elements of this size in place of a tensor, up to where the next one may begin."""
+    elements = -(-tensor_bytes(t) // size_bytes)
     return -(-elements // unit) * unit
 
 
 def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
     """The tensors of the entry function and the arena; the name of the block of constants."""
-    kind, known = plan.dtype, {value.name for value in plan.values}
+    kind, held, known = plan.dtype, plan.values, {value.name for value in plan.values}
     results = _result_names(plan)
     name, scratch = "constants", "arena"
     while {name, scratch} & {*known, *results}:
         name, scratch = f"{name}_", f"{scratch}_"
     inputs = [
-        TensorInfo(name, "", kind, "input", layout.whole(plan.values[v].form.shape))
+        TensorInfo(name, "", held[v].dtype, "input", layout.whole(held[v].form.shape))
         for name, v in plan.inputs
     ]
     outputs = [
-        TensorInfo(own, "", kind, "output", layout.whole(form.shape))
-        for own, (_, _, form) in zip(results, plan.outputs, strict=True)
+        TensorInfo(own, "", held[v].dtype, "output", layout.whole(form.shape))
+        for own, (_, v, form) in zip(results, plan.outputs, strict=True)
     ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
     arenas = max(1, layout.arena * max(1, len(layout.images)))
@@ -396,11 +402,15 @@ def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layou
         steps = dict(zip(names, stage.division.steps, strict=True)) if stage.division else {}
         writer.comment(launch.title)
         for info in launch.kernel.tensors:
-            unit = code.machine.main.alignment_bytes // dtype(info.dtype).size_bytes
+            size = dtype(plan.dtype).size_bytes
+            unit, counted = code.machine.main.alignment_bytes // size, True
             if info.name in own:
                 place, step = places.values[own[info.name]], steps.get(info.name, 0)
+                counted = plan.values[own[info.name]].role in ("constant", "scratch")
             else:
                 step = layout.own if stage.division else 0
-                place, free = f"{places.arena} + {free}", free + _rounded(info, unit)
+                place, free = f"{places.arena} + {free}", free + _rounded(info, size, unit)
+            if counted and info.dtype != plan.dtype:
+                place = f"({dtype(info.dtype).c_name} *)({place})"
             place += f" + group * {step}L" if step else ""
             writer.line(f"parameters.stage{number}.{info.identifier} = {place};")

@@ -1,0 +1,106 @@
+"""Truth values and short integers held in 32 bits, for memories that move words alone.
+
+In: a network. Out: the same network with tensors of 32-bit integers in place of narrower ones, of
+the same values: what a definition wraps or limits to a narrow type, its body does here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from tilewright.common.dtypes import BOOL, I32, DType, dtype
+from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
+from tilewright.ops.numerics import Numerics
+from tilewright.ops.op import Op
+
+
+@dataclass(frozen=True)
+class Widening:
+    """Holds integers of fewer bytes than a word in words."""
+
+    name: ClassVar[str] = "widening"
+
+    def apply(self, network: Network) -> Network:
+        """The network with wide tensors, the given one where none is narrow."""
+        if not any(_is_narrow(dtype(t.dtype)) for t in network.tensors.values()):
+            return network
+        return replace(
+            network,
+            inputs=tuple(map(_tensor, network.inputs)),
+            weights=tuple(map(_tensor, network.weights)),
+            nodes=tuple(_node(node) for node in network.nodes),
+        )
+
+
+def _is_narrow(kind: DType) -> bool:
+    return kind.kind == "integer" and kind.size_bytes < I32.size_bytes
+
+
+def _wide(kind: DType) -> str:
+    return I32.name if _is_narrow(kind) else kind.name
+
+
+def _tensor(tensor: Tensor) -> Tensor:
+    return replace(tensor, dtype=_wide(dtype(tensor.dtype)))
+
+
+def _node(node: Node) -> Node:
+    if not any(map(_is_narrow, (*node.op.numerics.operands, node.op.numerics.result))):
+        return node
+    return replace(node, op=_widened(node.op))
+
+
+def _widened(op: Op) -> Op:
+    changed: Any = op
+    match op:
+        case Definition():
+            return _definition(op)
+        case Assembly():
+            parts = tuple(map(_definition, op.parts))
+            return replace(op, parts=parts, dtype=_types(op.numerics))
+        case _:
+            found: Op = replace(changed, dtype=_types(op.numerics))
+            return found
+
+
+def _definition(op: Definition) -> Definition:
+    numerics, body = op.numerics, op.body
+    if body != "x0" or numerics.operands[0] != numerics.result:
+        body = _LIMITING[numerics.is_float](body, numerics.result)
+    return replace(op, body=body, dtype=_types(numerics))
+
+
+def _types(numerics: Numerics) -> str:
+    kinds = [_wide(kind) for kind in numerics.operands]
+    sums, result = _wide(numerics.sums), _wide(numerics.result)
+    if {*kinds, result} <= {sums}:
+        return sums
+    wrap = "" if numerics.is_float or sums == result else ":even:wrap"
+    return f"{','.join(kinds) or sums}:{sums}:{result}{wrap}"
+
+
+def _wrapped(body: str, kind: DType) -> str:
+    """The low bits of integers."""
+    if not _is_narrow(kind):
+        return body
+    if kind == BOOL:
+        return f"({body}) != 0"
+    low, high = kind.limits
+    return f"(({body}) - {low} & {high - low}) + {low}" if low else f"({body}) & {high}"
+
+
+def _limited(body: str, kind: DType) -> str:
+    """Floats within the limits of integers; what is no number is the least."""
+    if not _is_narrow(kind):
+        return body
+    if kind == BOOL:
+        return f"({body}) != 0"
+    low, high = kind.limits
+    return f"({high} if ({body}) > {high} else {body}) if ({body}) > {low} else {low}"
+
+
+_LIMITING: dict[bool, Callable[[str, DType], str]] = {True: _limited, False: _wrapped}
