@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tilewright.common.errors import ShapeError
-from tilewright.ops.batched_matmul import BatchedMatmul, batched_matmul
+from tilewright.ops.gemm import BatchedMatmul, batched_matmul
 from tilewright.partition import split
 
 EXTENTS = st.integers(1, 6)

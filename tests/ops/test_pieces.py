@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tilewright import ops
 from tilewright.common.errors import ShapeError
-from tilewright.ops.batched_matmul import batched_matmul
 from tilewright.ops.box import Box
+from tilewright.ops.gemm import batched_matmul
 from tilewright.ops.piece import piece
 
 small = st.integers(1, 4)

@@ -134,7 +134,8 @@ def by_index(op, *operands):
         first = place not in seen
         seen.add(place)
         result[place] = value if first else GATHERED[op.gather](result[place], value)
-    return result
+    with np.errstate(all="ignore"):
+        return np.asarray(parse_scalar(op.finish).value([result]), np.float64)
 
 
 def _place(access, step):

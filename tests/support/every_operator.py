@@ -28,7 +28,7 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
-from tilewright.ops.assembly import Assembly
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.ops.notation import define
 

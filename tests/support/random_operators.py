@@ -27,8 +27,8 @@ from tilewright.ops import (
     conv2d,
     gemm,
 )
-from tilewright.ops.batched_matmul import batched_matmul
 from tilewright.ops.elementwise import binary_functions, unary_functions
+from tilewright.ops.gemm import batched_matmul
 
 PRODUCTS = ("f64", "f32", "i8:i32", "i16:i32:i16")
 FLOATS = ("f64", "f32")

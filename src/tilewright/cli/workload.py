@@ -27,8 +27,8 @@ from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.ops import OPERATORS, Op
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Size
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")

@@ -17,13 +17,12 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.ops.access import Access, straight
-from tilewright.ops.assembly import Assembly, are_apart
-from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import Addend, Computed, definitions_of
+from tilewright.ops.definition import Addend, Computed, Definition
+from tilewright.ops.definitions import Assembly, are_apart
 from tilewright.ops.elementwise import Binary
 from tilewright.ops.gradient import gradient
+from tilewright.ops.moves import Reshape
 from tilewright.ops.op import Op
-from tilewright.ops.shaping import Reshape
 
 _MOST_TAPS = 64
 """Elements of which the largest has a gradient: each takes two maps."""
@@ -108,7 +107,7 @@ class _Backward:
             self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
             return [_Record(node.name, node.op, node.output, (), source=node.inputs[0])]
         try:
-            tensors = definitions_of(node.op)
+            tensors = node.op.definitions
         except TilewrightError as error:
             raise GraphError(f"node {node.name}: {error.message}, so it has no gradient") from error
         if len(tensors) == 1:

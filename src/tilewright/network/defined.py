@@ -18,9 +18,9 @@ from tilewright.network.access import Index, access_of, normalised_reduction
 from tilewright.network.form import row_major
 from tilewright.network.memory import Draft, Located, Memory, bordered, unbordered
 from tilewright.ops.access import Access
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.normal_form import is_whole
 from tilewright.ops.op import Shape

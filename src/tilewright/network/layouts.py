@@ -28,8 +28,8 @@ from tilewright.network.memory import in_order, unbordered
 from tilewright.network.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op, Pool2d, Reshape, Transpose
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate

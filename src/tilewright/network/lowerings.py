@@ -35,8 +35,8 @@ from tilewright.ops import (
     SpaceToDepth,
     Transpose,
 )
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 
 Lowering: TypeAlias = Callable[[Memory, Node, Any], Located]
 

@@ -24,8 +24,8 @@ from tilewright.network.arena import Life
 from tilewright.network.expressions import elementwise
 from tilewright.network.lowerings import LOWERINGS, MOVES
 from tilewright.ops import CONTRACTIONS, Reshape, Transpose
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 
 _SHOWN = 5
 _NARROW = (F16.name,)

@@ -6,7 +6,6 @@ Each module of the package is imported with it: those that sum products register
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tilewright.ops.arranging import Pad, Resize, Slice, Transpose
 from tilewright.ops.conv2d import Conv2d, conv2d
 from tilewright.ops.elementwise import (
     Bias,
@@ -15,12 +14,26 @@ from tilewright.ops.elementwise import (
     add,
     relu,
 )
+from tilewright.ops.gathering import (
+    Pool2d,
+    Reduce,
+    average_pool2d,
+    global_average_pool2d,
+    max_pool2d,
+)
 from tilewright.ops.gemm import Gemm, gemm
+from tilewright.ops.moves import (
+    Concat,
+    Pad,
+    Reshape,
+    Resize,
+    Slice,
+    SpaceToDepth,
+    Transpose,
+    flatten,
+)
 from tilewright.ops.normalize import BatchNorm, LocalResponseNorm, Softmax
 from tilewright.ops.op import CONTRACTIONS, OPERATORS, Op, Shape
-from tilewright.ops.pool import Pool2d, average_pool2d, global_average_pool2d, max_pool2d
-from tilewright.ops.reduce import Reduce
-from tilewright.ops.shaping import Concat, Reshape, SpaceToDepth, flatten
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -123,7 +123,11 @@ class Access:
 
     def write(self, stored: Array, extents: Shape, values: Array) -> None:
         """Put `values`, which broadcast to `extents`, into the places of all steps."""
-        self._strided(stored, extents, [0] * len(self.shape))[...] = self._own(values)
+        self.view(stored, extents)[...] = self._own(values)
+
+    def view(self, stored: Array, extents: Shape) -> Array:
+        """A view of the places of all steps, inside the tensor."""
+        return self._strided(stored, extents, [0] * len(self.shape))
 
     def _own(self, values: Array) -> Array:
         """The values along the axes that the place moves along."""
@@ -158,7 +162,7 @@ def elements_of(
 def broadcast(own: Shape, shape: Shape) -> Access:
     """A tensor that NumPy's rule broadcasts to `shape`."""
     first = len(shape) - len(own)
-    terms = tuple(((first + d, 1),) if n > 1 else () for d, n in enumerate(own))
+    terms = tuple(((first + d, 1),) if n == shape[first + d] else () for d, n in enumerate(own))
     return Access(own, terms, (0,) * len(own))
 
 

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
 from tilewright.common.errors import ShapeError
-from tilewright.common.fixed_point import exact_product
-from tilewright.ops.box import Box
-from tilewright.ops.conv2d_pieces import computable, divide_conv2d, needed, part
-from tilewright.ops.numerics import require_products
-from tilewright.ops.op import (
-    CONTRACTIONS,
-    Array,
-    Follows,
-    IntOrPair,
-    Maker,
-    Shape,
-    Typed,
-    for_sums,
-    in_own_type,
-    pair,
-    require_positive,
-    rounded,
-    same_dimensions,
-)
-from tilewright.ops.piece import Divided
-from tilewright.ops.window import Padding, out_extent, padding_of, require_window, windows
-
-_COLUMNS_PER_PRODUCT = 2048
-"""Output pixels that the reference lowers at a time: enough for BLAS, little enough for caches."""
+from tilewright.ops.box import Box, Interval
+from tilewright.ops.definition import Computed, Definition, one
+from tilewright.ops.definitions import Named, Place, access, along
+from tilewright.ops.numerics import partial_types, require_products
+from tilewright.ops.op import CONTRACTIONS, Follows, IntOrPair, Maker, Shape, pair, require_positive
+from tilewright.ops.piece import Divided, Piece, intervals, piece, pieces_along
+from tilewright.ops.window import Padding, out_extent, padding_of, require_window
 
 
 @dataclass(frozen=True)
-class Conv2d(Typed):
+class Conv2d(Named):
     """batch x in_channels x height x width images with out_channels x (in/groups) x kernel weights.
 
     `padding` is (top, left, bottom, right); `height` and `width` are those of the unpadded input.
@@ -98,45 +81,127 @@ class Conv2d(Typed):
         """batch x out_channels x out_height x out_width."""
         return (self.batch, self.out_channels, self.out_height, self.out_width)
 
-    @property
-    def flops(self) -> int:
-        """Two for each multiply-accumulate of the direct form, padding included."""
-        per_output = self.in_channels // self.groups * self.kernel[0] * self.kernel[1]
-        outputs = self.batch * self.out_channels * self.out_height * self.out_width
-        return 2 * outputs * per_output
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """Channels of several groups are two axes in one dimension."""
+        images, weights = self.input_shapes
+        inputs, outputs = self.in_channels // self.groups, self.out_channels // self.groups
+        many = self.groups > 1
+        n, o, r, c, i, u, v = range(7)
+        out: Place = (((7, outputs), (o, 1)), 0) if many else (((o, 1),), 0)
+        into: Place = (((7, inputs), (i, 1)), 0) if many else (((i, 1),), 0)
+        rows = (((r, self.stride[0]), (u, self.dilation[0])), -self.padding[0])
+        columns = (((c, self.stride[1]), (v, self.dilation[1])), -self.padding[1])
+        (image,) = along(n)
+        x = access(images, image, into, rows, columns, fill=0.0)
+        w = access(weights, out, *along(i, u, v))
+        y = access(self.out_shape, image, out, *along(r, c))
+        names = ("n", "o", "r", "c", "i", "u", "v", *("g" * many))
+        extents = (self.batch, outputs, *self.out_shape[2:], inputs, *self.kernel)
+        extents = (*extents, self.groups) if many else extents
+        return one(Definition(extents, y, (x, w), "x0 * x1", "sum", "x0", self.dtype, names,
+                              ("y", "x", "w")))  # fmt: skip
 
     @property
     def terms(self) -> Shape:
         """Input channels, kernel rows, kernel columns; none with groups, whose input channels lie
         apart.
         """
-        return () if self.groups > 1 else (self.in_channels, *self.kernel)
+        return () if self.groups > 1 else self.definition.terms
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Images by pixels and terms, weights by channels and terms."""
-        if self.groups > 1:
-            whole = (None, None)
-            return *(same_dimensions(4),) * 2, ((1, None), whole, whole, whole)
-        own = ((0, None), (1, None), (2, 1), (3, 2))
-        images = ((0, None), (None, 0), (2, 1), (3, 2))
-        return own, images, ((1, None), (None, 0), (None, 1), (None, 2))
+        """The pixels that are computed depend on the taps, too: they have to see the image."""
+        own, *operands = super().follows or ()
+        return (((*own[:2], (2, 1), (3, 2)) if self.terms else own), *operands)
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region with whole channel groups where it has several."""
-        return computable(self, result, terms)
+        """The region, grown to whole channel groups where it lies in several, and to pixels that
+        see the image where it lies in the padding.
+        """
+        found = self.definition.computable(result, terms)
+        spans = self._spans(found, terms)
+        sides = [
+            side if span[0] < image and span[1] > 0 else self._seeing(axis, side, span)
+            for axis, (side, span, image) in enumerate(
+                zip(found.sides[2:], spans, self.input_shapes[0][2:], strict=True)
+            )
+        ]
+        return Box.of(*found.sides[:2], *sides)
 
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The images with the halo, the weights."""
-        return needed(self, result, terms)
+    def _spans(self, result: Box, terms: Box | None) -> list[Interval]:
+        """The rows and columns of the padded images that a region reads."""
+        own = self.definition
+        axes = own.axes_of(result, terms)
+        return [own.operands[0].span(d, axes) for d in (2, 3)]
+
+    def _seeing(self, axis: int, side: Interval, span: Interval) -> Interval:
+        """The pixels with the nearest that see the image; all where none of them does."""
+        stride, image = self.stride[axis], self.input_shapes[0][2 + axis]
+        start, stop = side
+        if span[1] <= 0:
+            stop -= (span[1] - 1) // stride
+        else:
+            start -= -((image - 1 - span[0]) // stride)
+        extent = self.out_shape[2 + axis]
+        return (start, stop) if start >= 0 and stop <= extent else (0, extent)
 
     def part(self, result: Box, terms: Box | None = None) -> Conv2d:
         """A convolution with the padding that the region touches."""
-        return part(self, result, terms)
+        images, weights = self.needed(result, terms)
+        around = [
+            (max(0, box[0] - span[0]), max(0, span[1] - box[1]))
+            for box, span in zip(images.sides[2:], self._spans(result, terms), strict=True)
+        ]
+        (top, bottom), (left, right) = around
+        batch, in_channels, height, width = images.shape
+        outputs, _, *kernel = weights.shape
+        return replace(
+            self,
+            batch=batch,
+            in_channels=in_channels,
+            out_channels=outputs,
+            height=height,
+            width=width,
+            kernel=(kernel[0], kernel[1]),
+            padding=(top, left, bottom, right),
+            groups=max(1, outputs * self.groups // self.out_channels),
+            dtype=self.dtype
+            if terms in (None, Box.whole(self.terms))
+            else partial_types(self.numerics),
+        )
 
     def divided(self, groups: int) -> Divided:
-        """Divisions over rows of the result, images, output channels or channel groups."""
-        return divide_conv2d(self, groups)
+        """Equal pieces over rows (swDNN III-D), images, output channels or channel groups; over
+        rows and output channels at once where there are fewer images than groups.
+        """
+        found: Divided = [("batch", pieces_along(self, 0, groups))]
+        if rows := self._grid("rows", groups, 1):
+            found.insert(0, rows)
+        if self.groups == 1:
+            found.append(("out_channels", pieces_along(self, 1, groups)))
+            parts = max(n for n in range(1, math.isqrt(groups) + 1) if groups % n == 0)
+            both = self._grid("rows_out_channels", parts, groups // parts)
+            found += [both] if both and self.batch < groups else []
+        else:
+            outputs, whole = self.out_channels // self.groups, Box.whole(self.out_shape)
+            cut = [(a * outputs, b * outputs) for a, b in intervals(self.groups, groups)]
+            cells = tuple(piece(self, whole.along(1, part)) for part in cut)
+            found.append(("channel_groups", cells))
+        return found
+
+    def _grid(self, name: str, rows: int, channels: int) -> tuple[str, tuple[Piece, ...]] | None:
+        """Strips of rows, and of channels if there are several: each group reads some rows and has
+        some of the weights. None where strips overlap, or one of the two is not divided.
+        """
+        whole = Box.whole(self.out_shape)
+        strips = [whole.along(2, part) for part in intervals(self.out_height, rows)]
+        columns = intervals(self.out_channels, channels)
+        single = channels > 1 and (len(strips) == 1 or len(columns) == 1)
+        if single or any(self.computable(strip) != strip for strip in strips):
+            return None
+        cells = [strip.along(1, part) for strip in strips for part in columns]
+        return name, tuple(piece(self, cell) for cell in cells)
 
     def describe(self) -> str:
         """Input shape, output channels, kernel, stride, padding; dilation and groups if any.
@@ -152,33 +217,6 @@ class Conv2d(Typed):
         )
         dilation = f" d{_short(self.dilation)}" if self.dilation != (1, 1) else ""
         return text + dilation + (f" g{self.groups}" if self.groups > 1 else "")
-
-    def reference(self, *operands: Array) -> Array:
-        """The convolution in double precision, by BLAS or with the same result, a few images
-        lowered at a time; of integers, exact and rounded once.
-        """
-        exact = not self.numerics.is_float
-        terms = self.kernel[0] * self.kernel[1] * self.in_channels // self.groups
-        images, weights = in_own_type(self, operands) if exact else for_sums(self, operands, terms)
-        grouped = weights.reshape(self.groups, self.out_channels // self.groups, -1)
-        result: Array = np.empty(self.out_shape, np.int64 if exact else np.float64)
-        step = max(1, _COLUMNS_PER_PRODUCT // (self.out_height * self.out_width))
-        for start in range(0, self.batch, step):
-            result[start : start + step] = self._some_images(images[start : start + step], grouped)
-        return self.numerics.write_back(result) if exact else rounded(self, result)
-
-    def _some_images(self, images: Array, grouped_weights: Array) -> Array:
-        top, left, bottom, right = self.padding
-        padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        out = (self.out_height, self.out_width)
-        view = windows(padded, self.kernel, self.stride, self.dilation, out)
-        # batch, channels, rows, columns, kernel rows, kernel columns -> a column per output pixel
-        columns = view.transpose(1, 4, 5, 0, 2, 3).reshape(
-            self.groups, grouped_weights.shape[2], -1
-        )
-        multiply = np.matmul if self.numerics.is_float else exact_product
-        product: Array = multiply(grouped_weights, columns)
-        return product.reshape(self.out_channels, len(images), *out).transpose(1, 0, 2, 3)
 
 
 def conv2d(

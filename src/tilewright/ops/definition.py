@@ -254,20 +254,27 @@ class Definition(Typed):
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """For each dimension the one of the result and of the terms that moves its place."""
-        moving = [a for a, n in enumerate(self.extents) if n > 1]
-        of_result = {a: d for d, p in enumerate(self.result.terms) for a, _ in p if a in moving}
-        of_terms = {a: i for i, a in enumerate(self._divisible) if a in moving}
+        of_result = {a: d for d, place in enumerate(self.result.terms) for a, _ in place}
+        of_terms = {a: i for i, a in enumerate(self._divisible)}
         found: list[Follows] = [tuple((d, None) for d in range(len(self.result.terms)))]
         for access in self.operands:
             own = []
             for place in access.terms:
-                by_result = {of_result[a] for a, _ in place if a in of_result}
-                by_terms = {of_terms[a] for a, _ in place if a in of_terms}
+                by_result, by_terms = (
+                    self._moved_by(place, of_result),
+                    self._moved_by(place, of_terms),
+                )
                 if len(by_result) > 1 or len(by_terms) > 1:
                     return None
                 own.append((next(iter(by_result), None), next(iter(by_terms), None)))
             found.append(tuple(own))
         return tuple(found)
+
+    def _moved_by(self, place: Sequence[tuple[int, int]], among: dict[int, int]) -> set[int]:
+        """What moves a place; if that is several, those of one step left out."""
+        found = {among[a] for a, _ in place if a in among}
+        several = {among[a] for a, _ in place if a in among and self.extents[a] > 1}
+        return found if len(found) == 1 else several
 
     def axes_of(self, result: Box, terms: Box | None = None) -> Box:
         """The steps of the axes that write into a region: the smallest box around them, one step
@@ -335,9 +342,40 @@ class Definition(Typed):
             found.append((self.axis_name(axis), pieces))
         return found
 
+    @property
+    def definitions(self) -> tuple[Computed, ...]:
+        """Itself alone."""
+        return one(self)
+
     def with_magnitudes(self) -> Definition:
         """The definition with sums in place of differences."""
         return replace(self, body=str(_magnitudes(self.scalar)))
+
+
+@dataclass(frozen=True)
+class Addend:
+    """A definition and its operands: operands of the operator by number, then earlier tensors."""
+
+    definition: Definition
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A tensor: the sum of its addends' results. Where it is `constant`, the operator's result does
+    not depend on it, whatever its numbers are (a largest element that is taken off).
+    """
+
+    addends: tuple[Addend, ...]
+    constant: bool = False
+
+
+def one(definition: Definition, *reads: int) -> tuple[Computed, ...]:
+    """The sequence of a single definition, over all its operands in order unless `reads` names
+    others.
+    """
+    found = reads or tuple(range(len(definition.operands)))
+    return (Computed((Addend(definition, found),)),)
 
 
 def factors_of(scalar: Scalar) -> list[int] | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -20,20 +21,19 @@ from tilewright.ir.scalar import (
     expanded,
     wrapped,
 )
+from tilewright.ops.access import broadcast, straight
 from tilewright.ops.box import Box
+from tilewright.ops.definition import Computed, Definition, one
+from tilewright.ops.definitions import Named, Shaped, evaluated_in_order
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
-    Divisible,
-    Follows,
+    Op,
     Shape,
-    Shaped,
-    in_double,
     in_integers,
     require_axis,
+    require_operands,
     require_shape,
-    rounded,
-    same_dimensions,
     show_shape,
 )
 
@@ -60,8 +60,49 @@ def _is_binary(name: str) -> bool:
     return own.is_called and own.arity == 2 and own.parameters == 0
 
 
+class _Elementwise(Named):
+    """A function of the elements of tensors that are broadcast by NumPy's rule."""
+
+    function: str
+
+    @property
+    def kind(self) -> str:
+        """The name of the function."""
+        return self.function
+
+    @property
+    def flops(self: _Function) -> int:
+        """One for each element of the result; none for the identity."""
+        return 0 if self.function == "identity" else math.prod(self.out_shape)
+
+    @cached_property
+    def definitions(self: _Function) -> tuple[Computed, ...]:
+        """The function written out, of each element."""
+        shape = self.out_shape
+        places = tuple(broadcast(own, shape) for own in self.input_shapes)
+        body = str(expanded(self.scalar))
+        return one(Definition(shape, straight(shape), places, body, None, "x0", self.dtype))
+
+    def reference(self: _Function, *operands: Array) -> Array:
+        """The function of each element: in double precision and rounded once; of integers by steps
+        that wrap, then rounded once.
+        """
+        require_operands(self, operands)
+        if self.numerics.is_float:
+            return evaluated_in_order(self, operands)
+        numerics = self.numerics
+        return numerics.write_back(wrapped(self.scalar, in_integers(self, operands), numerics.sums))
+
+
+class _Function(Op, Protocol):
+    @property
+    def function(self) -> str: ...
+    @property
+    def scalar(self) -> Scalar: ...
+
+
 @dataclass(frozen=True)
-class Unary(Shaped):
+class Unary(_Elementwise, Shaped):
     """One function applied to each element of a tensor of `shape`."""
 
     function: str
@@ -77,21 +118,6 @@ class Unary(Shaped):
         _require_exact(self.function, self.numerics)
         require_alike(self.function, self.numerics)
 
-    @property
-    def kind(self) -> str:
-        """The name of the function."""
-        return self.function
-
-    @property
-    def flops(self) -> int:
-        """One per element; none for the identity."""
-        return 0 if self.function == "identity" else math.prod(self.shape)
-
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """The tensor's dimensions follow the result's."""
-        return (same_dimensions(len(self.shape)),) * 2
-
     def describe(self) -> str:
         """Function and shape."""
         return f"{self.function} {show_shape(self.shape)}"
@@ -103,10 +129,6 @@ class Unary(Shaped):
         operands: tuple[Scalar, ...] = (Element(0), *map(Number, parameters))
         return Apply(self.function, operands[: FUNCTIONS[self.function].arity])
 
-    def reference(self, *operands: Array) -> Array:
-        """The function of each element in double precision; of integers, exact."""
-        return _reference(self, operands)
-
     def _steps(self, parameter: float) -> float:
         """A parameter in steps of the operand's type."""
         if self.numerics.is_float:
@@ -115,7 +137,7 @@ class Unary(Shaped):
 
 
 @dataclass(frozen=True)
-class Binary(Divisible):
+class Binary(_Elementwise):
     """One function of two tensors, broadcast against each other by NumPy's rule."""
 
     function: str
@@ -142,11 +164,6 @@ class Binary(Divisible):
             ) from None
 
     @property
-    def kind(self) -> str:
-        """The name of the function."""
-        return self.function
-
-    @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """Both tensors."""
         return (self.a_shape, self.b_shape)
@@ -155,21 +172,6 @@ class Binary(Divisible):
     def out_shape(self) -> Shape:
         """The common shape."""
         return np.broadcast_shapes(self.a_shape, self.b_shape)
-
-    @property
-    def flops(self) -> int:
-        """One per element of the result."""
-        return math.prod(self.out_shape)
-
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """The result's dimensions, aligned from the last as broadcasting does."""
-        every = same_dimensions(len(self.out_shape))
-        return every, *(every[len(every) - len(shape) :] for shape in self.input_shapes)
-
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of each operand; along dimensions it broadcasts, its only index."""
-        return _broadcast(result, self.a_shape), _broadcast(result, self.b_shape)
 
     def part(self, result: Box, terms: Box | None = None) -> Binary:
         """The function of smaller tensors."""
@@ -184,10 +186,6 @@ class Binary(Divisible):
     def scalar(self) -> Scalar:
         """The function of the elements x0 and x1."""
         return Apply(self.function, (Element(0), Element(1)))
-
-    def reference(self, *operands: Array) -> Array:
-        """The function of each pair of elements in double precision; of integers, exact."""
-        return _reference(self, operands)
 
 
 @dataclass(frozen=True)
@@ -219,28 +217,25 @@ class Bias(Shaped):
         """One addition per element."""
         return math.prod(self.shape)
 
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """The tensor's dimensions follow the result's, the bias its axis."""
-        return *(same_dimensions(len(self.shape)),) * 2, ((self.axis, None),)
-
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of the tensor, and its biases."""
-        return result, Box.of(result.sides[self.axis])
-
     def describe(self) -> str:
         """Shape and axis."""
         return f"bias {show_shape(self.shape)} along axis {self.axis}"
 
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """A number of the axis added to each element."""
+        x, b = straight(self.shape), straight(self.input_shapes[1], (self.axis,))
+        body = "x0 + x1" if self.scale == 1 else f"x0 + {self.scale!r} * x1"
+        return one(Definition(self.shape, x, (x, b), body, None, "x0", self.dtype))
+
     def reference(self, *operands: Array) -> Array:
-        """The sum in double precision; of integers, exact."""
+        """By the definition; integers are rounded once, to the result's type."""
+        if self.numerics.is_float:
+            return super().reference(*operands)
+        own, added = in_integers(self, operands)
         along = [1] * len(self.shape)
         along[self.axis] = -1
-        if not self.numerics.is_float:
-            own, added = in_integers(self, operands)
-            return self.numerics.write_back(own + int(self.scale) * added.reshape(along))
-        x, bias = in_double(self, operands)
-        return rounded(self, x + self.scale * bias.reshape(along))
+        return self.numerics.write_back(own + int(self.scale) * added.reshape(along))
 
 
 def relu(shape: Shape, *, dtype: str = "f64") -> Unary:
@@ -251,22 +246,6 @@ def relu(shape: Shape, *, dtype: str = "f64") -> Unary:
 def add(a_shape: Shape, b_shape: Shape | None = None, *, dtype: str = "f64") -> Binary:
     """The sum of two tensors, of the same shape unless `b_shape` is given."""
     return Binary("add", a_shape, a_shape if b_shape is None else b_shape, dtype)
-
-
-def _broadcast(result: Box, shape: Shape) -> Box:
-    """The region of a tensor of `shape` that meets the region `result` of the common shape."""
-    own = result.sides[len(result.start) - len(shape) :]
-    sides = (side if extent > 1 else (0, 1) for side, extent in zip(own, shape, strict=True))
-    return Box.of(*sides)
-
-
-def _reference(op: Unary | Binary, operands: Sequence[Array]) -> Array:
-    if not op.numerics.is_float:
-        numerics = op.numerics
-        return numerics.write_back(wrapped(op.scalar, in_integers(op, operands), numerics.sums))
-    with np.errstate(all="ignore"):  # infinities and what is no number are results, too
-        found = op.scalar.value(in_double(op, operands))
-    return rounded(op, np.array(np.broadcast_to(found, op.out_shape), np.float64))
 
 
 def _unknown(name: str, known: Sequence[str]) -> ShapeError:

@@ -8,14 +8,14 @@ a time, so that the memory stays near that of the operands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.common.fixed_point import exact_product
 from tilewright.ir.scalar import Scalar, integral, parse_scalar
-from tilewright.ops.access import elements_of
+from tilewright.ops.access import elements_of, straight
 from tilewright.ops.op import Array, Shape, for_sums, in_double, in_integers, in_own_type, rounded
 
 if TYPE_CHECKING:
@@ -31,16 +31,27 @@ _GATHERED: dict[str, np.ufunc] = {
     "any": np.maximum,
 }
 """Max and min skip NaN, as pooling does."""
+_START = {"max": -inf, "min": inf}
+"""The largest and the smallest of nothing but NaN."""
 
 
 def evaluated(op: Definition, operands: Sequence[Array]) -> Array:
     """The result; raises ShapeError for operands of other shapes or types."""
     exact = not op.numerics.is_float
+    if (
+        op.gather is None
+        and op.body == op.finish == "x0"
+        and op.numerics.operands == (op.numerics.result,)
+        and not op.has_look_ups
+    ):
+        (x,) = in_own_type(op, operands)
+        return _placed(op, op.operands[0].read(x, op.extents))
     with np.errstate(all="ignore"):  # infinities and what is no number are results, too
         if op.kind == "contraction":
             terms = prod(op.extents[a] for a in op.gathered)
             given = in_own_type(op, operands) if exact else for_sums(op, operands, terms)
-            return _stored(op, _contracted(op, given))
+            sums = _contracted(op, given)
+            return op.numerics.write_back(sums) if exact else rounded(op, sums)
         given = [*in_integers(op, operands)] if exact else [*in_double(op, operands)]
         return _stored(op, _gathered(op, given))
 
@@ -53,10 +64,17 @@ def _stored(op: Definition, values: Array) -> Array:
         values = values.astype(op.numerics.sums.numpy).astype(op.numerics.result.numpy)
     else:
         values = op.numerics.write_back(values)
-    whole = np.zeros(op.out_shape, values.dtype)
+    return _placed(op, values)
+
+
+def _placed(op: Definition, values: Array) -> Array:
+    """The result's tensor with the values in their places, zeros elsewhere."""
     if op.result.read_from:
         return values.reshape(op.out_shape)
     kept = tuple(n if a in op.result.axes else 1 for a, n in enumerate(op.extents))
+    if op.result == straight(op.out_shape) and values.size == prod(op.out_shape) == prod(kept):
+        return np.ascontiguousarray(values).reshape(op.out_shape)
+    whole = np.zeros(op.out_shape, values.dtype)
     op.result.write(whole, op.extents, np.broadcast_to(values, kept))
     return whole
 
@@ -77,8 +95,14 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
         if op.gather == "any":
             values = (values != 0).astype(kind)
         if op.gather is not None and op.gathered:
-            values = _GATHERED[op.gather].reduce(values, axis=op.gathered, keepdims=True)
-        found[_along(part, found.shape)] = finish.value([values])
+            gather = _GATHERED[op.gather]
+            values = gather.reduce(values, op.gathered, keepdims=True)
+            if kind is np.float64 and op.gather in _START:
+                values = gather(values, _START[op.gather])
+        values = np.asarray(finish.value([values]))
+        if values.shape == found.shape:  # a single portion
+            return values
+        found[_along(part, found.shape)] = values
     return found
 
 
@@ -117,36 +141,31 @@ def _along(part: Sequence[slice], shape: Shape) -> tuple[slice, ...]:
 
 
 def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
-    """The sums of products of two operands by matrix products, batch by batch."""
+    """The sums of products of two operands by matrix products, batch by batch, in their places."""
     a, b = (x.read(y, op.extents) for x, y in zip(op.operands, operands, strict=True))
-    multiply = np.matmul if op.numerics.is_float else exact_product
-    if _is_window(op, 0) and not _is_window(op, 1):
-        a, b = b, a  # windows are laid out as columns
+    last = [axis for place in op.result.terms for axis, _ in place if op.extents[axis] > 1][-1:]
+    if last and a.shape[last[0]] > b.shape[last[0]]:
+        a, b = b, a  # columns lie side by side in the result
     own = [frozenset(d for d, n in enumerate(x.shape) if n > 1) for x in (a, b)]
-    kept = frozenset(op.kept)
-    single = [d for d in op.gathered if d not in own[0] | own[1]]
-    a, b = (_summed(x, mine & frozenset(op.gathered) - other) for x, mine, other in (
-        (a, own[0], own[1]), (b, own[1], own[0])))  # fmt: skip
+    kept, gathered = frozenset(op.kept), frozenset(op.gathered)
+    a, b = _summed(a, own[0] & gathered - own[1]), _summed(b, own[1] & gathered - own[0])
     batch = sorted(own[0] & own[1] & kept)
     rows, columns = sorted(own[0] & kept - own[1]), sorted(own[1] & kept - own[0])
     depth = sorted(own[0] & own[1] - kept)
     left = _laid_out(a, batch, rows, depth)
-    shape = [n if d in kept and d in own[0] | own[1] else 1 for d, n in enumerate(op.extents)]
-    found = np.empty(shape, np.float64 if op.numerics.is_float else np.int64)
+    multiply = np.matmul if op.numerics.is_float else exact_product
+    found = np.zeros(op.out_shape, left.dtype if op.numerics.is_float else np.int64)
     order = [*batch, *rows, *columns]
+    order += [d for d in range(len(op.extents)) if d not in order]
+    places = op.result.view(found, op.extents).transpose(order)
+    at = order.index(columns[0]) if columns else 0
     for part in _portions(b.shape, columns):
-        own_b = b[part]
-        extents = [*(b.shape[d] for d in batch), *(a.shape[d] for d in rows)]
-        extents += [own_b.shape[d] for d in columns]
-        product = multiply(left, _laid_out(own_b, batch, depth, columns)).reshape(extents)
-        target = found[part].transpose([*order, *(d for d in range(found.ndim) if d not in order)])
-        target[...] = product.reshape(target.shape)
-    return found * prod(op.extents[d] for d in single) if single else found
-
-
-def _is_window(op: Definition, operand: int) -> bool:
-    """True if several axes move the place in one dimension."""
-    return any(len(place) > 1 for place in op.operands[operand].terms)
+        product = multiply(left, _laid_out(b[part], batch, depth, columns))
+        target = places[(slice(None),) * at + (part[order[at]],)]
+        steps = zip(order, target.shape, strict=True)
+        target[...] = product.reshape([n if d in own[0] | own[1] else 1 for d, n in steps])
+    single = prod(op.extents[d] for d in gathered - own[0] - own[1])
+    return found * single if single > 1 else found
 
 
 def _summed(x: Array, axes: frozenset[int]) -> Array:

@@ -1,36 +1,32 @@
-"""General matrix multiplication: alpha op(A) op(B) + beta C."""
+"""Matrix products: alpha op(A) op(B) + beta C, and one for each element of a batch."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, TypeVar
 
 from tilewright.common.errors import ShapeError
-from tilewright.common.fixed_point import exact_product
+from tilewright.ops.access import straight
 from tilewright.ops.box import Box
+from tilewright.ops.definition import Computed, Definition, one
+from tilewright.ops.definitions import Named
 from tilewright.ops.numerics import Numerics, partial_types, require_products
 from tilewright.ops.op import (
     CONTRACTIONS,
-    Array,
-    Divisible,
     Follows,
     Maker,
     Shape,
-    for_sums,
-    in_double,
-    in_own_type,
     require_positive,
-    rounded,
-    same_dimensions,
 )
-from tilewright.ops.piece import Divided, pieces_along
 
 _FACTORS = ("a", "b")
+_WIDEST = "i64"
 
 
 @dataclass(frozen=True)
-class Gemm(Divisible):
+class Gemm(Named):
     """m x n result of an m x k by a k x n matrix; a transposed operand is stored the other way.
 
     C is an operand only where `beta` is not zero. Products of integers are added to it modulo the
@@ -38,6 +34,7 @@ class Gemm(Divisible):
     """
 
     kind: ClassVar[str] = "gemm"
+    divides: ClassVar[tuple[str, ...]] = ("m", "n")
     m: int
     n: int
     k: int
@@ -82,8 +79,7 @@ class Gemm(Divisible):
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """A, B and, where beta is not zero, C."""
-        a = (self.k, self.m) if self.transpose_a else (self.m, self.k)
-        b = (self.n, self.k) if self.transpose_b else (self.k, self.n)
+        a, b = _stored(self)
         return (a, b) if self.beta == 0 else (a, b, (self.m, self.n))
 
     @property
@@ -93,42 +89,43 @@ class Gemm(Divisible):
 
     @property
     def flops(self) -> int:
-        """Two for each of the m n k multiply-accumulates."""
-        return 2 * self.m * self.n * self.k
+        """Those of the products: scaling and adding are few beside them."""
+        return self.definition.flops
 
-    def divided(self, groups: int) -> Divided:
-        """Divisions over rows or columns of the result, never over k."""
-        return [("m", pieces_along(self, 0, groups)), ("n", pieces_along(self, 1, groups))]
-
-    @property
-    def terms(self) -> Shape:
-        """k."""
-        return (self.k,)
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """The products; their sum with C, modulo the bits of its type if they are integers."""
+        extents, numerics = (self.m, self.n, self.k), self.numerics
+        if (self.alpha, self.beta) == (1.0, 0.0):
+            return one(_product(self, extents, self.dtype))
+        kind = last = numerics.sums.name
+        if not numerics.is_float:
+            a, b, c = numerics.operands
+            kind, last = f"{a},{b}:{_WIDEST}", f"{_WIDEST},{c}:{_WIDEST}:{numerics.result}"
+        product = _product(self, extents, kind)
+        result, added = product.result, f" + {self.beta!r} * x1" if self.beta else ""
+        places = (result, result) if self.beta else (result,)
+        body = f"{self.alpha!r} * x0{added}" if numerics.is_float else "x0 + x1"
+        scaled = Definition(self.out_shape, result, places, body, None, "x0", last)
+        return (*one(product), *one(scaled, *((3, 2) if self.beta else (2,))))
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
-        """Rows and columns, and k."""
-        a, b, c = ((0, None), (None, 0)), ((None, 0), (1, None)), ((0, 0), (1, 0))
-        oriented = (a[::-1] if self.transpose_a else a, b[::-1] if self.transpose_b else b, c)
-        return same_dimensions(2), *oriented[: len(self.input_shapes)]
+        """Rows and columns, and k; C is added to the first terms."""
+        found = self.definition.follows
+        return found if found is None or self.beta == 0 else (*found, ((0, 0), (1, 0)))
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """Rows of A, columns of B; C where the terms have the first."""
-        (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
-        m, n = result.sides
-        a = Box.of(k, m) if self.transpose_a else Box.of(m, k)
-        b = Box.of(n, k) if self.transpose_b else Box.of(k, n)
-        c = result if k[0] == 0 else Box(result.start, result.start)
-        return (a, b) if self.beta == 0 else (a, b, c)
+        factors = self.definition.needed(result, terms)
+        first = terms is None or terms.start == (0,)
+        added = (result if first else Box(result.start, result.start),)
+        return factors if self.beta == 0 else factors + added
 
     def part(self, result: Box, terms: Box | None = None) -> Gemm:
         """The product of a region; only the part with the first terms adds C."""
-        (k,) = Box.whole(self.terms).sides if terms is None else terms.sides
-        m, n = result.shape
-        beta = self.beta if k[0] == 0 else 0.0
-        types = Numerics.parse(self.dtype, len(_FACTORS))
-        dtype = self.dtype if k == (0, self.k) else partial_types(types)
-        return replace(self, m=m, n=n, k=k[1] - k[0], beta=beta, dtype=dtype)
+        first = terms is None or terms.start == (0,)
+        return _part(self, result, terms, beta=self.beta if first else 0.0)
 
     def with_magnitudes(self) -> Gemm:
         """With positive alpha and beta."""
@@ -140,31 +137,93 @@ class Gemm(Divisible):
         >>> Gemm(64, 32, 16, transpose_b=True).describe()
         'gemm m64 n32 k16 transpose_b'
         """
-        words = [f"gemm m{self.m} n{self.n} k{self.k}"]
-        words += ["transpose_a"] * self.transpose_a + ["transpose_b"] * self.transpose_b
+        words = [_named(self, "gemm")]
         words += [f"alpha {self.alpha:g}"] * (self.alpha != 1)
         words += [f"beta {self.beta:g}"] * (self.beta != 0)
         return " ".join(words)
 
-    def reference(self, *operands: Array) -> Array:
-        """The product in double precision, by BLAS or with the same result; of integers, exact and
-        rounded once.
-        """
-        if not self.numerics.is_float:
-            return self._exact(*in_own_type(self, operands))
-        plain = self.alpha == 1 and len(operands) == 2
-        a, b, *rest = for_sums(self, operands, self.k) if plain else in_double(self, operands)
-        product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
-        if self.alpha != 1:
-            product *= self.alpha
-        for c in rest:
-            product += self.beta * c
-        return rounded(self, product)
 
-    def _exact(self, a: Array, b: Array, *added: Array) -> Array:
-        left, right = a.T if self.transpose_a else a, b.T if self.transpose_b else b
-        product = exact_product(left, right)
-        return self.numerics.write_back(sum((c.astype(product.dtype) for c in added), product))
+@dataclass(frozen=True)
+class BatchedMatmul(Named):
+    """batch x m x n results of batch x m x k by batch x k x n matrices; a transposed operand is
+    stored with its last two dimensions the other way.
+    """
+
+    kind: ClassVar[str] = "batched_matmul"
+    divides: ClassVar[tuple[str, ...]] = ("batch", "m", "n")
+    batch: int
+    m: int
+    n: int
+    k: int
+    transpose_a: bool = False
+    transpose_b: bool = False
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_positive(self.kind, batch=self.batch, m=self.m, n=self.n, k=self.k)
+        require_products(self.kind, self.numerics)
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """A and B."""
+        a, b = _stored(self)
+        return (self.batch, *a), (self.batch, *b)
+
+    @property
+    def out_shape(self) -> Shape:
+        """batch x m x n."""
+        return (self.batch, self.m, self.n)
+
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """A product of matrices for each step of the batch."""
+        return one(_product(self, (self.batch, self.m, self.n, self.k), self.dtype))
+
+    def part(self, result: Box, terms: Box | None = None) -> BatchedMatmul:
+        """Products of smaller extents."""
+        return _part(self, result, terms, batch=result.shape[0])
+
+    def describe(self) -> str:
+        """The extents as batch x m x n x k, then which operands are transposed.
+
+        >>> BatchedMatmul(8, 64, 32, 16, transpose_b=True).describe()
+        'batched_matmul b8 m64 n32 k16 transpose_b'
+        """
+        return _named(self, f"batched_matmul b{self.batch}")
+
+
+def _stored(op: Gemm | BatchedMatmul) -> tuple[Shape, Shape]:
+    """The matrices as they are stored."""
+    a, b = (op.m, op.k), (op.k, op.n)
+    return a[::-1] if op.transpose_a else a, b[::-1] if op.transpose_b else b
+
+
+def _product(op: Gemm | BatchedMatmul, extents: Shape, dtype: str) -> Definition:
+    """Rows by columns over k, the last three axes, behind those of a batch."""
+    *batch, m, n, k = range(len(extents))
+    a, b = (k, m) if op.transpose_a else (m, k), (n, k) if op.transpose_b else (k, n)
+    factors = straight(op.input_shapes[0], (*batch, *a)), straight(op.input_shapes[1], (*batch, *b))
+    names = (*"b" * len(batch), "m", "n", "k")
+    result = straight(op.out_shape)
+    return Definition(extents, result, factors, "x0 * x1", "sum", "x0", dtype, names)
+
+
+_Product = TypeVar("_Product", "Gemm", "BatchedMatmul")
+
+
+def _part(op: _Product, result: Box, terms: Box | None, **more: float) -> _Product:
+    """The product of a region, over some terms."""
+    *_, m, n = result.shape
+    (k,) = (op.k,) if terms is None else terms.shape
+    types = Numerics.parse(op.dtype, len(_FACTORS))
+    dtype = op.dtype if k == op.k else partial_types(types)
+    return replace(op, m=m, n=n, k=k, dtype=dtype, **more)  # type: ignore[arg-type]  # names
+
+
+def _named(op: Gemm | BatchedMatmul, first: str) -> str:
+    words = [f"{first} m{op.m} n{op.n} k{op.k}"]
+    words += ["transpose_a"] * op.transpose_a + ["transpose_b"] * op.transpose_b
+    return " ".join(words)
 
 
 def gemm(
@@ -183,3 +242,20 @@ def gemm(
 
 
 CONTRACTIONS["gemm"] = Maker(Gemm, gemm)
+
+
+def batched_matmul(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    dtype: str = "f64",
+) -> BatchedMatmul:
+    """`batch` products m x n over k; raises ShapeError for extents below one."""
+    return BatchedMatmul(batch, m, n, k, transpose_a, transpose_b, dtype)
+
+
+CONTRACTIONS["batched_matmul"] = Maker(BatchedMatmul, batched_matmul)

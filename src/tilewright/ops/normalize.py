@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
 from tilewright.common.errors import ShapeError
+from tilewright.ops.access import straight
 from tilewright.ops.box import Box
+from tilewright.ops.definition import Addend, Computed, Definition, one
+from tilewright.ops.definitions import Shaped, access, along
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
-    Array,
     Follows,
     Shape,
-    Shaped,
-    in_double,
     require_axis,
     require_positive,
     require_shape,
-    rounded,
     same_dimensions,
     show_shape,
 )
@@ -58,11 +56,18 @@ class Softmax(Shaped):
         """Shape and axis."""
         return f"softmax {show_shape(self.shape)} along axis {self.axis}"
 
-    def reference(self, *operands: Array) -> Array:
-        """Softmax in double precision, with the maximum subtracted first."""
-        (x,) = in_double(self, operands)
-        powers = np.exp(x - x.max(axis=self.axis, keepdims=True))
-        return rounded(self, powers / powers.sum(axis=self.axis, keepdims=True))
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """Largest, powers, sum, quotient; the largest changes no result."""
+        x, kind = straight(self.shape), self.dtype
+        axes = tuple(a for a in range(len(self.shape)) if a != self.axis)
+        row = straight(tuple(self.shape[a] for a in axes), axes)
+        largest = Definition(self.shape, row, (x,), "x0", "max", "x0", kind)
+        powers = Definition(self.shape, x, (x, row), "exp(x0 - x1)", None, "x0", kind)
+        total = Definition(self.shape, row, (x,), "x0", "sum", "x0", kind)
+        quotient = Definition(self.shape, x, (x, row), "x0 / x1", None, "x0", kind)
+        first = Computed((Addend(largest, (0,)),), constant=True)
+        return (first, *one(powers, 0, 1), *one(total, 2), *one(quotient, 2, 3))
 
 
 @dataclass(frozen=True)
@@ -92,25 +97,17 @@ class BatchNorm(Shaped):
         """One multiply-add per element: the statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
 
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """The tensor's dimensions follow the result's, statistics its channels."""
-        return *(same_dimensions(len(self.shape)),) * 2, *[((1, None),)] * 4
-
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The region of the tensor, and the parameters of its channels."""
-        return result, *[Box.of(result.sides[1])] * 4
-
     def describe(self) -> str:
         """Shape."""
         return f"batch_norm {show_shape(self.shape)}"
 
-    def reference(self, *operands: Array) -> Array:
-        """The normalisation in double precision."""
-        x, *statistics = in_double(self, operands)
-        per_channel = (-1, *[1] * (len(self.shape) - 2))
-        scale, bias, mean, variance = (row.reshape(per_channel) for row in statistics)
-        return rounded(self, (x - mean) / np.sqrt(variance + self.epsilon) * scale + bias)
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """The normalisation of each element by the statistics of its channel."""
+        x, channels = straight(self.shape), straight((self.shape[1],), (1,))
+        body = f"(x0 - x3) / sqrt(x4 + {self.epsilon!r}) * x1 + x2"
+        places = (x, *[channels] * 4)
+        return one(Definition(self.shape, x, places, body, None, "x0", self.dtype))
 
 
 @dataclass(frozen=True)
@@ -149,12 +146,17 @@ class LocalResponseNorm(Shaped):
         """Shape and size."""
         return f"local_response_norm {show_shape(self.shape)} over {self.size} channels"
 
-    def reference(self, *operands: Array) -> Array:
-        """The result in double precision; neighbourhoods are cut at the first and last channel."""
-        (x,) = in_double(self, operands)
-        before = (self.size - 1) // 2
-        around = [(0, 0)] * x.ndim
-        around[1] = (before, self.size - 1 - before)
-        squares = np.lib.stride_tricks.sliding_window_view(np.pad(x * x, around), self.size, axis=1)
-        total = squares.sum(axis=-1)
-        return rounded(self, x / (self.bias + self.alpha / self.size * total) ** self.beta)
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """The sum of squares over neighbouring channels, cut at the first and the last one, then
+        the power.
+        """
+        rank, x = len(self.shape), straight(self.shape)
+        near = [*along(*range(rank))]
+        near[1] = (((1, 1), (rank, 1)), -((self.size - 1) // 2))
+        around, kind = access(self.shape, *near, fill=0.0), self.dtype
+        extents = (*self.shape, self.size)
+        squares = Definition(extents, x, (around,), "x0 * x0", "sum", "x0", kind)
+        body = f"x0 / pow({self.bias!r} + {self.alpha / self.size!r} * x1, {self.beta!r})"
+        last = Definition(self.shape, x, (x, x), body, None, "x0", kind)
+        return (*one(squares), *one(last, 0, 1))

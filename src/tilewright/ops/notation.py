@@ -16,9 +16,9 @@ from tilewright.common.errors import ProgramError, ShapeError, TilewrightError
 from tilewright.common.syntax import expression_tree
 from tilewright.ir.scalar import parse_scalar
 from tilewright.ops.access import Access
-from tilewright.ops.assembly import Assembly, are_apart, assembled
 from tilewright.ops.box import Box
 from tilewright.ops.definition import SIGNS, Definition, Gather, factors_of
+from tilewright.ops.definitions import Assembly, are_apart, assembled
 from tilewright.ops.gradient import is_written_once, scattered
 from tilewright.ops.op import CONTRACTIONS, Maker, Shape, show_shape
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics
 
 if TYPE_CHECKING:
+    from tilewright.ops.definition import Computed
     from tilewright.ops.piece import Divided
 
 Shape = tuple[int, ...]
@@ -66,6 +67,10 @@ class Op(Protocol):
     @property
     def flops(self) -> int:
         """Floating-point operations; a multiply-accumulate counts as two."""
+
+    @property
+    def definitions(self) -> tuple[Computed, ...]:
+        """The definitions in sequence that the operator is; ShapeError for one that has none."""
 
     def describe(self) -> str:
         """One short line for tables and messages."""
@@ -160,6 +165,11 @@ class Typed:
         """None: no dimension-by-dimension mapping."""
         return None
 
+    @property
+    def definitions(self: Op) -> tuple[Computed, ...]:
+        """None: raises ShapeError."""
+        raise ShapeError(f"{self.describe()} is no sequence of definitions")
+
     def computable(self: _Declared, result: Box, terms: Box | None = None) -> Box:
         """The whole result: it has no partial regions."""
         return Box.whole(self.out_shape)
@@ -181,46 +191,8 @@ class Typed:
         return self
 
 
-class Divisible(Typed):
-    """An operator that computes any region of its result."""
-
-    def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The region."""
-        return result
-
-
-class _OneShape(_Declared, Protocol):
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def shape(self) -> Shape: ...
-
-
-_Own = TypeVar("_Own", bound=_OneShape)
 _EXACT_IN_SINGLE = 1 << 24
 """All integers up to this magnitude are numbers of single precision."""
-
-
-class Shaped(Divisible):
-    """An operator whose result has the `shape` of its first operand, place by place."""
-
-    @property
-    def input_shapes(self: _OneShape) -> tuple[Shape, ...]:
-        """The tensor."""
-        return (self.shape,)
-
-    @property
-    def out_shape(self: _OneShape) -> Shape:
-        """Shape of the tensor."""
-        return self.shape
-
-    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """The result's region of the tensor."""
-        return (result,)
-
-    def part(self: _Own, result: Box, terms: Box | None = None) -> _Own:
-        """The operator on a smaller tensor."""
-        return replace(self, shape=result.shape)
 
 
 def same_dimensions(count: int) -> Follows:
@@ -230,7 +202,7 @@ def same_dimensions(count: int) -> Follows:
 
 def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
     """`operands` in double precision; raises ShapeError where they do not fit `op`."""
-    _require_shapes(op, operands)
+    require_operands(op, operands)
     return [np.asarray(operand, np.float64) for operand in operands]
 
 
@@ -238,7 +210,7 @@ def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
     """`operands` for sums of `terms` products: in single precision where that is exact, which takes
     half the time, else in double.
     """
-    _require_shapes(op, operands)
+    require_operands(op, operands)
     largest = math.prod(float(np.abs(x).max(initial=0)) for x in operands)
     if largest * terms <= _EXACT_IN_SINGLE:
         single: list[Array] = [np.asarray(x, np.float32) for x in operands]
@@ -251,7 +223,7 @@ def in_own_type(op: Op, operands: Sequence[Array]) -> list[Array]:
     """`operands` in the element types that `op` names; raises ShapeError where they do not fit,
     in shape or because an integer type lacks one of their values.
     """
-    _require_shapes(op, operands)
+    require_operands(op, operands)
     found = []
     for number, (operand, kind) in enumerate(zip(operands, op.numerics.operands, strict=True)):
         own = np.asarray(operand).astype(kind.numpy, copy=False)
@@ -267,7 +239,8 @@ def in_integers(op: Op, operands: Sequence[Array]) -> list[Integers]:
     return [own.astype(np.int64) for own in in_own_type(op, operands)]
 
 
-def _require_shapes(op: Op, operands: Sequence[Array]) -> None:
+def require_operands(op: Op, operands: Sequence[Array]) -> None:
+    """Raise ShapeError where operands do not have the operator's shapes."""
     expected = op.input_shapes
     found = tuple(operand.shape for operand in operands)
     if found != expected:

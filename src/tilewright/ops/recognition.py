@@ -13,13 +13,11 @@ from math import prod
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access
-from tilewright.ops.arranging import Transpose
-from tilewright.ops.batched_matmul import BatchedMatmul
 from tilewright.ops.conv2d import Conv2d
 from tilewright.ops.definition import Definition
-from tilewright.ops.gemm import Gemm
+from tilewright.ops.gemm import BatchedMatmul, Gemm
+from tilewright.ops.moves import Reshape, Transpose
 from tilewright.ops.op import Op, Shape
-from tilewright.ops.shaping import Reshape
 
 _MOST_WINDOWS = 2
 

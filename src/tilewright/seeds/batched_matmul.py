@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tilewright.common.expr import Var
-from tilewright.ops.batched_matmul import BatchedMatmul
+from tilewright.ops.gemm import BatchedMatmul
 from tilewright.seeds.gemm import K, M, N, gemm_space
 from tilewright.seeds.nest import axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, layout, seed

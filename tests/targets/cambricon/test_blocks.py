@@ -16,7 +16,7 @@ from support.examples import examples
 from tilewright.asm import SourceErrors
 from tilewright.machine import load_machine
 from tilewright.ops.conv2d import conv2d
-from tilewright.ops.pool import max_pool2d
+from tilewright.ops.gathering import max_pool2d
 from tilewright.targets.cambricon.operations import fixed
 
 PROGRAMS = Path(__file__).parents[3] / "examples" / "dla_al"

@@ -8,7 +8,7 @@ from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
 from tilewright.machine import find_machine, load_machine
 from tilewright.ops import gemm
-from tilewright.ops.batched_matmul import batched_matmul
+from tilewright.ops.gemm import batched_matmul
 from tilewright.targets.cns1.code import run_artifact
 
 MACHINE = load_machine("cns1-128")

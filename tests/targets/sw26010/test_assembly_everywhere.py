@@ -33,8 +33,8 @@ from tilewright.ops import (
     average_pool2d,
     max_pool2d,
 )
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.targets.sw26010.elementwise.maps import map_routine
 from tilewright.targets.sw26010.elementwise.operands import MOST_SOURCES

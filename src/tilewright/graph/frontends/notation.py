@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Fill, Size, Statement, defined, parse_statement
 from tilewright.ops.op import Shape, show_shape
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops.access import straight
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.normal_form import normal_form
 
 

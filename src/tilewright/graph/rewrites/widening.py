@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from tilewright.common.dtypes import BOOL, I32, DType, dtype
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.ops.assembly import Assembly
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
 from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import Op
 

@@ -10,7 +10,7 @@ from tilewright.graph.frontends.onnx.declare import Attribute, Operator, X
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Pool2d
-from tilewright.ops.pool import Reduction
+from tilewright.ops.gathering import Reduction
 from tilewright.ops.window import Padding
 
 IMAGES = "images of 4 dimensions"
