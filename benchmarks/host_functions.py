@@ -22,8 +22,8 @@ from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.ir.scalar import FUNCTIONS, Elementary
-from tilewright.targets.host.functions import SEPARATE, functions_text, vector_names
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
 _CHUNK, _ELEMENTS, _ROUNDS = 1 << 20, 1 << 14, 41
 

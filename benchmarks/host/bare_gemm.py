@@ -15,12 +15,17 @@ from host.contest import Prepared, Workload
 from tilewright.common.dtypes import F32
 from tilewright.ops import Gemm
 from tilewright.targets.host.detect import HostDescription, detect_host
-from tilewright.targets.host.instruction_sets import vector_text
+from tilewright.targets.host.emit.packing import emit_copy, emit_pack
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, PREFETCHES, Microkernel, row_counts
-from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library
-from tilewright.targets.host.packing import emit_copy, emit_pack
+from tilewright.targets.host.vectors.instruction_sets import vector_text
+from tilewright.targets.host.vectors.microkernel import (
+    DEFAULT_BLOCKS,
+    PREFETCHES,
+    Microkernel,
+    row_counts,
+)
+from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 
 DEPTH = 512
 """k of one block: long enough that loading and storing C costs little."""

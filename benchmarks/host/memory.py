@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.codegen.artifact import Artifact
-from tilewright.targets.host.emit_header import stored_elements
+from tilewright.targets.host.emit.header import stored_elements
 
 _HUGE_PAGE_BYTES = 1 << 21
 

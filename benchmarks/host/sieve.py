@@ -26,9 +26,9 @@ from tilewright.codegen.artifact import Artifact, TensorInfo
 from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.machine import Machine
 from tilewright.targets.host.code import CODE
-from tilewright.targets.host.emit_header import stored_elements
+from tilewright.targets.host.emit.header import stored_elements
+from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.targets.host.native import FLAGS
-from tilewright.targets.host.products import instruction_set_of
 from tilewright.tune.candidate import Candidate
 
 TOGETHER = 250

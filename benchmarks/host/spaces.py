@@ -22,9 +22,13 @@ from tilewright.common.dtypes import F32
 from tilewright.compiler.checking import program_inputs
 from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm
+from tilewright.targets.host.calibrating.probes import (
+    CHAIN_ADDITIONS,
+    load_probes,
+    peak_flops_per_call,
+)
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.probes import CHAIN_ADDITIONS, load_probes, peak_flops_per_call
 from tilewright.targets.host.run import BoundKernel
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING

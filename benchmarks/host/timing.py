@@ -16,8 +16,8 @@ from host.onednn2 import find_onednn2
 from host.onnx_runtime import find_onnxruntime
 from host.torch_eager import find_torch
 from tilewright.common.dtypes import F32
+from tilewright.targets.host.calibrating.probes import load_probes, peak_flops_per_call
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.probes import load_probes, peak_flops_per_call
 from tilewright.tune.sampling import (
     DEFAULT_PROTOCOL,
     Contender,

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from tilewright.cli.main import app
 from tilewright.machine import find_machine, load_machine
 from tilewright.targets.host import calibration
-from tilewright.targets.host.calibrate import measure_host
+from tilewright.targets.host.calibrating.measure import measure_host
 from tilewright.tune.sampling import Protocol
 
 HURRIED = Protocol(rounds=1, sample_seconds=2e-5, share=0.0, patience=1)

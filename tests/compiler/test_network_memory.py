@@ -17,9 +17,9 @@ from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network
 from tilewright.network.arena import ALIGNMENT_BYTES, Life
-from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.network import places
 from tilewright.targets.host.network.run import NetworkCode
+from tilewright.targets.host.vectors.instruction_sets import instruction_set
 
 Region = tuple[int, int]
 """First byte and number of bytes."""

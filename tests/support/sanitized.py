@@ -24,7 +24,7 @@ from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.compiler.checking import operator_result, program_inputs
-from tilewright.targets.host.emit_header import stored_elements
+from tilewright.targets.host.emit.header import stored_elements
 
 SANITIZED = (
     "-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import F32, FLOATS
 from tilewright.common.errors import ScheduleError
-from tilewright.targets.host import calibrate
-from tilewright.targets.host.calibrate import KernelSample, measure_host
-from tilewright.targets.host.detect import detect_host
-from tilewright.targets.host.instruction_sets import AVX512
-from tilewright.targets.host.kernel_speed import default_kernel
-from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.probes import (
+from tilewright.targets.host.calibrating import measure as calibrate
+from tilewright.targets.host.calibrating.kernel_speed import default_kernel
+from tilewright.targets.host.calibrating.measure import KernelSample, measure_host
+from tilewright.targets.host.calibrating.probes import (
     load_probes,
     peak_flops_per_call,
 )
+from tilewright.targets.host.detect import detect_host
+from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.vectors.instruction_sets import AVX512
 from tilewright.tune.sampling import Protocol
 
 HURRIED = Protocol(rounds=1, sample_seconds=2e-5, share=0.0, patience=1)

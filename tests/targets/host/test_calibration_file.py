@@ -11,24 +11,24 @@ from tilewright.common.errors import ToolError
 from tilewright.machine import load_machine
 from tilewright.machine.model import Threads
 from tilewright.machine.sections import GemmPrimitive
-from tilewright.targets.host.calibrate import (
+from tilewright.targets.host.calibrating.description import (
+    calibration_path,
+    calibration_text,
+    copy_rule,
+    write_calibration,
+)
+from tilewright.targets.host.calibrating.kernel_speed import Extents
+from tilewright.targets.host.calibrating.measure import (
     Bandwidth,
     CopyRate,
     KernelSample,
     KernelTiming,
     Measurements,
 )
-from tilewright.targets.host.calibration_description import (
-    calibration_path,
-    calibration_text,
-    copy_rule,
-    write_calibration,
-)
 from tilewright.targets.host.detect import CacheLevel, HostDescription
-from tilewright.targets.host.instruction_sets import AVX512
-from tilewright.targets.host.kernel_speed import Extents
-from tilewright.targets.host.microkernel import LINE_BYTES
 from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.vectors.instruction_sets import AVX512
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 CACHES = tuple(CacheLevel(i, 2**15 << 5 * (i - 1), 64, 8, 1) for i in (1, 2, 3))
 HOST = HostDescription('A "CPU"\n\\ 9000', "25", "17", 2, 1, 2**34, CACHES, AVX512)

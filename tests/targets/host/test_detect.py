@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.targets.host.detect import CacheLevel, detect_host
-from tilewright.targets.host.instruction_sets import AVX2, INSTRUCTION_SETS, PORTABLE
+from tilewright.targets.host.vectors.instruction_sets import AVX2, INSTRUCTION_SETS, PORTABLE
 
 CPU = """\
 processor\t: 0

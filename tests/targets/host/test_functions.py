@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tilewright.ir.scalar.error_function import error_function
-from tilewright.targets.host.functions import SEPARATE, functions_text, vector_names
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
 REFERENCES = {
     "atan": np.arctan,

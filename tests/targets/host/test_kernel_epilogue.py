@@ -18,8 +18,7 @@ from tilewright.compiler.checking import program_inputs, random_operands
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
 from tilewright.targets.host.code import CODE
-from tilewright.targets.host.epilogue import Bias, Relu, Residual
-from tilewright.targets.host.kernel_epilogue import (
+from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     Border,
     KernelEpilogue,
@@ -27,6 +26,7 @@ from tilewright.targets.host.kernel_epilogue import (
     fusing_pays,
 )
 from tilewright.targets.host.run import LoadedKernel
+from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual
 
 ALGORITHMS = ("direct", "pointwise", "winograd4")
 EPILOGUES = (

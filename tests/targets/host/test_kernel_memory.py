@@ -14,8 +14,8 @@ from support.native import NATIVE_HOSTS, assert_exact
 from support.sanitized import have_sanitizers, sanitized_results
 from tilewright.compiler.checking import random_operands
 from tilewright.ops import Op, conv2d, gemm
+from tilewright.targets.host.emit.products import compiler_flags
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.products import compiler_flags
 from tilewright.tune.choose import choose
 
 CHOSEN = ("gemm", "prepacked", "direct", "pointwise", "winograd2", "winograd4", "winograd6")

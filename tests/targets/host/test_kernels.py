@@ -16,8 +16,8 @@ from tilewright.ops import gemm
 from tilewright.passes.allocate_buffers import buffer_bytes
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.code import CODE
-from tilewright.targets.host.instruction_sets import AVX2
 from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.vectors.instruction_sets import AVX2
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import rank

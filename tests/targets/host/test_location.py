@@ -4,10 +4,10 @@ import pytest
 
 from tilewright.machine import find_machine, list_machines, load_machine
 from tilewright.targets.host import location as this_computer
-from tilewright.targets.host.calibration_description import calibration_path
-from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS
+from tilewright.targets.host.calibrating.description import calibration_path
+from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.targets.host.location import description_of_host
-from tilewright.targets.host.products import instruction_set_of
+from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import Mapping, Reduction
-from tilewright.targets.host.emit_threads import THREAD, THREADS
+from tilewright.targets.host.emit.threads import THREAD, THREADS
 from tilewright.targets.host.network.loops import write_mapping, write_reduction
 
 Loops = Mapping | Reduction

@@ -17,11 +17,16 @@ from support.examples import examples
 from support.host_matrices import CANARY, pointer, stored
 from tilewright.common.dtypes import F32, F64, FLOATS, dtype
 from tilewright.common.errors import ScheduleError
-from tilewright.targets.host.epilogue import Bias, Relu, Residual
-from tilewright.targets.host.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, PREFETCHES, Microkernel, row_counts
-from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library, native_instruction_sets
+from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual
+from tilewright.targets.host.vectors.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
+from tilewright.targets.host.vectors.microkernel import (
+    DEFAULT_BLOCKS,
+    PREFETCHES,
+    Microkernel,
+    row_counts,
+)
+from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 
 EPILOGUE = (Bias("n"), Residual(), Relu(0.25))
 C_GAP = 16

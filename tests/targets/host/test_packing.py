@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support.host_matrices import CANARY, GUARD, packed, pointer
 from tilewright.common.dtypes import FLOATS
+from tilewright.targets.host.emit.packing import emit_copy, emit_pack
 from tilewright.targets.host.native import load_library
-from tilewright.targets.host.packing import emit_copy, emit_pack
 
 BLOCKS = (1, 6, 14, 16, 32)
 

@@ -12,11 +12,11 @@ from support.fences import FENCE
 from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import F32, F64
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.instruction_sets import vector_text
-from tilewright.targets.host.microkernel import Microkernel
-from tilewright.targets.host.microkernel_text import emit_microkernel
+from tilewright.targets.host.emit.packing import emit_pack
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.packing import emit_pack
+from tilewright.targets.host.vectors.instruction_sets import vector_text
+from tilewright.targets.host.vectors.microkernel import Microkernel
+from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 
 FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 

@@ -29,8 +29,8 @@ from tilewright.compiler.checking import random_operands
 from tilewright.ir.nodes import Barrier, For, If, Stmt, Transfer, Wait
 from tilewright.ir.printer import print_head
 from tilewright.ir.threads import parts_of
-from tilewright.targets.host.emit_header import stored_elements
-from tilewright.targets.host.emit_threads import OPENMP_FLAG
+from tilewright.targets.host.emit.header import stored_elements
+from tilewright.targets.host.emit.threads import OPENMP_FLAG
 
 BATCH = 5
 RACES = ("-std=gnu11", "-O1", "-g", "-fsanitize=thread", "-pthread")

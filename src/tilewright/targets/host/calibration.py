@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tilewright.common.progress import Progress
 from tilewright.machine.calibration import Calibration
-from tilewright.targets.host.calibrate import measure_host
-from tilewright.targets.host.calibration_description import calibration_path, write_calibration
-from tilewright.targets.host.calibration_tables import calibration_head, calibration_tables
+from tilewright.targets.host.calibrating.description import calibration_path, write_calibration
+from tilewright.targets.host.calibrating.measure import measure_host
+from tilewright.targets.host.calibrating.tables import calibration_head, calibration_tables
 from tilewright.targets.host.detect import detect_host
 from tilewright.targets.host.location import THIS_COMPUTER
 from tilewright.tune.sampling import DEFAULT_PROTOCOL

@@ -24,19 +24,19 @@ from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.passes.split_ahead import Ahead, split_ahead
 from tilewright.targets.host.cost.stores import is_far
-from tilewright.targets.host.emit_header import Workspace, emit_header, stored_elements
-from tilewright.targets.host.emit_kernel import KernelText, emit_kernel
-from tilewright.targets.host.emit_threads import private_tensors
-from tilewright.targets.host.instruction_sets import WRAPPING
-from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue, with_epilogue
-from tilewright.targets.host.native import FLAGS
-from tilewright.targets.host.products import (
+from tilewright.targets.host.emit.header import Workspace, emit_header, stored_elements
+from tilewright.targets.host.emit.kernel import KernelText, emit_kernel
+from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue, with_epilogue
+from tilewright.targets.host.emit.products import (
     Products,
     compiler_flags,
     instruction_set_of,
     plan_products,
 )
+from tilewright.targets.host.emit.threads import private_tensors
+from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.run import LoadedKernel, load_kernel
+from tilewright.targets.host.vectors.instruction_sets import WRAPPING
 
 _SUFFIXES = ("", "_pack")
 _NO_LIMIT = 2**62

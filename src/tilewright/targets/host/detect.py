@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.targets.host.instruction_sets import InstructionSet, best_instruction_set
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet, best_instruction_set
 
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 _ASSUMED_CACHES = {1: 32 * 2**10, 2: 512 * 2**10}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.targets.host.calibration_description import calibration_path
+from tilewright.targets.host.calibrating.description import calibration_path
 from tilewright.targets.host.native import native_instruction_sets
 
 THIS_COMPUTER = "host"

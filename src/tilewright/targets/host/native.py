@@ -13,7 +13,7 @@ from tilewright.codegen.c.compiler import (
     loaded_library,
     processor_flags,
 )
-from tilewright.targets.host.instruction_sets import (
+from tilewright.targets.host.vectors.instruction_sets import (
     INSTRUCTION_SETS,
     InstructionSet,
     best_instruction_set,

@@ -16,10 +16,10 @@ from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.common.dtypes import F32, dtype
 from tilewright.common.errors import ShapeError, ToolError
 from tilewright.machine import Machine
-from tilewright.targets.host.emit_header import stored_elements
+from tilewright.targets.host.emit.header import stored_elements
+from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
-from tilewright.targets.host.products import instruction_set_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 In: a scalar of `ir.scalar` and C texts of its operands. Out: the C text of its value, and before it
 lines that name what the expression has several times. Roots take the place of powers that they are,
-and in single precision functions those of `targets.host.functions`.
+and in single precision functions those of `targets.host.vectors.functions`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
     renumbered,
 )
-from tilewright.targets.host.functions import vector_names
+from tilewright.targets.host.vectors.functions import vector_names
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}

@@ -18,8 +18,8 @@ from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.network.plan import Plan
 from tilewright.ops.mapping import Mapping, Reduction
-from tilewright.targets.host.emit_header import thread_parameters
-from tilewright.targets.host.emit_threads import (
+from tilewright.targets.host.emit.header import thread_parameters
+from tilewright.targets.host.emit.threads import (
     MEET,
     OPENMP_FLAG,
     TEAM,
@@ -27,10 +27,10 @@ from tilewright.targets.host.emit_threads import (
     THREADS,
     thread_functions,
 )
-from tilewright.targets.host.functions import SEPARATE, functions_text, vector_names
 from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import write_mapping, write_reduction
 from tilewright.targets.host.network.places import Call, Place, Places
+from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
 
 @dataclass(frozen=True)

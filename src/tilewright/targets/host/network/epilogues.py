@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, parse_scalar
 from tilewright.network.epilogues import Epilogue, Finished
 from tilewright.network.form import Form, StoredDim
-from tilewright.targets.host.epilogue import Bias, Relu, Residual, Step, parameter
-from tilewright.targets.host.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
+from tilewright.targets.host.emit.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
+from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual, Step, parameter
 from tilewright.tune.candidate import Candidate
 
 _CHANNELS, _ROWS, _COLUMNS = 1, 2, 3

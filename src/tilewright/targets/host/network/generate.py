@@ -20,12 +20,12 @@ from tilewright.network.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.network.emit import Emitted, emit_network
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.places import placed
 from tilewright.targets.host.network.planner import Rules, moved_bytes, ranked_kernels
 from tilewright.targets.host.network.run import NetworkCode, StageInfo
-from tilewright.targets.host.products import compiler_flags, instruction_set_of
 
 
 def generated(

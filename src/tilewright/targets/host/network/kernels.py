@@ -18,7 +18,7 @@ from tilewright.network.plan import Stage
 from tilewright.passes.split_ahead import split_ahead
 from tilewright.seeds.epilogues import operand_name
 from tilewright.targets.host.code import CODE
-from tilewright.targets.host.kernel_epilogue import KernelEpilogue
+from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue
 from tilewright.targets.host.network.epilogues import parts_of
 from tilewright.targets.host.network.planner import Rules
 from tilewright.tune.candidate import Candidate

@@ -28,7 +28,7 @@ from tilewright.ir.scalar import (
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import Shape
-from tilewright.targets.host.emit_threads import THREAD, loop_head
+from tilewright.targets.host.emit.threads import THREAD, loop_head
 from tilewright.targets.host.network.elements import write_value
 
 _TURNS = 4

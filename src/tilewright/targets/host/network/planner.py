@@ -26,7 +26,7 @@ from tilewright.network.variants import Variant, as_it_stands
 from tilewright.ops import Gemm, Op
 from tilewright.ops.mapping import Mapping as Elementwise
 from tilewright.ops.mapping import Reduction
-from tilewright.targets.host.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
+from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
 from tilewright.targets.host.network.epilogues import (
     InRegisters,
     border_between,

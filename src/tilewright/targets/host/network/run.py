@@ -32,11 +32,11 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
-from tilewright.targets.host.functions import SEPARATE
-from tilewright.targets.host.instruction_sets import instruction_set
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
 from tilewright.targets.host.network.constants import Constant, made
+from tilewright.targets.host.vectors.functions import SEPARATE
+from tilewright.targets.host.vectors.instruction_sets import instruction_set
 
 Seconds = float
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.machine.calibration import CalibrationTable
-from tilewright.targets.host.calibrate import Measurements
+from tilewright.targets.host.calibrating.measure import Measurements
 
 
 def calibration_tables(measured: Measurements) -> tuple[CalibrationTable, ...]:

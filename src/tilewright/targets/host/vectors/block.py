@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.targets.host.epilogue import (
+from tilewright.targets.host.vectors.epilogue import (
     Residual,
     VectorPosition,
     applied,
     parameter,
     parameters,
 )
-from tilewright.targets.host.microkernel import LINE_BYTES, Microkernel
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
 
 _ROWS_PER_BASE = 7
 """Rows that one pointer and the multiples 1, 3 and 5 of a stride reach with x86 addresses."""

@@ -11,13 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.targets.host.epilogue import advanced
-from tilewright.targets.host.microkernel import LINE_BYTES, SET_BYTES, Microkernel, row_counts
-from tilewright.targets.host.microkernel_block import (
+from tilewright.targets.host.vectors.block import (
     Block,
     declared,
     runs_ahead,
     streams_ahead,
+)
+from tilewright.targets.host.vectors.epilogue import advanced
+from tilewright.targets.host.vectors.microkernel import (
+    LINE_BYTES,
+    SET_BYTES,
+    Microkernel,
+    row_counts,
 )
 
 _WAYS, _COPIED_BYTES = 7, 2**18

@@ -37,7 +37,7 @@ from tilewright.ir.regions import strides_of
 from tilewright.ir.threads import meets_inside
 from tilewright.ir.visit import walk
 from tilewright.passes.split_ahead import Ahead
-from tilewright.targets.host.emit_copy import (
+from tilewright.targets.host.emit.copy import (
     Packing,
     copy_function,
     emit_copy_call,
@@ -45,15 +45,18 @@ from tilewright.targets.host.emit_copy import (
     pack_function,
     stream_function,
 )
-from tilewright.targets.host.emit_header import (
+from tilewright.targets.host.emit.header import (
     PACKED,
     Workspace,
     pack_prototype,
     prototype,
     thread_parameters,
 )
-from tilewright.targets.host.emit_product import emit_product_call
-from tilewright.targets.host.emit_threads import (
+from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue
+from tilewright.targets.host.emit.packing import emit_copy, emit_pack, emit_stream
+from tilewright.targets.host.emit.product import emit_product_call
+from tilewright.targets.host.emit.products import Product, Products
+from tilewright.targets.host.emit.threads import (
     MEET,
     OWN,
     PART,
@@ -64,14 +67,11 @@ from tilewright.targets.host.emit_threads import (
     run_of,
     thread_functions,
 )
-from tilewright.targets.host.emit_transform import emit_transform_call, transform_of
-from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
-from tilewright.targets.host.kernel_epilogue import PLAIN, KernelEpilogue
-from tilewright.targets.host.microkernel import Microkernel
-from tilewright.targets.host.microkernel_text import emit_microkernel
-from tilewright.targets.host.packing import emit_copy, emit_pack, emit_stream
-from tilewright.targets.host.products import Product, Products
-from tilewright.targets.host.transform_text import Transform, emit_transform
+from tilewright.targets.host.emit.transform import emit_transform_call, transform_of
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.vectors.microkernel import Microkernel
+from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
+from tilewright.targets.host.vectors.transform_text import Transform, emit_transform
 
 _FENCE = "_mm_sfence();"
 """Fence after which other threads see non-temporal stores."""

@@ -12,8 +12,8 @@ from typing import Literal
 
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ScheduleError
-from tilewright.targets.host.epilogue import Along, Step
-from tilewright.targets.host.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.epilogue import Along, Step
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
 Layout = Literal["row", "column", "panels"]
 Start = Literal["accumulate", "overwrite", "either"]

@@ -9,7 +9,7 @@ squares that fill registers of 16 bytes are transposed.
 from __future__ import annotations
 
 from tilewright.common.dtypes import DType
-from tilewright.targets.host.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
 _INTRINSICS = {
     "f32": """\

@@ -14,8 +14,8 @@ from pathlib import Path
 from tilewright.codegen.fitting import fit_relative
 from tilewright.codegen.folder import write_text
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.calibrate import CopyRate, KernelTiming, Measurements
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, LINE_BYTES
+from tilewright.targets.host.calibrating.measure import CopyRate, KernelTiming, Measurements
+from tilewright.targets.host.vectors.microkernel import DEFAULT_BLOCKS, LINE_BYTES
 
 _LEVELS = ("l1", "l2", "l3")
 _SIZE_OF = {"f64": "core", "f32": "core.f32"}

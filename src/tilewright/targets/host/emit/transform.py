@@ -17,9 +17,14 @@ from tilewright.common.expr import Const, Expr, product
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Call, Program, Tile, View
 from tilewright.ir.primitives import WinogradInput, WinogradOutput
-from tilewright.targets.host.instruction_sets import InstructionSet
-from tilewright.targets.host.kernel_epilogue import NO_BORDER, PLAIN, KernelEpilogue, arguments_of
-from tilewright.targets.host.transform_text import Direction, Transform
+from tilewright.targets.host.emit.kernel_epilogue import (
+    NO_BORDER,
+    PLAIN,
+    KernelEpilogue,
+    arguments_of,
+)
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.transform_text import Direction, Transform
 
 _PIXELS, _POINTS = "rcqp", "xtqp"
 

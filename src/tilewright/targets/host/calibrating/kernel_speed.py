@@ -13,11 +13,11 @@ from ctypes import c_long
 from dataclasses import dataclass
 
 from tilewright.common.dtypes import DType
-from tilewright.targets.host.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
-from tilewright.targets.host.microkernel_text import emit_microkernel
 from tilewright.targets.host.native import load_library
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.vectors.microkernel import DEFAULT_BLOCKS, Microkernel, row_counts
+from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.tune.sampling import Contender
 
 _REPEAT = """\

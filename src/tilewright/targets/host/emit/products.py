@@ -21,10 +21,7 @@ from tilewright.ir.nodes import Call, For, If, Operand, Program, Range, Stmt, Ti
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.stores import passes_caches
-from tilewright.targets.host.emit_threads import OPENMP_FLAG
-from tilewright.targets.host.epilogue import Along, Bias
-from tilewright.targets.host.instruction_sets import INSTRUCTION_SETS, InstructionSet
-from tilewright.targets.host.kernel_epilogue import (
+from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     KernelEpilogue,
     arguments_of,
@@ -32,9 +29,12 @@ from tilewright.targets.host.kernel_epilogue import (
     is_last,
     result_of,
 )
-from tilewright.targets.host.links import Links, Side, linked, packed_elements
-from tilewright.targets.host.microkernel import Microkernel, Prefetch, Start, row_counts
+from tilewright.targets.host.emit.links import Links, Side, linked, packed_elements
+from tilewright.targets.host.emit.threads import OPENMP_FLAG
 from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.vectors.epilogue import Along, Bias
+from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
+from tilewright.targets.host.vectors.microkernel import Microkernel, Prefetch, Start, row_counts
 
 _ALWAYS = Const(1)
 _START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}

@@ -9,7 +9,7 @@ from tilewright.codegen.artifact import TensorInfo
 from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
-from tilewright.targets.host.emit_threads import THREAD, THREADS
+from tilewright.targets.host.emit.threads import THREAD, THREADS
 
 PACKED = "packed"
 """The parameter that a packing function writes to."""

@@ -19,8 +19,8 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.ir.shared_sums import Sum, shared_sums
 from tilewright.ir.winograd import Matrix, transforms
-from tilewright.targets.host.epilogue import Bias, Step, VectorPosition, applied, parameter
-from tilewright.targets.host.microkernel import LINE_BYTES
+from tilewright.targets.host.vectors.epilogue import Bias, Step, VectorPosition, applied, parameter
+from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 Direction = Literal["input", "output"]
 

@@ -19,22 +19,22 @@ import numpy as np
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import FLOATS, DType
 from tilewright.common.progress import Progress, silent
-from tilewright.targets.host.detect import HostDescription
-from tilewright.targets.host.kernel_speed import (
+from tilewright.targets.host.calibrating.kernel_speed import (
     Extents,
     TimedKernel,
     contender_name,
     default_kernel,
     load_kernel,
 )
-from tilewright.targets.host.microkernel import PREFETCHES, Microkernel
-from tilewright.targets.host.probes import (
+from tilewright.targets.host.calibrating.probes import (
     CHAIN_ADDITIONS,
     LARGEST_TEAM,
     Probes,
     load_probes,
     peak_flops_per_call,
 )
+from tilewright.targets.host.detect import HostDescription
+from tilewright.targets.host.vectors.microkernel import PREFETCHES, Microkernel
 from tilewright.tune.sampling import (
     DEFAULT_PROTOCOL,
     Contender,

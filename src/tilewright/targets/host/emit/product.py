@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.common.expr import Const, substitute
-from tilewright.targets.host.products import Product
+from tilewright.targets.host.emit.products import Product
 
 
 def emit_product_call(

@@ -31,8 +31,8 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Fill, MatrixProduct, WinogradOutput
 from tilewright.ir.visit import calls_of, rewrite, walk
-from tilewright.targets.host.epilogue import Bias, Residual, Step, parameter
-from tilewright.targets.host.microkernel import SET_BYTES
+from tilewright.targets.host.vectors.epilogue import Bias, Residual, Step, parameter
+from tilewright.targets.host.vectors.microkernel import SET_BYTES
 
 WRITE_SUMS = (MatrixProduct, WinogradOutput)
 """Primitives that write complete sums."""

@@ -17,7 +17,7 @@ from tilewright.common.dtypes import DType, dtype
 from tilewright.common.expr import Const, Expr, Var, evaluate, minimum, product
 from tilewright.ir.nodes import Range, Transfer
 from tilewright.ir.regions import strides_of
-from tilewright.targets.host.links import block_of, outside_of, rounded_depth
+from tilewright.targets.host.emit.links import block_of, outside_of, rounded_depth
 
 
 def copy_function(kind: DType) -> str:

@@ -1,0 +1,1 @@
+"""Measuring this computer: probes, what they say, its description."""

@@ -1,0 +1,1 @@
+"""The C of one kernel: products with their operands, copies, threads, headers."""

@@ -1,0 +1,1 @@
+"""C text of vectors: instruction sets, micro-kernels, transforms, functions."""
