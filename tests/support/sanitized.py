@@ -27,7 +27,7 @@ from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.targets.host.emit.header import stored_elements
 
 SANITIZED = (
-    "-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+    "-std=gnu11", "-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
 )  # fmt: skip
 
 INPUT_AND_OUTPUT = (
