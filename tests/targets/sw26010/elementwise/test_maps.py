@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -220,8 +220,10 @@ def test_more_constants_operands_or_types_than_a_routine_takes() -> None:
     assert map_routine("x0", (False,), "i32") is None
 
 
-@pytest.mark.parametrize("table", SHIPPED_TABLES)
-@pytest.mark.parametrize(("expression", "still"), [*EXPRESSIONS, *FUNCTIONS, *OTHERS])
+@pytest.mark.parametrize(
+    ("expression", "still", "table"),
+    [(*one, t) for one, t in zip([*EXPRESSIONS, *FUNCTIONS, *OTHERS], cycle(SHIPPED_TABLES))],
+)
 def test_every_price_is_the_simulated_cycles_also_where_it_was_not_sampled(
     expression: str, still: tuple[bool, ...], table: str
 ) -> None:
