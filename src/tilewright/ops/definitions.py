@@ -77,6 +77,11 @@ class Named(Typed):
     """Names of the first dimensions of the result, where core groups may divide them."""
 
     @property
+    def keeps_order(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def definition(self: Op) -> Definition:
         """The first of the definitions: that of all sums."""
         return self.definitions[0].addends[0].definition
@@ -221,6 +226,11 @@ class Assembly(Named):
         pairs = zip(self.parts, self.reads, strict=True)
         found = {n: part.tensor_name(i + 1) for part, own in pairs for i, n in enumerate(own)}
         return (self.parts[0].tensor_name(0), *(found[number] for number in sorted(found)))
+
+    @property
+    def keeps_order(self) -> bool:
+        """False."""
+        return False
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:

@@ -72,6 +72,24 @@ class Op(Protocol):
     def definitions(self) -> tuple[Computed, ...]:
         """The definitions in sequence that the operator is; ShapeError for one that has none."""
 
+    @property
+    def keeps_order(self) -> bool:
+        """True if the result's dimensions are those of the first operand, one by one."""
+
+    @property
+    def reshapes(self) -> bool:
+        """True if the elements only get another shape, in the same order."""
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """The operand's dimension that each of the result is, where no more is done; else None."""
+
+    @property
+    def border(self) -> tuple[Shape, Shape, float] | None:
+        """Places before and behind the operand's elements, and what stands there, where no more is
+        done; else None.
+        """
+
     def describe(self) -> str:
         """One short line for tables and messages."""
 
@@ -163,6 +181,26 @@ class Typed:
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """None: no dimension-by-dimension mapping."""
+        return None
+
+    @property
+    def keeps_order(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def reshapes(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """None."""
+        return None
+
+    @property
+    def border(self) -> tuple[Shape, Shape, float] | None:
+        """None."""
         return None
 
     @property
