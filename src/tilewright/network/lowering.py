@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.network.access import Index, access_of, normalised_reduction
@@ -26,6 +26,7 @@ from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition
+from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.ops.op import Array, Shape
 
@@ -43,14 +44,6 @@ def is_lowered(op: Op) -> bool:
     """True if there are stages for an operator that is no product."""
     every = definitions_in(op)
     return is_view(op) or (every != [] and all(own.kind != "contraction" for own in every))
-
-
-def definitions_in(op: Op) -> list[Definition]:
-    """All definitions of an operator, none where it has none."""
-    try:
-        return [addend.definition for tensor in op.definitions for addend in tensor.addends]
-    except ShapeError:
-        return []
 
 
 def is_view(op: Op) -> bool:
@@ -153,7 +146,7 @@ class _Stages:
         """True if all elements of tensors that lie side by side are computed from each other."""
         own = tensor.addends[0].definition
         plain = own.gather is None and own.body != "x0" and len(tensor.addends) == 1
-        return self.node.op.keeps_order and plain
+        return self.node.op.is_named and plain
 
     def _source(self, number: int, op: Definition, operand: int, *, mapped: bool) -> _Source:
         """An operand of a definition as its stage reads it."""
@@ -168,7 +161,7 @@ class _Stages:
         spans = [access.span(d, Box.whole(op.extents)) for d in range(len(access.shape))]
         before = [max(0, -low) for low, _ in spans]
         after = [max(0, high - n) for (_, high), n in zip(spans, access.shape, strict=True)]
-        if self.node.op.keeps_order:
+        if self.node.op.is_named:
             if access.fill is None:
                 return _Source(memory.source(held))
             return _Source(*memory.around(held, before, after, access.fill))
@@ -192,11 +185,11 @@ class _Stages:
         output, number = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
         form = row_major(shape)
-        if self.node.op.keeps_order:
+        if self.node.op.is_named:
             form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
         if tensor is not self.node.op.definitions[-1]:
             return self.memory.value(f"{output}_{self._name(number)}", form)
-        keeps = self.node.op.keeps_order
+        keeps = self.node.op.is_named
         return self.memory.result(output, form) if keeps else self.memory.value(output, form)
 
     def _label(self, op: Definition) -> str:

@@ -21,8 +21,9 @@ from tilewright.graph.rewrites.look_ups import LookUps
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.arena import Life
-from tilewright.network.lowering import definitions_in, is_lowered, is_view, moves
+from tilewright.network.lowering import is_lowered, is_view, moves
 from tilewright.ops import CONTRACTIONS
+from tilewright.ops.definitions import definitions_in
 
 _SHOWN = 5
 _NARROW = (F16.name,)
@@ -66,7 +67,7 @@ def require_lowered(network: Network, machine: Machine) -> None:
 def _has_types(node: Node) -> bool:
     """True if there are stages for its element types."""
     numerics, narrow = node.op.numerics, node.op.dtype in _NARROW
-    parts = [] if node.op.keeps_order else definitions_in(node.op)
+    parts = [] if node.op.is_named else definitions_in(node.op)
     if parts and all(part.kind == "map" for part in parts):
         return not narrow
     return moves(node.op) or (numerics.is_float and not numerics.is_mixed and not narrow)

@@ -217,6 +217,11 @@ class Bias(Shaped):
         """One addition per element."""
         return math.prod(self.shape)
 
+    @property
+    def bias_addition(self) -> Bias:
+        """Itself."""
+        return self
+
     def describe(self) -> str:
         """Shape and axis."""
         return f"bias {show_shape(self.shape)} along axis {self.axis}"

@@ -188,6 +188,11 @@ class Pool2d(Named):
         image, under = self._counted
         return under.reference(np.ones(image)).astype(np.int64)
 
+    @property
+    def pooling(self) -> Pool2d:
+        """Itself."""
+        return self
+
     def describe(self) -> str:
         """Reduction, input shape, kernel and stride."""
         return (

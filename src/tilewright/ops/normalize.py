@@ -102,6 +102,11 @@ class BatchNorm(Shaped):
         """One multiply-add per element: the statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
 
+    @property
+    def normalisation(self) -> BatchNorm:
+        """Itself."""
+        return self
+
     def describe(self) -> str:
         """Shape."""
         return f"batch_norm {show_shape(self.shape)}"

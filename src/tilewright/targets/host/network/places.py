@@ -17,7 +17,6 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, silent
 from tilewright.network.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.network.plan import Plan, Stage
-from tilewright.ops.mapping import Mapping
 from tilewright.targets.host.emit_header import pack_name, stored_elements
 from tilewright.targets.host.network.constants import Constant
 from tilewright.targets.host.network.kernels import Kernel, Kernels, arguments
@@ -168,7 +167,9 @@ def _in_place(plan: Plan) -> tuple[dict[int, Life], dict[int, int]]:
 
 def _overwritable(stage: Stage) -> Iterator[int]:
     """The operands of a mapping that it reads in the very places that it writes."""
-    if isinstance(stage.op, Mapping) and len({*stage.op.operand_dtypes, stage.op.out_dtype}) == 1:
-        for access, value in zip(stage.op.operands, stage.reads, strict=True):
-            if access == stage.op.result and stage.reads.count(value) == 1:
+    op = stage.op.in_memory
+    mapped = op is not None and op.kept == len(op.extents)
+    if op is not None and mapped and len({*op.operand_dtypes, op.out_dtype}) == 1:
+        for access, value in zip(op.accesses, stage.reads, strict=True):
+            if access == op.result and stage.reads.count(value) == 1:
                 yield value
