@@ -1,4 +1,4 @@
-"""Code asks an operator for its definitions, roles and attributes, and hardly anywhere for a class."""
+"""Code asks an operator what it is and has, and hardly anywhere for its class."""
 
 import ast
 from pathlib import Path
