@@ -135,10 +135,11 @@ def _mod(importer: Importer, node: OnnxNode) -> None:
     """The remainder with the sign of the dividend for `fmod`, else with that of the divisor."""
     a, b = importer.operand(node, 0), importer.operand(node, 1)
     by_dividend = bool(node.integer("fmod"))
-    if importer.is_float:
-        body = "fmod(x0, x1)" if by_dividend else "x0 % x1"
-    else:
-        body = "rem(x0, x1)" if by_dividend else "rem_floor(x0, x1)"
+    if importer.is_float and by_dividend:
+        _binary(importer, node, function="fmod")
+        return
+    of_integers = "rem(x0, x1)" if by_dividend else "rem_floor(x0, x1)"
+    body = "x0 % x1" if importer.is_float else of_integers
     importer.emit(node, importer.mapped(body, a, b), a, b)
 
 

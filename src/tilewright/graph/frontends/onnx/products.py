@@ -144,11 +144,9 @@ def _einsum(importer: Importer, node: OnnxNode) -> None:
 def _mat_mul(importer: Importer, node: OnnxNode) -> None:
     """Any number of leading dimensions times one matrix."""
     a, b = importer.shape(node, 0), importer.shape(node, 1)
-    if len(a) < 2 or len(b) != 2:
-        raise GraphError(
-            f"{node.title()}: takes a matrix as second operand, "
-            f"found {len(a)} and {len(b)} dimensions"
-        )
+    if len(a) < 2 or len(b) != 2 or not importer.is_float:
+        _of_batches(importer, node, a, b)
+        return
     rows = math.prod(a[:-1])
     op = gemm(rows, b[1], a[-1], dtype=importer.dtype)
     x, weights = importer.operand(node, 0), importer.operand(node, 1)
@@ -159,6 +157,21 @@ def _mat_mul(importer: Importer, node: OnnxNode) -> None:
     product = importer.step(node, op, x, weights)
     back = Reshape(op.out_shape, (*a[:-1], b[1]), importer.dtype)
     importer.give(node.output(), node, back, product, suffix="_back")
+
+
+def _of_batches(importer: Importer, node: OnnxNode, a: Shape, b: Shape) -> None:
+    """Products of computed tensors, whose leading dimensions are broadcast; vectors are matrices
+    of one row or column.
+    """
+    if not a or not b:
+        raise GraphError(f"{node.title()}: a single number is no matrix")
+    letters = "abcdefghij"[: max(len(a), len(b), 2) - 2]
+    left = "k" if len(a) == 1 else f"{letters[len(letters) - len(a) + 2 :]}mk"
+    right = "k" if len(b) == 1 else f"{letters[len(letters) - len(b) + 2 :]}kn"
+    result = letters + ("m" if len(a) > 1 else "") + ("n" if len(b) > 1 else "")
+    kind = importer.dtype if importer.is_float else f"{importer.dtype}:i64:{importer.dtype}"
+    op = einsum(f"{left},{right}->{result}", [a, b], dtype=kind)
+    importer.emit(node, op, importer.operand(node, 0), importer.operand(node, 1))
 
 
 def _batch_norm(importer: Importer, node: OnnxNode) -> None:
@@ -237,10 +250,9 @@ PRODUCTS = (
     Operator(
         "MatMul",
         (1, 9, 13),
-        (Input("A"), Input("B")),
+        (Input("A", elements="number"), Input("B", elements="number")),
         (),
         _mat_mul,
-        limits="B is a matrix, A one or several",
     ),
     Operator(
         "BatchNormalization",

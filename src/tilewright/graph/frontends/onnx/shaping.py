@@ -6,7 +6,7 @@ import math
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import fold as fold
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import reshaped
@@ -106,17 +106,9 @@ SHAPING = (
     Operator(
         "Flatten",
         (1, 9, 11, *_TYPES),
-        (X,),
+        (_ANY,),
         (Attribute("axis", "integer", 1),),
         _flatten,
-    ),
-    Operator(
-        "Gather",
-        (1, 11, 13),
-        (_ANY, *_constants("indices")),
-        (Attribute("axis", "integer", 0),),
-        fold=fold.gather,
-        limits="constants only",
     ),
     Operator(
         "Reshape",
@@ -124,7 +116,7 @@ SHAPING = (
         (_ANY, *_constants("shape", since=5)),
         (
             Attribute("shape", "integers", required=True, until=4),
-            Attribute("allowzero", "integer", 0, (0,), since=14),
+            Attribute("allowzero", "integer", 0, (0, 1), since=14),
             Attribute("consumed_inputs", "integers", until=4),
         ),
         _reshape,
@@ -140,7 +132,7 @@ SHAPING = (
     Operator(
         "SpaceToDepth",
         (1, 13, 28),
-        (X,),
+        (_ANY,),
         (
             Attribute("blocksize", "integer", required=True),
             Attribute("mode", "text", "DCR", ("DCR",), since=28),
