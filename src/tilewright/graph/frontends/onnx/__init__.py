@@ -1,6 +1,6 @@
 """Reading ONNX files: bytes in, plain Python values out, then a network by `importing`.
 
-With `export` the only module that imports the onnx package. Nothing of a file is trusted: each
+With `functions` and `export` the only module that imports the onnx package. Nothing of a file is trusted: each
 way a file can be wrong is one GraphError, and external data is read only from below the file's own
 folder.
 """
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.onnx.check import checked
+from tilewright.graph.frontends.onnx.functions import expanded
 from tilewright.graph.frontends.onnx.importing import import_model
 from tilewright.graph.frontends.onnx.model import (
     Extents,
@@ -31,6 +32,7 @@ from tilewright.graph.frontends.onnx.model import (
     OutputDeclaration,
     Unread,
 )
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ops.op import Shape, show_shape
@@ -106,7 +108,7 @@ def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[An
             for value in model.graph.output
         ]
         nodes = checked(
-            [_node(node, folder) for node in model.graph.node],
+            [_node(node, folder) for node in expanded(model, _opset(model), OPERATORS)],
             _opset(model),
             {*values, *(_text(tensor.name) for tensor in stored)},
             [output.name for output in outputs],

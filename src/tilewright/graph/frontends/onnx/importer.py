@@ -135,7 +135,8 @@ class Importer:
         if name not in self.constants:
             raise GraphError(f"{by} reads {quoted(name)}, which nothing before it produces")
         held = self.constants[name].dtype
-        return self.dtype if held == dtype(self.file_dtype).numpy else _NAMES.get(held, str(held))
+        own = held == dtype(self.file_dtype).numpy
+        return self.builder.dtype if own else _NAMES.get(held, str(held))
 
     def _held(self, name: str) -> str:
         """Name of a tensor's element type; of a constant, as the file stores it."""
