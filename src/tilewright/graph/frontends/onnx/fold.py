@@ -28,8 +28,11 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
         return False
     operands = [_operand(importer, operator, node, i) for i in range(len(node.inputs))]
     known = [operand for operand in operands if operand is not None]
-    if len(known) < sum(map(bool, node.inputs)):
-        return False
+    declared = operator.inputs_of(node.version)
+    for i, name in enumerate(node.inputs):
+        of_shape = 0 < i < len(declared) and declared[i].kind == "shape"
+        if name and operands[i] is None and not of_shape:
+            return False
     if node.kind not in _SAME_SIZE and any(item.size > LARGEST_ELEMENTS for item in known):
         if operator.translate is not None:
             return False

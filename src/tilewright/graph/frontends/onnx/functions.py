@@ -20,13 +20,17 @@ def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[o
     nodes = list(model.graph.node)
     if all(node.op_type in read or node.domain for node in nodes):
         return nodes
-    types = _types(model)
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
     for _ in range(_DEEPEST):
+        types = _types(whole)
         found = [own for number, node in enumerate(nodes) for own in _defined(
             node, number, opset, types, read)]  # fmt: skip
         if len(found) == len(nodes):
             break
         nodes = found
+        del whole.graph.node[:]
+        whole.graph.node.extend(nodes)
     return nodes
 
 

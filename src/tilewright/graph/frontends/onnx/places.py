@@ -7,10 +7,12 @@ from math import prod
 
 import numpy as np
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer, types_text
 from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.typed import TYPES
 from tilewright.ops import Reshape, Slice
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
@@ -212,9 +214,44 @@ def _range(importer: Importer, node: OnnxNode) -> None:
 
 
 def _eye_like(importer: Importer, node: OnnxNode) -> None:
-    rows, columns = importer.builder.shape(importer.operand(node, 0))
-    numbers = np.eye(rows, columns, node.integer("k"))
-    _as_constant(importer, node, numbers.astype(np.float32))
+    """Ones on a diagonal, in the type of the operand or one that is named."""
+    name = node.input(0)
+    kind = importer.element_type(name, node.title())
+    rows, columns = importer.shape(node, 0, (kind,))
+    if "dtype" in node.attributes:
+        kind = TYPES.get(node.integer("dtype"), "")
+    if not kind:
+        raise GraphError(f"{node.title()}: dtype = {node.integer('dtype')} is not supported")
+    _as_constant(importer, node, np.eye(rows, columns, node.integer("k"), dtype(kind).numpy))
+
+
+def _gather_nd(importer: Importer, node: OnnxNode) -> None:
+    """Slices whose first places the last axis of the indices names, batch by batch."""
+    x, shape = importer.operand(node, 0), importer.shape(node, 0)
+    batch = node.integer("batch_dims") if "batch_dims" in node.attributes else 0
+    index = importer.operand(node, 1, _INDICES)
+    own, kind = importer.builder.shape(index), importer.builder.element_type(index)
+    count, outer = own[-1], own[:-1]
+    names = []
+    for k in range(count):
+        start = (*(0,) * len(outer), k)
+        cut = Slice(own, start, (*outer, 1), (1,) * len(own), kind)
+        part = importer.step(node, cut, index, suffix=f"_part{k}")
+        size = shape[batch + k]
+        op = importer.mapped(f"x0 + {size} if x0 < 0 else x0", part, computed=kind)
+        front = importer.step(node, op, part, suffix=f"_front{k}")
+        names.append(_reshaped_like(importer, node, front, outer))
+    extents = (*outer, *shape[batch + count :])
+    read = tuple(d - batch + 1 if batch <= d < batch + count else None for d in range(len(shape)))
+    terms = tuple(
+        () if k is not None else ((d if d < batch else len(outer) + d - batch - count, 1),)
+        for d, k in enumerate(read)
+    )
+    table = Access(shape, terms, (0,) * len(shape), None, read)
+    indices = tuple(straight(outer, tuple(range(len(outer)))) for _ in names)
+    types = types_text([importer.dtype, *[kind] * count], importer.dtype, importer.dtype)
+    op = Definition(extents, straight(extents), (table, *indices), "x0", None, "x0", types)
+    importer.emit(node, op, x, *names)
 
 
 def _size(importer: Importer, node: OnnxNode) -> None:
@@ -258,6 +295,13 @@ PLACES = (
         ),
         _depth_to_space,
     ),
+    Operator(
+        "EyeLike",
+        (9, 22),
+        (Input("input", elements="any"),),
+        (Attribute("dtype", "integer"), Attribute("k", "integer", 0)),
+        _eye_like,
+    ),
     Operator("Expand", (8, 13), (_ANY, *_constants("shape")), (), _expand),
     Operator(
         "Gather",
@@ -272,6 +316,13 @@ PLACES = (
         (_ANY, Input("indices", elements="integer")),
         (Attribute("axis", "integer", 0),),
         _gather_elements,
+    ),
+    Operator(
+        "GatherND",
+        (11, 12, 13),
+        (_ANY, Input("indices", elements="integer")),
+        (Attribute("batch_dims", "integer", 0, since=12),),
+        _gather_nd,
     ),
     Operator(
         "OneHot",

@@ -8,12 +8,13 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.frontends.onnx import any_rank
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
 from tilewright.graph.frontends.onnx.importer import Importer, require_images
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.windows import (
     AUTO_PAD,
-    IMAGES,
+    IMAGE_RANK,
     PADS,
     STRIDES,
     padding,
@@ -37,6 +38,12 @@ from tilewright.ops.op import Shape, show_shape
 
 
 def _conv(importer: Importer, node: OnnxNode) -> None:
+    if len(importer.shape(node, 0)) != IMAGE_RANK:
+        images, weights = importer.shape(node, 0), importer.shape(node, 1)
+        general = any_rank.convolution(importer, node, images, weights)
+        names = importer.operand(node, 0), importer.operand(node, 1)
+        any_rank.with_bias(importer, node, general, names)
+        return
     op = convolution(node, importer.shape(node, 0), importer.shape(node, 1), importer.dtype)
     if node.has_input(2) and importer.shape(node, 2) != (op.out_channels,):
         raise GraphError(
@@ -209,9 +216,9 @@ def _softmax(importer: Importer, node: OnnxNode) -> None:
 
 CONVOLUTION = (
     AUTO_PAD,
-    Attribute("dilations", "integers", (1, 1), length=2),
+    Attribute("dilations", "integers"),
     Attribute("group", "integer", 1),
-    Attribute("kernel_shape", "integers", length=2),
+    Attribute("kernel_shape", "integers"),
     PADS,
     STRIDES,
 )
@@ -224,7 +231,6 @@ PRODUCTS = (
         (X, Input("W"), Input("B", optional=True)),
         CONVOLUTION,
         _conv,
-        limits=IMAGES,
     ),
     Operator(
         "Gemm",
