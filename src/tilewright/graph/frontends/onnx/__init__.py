@@ -30,6 +30,7 @@ from tilewright.graph.frontends.onnx.model import (
     OnnxModel,
     OnnxNode,
     OutputDeclaration,
+    Subgraph,
     Unread,
 )
 from tilewright.graph.frontends.onnx.operators import OPERATORS
@@ -216,11 +217,28 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
         kinds.FLOATS: lambda: tuple(map(float, item.floats)),
         kinds.STRING: lambda: item.s.decode("utf-8"),
         kinds.TENSOR: lambda: _attribute_tensor(item.t, folder),
+        kinds.GRAPH: lambda: _subgraph(item.g, folder),
     }
     if item.type not in readers:
         names = {number: name for name, number in kinds.AttributeType.items()}
         return Unread(f"a {names.get(item.type, 'value')}")
     return readers[item.type]()
+
+
+def _subgraph(graph: onnx.GraphProto, folder: Path) -> Subgraph:
+    """A branch with names of its own: what it makes is called after its first output."""
+    own = [*(_text(t.name) for t in graph.initializer), *(_text(o) for n in graph.node
+           for o in n.output if o)]  # fmt: skip
+    prefix = f"{_text(graph.name)}/{_text(graph.output[0].name) if graph.output else ''}"
+    names = {name: f"{prefix}/{name}" for name in own}
+    nodes = []
+    for node in (_node(item, folder) for item in graph.node):
+        inputs = tuple(names.get(name, name) for name in node.inputs)
+        outputs = tuple(names.get(name, name) for name in node.outputs)
+        nodes.append(replace(node, inputs=inputs, outputs=outputs))
+    constants = {names[_text(t.name)]: _numbers(t, folder) for t in graph.initializer}
+    outputs = tuple(names.get(_text(o.name), _text(o.name)) for o in graph.output)
+    return Subgraph(tuple(nodes), constants, outputs)
 
 
 def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:

@@ -66,7 +66,9 @@ def _defined(
     names |= dict(zip(function.output, node.output, strict=False))
     prefix = f"{node.output[0]}/{node.op_type}{number}"
     given = {attribute.name: attribute for attribute in node.attribute}
-    given = {**{a.name: a for a in function.attribute_proto}, **given}
+    defaults = defs.get_schema(node.op_type, opset, "").attributes.values()
+    usual = {a.name: a.default_value for a in defaults if a.default_value.name}
+    given = {**usual, **{a.name: a for a in function.attribute_proto}, **given}
     for place, inner in enumerate(function.node):
         made = onnx.NodeProto()
         made.CopyFrom(inner)
@@ -113,7 +115,8 @@ def _function(
                 max(fitting), node.SerializeToString(), given
             )
         else:
-            found = schema.get_function_with_opset_version(max(fitting)).SerializeToString()
+            made = schema.get_function_with_opset_version(max(fitting))
+            found = made if isinstance(made, bytes) else made.SerializeToString()
     except Exception:  # the definition does not hold for these types
         return None
     function = onnx.FunctionProto()

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx.importer import Importer, types_text
+from tilewright.graph.frontends.onnx.importer import Importer, converting, types_text
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.typed import TYPES
 from tilewright.ops import Reshape, Slice
@@ -110,6 +110,27 @@ def _places(importer: Importer, node: OnnxNode, size: int) -> str:
     return importer.use(name, node.title(), ("i32",))
 
 
+def _compress(importer: Importer, node: OnnxNode) -> None:
+    """The slices, or the elements of the whole, where a known condition holds."""
+    x, shape = importer.operand(node, 0), importer.shape(node, 0)
+    places = np.flatnonzero(importer.constant(node, 1))
+    if not places.size:
+        raise GraphError(f"{node.title()}: takes no element")
+    if "axis" not in node.attributes:
+        count = prod(shape)
+        op = Reshape(shape, (count,), importer.dtype)
+        x, shape, axis = importer.step(node, op, x, suffix="_line"), (count,), 0
+    else:
+        axis = importer.axis(node, node.integer("axis"), len(shape))
+    name = importer.new_constant(f"{node.output()}/places", places.astype(np.int64))
+    index = importer.use(name, node.title(), _INDICES)
+    extents = tuple(places.size if d == axis else n for d, n in enumerate(shape))
+    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
+    read = tuple(1 if d == axis else None for d in range(len(shape)))
+    table = Access(shape, terms, (0,) * len(shape), None, read)
+    _looked_up(importer, node, table, straight((places.size,), (axis,)), extents, (x, index))
+
+
 def _expand(importer: Importer, node: OnnxNode) -> None:
     """Broadcast to a shape, or by it."""
     x, shape = importer.operand(node, 0), importer.shape(node, 0)
@@ -151,7 +172,7 @@ def _split(importer: Importer, node: OnnxNode) -> None:
     else:
         each = -(-shape[axis] // parts)
         sizes = [min(each, shape[axis] - i * each) for i in range(parts)]
-    if len(sizes) != parts or sum(sizes) != shape[axis] or min(sizes) < 1:
+    if len(sizes) != parts or sum(sizes) != shape[axis] or min(sizes) < 0:
         raise GraphError(
             f"{node.title()}: parts of {tuple(sizes)} are not the {shape[axis]} elements of axis "
             f"{axis}"
@@ -160,10 +181,109 @@ def _split(importer: Importer, node: OnnxNode) -> None:
     for number, (size, output) in enumerate(zip(sizes, node.outputs, strict=True)):
         start = tuple(at if d == axis else 0 for d in range(len(shape)))
         counts = tuple(size if d == axis else n for d, n in enumerate(shape))
-        op = Slice(shape, start, counts, (1,) * len(shape), importer.dtype)
-        if output:
+        if output and not size:
+            kind = dtype(importer.dtype).numpy
+            importer.constants[output] = np.zeros(counts, kind)
+        elif output:
+            op = Slice(shape, start, counts, (1,) * len(shape), importer.dtype)
             importer.give(output, node, op, x, suffix=f"_{number}")
         at += size
+
+
+def _scatter_elements(importer: Importer, node: OnnxNode) -> None:
+    """Updates at the places along an axis that indices name."""
+    shape = importer.shape(node, 0)
+    axis = importer.axis(node, node.integer("axis"), len(shape))
+    index = _indices(importer, node, 1, shape[axis])
+    extents = importer.builder.shape(index)
+    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
+    read = tuple(1 if d == axis else None for d in range(len(shape)))
+    result = Access(shape, terms, (0,) * len(shape), None, read)
+    _scattered(importer, node, result, extents, (straight(extents), straight(extents)), (index,))
+
+
+def _scatter_nd(importer: Importer, node: OnnxNode) -> None:
+    """Slices of updates at the places that the last axis of the indices names."""
+    shape = importer.shape(node, 0)
+    outer, names = _parts_of(importer, node, 0)
+    count = len(names)
+    extents = (*outer, *shape[count:])
+    read = tuple(d + 1 if d < count else None for d in range(len(shape)))
+    terms = tuple(
+        () if k is not None else ((len(outer) + d - count, 1),) for d, k in enumerate(read)
+    )
+    result = Access(shape, terms, (0,) * len(shape), None, read)
+    index = straight(outer, tuple(range(len(outer))))
+    accesses = (straight(extents), *(index,) * count)
+    _scattered(importer, node, result, extents, accesses, names)
+
+
+def _scattered(
+    importer: Importer, node: OnnxNode, result: Access, extents: Shape,
+    accesses: tuple[Access, ...], indices: tuple[str, ...],
+) -> None:  # fmt: skip
+    """The data with what is added there, or that in its place where anything was."""
+    adds = "reduction" in node.attributes and node.text("reduction") == "add"
+    data, updates = importer.operand(node, 0), importer.operand(node, 2)
+    kinds = [importer.builder.element_type(name) for name in indices]
+    types = types_text([importer.dtype, *kinds], importer.dtype, importer.dtype)
+    total = Definition(extents, result, accesses, "x0", "sum", "x0", types)
+    made = importer.step(node, total, updates, *indices, suffix="_added")
+    if adds:
+        importer.emit(node, importer.mapped("x0 + x1", data, made), data, made)
+        return
+    ones = importer.step(node, importer.mapped("0 * x0 + 1", updates), updates, suffix="_ones")
+    hits = importer.step(node, total, ones, *indices, suffix="_hits")
+    op = importer.mapped("x1 if x2 > 0 else x0", data, made, hits)
+    importer.emit(node, op, data, made, hits)
+
+
+def _top(importer: Importer, node: OnnxNode) -> None:
+    """The elements of the lowest ranks: how many are before each in its row is its rank."""
+    x, shape = importer.operand(node, 0), importer.shape(node, 0)
+    rank = len(shape)
+    axis = importer.axis(node, node.integer("axis"), rank)
+    k = node.integer("k") if "k" in node.attributes else int(importer.constant(node, 1).item())
+    if not 0 < k <= shape[axis]:
+        raise GraphError(f"{node.title()}: k = {k} of {shape[axis]} elements")
+    largest = "largest" not in node.attributes or bool(node.integer("largest"))
+    places = _places(importer, node, shape[axis])
+    own, along = straight(shape), straight((shape[axis],), (axis,))
+    other = straight(shape, tuple(rank if d == axis else d for d in range(rank)))
+    beside = straight((shape[axis],), (rank,))
+    sign, extents = (">" if largest else "<"), (*shape, shape[axis])
+    body = f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0"
+    kind = importer.dtype
+    types = types_text([kind, kind, "i32", "i32"], kind, kind)
+    before = Definition(extents, straight(extents), (own, other, along, beside), body, None, "x0",
+                        types)  # fmt: skip
+    each = importer.step(node, before, x, x, places, places, suffix="_before")
+    total = Definition(extents, own, (straight(extents),), "x0", "sum", "x0", kind)
+    ranks = importer.step(node, total, each, suffix="_ranks")
+    taken = _places(importer, node, k)
+    wanted = tuple(k if d == axis else n for d, n in enumerate(shape))
+    steps = (*wanted, shape[axis])
+    hit = straight(shape, tuple(rank if d == axis else d for d in range(rank)))
+    chosen = straight((k,), (axis,))
+    for output, source, name, to in (
+        (0, other, x, kind), (1, beside, places, "i64")
+    ):  # fmt: skip
+        if output < len(node.outputs) and node.outputs[output]:
+            own_kind = importer.builder.element_type(name)
+            computed = kind if output == 0 else "f64"
+            types = types_text([kind, "i32", own_kind], computed, computed)
+            least = "-inf" if dtype(computed).is_float else str(dtype(computed).limits[0])
+            pick = Definition(steps, straight(steps), (hit, chosen, source),
+                              f"x2 if x0 == x1 else {least}", None, "x0", types)  # fmt: skip
+            found = importer.step(node, pick, ranks, taken, name, suffix=f"_hit{output}")
+            best = Definition(steps, straight(wanted, tuple(range(rank))), (straight(steps),),
+                              "x0", "max", "x0", computed)  # fmt: skip
+            if computed == to:
+                importer.give(node.outputs[output], node, best, found, suffix=f"_{output}")
+            else:
+                made = importer.step(node, best, found, suffix=f"_{output}")
+                op = converting(wanted, computed, to)
+                importer.give(node.outputs[output], node, op, made, suffix=f"_as{output}")
 
 
 def _triangle(importer: Importer, node: OnnxNode) -> None:
@@ -225,22 +345,29 @@ def _eye_like(importer: Importer, node: OnnxNode) -> None:
     _as_constant(importer, node, np.eye(rows, columns, node.integer("k"), dtype(kind).numpy))
 
 
-def _gather_nd(importer: Importer, node: OnnxNode) -> None:
-    """Slices whose first places the last axis of the indices names, batch by batch."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    batch = node.integer("batch_dims") if "batch_dims" in node.attributes else 0
-    index = importer.operand(node, 1, _INDICES)
+def _parts_of(importer: Importer, node: OnnxNode, batch: int) -> tuple[Shape, tuple[str, ...]]:
+    """(extents, tensors) of the places that the last axis of indices holds, from the front."""
+    index, shape = importer.operand(node, 1, _INDICES), importer.shape(node, 0)
     own, kind = importer.builder.shape(index), importer.builder.element_type(index)
     count, outer = own[-1], own[:-1]
     names = []
     for k in range(count):
-        start = (*(0,) * len(outer), k)
-        cut = Slice(own, start, (*outer, 1), (1,) * len(own), kind)
+        cut = Slice(own, (*(0,) * len(outer), k), (*outer, 1), (1,) * len(own), kind)
         part = importer.step(node, cut, index, suffix=f"_part{k}")
         size = shape[batch + k]
         op = importer.mapped(f"x0 + {size} if x0 < 0 else x0", part, computed=kind)
         front = importer.step(node, op, part, suffix=f"_front{k}")
         names.append(_reshaped_like(importer, node, front, outer))
+    return outer, tuple(names)
+
+
+def _gather_nd(importer: Importer, node: OnnxNode) -> None:
+    """Slices whose first places the last axis of the indices names, batch by batch."""
+    x, shape = importer.operand(node, 0), importer.shape(node, 0)
+    batch = node.integer("batch_dims") if "batch_dims" in node.attributes else 0
+    outer, names = _parts_of(importer, node, batch)
+    count = len(names)
+    kind = importer.builder.element_type(names[0])
     extents = (*outer, *shape[batch + count :])
     read = tuple(d - batch + 1 if batch <= d < batch + count else None for d in range(len(shape)))
     terms = tuple(
@@ -257,6 +384,11 @@ def _gather_nd(importer: Importer, node: OnnxNode) -> None:
 def _size(importer: Importer, node: OnnxNode) -> None:
     count = prod(importer.builder.shape(importer.operand(node, 0)))
     _as_constant(importer, node, np.array(count, np.int64))
+
+
+def _chosen(importer: Importer, node: OnnxNode) -> None:
+    """Branches are imported node by node (`importing`)."""
+    raise GraphError(f"{node.title()}: the condition must be a constant")
 
 
 def _as_constant(importer: Importer, node: OnnxNode, numbers: np.ndarray) -> None:
@@ -278,6 +410,13 @@ def _constants(*names: str, since: int = 1, optional: bool = False) -> tuple[Inp
 _TYPES = (13, 21, 23, 24, 25)
 
 PLACES = (
+    Operator(
+        "Compress",
+        (9, 11),
+        (_ANY, Input("condition", "constant", "bool")),
+        (Attribute("axis", "integer"),),
+        _compress,
+    ),
     Operator(
         "ConstantOfShape",
         (9, 20, 21, 23, 24, 25),
@@ -325,6 +464,17 @@ PLACES = (
         _gather_nd,
     ),
     Operator(
+        "If",
+        (1, 11, 13, 16, 19, 21, 23, 24, 25),
+        (Input("cond", "constant", "bool"),),
+        (
+            Attribute("else_branch", "graph", required=True),
+            Attribute("then_branch", "graph", required=True),
+        ),
+        _chosen,
+        many=True,
+    ),
+    Operator(
         "OneHot",
         (9, 11),
         (
@@ -346,6 +496,31 @@ PLACES = (
         (Attribute("stash_type", "integer", since=27),),
         _range,
     ),
+    Operator(
+        "ScatterElements",
+        (11, 13, 16, 18),
+        (
+            Input("data", elements="number"),
+            Input("indices", elements="integer"),
+            Input("updates", elements="number"),
+        ),
+        (
+            Attribute("axis", "integer", 0),
+            Attribute("reduction", "text", "none", ("none", "add"), since=16),
+        ),
+        _scatter_elements,
+    ),
+    Operator(
+        "ScatterND",
+        (11, 13, 16, 18),
+        (
+            Input("data", elements="number"),
+            Input("indices", elements="integer"),
+            Input("updates", elements="number"),
+        ),
+        (Attribute("reduction", "text", "none", ("none", "add"), since=16),),
+        _scatter_nd,
+    ),
     Operator("Size", _TYPES, (_ANY,), (), _size),
     Operator(
         "Split",
@@ -360,6 +535,19 @@ PLACES = (
         many=True,
     ),
     Operator("Tile", (6, 13), (_ANY, *_constants("repeats")), (), _tile),
+    Operator(
+        "TopK",
+        (1, 10, 11, 24),
+        (Input("X", elements="number"), *_constants("K", since=10)),
+        (
+            Attribute("axis", "integer", -1),
+            Attribute("k", "integer", required=True, until=9),
+            Attribute("largest", "integer", 1, (0, 1), since=11),
+            Attribute("sorted", "integer", 1, (0, 1), since=11),
+        ),
+        _top,
+        many=True,
+    ),
     Operator(
         "Trilu",
         (14,),

@@ -58,10 +58,15 @@ def _unsqueeze(importer: Importer, node: OnnxNode) -> None:
 
 
 def _concat(importer: Importer, node: OnnxNode) -> None:
-    operands = tuple(importer.operand(node, index) for index in range(len(node.inputs)))
+    filled = [i for i, name in enumerate(node.inputs) if not _is_empty(importer, name)]
+    operands = tuple(importer.operand(node, index) for index in filled)
     shapes = tuple(importer.builder.shape(name) for name in operands)
     axis = importer.axis(node, node.integer("axis"), len(shapes[0]))
     importer.emit(node, Concat(shapes, axis, importer.dtype), *operands)
+
+
+def _is_empty(importer: Importer, name: str) -> bool:
+    return name in importer.constants and not importer.constants[name].size
 
 
 def _space_to_depth(importer: Importer, node: OnnxNode) -> None:
