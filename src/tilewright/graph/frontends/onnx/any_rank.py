@@ -163,7 +163,7 @@ def pool(importer: Importer, node: OnnxNode, reduction: str) -> None:
     gather: Gather = "max" if reduction == "max" else "sum"
     body, finish = "x0", "x0"
     if reduction == "norm":
-        p = node.integer("p")
+        p = node.number("p")
         body, finish = f"pow(abs(x0), {p})", f"pow(x0, {1 / p!r})"
     places, offsets = found.places(2, 2 + rank)
     y = straight((*images[:2], *out), tuple(range(2 + rank)))

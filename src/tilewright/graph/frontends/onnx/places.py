@@ -148,6 +148,8 @@ def _moved(importer: Importer, extents: Shape, source: Access) -> Definition:
 def _tile(importer: Importer, node: OnnxNode) -> None:
     """Copies side by side: an axis over the copies and one over the elements."""
     x, shape = importer.operand(node, 0), importer.shape(node, 0)
+    if node.version < 6:
+        raise GraphError(f"{node.title()}: is read from operator set 6 on")
     repeats = importer.integers(node, 1)
     if len(repeats) != len(shape) or min(repeats, default=1) < 1:
         raise GraphError(f"{node.title()}: {repeats} repeats of {len(shape)} dimensions")
@@ -311,7 +313,7 @@ def _depth_to_space(importer: Importer, node: OnnxNode) -> None:
         raise GraphError(f"{node.title()}: {channels} channels are no blocks of {block} x {block}")
     n, i, r, c, u, v = range(6)
     extents = (batch, deep, height, width, block, block)
-    by_columns = node.text("mode") == "DCR"
+    by_columns = "mode" not in node.attributes or node.text("mode") == "DCR"
     depth = ((u, block * deep), (v, deep), (i, 1)) if by_columns else (
         (i, block * block), (u, block), (v, 1))  # fmt: skip
     source = Access((batch, channels, height, width), (((n, 1),), depth, ((r, 1),), ((c, 1),)),
@@ -412,7 +414,7 @@ _TYPES = (13, 21, 23, 24, 25)
 PLACES = (
     Operator(
         "Compress",
-        (9, 11),
+        (9, 11, 28),
         (_ANY, Input("condition", "constant", "bool")),
         (Attribute("axis", "integer"),),
         _compress,
@@ -430,7 +432,7 @@ PLACES = (
         (_ANY,),
         (
             Attribute("blocksize", "integer", required=True),
-            Attribute("mode", "text", "DCR", ("DCR", "CRD")),
+            Attribute("mode", "text", "DCR", ("DCR", "CRD"), since=11),
         ),
         _depth_to_space,
     ),
@@ -476,7 +478,7 @@ PLACES = (
     ),
     Operator(
         "OneHot",
-        (9, 11),
+        (9, 11, 28),
         (
             Input("indices", elements="any"),
             Input("depth", "constant", "any"),
@@ -493,7 +495,7 @@ PLACES = (
             Input("limit", "constant", "number"),
             Input("delta", "constant", "number"),
         ),
-        (Attribute("stash_type", "integer", since=27),),
+        (Attribute("stash_type", "integer", 1, since=27),),
         _range,
     ),
     Operator(
@@ -521,11 +523,15 @@ PLACES = (
         (Attribute("reduction", "text", "none", ("none", "add"), since=16),),
         _scatter_nd,
     ),
-    Operator("Size", _TYPES, (_ANY,), (), _size),
+    Operator("Size", (1, 13, 19, 21, 23, 24, 25), (_ANY,), (), _size),
     Operator(
         "Split",
         (1, 2, 11, 13, 18),
-        (_ANY, *_constants("split", since=13, optional=True)),
+        (
+            _ANY,
+            Input("split", "constant", "integer", optional=True, until=1),
+            *_constants("split", since=13, optional=True),
+        ),
         (
             Attribute("axis", "integer", 0),
             Attribute("split", "integers", until=12),
@@ -534,7 +540,19 @@ PLACES = (
         _split,
         many=True,
     ),
-    Operator("Tile", (6, 13), (_ANY, *_constants("repeats")), (), _tile),
+    Operator(
+        "Tile",
+        (1, 6, 13),
+        (
+            _ANY,
+            Input("tiles", "constant", "any", until=5),
+            Input("axis", "constant", "any", until=5),
+            *_constants("repeats", since=6),
+        ),
+        (),
+        _tile,
+        limits="from version 6 on",
+    ),
     Operator(
         "TopK",
         (1, 10, 11, 24),

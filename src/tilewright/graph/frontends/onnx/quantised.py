@@ -90,13 +90,13 @@ _MORE = (
 QUANTISED = (
     Operator(
         "DequantizeLinear",
-        (10, 13, 19, 21, 23, 24, 25),
+        (10, 13, 19, 21, 23, 24, 25, 28),
         (
             Input("x", elements="any"),
             Input("x_scale"),
             Input("x_zero_point", elements=_ANY, optional=True),
         ),
-        _MORE[:3],
+        (*_MORE[:2], Attribute("output_dtype", "integer", 0, (0,), since=23)),
         _dequantise,
     ),
     Operator(
@@ -108,7 +108,7 @@ QUANTISED = (
     ),
     Operator(
         "QuantizeLinear",
-        (10, 13, 19, 21, 23, 24, 25),
+        (10, 13, 19, 21, 23, 24, 25, 28),
         (
             Input("x", elements="any"),
             Input("y_scale"),

@@ -111,11 +111,13 @@ def _lp_pool(importer: Importer, node: OnnxNode) -> None:
 
 def _lp_global(importer: Importer, node: OnnxNode) -> None:
     shape, x = importer.shape(node, 0), importer.operand(node, 0)
-    p, axes = node.integer("p"), tuple(range(2, len(shape)))
+    p, axes = node.number("p"), tuple(range(2, len(shape)))
     each = importer.step(node, importer.mapped(f"pow(abs(x0), {p})", x), x, suffix="_each")
     total = importer.step(node, Reduce("sum", shape, axes, importer.dtype), each, suffix="_sum")
     importer.emit(node, importer.mapped(f"pow(x0, {1 / p!r})", total), total)
 
+
+_NORM = (Attribute("p", "number", 2.0, until=1), Attribute("p", "integer", 2, since=2))
 
 WINDOWS = (
     _pool_operator(
@@ -148,17 +150,18 @@ WINDOWS = (
         ),
         transposed,
     ),
-    Operator("GlobalLpPool", (2, 22), (X,), (Attribute("p", "integer", 2),), _lp_global),
+    Operator("GlobalLpPool", (1, 2, 22), (X,), _NORM, _lp_global),
     Operator(
         "LpPool",
-        (2, 11, 18, 22),
+        (1, 2, 11, 18, 22),
         (X,),
         (
             AUTO_PAD,
             Attribute("ceil_mode", "integer", 0, (0, 1), since=18),
             Attribute("dilations", "integers", since=18),
-            Attribute("kernel_shape", "integers", required=True),
-            Attribute("p", "integer", 2),
+            Attribute("kernel_shape", "integers", until=1),
+            Attribute("kernel_shape", "integers", required=True, since=2),
+            *_NORM,
             PADS,
             STRIDES,
         ),
