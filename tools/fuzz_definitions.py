@@ -1,17 +1,23 @@
-"""Random definitions as networks of one core group: each plan means what the definition means.
+"""Random definitions: each means what explicit index arrays say, and a plan of it means the same.
 
-    PYTHONPATH=tests python tools/fuzz_definitions.py [COUNT [SEED]]
+    PYTHONPATH=tests python tools/fuzz_definitions.py [--count N] [--seed N] [--seconds N] [--plans]
 
-Definitions have up to seven axes and three operands, borders, steps either way and joint axes. The
-plan is interpreted and simulated; numbers are small integers, so that both sides are exact. What no
-stage computes is counted by reason. Prints what fails.
+Definitions have up to seven axes and three operands, borders, steps either way, joint axes, any
+gather, and places that are elements of other operands; numbers are small integers, so that both
+sides are exact. Goes on where the last run stopped, unless a seed is given. With `--plans` a
+network of one core group is planned, interpreted and simulated; what no stage computes is counted
+by reason. Prints what fails.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+import tempfile
 import traceback
 from collections import Counter
+from pathlib import Path
+from time import monotonic
 
 import numpy as np
 
@@ -21,43 +27,65 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.requirements import require_lowered
+from tilewright.network.requirements import require_lowered, without_look_ups
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops.definition import Definition
 
+STATE = Path(tempfile.gettempdir()) / "tilewright-fuzz-definitions"
+"""Where a run notes how far it has come."""
 
-def check(op: Definition, rng: np.random.Generator) -> None:
-    """Raise where the plan computes something else, GraphError where no stage does."""
-    network = simplified(network_of(op))
+
+def check(op: Definition, rng: np.random.Generator, *, plans: bool) -> None:
+    """Raise where a meaning differs, GraphError where no stage computes it."""
+    operands = integers_for(rng, op)
+    expected = by_index(op, *operands)
+    assert np.array_equal(op.reference(*operands), expected), "the reference differs"
+    if not plans:
+        return
+    network = without_look_ups(simplified(network_of(op)))
     require_lowered(network, GROUP)
     plan = build_plan(network, GROUP, quick_search(network))
-    operands = integers_for(rng, op)
     given = {f"x{i}": x for i, x in enumerate(operands)}
-    found = interpret_plan(plan, given, {})["y"]
-    assert np.array_equal(found, by_index(op, *operands)), "the interpreter differs"
+    found = interpret_plan(plan, given, network.values)["y"]
+    assert np.array_equal(found, expected), "the interpreter differs"
     run = simulate_plan(plan)
     assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
 
 
 def main() -> int:
     """Check so many; the exit code says whether one failed."""
-    given = [int(x) for x in sys.argv[1:]]
-    count, first = (*given, *(2000, 0)[len(given) :])
-    failed, refusals = 0, Counter[str]()
-    for number in range(first, first + count):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20000)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seconds", type=float, default=280)
+    parser.add_argument("--plans", action="store_true")
+    asked = parser.parse_args()
+    kept = STATE.with_suffix(".plans" if asked.plans else ".meanings")
+    first = asked.seed if asked.seed is not None else _next(kept)
+    begun, failed, refusals = monotonic(), 0, Counter[str]()
+    number = first
+    while number < first + asked.count and monotonic() < begun + asked.seconds:
         rng = np.random.default_rng(number)
-        op = random_definition(rng)
+        op = random_definition(rng, look_ups=True)
         try:
-            check(op, rng)
+            check(op, rng, plans=asked.plans)
         except GraphError as refusal:
             refusals[refusal.message.partition(": ")[2] or refusal.message] += 1
         except Exception:  # every failure is shown, and the next one tried
             failed += 1
             print(f"seed {number}: {op.describe()}\n{traceback.format_exc(limit=-2)}", flush=True)
+        number += 1
     for reason, times in refusals.most_common():
         print(f"{times} refused: {reason}")
-    print(f"{count} definitions, {failed} failed")
+    print(f"{number - first} definitions from seed {first} on, {failed} failed")
+    if asked.seed is None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(str(number), encoding="utf-8")
     return 1 if failed else 0
+
+
+def _next(kept: Path) -> int:
+    return int(kept.read_text(encoding="utf-8")) if kept.is_file() else 0
 
 
 if __name__ == "__main__":

@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.every_operator import ALONE, TOGETHER, every_operator
+from support.every_operator import ALONE, TOGETHER, every_operator, named_classes
 from support.native import NATIVE_HOSTS
 from support.networks import quickly_loaded
 from support.plans import GROUP
-from tilewright.network.lowerings import LOWERINGS
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
+from tilewright.ops import CONTRACTIONS
+from tilewright.ops.definition import Definition
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.host.networks import NETWORKS
 
 
 def test_the_list_has_every_operator_that_has_a_lowering() -> None:
-    assert set(LOWERINGS) <= {type(op) for op in (*ALONE, *TOGETHER)}
+    lowered = {*named_classes(), Definition} - {maker.operator for maker in CONTRACTIONS.values()}
+    assert lowered <= {type(op) for op in (*ALONE, *TOGETHER)}
 
 
 def test_the_simulated_machine_has_a_stage_for_each() -> None:

@@ -1,6 +1,7 @@
 """Definitions for tests: of named operators, random ones, and their meaning by explicit indices."""
 
 import itertools
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -9,10 +10,12 @@ from tilewright.common.errors import ShapeError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ir.scalar import parse_scalar
 from tilewright.ops import conv2d
-from tilewright.ops.access import Access
+from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 
-GATHERED = {"sum": np.add, "max": np.fmax, "min": np.fmin, "prod": np.multiply}
+GATHERED = {
+    "sum": np.add, "max": np.fmax, "min": np.fmin, "prod": np.multiply, "any": np.maximum,
+}  # fmt: skip
 
 
 def window_place(rng, axes, extents):
@@ -57,11 +60,11 @@ def result_access(rng, kept, extents):
 
 
 BODIES = ("x0 * x1", "x0", "x0 + x1", "x0 * x1 * x2", "abs(x0 - x1)")
-GATHERS = (None, "sum", "sum", "max", "min", "prod")
+GATHERS = (None, "sum", "sum", "max", "min", "prod", "any")
 
 
-def random_definition(rng, bodies=BODIES, gathers=GATHERS):
-    """Up to seven axes and three operands: padding, steps, joint axes, any gather."""
+def random_definition(rng, bodies=BODIES, gathers=GATHERS, *, look_ups=False):
+    """Up to seven axes and three operands: padding, steps, joint axes, any gather, look-ups."""
     rank = int(rng.integers(1, 8))
     extents = tuple(int(n) for n in rng.integers(1, 5 if rank < 5 else 4, rank))
     body = str(rng.choice(bodies))
@@ -73,7 +76,26 @@ def random_definition(rng, bodies=BODIES, gathers=GATHERS):
     for i in range(count):
         own = [a for a in axes if rng.integers(4) or (i == 0 and a not in kept)]
         operands.append(random_access(rng, own, extents))
-    return Definition(extents, result_access(rng, kept, extents), tuple(operands), body, gather)
+    result = result_access(rng, kept, extents)
+    op = Definition(extents, result, tuple(operands), body, gather)
+    return with_look_up(rng, op) if look_ups and rng.integers(4) == 0 else op
+
+
+def with_look_up(rng, op):
+    """The definition with one dimension of its first operand read at places that integers name."""
+    free = [d for d, terms in enumerate(op.operands[0].terms) if terms]
+    if op.operands[0].fill is not None or not free:
+        return op
+    d = int(rng.choice(free))
+    first = op.operands[0]
+    axes = [int(a) for a, _ in first.terms[d]]
+    index = straight(tuple(op.extents[a] for a in axes), tuple(axes))
+    read = tuple(len(op.operands) if i == d else None for i in range(len(first.shape)))
+    terms = tuple(() if i == d else t for i, t in enumerate(first.terms))
+    offsets = tuple(0 if i == d else o for i, o in enumerate(first.offsets))
+    table = Access(first.shape, terms, offsets, None, read)
+    kinds = [*["f64"] * len(op.operands), "i64"]
+    return replace(op, operands=(table, *op.operands[1:], index), dtype=f"{','.join(kinds)}:f64")
 
 
 def convolution(op):
@@ -111,7 +133,8 @@ def random_convolution(rng):
 
 def network_of(op, name="network"):
     """A network of one node, whose inputs are x0, x1, ... and whose output is y."""
-    inputs = tuple(Tensor(f"x{i}", s, op.dtype) for i, s in enumerate(op.input_shapes))
+    pairs = zip(op.input_shapes, op.operand_dtypes, strict=True)
+    inputs = tuple(Tensor(f"x{i}", s, kind) for i, (s, kind) in enumerate(pairs))
     node = Node("node", op, tuple(t.name for t in inputs), "y")
     return Network(name, inputs, (), (node,), ("y",))
 
@@ -123,11 +146,13 @@ def by_index(op, *operands):
     for access, x in zip(op.operands, operands, strict=True):
         own = []
         for step in steps:
-            place = _place(access, step)
+            place = _looked_up(op, operands, access, step)
             inside = all(0 <= i < n for i, n in zip(place, access.shape, strict=True))
             own.append(x[place] if inside else access.fill)
         values.append(np.array(own, np.float64))
     each = np.broadcast_to(parse_scalar(op.body).value(values), (prod(op.extents),))
+    if op.gather == "any":
+        each = (each != 0).astype(float)
     result, seen = np.zeros(op.out_shape), set()
     for step, value in zip(steps, each, strict=True):
         place = _place(op.result, step)
@@ -138,6 +163,13 @@ def by_index(op, *operands):
         return np.asarray(parse_scalar(op.finish).value([result]), np.float64)
 
 
+def _looked_up(op, operands, access, step):
+    place = list(_place(access, step))
+    for d, k in access.looked_up.items():
+        place[d] = int(operands[k][_place(op.operands[k], step)])
+    return tuple(place)
+
+
 def _place(access, step):
     return tuple(
         offset + sum(step[a] * s for a, s in terms)
@@ -146,6 +178,11 @@ def _place(access, step):
 
 
 def integers_for(rng, op):
-    """Small integers for each operand, in its own type."""
-    pairs = zip(op.input_shapes, op.numerics.operands, strict=True)
-    return tuple(rng.integers(-3, 4, shape).astype(kind.numpy) for shape, kind in pairs)
+    """Small integers for each operand, in its own type; of places those that there are."""
+    every = () if op.is_named else (op.result, *op.operands)
+    sizes = {k: x.shape[d] for x in every for d, k in x.looked_up.items()}
+    found = []
+    for i, (shape, kind) in enumerate(zip(op.input_shapes, op.numerics.operands, strict=True)):
+        low, high = (0, sizes[i]) if i in sizes else (-3, 4)
+        found.append(rng.integers(low, high, shape).astype(kind.numpy))
+    return tuple(found)

@@ -28,7 +28,7 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
-from tilewright.ops.definitions import Assembly
+from tilewright.ops.definitions import Assembly, Named
 from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.ops.notation import define
 
@@ -70,6 +70,12 @@ TOGETHER: list[Op] = [
     gemm(5, 7, 6, transpose_a=True, transpose_b=True, dtype="f32"),
 ]
 """Those of several."""
+
+
+def named_classes(of: type = Named) -> set[type]:
+    """Every class of operators that have names."""
+    below = {found for own in of.__subclasses__() for found in named_classes(own)}
+    return below | ({of} if "dtype" in vars(of).get("__annotations__", ()) else set())
 
 
 def every_operator() -> Network:

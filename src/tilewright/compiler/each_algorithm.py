@@ -21,7 +21,7 @@ from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.settings import Check
 from tilewright.machine import Machine
-from tilewright.ops import Conv2d, Op
+from tilewright.ops import Op
 from tilewright.report.view import AlgorithmCheck, CheckResult
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
@@ -112,7 +112,8 @@ class Checks:
             case = self._running[name].result()
             if option is kernels[op].option:
                 result[op] = replace(kernels[op], checked=case.checked)
-            images = case.op.batch if isinstance(case.op, Conv2d) and case.op != op else None
+            conv = case.op.convolution
+            images = conv.batch if conv is not None and conv != op else None
             shape = case.option.partition.piece.describe()
             checks.append(AlgorithmCheck(option.algorithm, case.name, shape, case.checked, images))
         return result, tuple(checks)
@@ -147,8 +148,8 @@ def _with_fewer_images(kernel: Kernel, option: Option) -> Work:
     many as the algorithm needs.
     """
     while _host_work(option.partition.piece) > _ENOUGH_OPERATIONS:
-        op = kernel.op
-        if not isinstance(op, Conv2d) or op.batch % 2:
+        op = kernel.op.convolution
+        if op is None or op.batch % 2:
             break
         op = replace(op, batch=op.batch // 2)
         try:

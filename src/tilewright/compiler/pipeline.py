@@ -20,7 +20,7 @@ from tilewright.compiler.kernel import CompiledNetwork, Kernel
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
-from tilewright.ops import Conv2d, Op
+from tilewright.ops import Op
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.measure import SimulatedMeasure
 from tilewright.tune.native import NativeMeasure, measured_seconds
@@ -54,7 +54,7 @@ def compile_layers(
     watch.lap("check")
     tuning = watch.seconds["choose"] + watch.seconds["confirm"]
     by_layer = {layer: kernels[op] for layer, op in layers}
-    batch = max((op.batch for op in ops if isinstance(op, Conv2d)), default=None)
+    batch = max((conv.batch for op in ops if (conv := op.convolution)), default=None)
     return CompiledNetwork(
         name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks
     )

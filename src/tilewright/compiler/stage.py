@@ -21,13 +21,10 @@ from tilewright.network.plan import Plan, Stage
 from tilewright.network.products import one_group
 from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import PlanRun
-from tilewright.ops.mapping import Mapping, Reduction
-from tilewright.ops.op import show_shape
 from tilewright.report.view import CauseRow, StageExplanation, StageTensor
 
 _WITHOUT_TENSOR = ("plain_layout",)
 """Stages of this computer that are not named after something of the network."""
-_GATHERED = {"sum": "sum", "max": "largest", "prod": "product"}
 
 
 def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
@@ -133,18 +130,8 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 def computed(stage: Stage) -> str:
     """The computation of a stage, in words."""
-    match stage.op:
-        case Mapping(extents=extents, operands=(), expression=expression):
-            return f"y = {expression} for {show_shape(extents)} places"
-        case Mapping(extents=extents, expression=expression):
-            return f"y = {expression} for {show_shape(extents)} elements"
-        case Reduction(extents=extents, kept=kept, function=function) as op:
-            rows, window = show_shape(extents[:kept]) or "1", show_shape(extents[kept:]) or "1"
-            what = f"y = the {_GATHERED[function]} of {op.expression}"
-            last = "" if op.finish == "x0" else f", and of that {op.finish}"
-            return f"{what} over {window} elements, {rows} times{last}"
-        case op:
-            return op.describe()
+    own = stage.op.in_memory
+    return stage.op.describe() if own is None else own.in_words()
 
 
 def _tensors(plan: Plan, stage: Stage) -> Iterable[StageTensor]:

@@ -103,7 +103,7 @@ class _Backward:
 
     def _forward(self, node: Node) -> list[_Record]:
         """Append a node, as several where it comes down to several tensors."""
-        if isinstance(node.op, Reshape):
+        if node.op.reshapes:
             self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
             return [_Record(node.name, node.op, node.output, (), source=node.inputs[0])]
         try:
@@ -142,9 +142,9 @@ class _Backward:
         """Append the gradients with respect to the tensors that a node reads."""
         dy = self.total(record.output)
         assert dy is not None
-        if isinstance(record.op, Reshape):
+        if record.op.reshapes:
             back, name = record.op, record.source
-            back = Reshape(back.out_shape, back.shape, back.dtype)
+            back = Reshape(back.out_shape, back.input_shapes[0], back.dtype)
             self._add(name, self.builder.apply(back, dy, name=f"d_{name}"))
             return
         for definition, reads in record.addends:

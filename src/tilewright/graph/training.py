@@ -19,7 +19,7 @@ from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.images import FewerImages, batch_of
-from tilewright.ops import Concat, Softmax
+from tilewright.ops import Concat
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Shape, show_shape
@@ -125,7 +125,7 @@ def _scores(network: Network) -> str:
         raise GraphError(f"{network.name} has {len(network.outputs)} outputs, one is trained")
     (output,) = network.outputs
     last = next((n for n in network.nodes if n.output == output), None)
-    if last is not None and isinstance(last.op, Softmax):
+    if last is not None and last.op.kind == "softmax":
         output = last.inputs[0]
     shape = network.tensors[output].shape
     if len(shape) != 2:

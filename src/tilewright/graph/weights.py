@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network
-from tilewright.ops import BatchNorm
 
 
 def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
@@ -31,7 +30,7 @@ def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[An
 def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
     """Numbers for the weights that have none, such that activations neither grow nor vanish."""
     generator = np.random.default_rng(seed)
-    norms = [node for node in network.nodes if isinstance(node.op, BatchNorm)]
+    norms = [node for node in network.nodes if node.op.normalisation is not None]
     scales = {node.inputs[1] for node in norms}
     variances = {node.inputs[4] for node in norms}
     found: dict[str, npt.NDArray[Any]] = {}

@@ -16,7 +16,6 @@ from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 from tilewright.network.form import Form
 from tilewright.network.memory import unbordered
-from tilewright.ops import Conv2d
 from tilewright.tune.candidate import Candidate, NestChoice
 
 _NAMES = {2: "rows", 3: "cols"}
@@ -56,7 +55,7 @@ def bordered(candidate: Candidate, own: Form, form: Form, machine: Machine) -> B
     """The candidate, whose result lies in its `own` form, with the result in a form of the same
     dimensions and a border; None where there is no such candidate.
     """
-    border = _border(own, form) if isinstance(candidate.op, Conv2d) else None
+    border = _border(own, form) if candidate.op.convolution is not None else None
     if not border or type(candidate) is not Candidate:
         return None
     nests = []

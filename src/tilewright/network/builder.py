@@ -22,7 +22,7 @@ from tilewright.network.expressions import elementwise
 from tilewright.network.form import Form, row_major
 from tilewright.network.forms import Forms
 from tilewright.network.layouts import Chain, Layouts
-from tilewright.network.lowerings import LOWERINGS
+from tilewright.network.lowering import lowered
 from tilewright.network.memory import Draft, Located, Memory, unbordered
 from tilewright.network.pieces import Beside, Share
 from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of, overwritable
@@ -96,7 +96,7 @@ class Builder:
         self._hold_weights(node.inputs)
         before = len(self.memory.values)
         self.memory.dtype = node.op.numerics.sums.name
-        made = LOWERINGS[type(node.op)](self.memory, node, node.op)
+        made = lowered(self.memory, node)
         if self.memory.views is not None and made.value >= before:
             self.memory.fill(node.output, made)
         return made

@@ -23,7 +23,7 @@ from tilewright.network.pieces import Beside, Pieces, Share
 from tilewright.network.products import Ranked, constants_of, one_group
 from tilewright.network.together import shares_in
 from tilewright.network.waits import next_cycles
-from tilewright.ops import Conv2d, Gemm, Op, Pool2d
+from tilewright.ops import Op
 from tilewright.ops.op import Shape
 from tilewright.passes.base import Observer
 from tilewright.seeds.epilogues import Dims, operand_name, with_epilogue
@@ -81,7 +81,7 @@ class Finished(Bordered):
 def epilogue_of(nodes: Sequence[Node], shapes: Mapping[str, Shape]) -> Epilogue | None:
     """The epilogue of the nodes behind the first, or None if an operand cannot be read along it."""
     op, windows, elementwise = nodes[0].op, None, nodes
-    if isinstance(pool := nodes[1].op, Pool2d):
+    if (pool := nodes[1].op.pooling) is not None:
         windows, elementwise = windows_of(pool), nodes[1:]
     found, out = expressed(elementwise), elementwise[0].op.out_shape
     operands: list[Dims] = []
@@ -246,13 +246,11 @@ def _unlaid(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 def _dims(op: Op, axes: tuple[int, ...]) -> Dims | None:
     """The dimensions of a product's result, as its seeds name them, that lie along axes."""
-    match op:
-        case Conv2d():
-            named: tuple[Dims, ...] = (("batch",), ("group", "channels"), ("rows",), ("cols",))
-        case Gemm():
-            named = (("rows",), ("cols",))
-        case _:
-            return None
+    named: tuple[Dims, ...] = (("rows",), ("cols",))
+    if op.convolution is not None:
+        named = (("batch",), ("group", "channels"), *named)
+    elif op.matrix_product is None:
+        return None
     return tuple(dim for axis in axes for dim in named[axis])
 
 

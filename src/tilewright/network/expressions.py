@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir.scalar import Scalar, expanded, parse_scalar
-from tilewright.ops import BatchNorm, Bias, Binary, Op, Unary
-from tilewright.ops.op import Shape
+from tilewright.ir.scalar import Scalar, parse_scalar
+from tilewright.ops import Op
+from tilewright.ops.definitions import pointwise
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,17 @@ class Elementwise:
 def elementwise(op: Op) -> Elementwise | None:
     """The operator as an expression, or None if it is not elementwise."""
     every = tuple(range(len(op.out_shape)))
-    match op:
-        case Unary():
-            return Elementwise(expanded(op.scalar), (Operand(0, every),))
-        case Binary(_, a, b):
-            sources = (Operand(0, _aligned(a, every)), Operand(1, _aligned(b, every)))
-            return Elementwise(expanded(op.scalar), sources)
-        case Bias(_, axis, scale):
-            scalar = parse_scalar("x0 + x1" if scale == 1 else f"x0 + {scale!r} * x1")
-            return Elementwise(scalar, (Operand(0, every), Operand(1, (axis,))))
-        case BatchNorm(_, epsilon):
-            factor = f"x0 / sqrt(x1 + {epsilon!r})"
-            factors = Constant((1, 4), factor)
-            shift = Constant((1, 4, 2, 3), f"x2 - x3 * ({factor})")
-            operands = (Operand(0, every), Operand(factors, (1,)), Operand(shift, (1,)))
-            return Elementwise(parse_scalar("x0 * x1 + x2"), operands)
-        case _:
-            return None
-
-
-def _aligned(shape: Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of a tensor that is broadcast by NumPy's rule."""
-    return axes[len(axes) - len(shape) :]
+    if (norm := op.normalisation) is not None:
+        factor = f"x0 / sqrt(x1 + {norm.epsilon!r})"
+        factors = Constant((1, 4), factor)
+        shift = Constant((1, 4, 2, 3), f"x2 - x3 * ({factor})")
+        sources = (Operand(0, every), Operand(factors, (1,)), Operand(shift, (1,)))
+        return Elementwise(parse_scalar("x0 * x1 + x2"), sources)
+    if (own := pointwise(op)) is None:
+        return None
+    operands = []
+    for number, access in enumerate(own.operands):
+        aligned = every[len(every) - len(access.shape) :]
+        axes = (p[0][0] if p else d for p, d in zip(access.terms, aligned, strict=True))
+        operands.append(Operand(number, tuple(axes)))
+    return Elementwise(own.scalar, tuple(operands))

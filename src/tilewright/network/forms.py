@@ -19,7 +19,7 @@ from tilewright.common.expr import evaluate
 from tilewright.network.bordered import Bordered
 from tilewright.network.form import Form, Indices, StoredDim, canonical, form_of, like
 from tilewright.network.pieces import Share
-from tilewright.ops import Conv2d, Op
+from tilewright.ops import Op
 from tilewright.seeds.pooling import result_shape
 from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
@@ -92,9 +92,9 @@ def _is_pooled(seed: Seed, name: str) -> bool:
 
 def _with_few_images(op: Op) -> Sequence[Op]:
     """A convolution of fewer images."""
-    if not isinstance(op, Conv2d):
+    if (found := op.convolution) is None:
         return []
-    return [replace(op, batch=images) for images in _FEW_IMAGES if images < op.batch]
+    return [replace(found, batch=images) for images in _FEW_IMAGES if images < found.batch]
 
 
 def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:

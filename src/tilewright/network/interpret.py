@@ -106,8 +106,8 @@ def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[
     """
     if stage.scheduled.candidate is None:
         operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
-        assert isinstance(stage.op, Elementwise | Reduction)
-        yield 0, _by_operator(stage.op, operands)
+        assert stage.op.in_memory is not None
+        yield 0, _by_operator(stage.op.in_memory, operands)
     elif isinstance(stage.candidate, Finished):
         yield 0, _finished(plan, stage, stage.candidate, memory)
     else:
@@ -121,7 +121,7 @@ def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[
 def _by_operator(op: Elementwise | Reduction, operands: Sequence[Array]) -> Array:
     shaped = [x.reshape(shape) for x, shape in zip(operands, op.input_shapes, strict=True)]
     written = np.zeros(op.out_shape, np.bool_)
-    extents = op.extents if isinstance(op, Elementwise) else op.extents[: op.kept]
+    extents = op.extents[: op.kept]
     op.result.write(written, extents, np.ones(extents, np.bool_))
     found = op.reference(*shaped)
     if dtype(op.out_dtype).is_float:

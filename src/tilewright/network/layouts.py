@@ -27,9 +27,7 @@ from tilewright.network.forms import Forms
 from tilewright.network.memory import in_order, unbordered
 from tilewright.network.products import Ranked
 from tilewright.network.waits import next_cycles
-from tilewright.ops import CONTRACTIONS, Op, Pool2d, Reshape, Transpose
-from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import Assembly
+from tilewright.ops import CONTRACTIONS, Op
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 _OTHER_ORDER = 10.0
 """Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""
 _MOST_WAYS = 8
-_NAMED = (Assembly, Definition, Transpose)
-"""Operators whose results are written in one form: C arrays, or the operand's memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +95,7 @@ class Chain:
     def pool(self) -> Node | None:
         """The pooling node behind the first node, or None."""
         behind = self.nodes[1:2]
-        return next((node for node in behind if isinstance(node.op, Pool2d)), None)
+        return next((node for node in behind if node.op.pooling is not None), None)
 
     @property
     def finishing(self) -> tuple[Node, ...]:
@@ -124,8 +120,8 @@ def nearest(
             for name, form in _operands(node, products[node.name], forms).items():
                 if name not in weights:
                     wishes.setdefault(name, form)
-        elif isinstance(node.op, Reshape):
-            wishes.setdefault(node.inputs[0], row_major(node.op.shape))
+        elif node.op.reshapes:
+            wishes.setdefault(node.inputs[0], row_major(node.op.input_shapes[0]))
     for name in network.outputs:
         wishes.setdefault(name, row_major(network.tensors[name].shape))
     fused = set()
@@ -235,7 +231,7 @@ class WholeNetwork:
                 _Way(self._pass(form), form, {}, reads=read)
                 for form in self._out_forms(chain, self._natural(node))
             ]
-        elif isinstance(op, Reshape):
+        elif op.reshapes:
             found = self._reshaped_ways(chain, op)
         else:
             found = self._gathering_ways(chain)
@@ -248,10 +244,10 @@ class WholeNetwork:
         whole = [x for x in node.inputs if x in self._held and self._shapes[x] == shape]
         return [form for name in whole for form in self._held[name]] or [row_major(shape)]
 
-    def _reshaped_ways(self, chain: Chain, op: Reshape) -> list[_Way]:
+    def _reshaped_ways(self, chain: Chain, op: Op) -> list[_Way]:
         """Ways with the operand as a C array, reshaped; nodes behind may write any form."""
         (name,), natural = chain.first.inputs, row_major(op.out_shape)
-        takes = {name: row_major(op.shape)} if name in self._held else {}
+        takes = {name: row_major(op.input_shapes[0])} if name in self._held else {}
         if len(chain.nodes) == 1:
             return [_Way(0.0, natural, takes)]
         beside = self._read_whole(chain.nodes[1:])
@@ -267,7 +263,7 @@ class WholeNetwork:
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
             own = _kept_order(chain.first.op, held)
             alone = len(chain.nodes) == 1
-            as_read = alone and not (self._planner.views and not isinstance(chain.first.op, _NAMED))
+            as_read = alone and not (self._planner.views and _writes_any(chain.first.op))
             takes = {name: held} if name else {}
             for f in [own] if as_read else self._out_forms(chain, [own]):
                 against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
@@ -329,8 +325,8 @@ class WholeNetwork:
             for candidate in self.ranked.candidates.get(node.op, ()):
                 for name, form in _operands(node, candidate, self.forms).items():
                     found.setdefault(name, []).append(form)
-            if isinstance(node.op, Reshape):
-                found.setdefault(node.inputs[0], []).append(row_major(node.op.shape))
+            if node.op.reshapes:
+                found.setdefault(node.inputs[0], []).append(row_major(node.op.input_shapes[0]))
         for name in self.network.outputs:
             found.setdefault(name, []).append(row_major(self._shapes[name]))
         return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}
@@ -367,11 +363,16 @@ class WholeNetwork:
         return moving + 2 * engine.latency_cycles
 
 
+def _writes_any(op: Op) -> bool:
+    """False for what is written in one form: C arrays, or the operand's memory."""
+    return op.is_named and op.permutation is None
+
+
 def _kept_order(op: Op, held: Form) -> Form:
     """Form of the result of `op`, a move or gather of a tensor in form `held`."""
-    if isinstance(op, Transpose):
-        return permuted(held, op.order)
-    if isinstance(op, Assembly | Definition):
+    if op.permutation is not None:
+        return permuted(held, op.permutation)
+    if not op.is_named:
         return row_major(op.out_shape)
     return in_order(op.out_shape, _order(held))
 

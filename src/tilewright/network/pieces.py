@@ -143,7 +143,7 @@ def pieces_of(op: Op, groups: int) -> list[Pieces]:
     """
     found: dict[str, Pieces] = {}
     for count in range(groups, 1, -1):
-        for pieces in _conv2d_pieces(op, count) if isinstance(op, Conv2d) else ():
+        for pieces in _conv2d_pieces(op.convolution, count) if op.convolution else ():
             found.setdefault(pieces.kind, pieces)
         for part in split(op, count):
             if (regular := _regular(part)) is not None:

@@ -24,7 +24,6 @@ from tilewright.network.results import LayoutChoice
 from tilewright.network.shares import Division
 from tilewright.network.waits import Use, cycles_before, meetings, steps
 from tilewright.ops import Op
-from tilewright.ops.mapping import Mapping
 from tilewright.tune.candidate import Candidate
 
 Role: TypeAlias = Literal["input", "output", "constant", "state", "scratch"]
@@ -121,10 +120,12 @@ class Stage:
 
 def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
     """The operands of a mapping that it reads in the very places that it writes."""
-    if isinstance(op, Mapping) and len({*op.operand_dtypes, op.out_dtype}) == 1:
-        for access, value in zip(op.operands, reads, strict=True):
-            if access == op.result and reads.count(value) == 1:
-                yield value
+    own = op.in_memory
+    if own is None or own.kept < len(own.extents) or {*own.operand_dtypes} != {own.out_dtype}:
+        return
+    for access, value in zip(own.accesses, reads, strict=True):
+        if access == own.result and reads.count(value) == 1:
+            yield value
 
 
 def lives_of(values: Sequence[Value], uses: Sequence[Use]) -> dict[int, Life]:

@@ -21,11 +21,9 @@ from tilewright.graph.rewrites.look_ups import LookUps
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.arena import Life
-from tilewright.network.expressions import elementwise
-from tilewright.network.lowerings import LOWERINGS, MOVES
-from tilewright.ops import CONTRACTIONS, Reshape, Transpose
-from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import Assembly
+from tilewright.network.lowering import is_lowered, is_view, moves
+from tilewright.ops import CONTRACTIONS
+from tilewright.ops.definitions import definitions_in
 
 _SHOWN = 5
 _NARROW = (F16.name,)
@@ -68,18 +66,15 @@ def require_lowered(network: Network, machine: Machine) -> None:
 
 def _has_types(node: Node) -> bool:
     """True if there are stages for its element types."""
-    numerics = node.op.numerics
-    if isinstance(node.op, Definition | Assembly):
-        parts = node.op.parts if isinstance(node.op, Assembly) else (node.op,)
-        if all(part.kind == "map" for part in parts):
-            return node.op.dtype not in _NARROW
-    moves = isinstance(node.op, MOVES)
-    return moves or (numerics.is_float and not numerics.is_mixed and node.op.dtype not in _NARROW)
+    numerics, narrow = node.op.numerics, node.op.dtype in _NARROW
+    parts = [] if node.op.is_named else definitions_in(node.op)
+    if parts and all(part.kind == "map" for part in parts):
+        return not narrow or all(part.body == "x0" for part in parts)
+    return moves(node.op) or (numerics.is_float and not numerics.is_mixed and not narrow)
 
 
 def _is_lowered(node: Node) -> bool:
-    known = type(node.op) in LOWERINGS or node.op.kind in CONTRACTIONS
-    return known or elementwise(node.op) is not None
+    return is_lowered(node.op) or node.op.kind in CONTRACTIONS
 
 
 def require_room(network: Network, machine: Machine) -> None:
@@ -91,7 +86,7 @@ def require_room(network: Network, machine: Machine) -> None:
     lives: dict[str, Life] = {}
     lasting = {t.name for t in (*network.inputs, *network.weights)} | set(network.outputs)
     for number, node in enumerate(fused.nodes):
-        if isinstance(members(node)[-1].op, Reshape | Transpose):
+        if is_view(members(node)[-1].op):
             memory[node.output] = memory[node.inputs[0]]
         for name in {memory[t] for t in (*node.inputs, node.output)}:
             size = prod(tensors[name].shape) * dtype(tensors[name].dtype).size_bytes

@@ -41,20 +41,15 @@ def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction,
     >>> share.extents, division
     ((3,), Division(kind='elements', groups=4, steps=(3, 3)))
     """
-    kept = op.kept if isinstance(op, Reduction) else len(op.extents)
-    operands = op.operands if isinstance(op, Mapping) else (op.operand,)
     for count in range(groups, 1, -1):
-        for loop in (i for i in range(kept) if op.extents[i] % count == 0):
+        for loop in (i for i in range(op.kept) if op.extents[i] % count == 0):
             size = op.extents[loop] // count
             extents = (*op.extents[:loop], size, *op.extents[loop + 1 :])
-            every = [_part(access, loop, extents) for access in (*operands, op.result)]
+            every = [_part(access, loop, extents) for access in (*op.accesses, op.result)]
             found = [part for part in every if part is not None]
             if len(found) == len(every):
                 *given, result = (access for access, _ in found)
-                own = (
-                    {"operands": tuple(given)} if isinstance(op, Mapping) else {"operand": given[0]}
-                )
-                share = replace(op, extents=extents, result=result, **own)
+                share = op.on(extents, result, given)
                 return share, Division(ELEMENTS, count, tuple(size * step for _, step in found))
     return None
 

@@ -21,7 +21,6 @@ from tilewright.network.products import by_cycles, one_group
 from tilewright.network.search import Search
 from tilewright.network.shares import Division, share_of
 from tilewright.ops import Op
-from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import kept_rankings
@@ -93,9 +92,9 @@ def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     """For each mapping or reduction that groups can compute together the best candidate of a
     share, and where the shares begin.
     """
-    distinct = [op for op in dict.fromkeys(ops) if isinstance(op, Mapping | Reduction)]
+    distinct = [found for op in dict.fromkeys(ops) if (found := op.in_memory) is not None]
     parts: dict[Op, tuple[Op, Division]] = {
-        op: found for op in distinct if (found := share_of(op, machine.groups.count))
+        op: own_share for op in distinct if (own_share := share_of(op, machine.groups.count))
     }
     single = one_group(machine)
     every = ways([part for part, _ in parts.values()], single, strict=False) if parts else []

@@ -17,7 +17,7 @@ from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.network.ahead import without_ahead
 from tilewright.network.epilogues import Request, epilogue_of
 from tilewright.network.layouts import Chain
-from tilewright.ops import CONTRACTIONS, Conv2d, Pool2d
+from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Shape
 from tilewright.seeds.conv2d_winograd import applies
 from tilewright.seeds.pooling import windows_of
@@ -71,10 +71,11 @@ def _pooled(chains: Sequence[tuple[Node, ...]], network: Network) -> list[tuple[
     read.update(network.outputs)
     found: dict[str, tuple[Node, ...]] = {}
     for nodes in chains:
-        pool = nodes[0].op
-        if isinstance(pool, Pool2d) and windows_of(pool) and read[nodes[0].inputs[0]] == 1:
+        pool = nodes[0].op.pooling
+        if pool is not None and windows_of(pool) and read[nodes[0].inputs[0]] == 1:
             made = found.get(nodes[0].inputs[0], ())
-            if len(made) == 1 and isinstance(made[0].op, Conv2d) and applies(made[0].op):
+            conv = made[0].op.convolution if len(made) == 1 else None
+            if conv is not None and applies(conv):
                 nodes = (*found.pop(nodes[0].inputs[0]), *nodes)
         found[nodes[-1].output] = nodes
     return list(found.values())

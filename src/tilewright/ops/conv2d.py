@@ -203,6 +203,11 @@ class Conv2d(Named):
         cells = [strip.along(1, part) for strip in strips for part in columns]
         return name, tuple(piece(self, cell) for cell in cells)
 
+    @property
+    def convolution(self) -> Conv2d:
+        """Itself."""
+        return self
+
     def describe(self) -> str:
         """Input shape, output channels, kernel, stride, padding; dilation and groups if any.
 

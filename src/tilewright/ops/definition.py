@@ -343,6 +343,11 @@ class Definition(Typed):
         return found
 
     @property
+    def is_named(self) -> bool:
+        """False."""
+        return False
+
+    @property
     def definitions(self) -> tuple[Computed, ...]:
         """Itself alone."""
         return one(self)

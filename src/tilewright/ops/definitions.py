@@ -16,7 +16,7 @@ from math import gcd
 from typing import ClassVar, Protocol, TypeVar
 
 from tilewright.common.errors import ShapeError
-from tilewright.ops.access import Access, Term
+from tilewright.ops.access import Access, Term, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Addend, Computed, Definition, one
 from tilewright.ops.op import (
@@ -162,6 +162,42 @@ def _hull(a: Box, b: Box) -> Box:
     return Box(tuple(map(min, a.start, b.start)), tuple(map(max, a.stop, b.stop)))
 
 
+def definitions_in(op: Op) -> list[Definition]:
+    """All definitions of an operator, none where it has none."""
+    try:
+        return [addend.definition for tensor in op.definitions for addend in tensor.addends]
+    except ShapeError:
+        return []
+
+
+def pointwise(op: Op) -> Definition | None:
+    """The definition of a named operator that computes each element of its result from those of its
+    operands that lie beside it; None for any other.
+    """
+    if not op.is_named or op.reshapes or op.permutation is not None:
+        return None
+    every = definitions_in(op)
+    if len(every) != 1 or every[0].gather is not None or every[0].result != straight(op.out_shape):
+        return None
+    beside = all(_lies_beside(x, every[0].extents) for x in every[0].operands)
+    return every[0] if beside and every[0].extents == op.out_shape else None
+
+
+def _lies_beside(access: Access, extents: Shape) -> bool:
+    """True if each dimension is an axis of the same extent, in order, or has one element."""
+    moving = [(p, n) for p, n in zip(access.terms, access.shape, strict=True) if p]
+    axes = [p[0][0] for p, _ in moving]
+    plain = all(len(p) == 1 and p[0][1] == 1 and n == extents[p[0][0]] for p, n in moving)
+    rest = all(n == 1 for p, n in zip(access.terms, access.shape, strict=True) if not p)
+    return (
+        plain
+        and rest
+        and axes == sorted(axes)
+        and not any(access.offsets)
+        and not (access.fill is not None or access.read_from)
+    )
+
+
 class _OneShape(Op, Protocol):
     @property
     def shape(self) -> Shape: ...
@@ -221,6 +257,11 @@ class Assembly(Named):
         pairs = zip(self.parts, self.reads, strict=True)
         found = {n: part.tensor_name(i + 1) for part, own in pairs for i, n in enumerate(own)}
         return (self.parts[0].tensor_name(0), *(found[number] for number in sorted(found)))
+
+    @property
+    def is_named(self) -> bool:
+        """False."""
+        return False
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tilewright.common.errors import ShapeError
+from tilewright.common.errors import ProgramError, ShapeError
 from tilewright.ir.scalar import (
     COMPARISONS,
     FUNCTIONS,
@@ -18,6 +18,7 @@ from tilewright.ir.scalar import (
     Element,
     Number,
     Scalar,
+    check_floats,
     expanded,
     wrapped,
 )
@@ -57,7 +58,15 @@ def _is_unary(name: str) -> bool:
 
 def _is_binary(name: str) -> bool:
     own = FUNCTIONS[name]
-    return own.is_called and own.arity == 2 and own.parameters == 0
+    return own.is_called and own.arity == 2 and own.parameters == 0 and _is_of_floats(name)
+
+
+def _is_of_floats(name: str) -> bool:
+    try:
+        check_floats(Apply(name, (Element(0), Element(1))))
+    except ProgramError:
+        return False
+    return True
 
 
 class _Elementwise(Named):
@@ -216,6 +225,11 @@ class Bias(Shaped):
     def flops(self) -> int:
         """One addition per element."""
         return math.prod(self.shape)
+
+    @property
+    def bias_addition(self) -> Bias:
+        """Itself."""
+        return self
 
     def describe(self) -> str:
         """Shape and axis."""

@@ -153,7 +153,10 @@ class Pool2d(Named):
         image, under = self._counted
         ones = Definition(image, straight(image), (), "1", None, "x0", under.dtype)
         y, window = straight(self.out_shape), straight(self.out_shape[2:], (2, 3))
-        quotient = Definition(self.out_shape, y, (y, window), "x0 / x1", None, "x0", under.dtype)
+        names = ("mean", "sum", "counts")
+        quotient = Definition(
+            self.out_shape, y, (y, window), "x0 / x1", None, "x0", under.dtype, (), names
+        )
         first = Computed((Addend(ones, ()),))
         return (first, *one(under, 1), *one(total, 0), *one(quotient, 3, 2))
 
@@ -176,13 +179,19 @@ class Pool2d(Named):
         result = self.out_shape[2 - outer :]
         x = access(shape, *along(*range(outer)), rows, columns, fill=fill)
         names = tuple("ncrsuv"[2 - outer :])
+        tensors = (gather if outer else "counts", "x")
         return Definition((*result, *self.kernel), straight(result), (x,), "x0", gather, "x0", kind,
-                          names)  # fmt: skip
+                          names, tensors)  # fmt: skip
 
     def counts(self) -> Array:
         """Number of elements that each window averages."""
         image, under = self._counted
         return under.reference(np.ones(image)).astype(np.int64)
+
+    @property
+    def pooling(self) -> Pool2d:
+        """Itself."""
+        return self
 
     def describe(self) -> str:
         """Reduction, input shape, kernel and stride."""

@@ -131,6 +131,11 @@ class Gemm(Named):
         """With positive alpha and beta."""
         return replace(self, alpha=abs(self.alpha), beta=abs(self.beta))
 
+    @property
+    def matrix_product(self) -> Gemm:
+        """Itself."""
+        return self
+
     def describe(self) -> str:
         """Extents as m x n x k, then all differences from the plain product.
 

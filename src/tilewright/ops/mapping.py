@@ -8,6 +8,7 @@ broadcast is the same operator with another access.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Protocol, Self
@@ -43,6 +44,7 @@ from tilewright.ops.op import (
     show_shape,
 )
 
+_GATHERED = {"sum": "sum", "max": "largest", "prod": "product"}
 _INTEGER_OPERANDS = 4
 
 
@@ -152,6 +154,25 @@ class Mapping(_InMemory):
                 raise ShapeError(f"map: {number} is no {numerics.sums}, which has {low} to {high}")
 
     @property
+    def in_memory(self) -> Mapping:
+        """Itself."""
+        return self
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The operands."""
+        return self.operands
+
+    @property
+    def kept(self) -> int:
+        """The number of loops, which all move the place in the result."""
+        return len(self.extents)
+
+    def on(self, extents: Shape, result: Access, accesses: Sequence[Access]) -> Mapping:
+        """The same work on other loops and places."""
+        return replace(self, extents=extents, result=result, operands=tuple(accesses))
+
+    @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """The operands as they are stored."""
         return tuple(access.shape for access in self.operands)
@@ -173,6 +194,11 @@ class Mapping(_InMemory):
         if self.expression == "x0":
             return f"copy {show_shape(self.extents)}"
         return f"map {show_shape(self.extents)}: {self.expression}"
+
+    def in_words(self) -> str:
+        """The computation in words."""
+        what = "elements" if self.operands else "places"
+        return f"y = {self.expression} for {show_shape(self.extents)} {what}"
 
     def reference(self, *operands: Array) -> Array:
         """The result in double precision, or of wrapped integers; 0 where nothing is written."""
@@ -260,6 +286,20 @@ class Reduction(_InMemory):
             )
 
     @property
+    def in_memory(self) -> Reduction:
+        """Itself."""
+        return self
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The operand."""
+        return (self.operand,)
+
+    def on(self, extents: Shape, result: Access, accesses: Sequence[Access]) -> Reduction:
+        """The same work on other loops and places, as many of them kept."""
+        return replace(self, extents=extents, result=result, operand=accesses[0])
+
+    @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """The operand as it is stored."""
         return (self.operand.shape,)
@@ -280,6 +320,14 @@ class Reduction(_InMemory):
         """Extents, function and expressions."""
         kept, gathered = self.extents[: self.kept], self.extents[self.kept :]
         return f"{self.function} {show_shape(kept)} over {show_shape(gathered)}"
+
+    def in_words(self) -> str:
+        """The computation in words."""
+        kept, gathered = self.extents[: self.kept], self.extents[self.kept :]
+        rows, window = show_shape(kept) or "1", show_shape(gathered) or "1"
+        what = f"y = the {_GATHERED[self.function]} of {self.expression}"
+        last = "" if self.finish == "x0" else f", and of that {self.finish}"
+        return f"{what} over {window} elements, {rows} times{last}"
 
     def reference(self, *operands: Array) -> Array:
         """The result in double precision; 0 where nothing is written."""

@@ -88,6 +88,11 @@ class Reshape(Named):
                 found = _ends(own, _run(own, *found))
         return Box.of(*result.sides[:lead], *_run(shape[lead:], *found).sides)
 
+    @property
+    def reshapes(self) -> bool:
+        """True."""
+        return True
+
     def describe(self) -> str:
         """Both shapes."""
         return f"reshape {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
@@ -330,6 +335,11 @@ class Transpose(Shaped):
         """The extents in the new order."""
         return tuple(self.shape[axis] for axis in self.order)
 
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """The order."""
+        return self.order
+
     def describe(self) -> str:
         """Shape and order."""
         return f"transpose {show_shape(self.shape)} by {' '.join(map(str, self.order))}"
@@ -370,6 +380,11 @@ class Pad(Shaped):
         """All of a dimension that is padded."""
         sides = zip(self.out_shape, self.shape, result.sides, strict=True)
         return Box.of(*((0, n) if n > own else side for n, own, side in sides))
+
+    @property
+    def border(self) -> tuple[Shape, Shape, float] | None:
+        """The padding."""
+        return self.before, self.after, self.value
 
     def describe(self) -> str:
         """Both shapes and the value."""

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from tilewright.common.errors import ShapeError
-from tilewright.ops.access import straight
+from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Addend, Computed, Definition, one
+from tilewright.ops.definition import Addend, Computed, Definition, Gather, one
 from tilewright.ops.definitions import Shaped, access, along
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
@@ -59,13 +59,18 @@ class Softmax(Shaped):
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
         """Largest, powers, sum, quotient; the largest changes no result."""
-        x, kind = straight(self.shape), self.dtype
-        axes = tuple(a for a in range(len(self.shape)) if a != self.axis)
-        row = straight(tuple(self.shape[a] for a in axes), axes)
-        largest = Definition(self.shape, row, (x,), "x0", "max", "x0", kind)
-        powers = Definition(self.shape, x, (x, row), "exp(x0 - x1)", None, "x0", kind)
-        total = Definition(self.shape, row, (x,), "x0", "sum", "x0", kind)
-        quotient = Definition(self.shape, x, (x, row), "x0 / x1", None, "x0", kind)
+        x, kind, shape = straight(self.shape), self.dtype, self.shape
+        places = (((), 0) if a == self.axis else (((a, 1),), 0) for a in range(len(shape)))
+        row = access(tuple(1 if a == self.axis else n for a, n in enumerate(shape)), *places)
+
+        def made(name: str, y: Access, read: tuple[Access, ...], body: str, gather: Gather | None
+                 ) -> Definition:  # fmt: skip
+            return Definition(shape, y, read, body, gather, "x0", kind, (), (name, "x", "row"))
+
+        largest = made("largest", row, (x,), "x0", "max")
+        powers = made("powers", x, (x, row), "exp(x0 - x1)", None)
+        total = made("sum", row, (x,), "x0", "sum")
+        quotient = made("quotient", x, (x, row), "x0 / x1", None)
         first = Computed((Addend(largest, (0,)),), constant=True)
         return (first, *one(powers, 0, 1), *one(total, 2), *one(quotient, 2, 3))
 
@@ -96,6 +101,11 @@ class BatchNorm(Shaped):
     def flops(self) -> int:
         """One multiply-add per element: the statistics fold into two numbers per channel."""
         return 2 * math.prod(self.shape)
+
+    @property
+    def normalisation(self) -> BatchNorm:
+        """Itself."""
+        return self
 
     def describe(self) -> str:
         """Shape."""
@@ -156,7 +166,10 @@ class LocalResponseNorm(Shaped):
         near[1] = (((1, 1), (rank, 1)), -((self.size - 1) // 2))
         around, kind = access(self.shape, *near, fill=0.0), self.dtype
         extents = (*self.shape, self.size)
-        squares = Definition(extents, x, (around,), "x0 * x0", "sum", "x0", kind)
+        squares = Definition(
+            extents, x, (around,), "x0 * x0", "sum", "x0", kind, (), ("squares", "x")
+        )
         body = f"x0 / pow({self.bias!r} + {self.alpha / self.size!r} * x1, {self.beta!r})"
-        last = Definition(self.shape, x, (x, x), body, None, "x0", kind)
+        names = ("quotient", "x", "squares")
+        last = Definition(self.shape, x, (x, x), body, None, "x0", kind, (), names)
         return (*one(squares), *one(last, 0, 1))

@@ -22,7 +22,13 @@ from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics
 
 if TYPE_CHECKING:
+    from tilewright.ops.conv2d import Conv2d
     from tilewright.ops.definition import Computed
+    from tilewright.ops.elementwise import Bias
+    from tilewright.ops.gathering import Pool2d
+    from tilewright.ops.gemm import Gemm
+    from tilewright.ops.mapping import Mapping, Reduction
+    from tilewright.ops.normalize import BatchNorm
     from tilewright.ops.piece import Divided
 
 Shape = tuple[int, ...]
@@ -71,6 +77,50 @@ class Op(Protocol):
     @property
     def definitions(self) -> tuple[Computed, ...]:
         """The definitions in sequence that the operator is; ShapeError for one that has none."""
+
+    @property
+    def is_named(self) -> bool:
+        """False for definitions of a user's own; the dimensions of a named operator's result are
+        those of its first operand, or those of a product.
+        """
+
+    @property
+    def convolution(self) -> Conv2d | None:
+        """The convolution of images that it is, or None."""
+
+    @property
+    def matrix_product(self) -> Gemm | None:
+        """The matrix product that it is, or None."""
+
+    @property
+    def pooling(self) -> Pool2d | None:
+        """The pooling of images that it is, or None."""
+
+    @property
+    def normalisation(self) -> BatchNorm | None:
+        """The normalisation of channels by given numbers that it is, or None."""
+
+    @property
+    def bias_addition(self) -> Bias | None:
+        """The addition of a number for each index of an axis that it is, or None."""
+
+    @property
+    def in_memory(self) -> Mapping | Reduction | None:
+        """The mapping or reduction of tensors as they lie that it is, or None."""
+
+    @property
+    def reshapes(self) -> bool:
+        """True if the elements only get another shape, in the same order."""
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """The operand's dimension that each of the result is, where no more is done; else None."""
+
+    @property
+    def border(self) -> tuple[Shape, Shape, float] | None:
+        """Places before and behind the operand's elements, and what stands there, where no more is
+        done; else None.
+        """
 
     def describe(self) -> str:
         """One short line for tables and messages."""
@@ -163,6 +213,56 @@ class Typed:
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """None: no dimension-by-dimension mapping."""
+        return None
+
+    @property
+    def is_named(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def convolution(self) -> Conv2d | None:
+        """None."""
+        return None
+
+    @property
+    def matrix_product(self) -> Gemm | None:
+        """None."""
+        return None
+
+    @property
+    def pooling(self) -> Pool2d | None:
+        """None."""
+        return None
+
+    @property
+    def normalisation(self) -> BatchNorm | None:
+        """None."""
+        return None
+
+    @property
+    def bias_addition(self) -> Bias | None:
+        """None."""
+        return None
+
+    @property
+    def in_memory(self) -> Mapping | Reduction | None:
+        """None."""
+        return None
+
+    @property
+    def reshapes(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """None."""
+        return None
+
+    @property
+    def border(self) -> tuple[Shape, Shape, float] | None:
+        """None."""
         return None
 
     @property

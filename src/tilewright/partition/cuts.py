@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tilewright.ops import Conv2d
 from tilewright.ops.box import Box
 from tilewright.partition.grids import Cut, Grid, balanced, cut
 from tilewright.partition.layers import Layer
@@ -73,8 +72,8 @@ def with_balanced(cuts: Cuts) -> Cuts:
 
 def channel_cuts(layer: Layer, cuts: Cuts, cores: int) -> list[Cut]:
     """Cuts of the channels; of a convolution in groups inside each of them, or between them."""
-    op = layer.op
-    if not isinstance(op, Conv2d) or op.groups == 1:
+    op = layer.op.convolution
+    if op is None or op.groups == 1:
         return cuts(layer.shape[CHANNELS], cores)
     outputs = op.out_channels // op.groups
     starts = range(0, op.out_channels, outputs)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilewright.graph import Network, Node
-from tilewright.ops import BatchNorm, Bias, Binary, Conv2d, Gemm, Reshape, Unary, conv2d
+from tilewright.ops import Conv2d, Gemm, Reshape, conv2d
 from tilewright.ops.box import Box
+from tilewright.ops.definitions import pointwise
 from tilewright.ops.op import Op, Shape
 
 PREVIOUS = ""
@@ -119,7 +120,7 @@ class _Fusing:
         """True if each core can apply `node` to what it holds of the layer before."""
         first, *others = node.inputs
         return (
-            isinstance(node.op, Unary | Bias | BatchNorm | Binary)
+            pointwise(node.op) is not None
             and node.op.out_shape == node.op.input_shapes[0]
             and first in self._found
             and self._uses[first] == 1
@@ -135,9 +136,10 @@ class _Fusing:
         """The steps of a node of its own; of a product of flattened images, a convolution."""
         flat = self._made.get(node.inputs[0]) if node.inputs else None
         whole = (Step(node.op, node.inputs),)
-        if not isinstance(node.op, Gemm) or flat is None or not isinstance(flat.op, Reshape):
+        product = node.op.matrix_product
+        if product is None or flat is None or not flat.op.reshapes:
             return whole
-        convolution = _as_convolution(node.op, flat.op)
+        convolution = _as_convolution(product, flat.op.input_shapes[0])
         if convolution is None or self._uses[flat.output] > 1:
             return whole
         result = Reshape(convolution.out_shape, node.op.out_shape, node.op.out_dtype)
@@ -145,12 +147,12 @@ class _Fusing:
         return first, Step(result, (PREVIOUS,))
 
 
-def _as_convolution(op: Gemm, flat: Reshape) -> Conv2d | None:
+def _as_convolution(op: Gemm, flat: Shape) -> Conv2d | None:
     """The convolution that is the product of flattened images, None where it is none."""
     plain = op.transpose_b and not op.transpose_a and (op.alpha, op.beta) == (1.0, 0.0)
-    if not plain or len(flat.shape) != 4 or flat.shape[0] != op.m:
+    if not plain or len(flat) != 4 or flat[0] != op.m:
         return None
-    batch, channels, height, width = flat.shape
+    batch, channels, height, width = flat
     return conv2d(
         batch=batch,
         in_channels=channels,

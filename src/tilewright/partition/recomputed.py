@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import pairwise
 
-from tilewright.ops import Conv2d, Pool2d
 from tilewright.ops.box import Box
 from tilewright.partition.choices import Choices
 from tilewright.partition.cuts import COLUMNS, IMAGES, ROWS, undivided
@@ -35,7 +34,8 @@ def with_recomputed(
     for number in reversed(range(len(layers))):
         layer = layers[number]
         name = layer.reads[0] if len(layer.reads) == 1 else ""
-        if name not in at or readers[name] > 1 or not isinstance(layer.op, Conv2d | Pool2d):
+        windows = layer.op.convolution or layer.op.pooling
+        if name not in at or readers[name] > 1 or windows is None:
             continue
         source = at[name]
         both = id(found[number]), id(found[source])

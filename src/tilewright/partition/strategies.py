@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.common.errors import PartitionError
-from tilewright.ops import Conv2d, Pool2d
 from tilewright.partition.cuts import (
     BATCH,
     CHANNELS,
@@ -125,8 +124,8 @@ def _input_rows(layer: Layer, cores: int) -> Iterator[Grid]:
         yield vector_grid(layer, cores)
         return
     height = layer.shape[ROWS]
-    if isinstance(layer.op, Conv2d):
-        height = max(height, layer.op.height)
+    if (conv := layer.op.convolution) is not None:
+        height = max(height, conv.height)
     rows = cut(layer.shape[ROWS], input_rows(height, cores))
     yield along(undivided(layer), ROWS, rows)
 
@@ -138,8 +137,9 @@ def _output_tiles(layer: Layer, cores: int) -> Iterator[Grid]:
     if len(layer.shape) != IMAGES or layer.shape[ROWS:] == (1, 1):
         yield vector_grid(layer, cores)
         return
-    stride = layer.op.stride if isinstance(layer.op, Pool2d) else (1, 1)
-    size = layer.op.input_shapes[0] if isinstance(layer.op, Pool2d) else layer.shape
+    pool = layer.op.pooling
+    stride = pool.stride if pool is not None else (1, 1)
+    size = pool.input_shapes[0] if pool is not None else layer.shape
     rows, columns = output_tile(size[ROWS], size[COLUMNS], cores)
     found = _tiled(layer, (-(-rows // stride[0]), -(-columns // stride[1])))
     if found.cells > cores:  # a pool whose padding gives it more outputs than its input has

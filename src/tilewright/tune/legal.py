@@ -13,7 +13,7 @@ from itertools import permutations
 from tilewright.common.dtypes import F64
 from tilewright.common.errors import CapacityError, ScheduleError, ShapeError
 from tilewright.machine import Machine
-from tilewright.ops import Gemm, Op
+from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.decisions import Rules
 from tilewright.schedule.structures import Structure, structure, structures
@@ -65,13 +65,14 @@ def _takes(op: Op, dtype: str) -> bool:
 
 def require_multiples(op: Op, machine: Machine) -> None:
     """Raise ShapeError for a product whose extents the machine's primitive does not divide."""
-    if not isinstance(op, Gemm):
+    product = op.matrix_product
+    if product is None:
         return
-    lowering, extents = lowering_of(machine), {"m": op.m, "n": op.n, "k": op.k}
+    lowering, extents = lowering_of(machine), {"m": product.m, "n": product.n, "k": product.k}
     multiples = lowering.multiples
-    if lowering.along_terms and op.transpose_b:
+    if lowering.along_terms and product.transpose_b:
         multiples = {_ALONG_TERMS.get(letter, letter): of for letter, of in multiples.items()}
-    if op.beta and lowering.update_terms:
+    if product.beta and lowering.update_terms:
         multiples = {letter: of for letter, of in multiples.items() if letter != "k"}
     for letter, multiple in multiples.items():
         if extents[letter] % multiple:
@@ -85,7 +86,8 @@ def require_multiples(op: Op, machine: Machine) -> None:
 
 def require_updates(op: Op, machine: Machine) -> None:
     """Raise ScheduleError for a product that is added to integers where no code does it."""
-    if not isinstance(op, Gemm) or op.beta == 0 or op.numerics.is_float:
+    product = op.matrix_product
+    if product is None or product.beta == 0 or op.numerics.is_float:
         return
     most = lowering_of(machine).update_terms
     if most == 0:
@@ -94,10 +96,10 @@ def require_updates(op: Op, machine: Machine) -> None:
             f"{op.describe()} of {op.dtype}",
             fix="take beta 0, and add with an operator of its own",
         )
-    if op.k > most:
+    if product.k > most:
         raise ScheduleError(
             f"machine {machine.name!r} adds products over k of up to {most} to integers; "
-            f"{op.describe()} has {op.k}",
+            f"{op.describe()} has {product.k}",
             fix=f"add one after the other with --k {most}",
         )
 

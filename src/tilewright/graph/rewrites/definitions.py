@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops.access import straight
-from tilewright.ops.definition import Definition
+from tilewright.ops.definition import Addend, Definition
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.normal_form import normal_form
 
@@ -23,35 +24,32 @@ class Definitions:
         taken = {*network.tensors, *(node.name for node in network.nodes)}
         nodes: list[Node] = []
         for node in network.nodes:
-            match node.op:
-                case Definition() as op:
-                    nodes += _steps(node, op, taken)
-                case Assembly() as op:
-                    nodes += _parts(node, op, taken)
-                case _:
-                    nodes.append(node)
+            parts = () if node.op.is_named else node.op.definitions[0].addends
+            if len(parts) == 1:
+                nodes += _steps(node, parts[0].definition, taken)
+            else:
+                nodes += _parts(node, parts, taken) if parts else [node]
         return replace(network, nodes=tuple(nodes))
 
 
-def _parts(node: Node, op: Assembly, taken: set[str]) -> list[Node]:
+def _parts(node: Node, addends: Sequence[Addend], taken: set[str]) -> list[Node]:
     """Parts that are several steps, but for the last, which writes into the result."""
     nodes: list[Node] = []
     parts: list[tuple[Definition, tuple[str, ...]]] = []
-    for part, numbers in zip(op.parts, op.reads, strict=True):
-        read = tuple(node.inputs[i] for i in numbers)
+    for addend in addends:
+        part, read = addend.definition, tuple(node.inputs[i] for i in addend.reads)
         *before, last = _steps(Node(node.name, part, read, node.output), part, taken)
-        if not isinstance(last.op, Definition):
+        if last.op.is_named:
             last = replace(last, name=_fresh(node.name, taken), output=_fresh(node.output, taken))
             before.append(last)
             whole = straight(part.out_shape)
-            placed = Definition(part.out_shape, whole, (whole,), dtype=op.dtype)
+            placed = Definition(part.out_shape, whole, (whole,), dtype=node.op.dtype)
             last = Node(node.name, placed, (last.output,), node.output)
-        assert isinstance(last.op, Definition)
         nodes += before
-        parts.append((last.op, last.inputs))
+        parts.append((last.op.definitions[0].addends[0].definition, last.inputs))
     names = tuple(dict.fromkeys(name for _, read in parts for name in read))
     reads = tuple(tuple(names.index(name) for name in read) for _, read in parts)
-    whole_op = Assembly(tuple(part for part, _ in parts), reads, op.dtype)
+    whole_op = Assembly(tuple(part for part, _ in parts), reads, node.op.dtype)
     return [*nodes, Node(node.name, whole_op, names, node.output)]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
-from tilewright.ops import BatchNorm, Bias, Binary, Conv2d, Op, Pool2d, Reshape, Unary
+from tilewright.ops import Binary, Op, Reshape, Unary
 
 _RISING, _RISING_BY_ALPHA = ("clip", "identity", "relu"), ("hard_sigmoid", "leaky_relu")
 
@@ -29,7 +29,8 @@ class EarlyPooling:
     def apply(self, network: Network) -> Network:
         """The network whose windows are gathered as early as that changes no result."""
         for pool in network.nodes:
-            largest = isinstance(pool.op, Pool2d) and pool.op.reduction == "max"
+            found = pool.op.pooling
+            largest = found is not None and found.reduction == "max"
             if largest and pool.output not in network.outputs:
                 network = _moved(network, pool.name)
         return network
@@ -41,7 +42,7 @@ def _moved(network: Network, name: str) -> Network:
     passed: list[Node] = []
     before, conv = _read_once(network, pool.inputs[0]), None
     while before is not None and conv is None:
-        if isinstance(before.op, BatchNorm):
+        if before.op.normalisation is not None:
             conv = _filtering(network, before)
         if conv is None and not _rises(before.op):
             break
@@ -76,20 +77,16 @@ def _read_once(network: Network, name: str) -> Node | None:
 
 def _rises(op: Op) -> bool:
     """True if `op` never decreases in its first operand."""
-    match op:
-        case Unary(function, _, alpha):
-            return function in _RISING or (function in _RISING_BY_ALPHA and alpha >= 0)
-        case Bias(_, axis):
-            return axis == 1
-        case _:
-            return False
+    if op.bias_addition is not None:
+        return op.bias_addition.axis == 1
+    return op.kind in _RISING or (op.kind in _RISING_BY_ALPHA and getattr(op, "alpha", -1.0) >= 0)
 
 
 def _filtering(network: Network, norm: Node) -> Node | None:
     """The convolution whose filters can take the signs of the normalisation behind it."""
     weights = {t.name for t in network.weights}
     made = _read_once(network, norm.inputs[0])
-    if made is None or not isinstance(made.op, Conv2d) or made.inputs[1] not in weights:
+    if made is None or made.op.convolution is None or made.inputs[1] not in weights:
         return None
     return made if weights.issuperset(norm.inputs[1:]) else None
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.renaming import reading_instead
-from tilewright.ops import Concat, Op, Reshape, Unary
+from tilewright.ops import Op
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,9 @@ class Identities:
 
 def is_identity(op: Op) -> bool:
     """True if the result is the first operand, element by element in the same shape."""
-    match op:
-        case Unary("identity"):
-            return True
-        case Reshape():
-            return op.shape == op.out_shape
-        case Concat():
-            return len(op.input_shapes) == 1
-        case _:
-            return False
+    if op.reshapes:
+        return op.input_shapes == (op.out_shape,)
+    return op.kind == "identity" or (op.kind == "concat" and len(op.input_shapes) == 1)
 
 
 REWRITE = Identities()

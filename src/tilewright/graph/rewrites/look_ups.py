@@ -17,6 +17,7 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import definitions_in
 from tilewright.ops.op import Array
 
 _WIDEST_EXACT = 4
@@ -36,9 +37,9 @@ class LookUps:
         """The network without look-ups; GraphError for those of integers of 64 bits."""
         found = _Rewriting(network)
         for node in network.nodes:
-            op = node.op
-            if isinstance(op, Definition) and op.has_look_ups and self._applies(op):
-                found.replaced(node, op)
+            own = [] if node.op.is_named else definitions_in(node.op)
+            if len(own) == 1 and own[0].has_look_ups and self._applies(own[0]):
+                found.replaced(node, own[0])
             else:
                 found.nodes.append(node)
         if len(found.nodes) == len(network.nodes):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
-from tilewright.ops import BatchNorm, Bias, Conv2d, Gemm
+from tilewright.ops import Bias
 from tilewright.ops.access import straight
 from tilewright.ops.mapping import Mapping
 from tilewright.ops.op import Shape
@@ -51,20 +51,19 @@ def _affine_behind(
     """The biases and normalisations by weights that follow a product by weights, up to the last
     normalisation.
     """
-    match product.op:
-        case Conv2d() | Gemm(beta=0.0) if product.inputs[1] in weights:
-            pass
-        case _:
-            return []
+    matrix = product.op.matrix_product
+    plain = product.op.convolution is not None or (matrix is not None and matrix.beta == 0.0)
+    if not plain or product.inputs[1] not in weights:
+        return []
     found, last = list[Node](), product
     while last.output not in outputs and len(consumers.get(last.output, ())) == 1:
         (last,) = consumers[last.output]
-        match last.op:
-            case BatchNorm() | Bias(axis=1, scale=1.0) if weights.keys() >= set(last.inputs[1:]):
-                found.append(last)
-            case _:
-                break
-    while found and isinstance(found[-1].op, Bias):
+        bias = last.op.bias_addition
+        adds = bias is not None and (bias.axis, bias.scale) == (1, 1.0)
+        if not (adds or last.op.normalisation) or not weights.keys() >= set(last.inputs[1:]):
+            break
+        found.append(last)
+    while found and found[-1].op.bias_addition is not None:
         found.pop()
     return found
 
@@ -73,13 +72,14 @@ def _folded(product: Node, behind: Sequence[Node], weights: Named[str, Shape]) -
     """The nodes that make the new weights and the new bias, the product, its bias."""
     image, weight, *others = product.inputs
     op, shape, addend = product.op, weights[weight], ""
-    axis = 0 if isinstance(op, Conv2d) or (isinstance(op, Gemm) and op.transpose_b) else 1
+    matrix = op.matrix_product
+    axis = 0 if matrix is None or matrix.transpose_b else 1
     made = list[Node]()
     for node in behind:
         vectors = node.inputs[1:]
-        if isinstance(node.op, BatchNorm):
+        if (norm := node.op.normalisation) is not None:
             scale, shift, mean, variance = vectors
-            factor = _FACTOR.format(epsilon=node.op.epsilon)
+            factor = _FACTOR.format(epsilon=norm.epsilon)
             name = f"{node.name}.weight"
             scaled = _mapped(shape, (axis,), 2, f"x0 * {factor}", op.dtype)
             made.append(Node(name, scaled, (weight, scale, variance), name))

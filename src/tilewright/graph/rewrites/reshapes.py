@@ -21,11 +21,10 @@ class Reshapes:
         nodes = []
         for node in network.nodes:
             before = made.get(node.inputs[0]) if node.inputs else None
-            match node.op, before:
-                case Reshape() as last, Node(_, Reshape() as first, inputs):
-                    kept = replace(node, op=replace(last, shape=first.shape), inputs=inputs)
-                case _:
-                    kept = node
+            kept = node
+            if before is not None and node.op.reshapes and before.op.reshapes:
+                both = Reshape(before.op.input_shapes[0], node.op.out_shape, node.op.dtype)
+                kept = replace(node, op=both, inputs=before.inputs)
             made[kept.output] = kept
             nodes.append(kept)
         return replace(network, nodes=tuple(nodes))

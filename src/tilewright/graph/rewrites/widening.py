@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from tilewright.common.dtypes import BOOL, I32, DType, dtype
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import Assembly
+from tilewright.ops.definitions import assembled
 from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import Op
 
@@ -56,15 +56,12 @@ def _node(node: Node) -> Node:
 
 def _widened(op: Op) -> Op:
     changed: Any = op
-    match op:
-        case Definition():
-            return _definition(op)
-        case Assembly():
-            parts = tuple(map(_definition, op.parts))
-            return replace(op, parts=parts, dtype=_types(op.numerics))
-        case _:
-            found: Op = replace(changed, dtype=_types(op.numerics))
-            return found
+    if op.is_named:
+        found: Op = replace(changed, dtype=_types(op.numerics))
+        return found
+    addends = op.definitions[0].addends
+    parts = [_definition(addend.definition) for addend in addends]
+    return assembled(parts, [addend.reads for addend in addends], _types(op.numerics))
 
 
 def _definition(op: Definition) -> Definition:

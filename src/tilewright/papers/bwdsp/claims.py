@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.graph import network
-from tilewright.ops import Conv2d
 from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, plan
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
@@ -42,7 +41,7 @@ def run(lab: Lab) -> Result:
 def _sevens() -> Iterator[Row]:
     """Heights of convolutions' inputs are multiples of 7."""
     for name in _SEVENS:
-        ops = [op for _, op in network(name, 1).layers() if isinstance(op, Conv2d)]
+        ops = [conv for _, op in network(name, 1).layers() if (conv := op.convolution)]
         whole = sum(op.height % 7 == 0 for op in ops)
         yield compare(f"{name}: convolutions with heights of a multiple of 7", len(ops), whole,
                       "exact")  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, floor
 
-from tilewright.ops import Conv2d, Pool2d
 from tilewright.papers.bwdsp.network import CORES, images, vgg16
 from tilewright.papers.bwdsp.table3 import Printed as Layer3
 from tilewright.papers.bwdsp.table4 import Printed as Layer4
@@ -75,10 +74,10 @@ def run(lab: Lab) -> Result:
 
 def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
     for layer in images(vgg16()):
-        op = layer.op
-        assert isinstance(op, Conv2d | Pool2d)
+        op = layer.op.convolution or layer.op.pooling
+        assert op is not None
         height, kernel, stride = op.input_shapes[0][2], op.kernel[0], op.stride[0]
-        if isinstance(op, Conv2d):
+        if op.convolution is not None:
             own, literal, name = same(height, stride), same(height, kernel), "Eq. 1 SAME"
         else:
             own, literal = valid(height, kernel, stride), valid(height, kernel, kernel)
@@ -88,10 +87,10 @@ def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
 
 
 def _reads(printed: tuple[Layer4, ...]) -> Iterator[Row]:
-    ops = {layer.name: layer.op for layer in vgg16()}
+    ops = {layer.name: layer.op.convolution for layer in vgg16()}
     for row in printed:
         op = ops[row.layer]
-        assert isinstance(op, Conv2d)
+        assert op is not None
         name, kernel, size = f"{row.layer}: AVG", op.kernel[0], op.out_height
         if row.strategy == "general":
             literal = ceil(op.height / CORES)

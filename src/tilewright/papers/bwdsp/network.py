@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from tilewright.graph import network
-from tilewright.ops import Conv2d, Pool2d
+from tilewright.ops import Conv2d
 from tilewright.ops.box import Box
 from tilewright.ops.window import seen
 from tilewright.partition.layers import Layer, layers_of
@@ -34,8 +34,8 @@ def images(layers: Sequence[Layer]) -> list[Layer]:
 
 def convolution(name: str) -> Conv2d:
     """One convolution of VGG-16."""
-    (op,) = (layer.op for layer in vgg16() if layer.name == name)
-    assert isinstance(op, Conv2d)
+    (op,) = (layer.op.convolution for layer in vgg16() if layer.name == name)
+    assert op is not None
     return op
 
 
@@ -53,12 +53,12 @@ def padded_reads(strategy: str) -> Iterator[tuple[str, int, int]]:
     padding.
     """
     for planned in plan(strategy).layers:
-        op = planned.layer.op
-        assert isinstance(op, Conv2d | Pool2d)
+        op = planned.layer.op.convolution or planned.layer.op.pooling
+        assert op is not None
         padded = real = 0
         for share in planned.division.shares:
             terms = share.terms or Box.whole(op.terms)
-            taps = terms.sides[1:] if isinstance(op, Conv2d) else [(0, k) for k in op.kernel]
+            taps = terms.sides[1:] if op.convolution else [(0, k) for k in op.kernel]
             sides = [
                 seen(side, taps[axis], op.stride[axis], op.padding[axis])
                 for axis, side in enumerate(share.summed.sides[2:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.ops import Conv2d
 from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, images, padded_reads, vgg16
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
@@ -18,14 +17,14 @@ def run(lab: Lab) -> Result:
         for strategy in (BASELINE, OPTIMISED)
     }
     for layer in images(vgg16()):
-        if not isinstance(layer.op, Conv2d):
+        if (conv := layer.op.convolution) is None:
             continue
-        large = layer.op.out_height >= 2 * CORES
+        large = conv.out_height >= 2 * CORES
         rows.append(
             compare(f"{layer.name}: equation", None, 4 if large else 5, "exact",
-                    note=f"O_H = {layer.op.out_height}, 2 N = {2 * CORES}")
+                    note=f"O_H = {conv.out_height}, 2 N = {2 * CORES}")
         )  # fmt: skip
-        term = 4 * CORES * layer.op.out_channels * (layer.op.kernel[1] - 1)
+        term = 4 * CORES * conv.out_channels * (conv.kernel[1] - 1)
         rows.append(
             compare(f"{layer.name}: padding", term, counted[BASELINE][layer.name], "exact",
                     note="4 N C (F_W - 1) against zeros that the cores' regions have under Eq. 3",

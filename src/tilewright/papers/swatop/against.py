@@ -106,7 +106,7 @@ def manual_schedules(tasks: Sequence[Task]) -> list[Outcome]:
 
 
 def _manual(ops: Sequence[Conv2d | Gemm], algorithm: str, machine: Machine) -> list[Outcome]:
-    convolutions = [op for op in ops if isinstance(op, Conv2d)]
+    convolutions = [conv for op in ops if (conv := op.convolution)]
     if len(convolutions) < len(ops):
         return [_library(op, machine) for op in ops]
     if algorithm == IMPLICIT:
@@ -117,7 +117,7 @@ def _manual(ops: Sequence[Conv2d | Gemm], algorithm: str, machine: Machine) -> l
 
 def plans_with_our_product(tasks: Sequence[Task]) -> list[Outcome]:
     """swDNN's plans of convolutions with our matrix primitive in the place of its own."""
-    return [_plan(t.op, t.on.load()) for t in tasks if isinstance(t.op, Conv2d)]
+    return [_plan(conv, t.on.load()) for t in tasks if (conv := t.op.convolution)]
 
 
 def _library(op: Op, machine: Machine) -> Outcome:

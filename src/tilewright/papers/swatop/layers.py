@@ -46,8 +46,8 @@ def layers(batch: int, *, first: bool = True) -> dict[str, Conv2d]:
     for name in NETWORKS:
         own: dict[Conv2d, str] = {}
         for layer, op in network(name, batch).layers():
-            if isinstance(op, Conv2d):
-                own.setdefault(op, f"{name} {layer}")
+            if (conv := op.convolution) is not None:
+                own.setdefault(conv, f"{name} {layer}")
         found |= {layer: op for op, layer in list(own.items())[0 if first else 1 :]}
     return found
 

@@ -75,7 +75,7 @@ class Tuned(Struct, frozen=True):
 def tune(case: Case) -> Tuned:
     """Tune the distinct convolutions of a network, then see what simulating candidates takes."""
     machine = case.on.load()
-    ops = [op for _, op in network(case.network, BATCH).layers() if isinstance(op, Conv2d)]
+    ops = [conv for _, op in network(case.network, BATCH).layers() if (conv := op.convolution)]
     pieces = [piece_of(op, machine) for op in dict.fromkeys(ops)]
     layers: list[Layer] = [(piece, seeds_for(piece, "implicit")[0]) for piece in pieces]
     _tuned(layers[:1], machine)  # loads compiled code

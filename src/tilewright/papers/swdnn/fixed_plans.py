@@ -125,8 +125,8 @@ def _preference(
     """Double buffering first, then whole channels, then swDNN's model, then little to fetch; of
     equals the faster.
     """
-    factors, op = candidate.nests[0].factors, candidate.op
-    assert isinstance(op, Conv2d)
+    factors, op = candidate.nests[0].factors, candidate.op.convolution
+    assert op is not None
     copies = factors["x_copies"] * factors["w_copies"]
     tiles = factors["in_channel_tile"], factors["out_channel_tile"]
     whole = tiles[0] >= op.in_channels // op.groups and tiles[1] >= op.out_channels // op.groups
@@ -154,8 +154,8 @@ def _available(candidate: Candidate, machine: Machine) -> float:
 
 def _elements_per_operation(candidate: Candidate, promoted: bool) -> float:
     """Elements fetched per operation by a block of output columns, a kernel row (Eqs. 1 and 2)."""
-    factors, op = candidate.nests[0].factors, candidate.op
-    assert isinstance(op, Conv2d)
+    factors, op = candidate.nests[0].factors, candidate.op.convolution
+    assert op is not None
     cols, taps = factors["out_col_tile"], op.kernel[1]
     ins, outs = factors["in_channel_tile"], factors["out_channel_tile"]
     row = cols + taps - 1

@@ -69,8 +69,8 @@ class CorePrograms:
         plain, kind = _without_border(part), dtype(self.element).numpy
         self._make([plain])
         first, *others = operands
-        if isinstance(part.ops[0], Conv2d):
-            first = [np.pad(first[0], _border(part.ops[0])), first[1]]
+        if (conv := part.ops[0].convolution) is not None:
+            first = [np.pad(first[0], _border(conv)), first[1]]
         every = [array for own in (first, *others) for array in own]
         numbers = {f"x{i}": np.asarray(array, kind) for i, array in enumerate(every)}
         (found,) = interpret_plan(self._plans[plain], numbers, numbers).values()
@@ -132,8 +132,8 @@ def _network(part: Part, element: str) -> Network:
 
 def _without_border(part: Part) -> Part:
     """A convolution of images that come with their border."""
-    op, *others = part.ops
-    if not isinstance(op, Conv2d):
+    first, *others = part.ops
+    if (op := first.convolution) is None:
         return part
     _, _, rows, columns = _border(op)
     height, width = op.height + sum(rows), op.width + sum(columns)

@@ -1,8 +1,8 @@
 """Reading ONNX files: bytes in, plain Python values out, then a network by `importing`.
 
-With `export` the only module that imports the onnx package. Nothing of a file is trusted: each
-way a file can be wrong is one GraphError, and external data is read only from below the file's own
-folder.
+With `functions` and `export` the only module that imports the onnx package. Nothing of a file is
+trusted: each way a file can be wrong is one GraphError, and external data is read only from below
+the file's own folder.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.onnx.check import checked
+from tilewright.graph.frontends.onnx.functions import expanded
 from tilewright.graph.frontends.onnx.importing import import_model
 from tilewright.graph.frontends.onnx.model import (
     Extents,
@@ -29,8 +30,10 @@ from tilewright.graph.frontends.onnx.model import (
     OnnxModel,
     OnnxNode,
     OutputDeclaration,
+    Subgraph,
     Unread,
 )
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ops.op import Shape, show_shape
@@ -106,7 +109,7 @@ def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[An
             for value in model.graph.output
         ]
         nodes = checked(
-            [_node(node, folder) for node in model.graph.node],
+            [_node(node, folder) for node in expanded(model, _opset(model), OPERATORS)],
             _opset(model),
             {*values, *(_text(tensor.name) for tensor in stored)},
             [output.name for output in outputs],
@@ -214,11 +217,28 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
         kinds.FLOATS: lambda: tuple(map(float, item.floats)),
         kinds.STRING: lambda: item.s.decode("utf-8"),
         kinds.TENSOR: lambda: _attribute_tensor(item.t, folder),
+        kinds.GRAPH: lambda: _subgraph(item.g, folder),
     }
     if item.type not in readers:
         names = {number: name for name, number in kinds.AttributeType.items()}
         return Unread(f"a {names.get(item.type, 'value')}")
     return readers[item.type]()
+
+
+def _subgraph(graph: onnx.GraphProto, folder: Path) -> Subgraph:
+    """A branch with names of its own: what it makes is called after its first output."""
+    own = [*(_text(t.name) for t in graph.initializer), *(_text(o) for n in graph.node
+           for o in n.output if o)]  # fmt: skip
+    prefix = f"{_text(graph.name)}/{_text(graph.output[0].name) if graph.output else ''}"
+    names = {name: f"{prefix}/{name}" for name in own}
+    nodes = []
+    for node in (_node(item, folder) for item in graph.node):
+        inputs = tuple(names.get(name, name) for name in node.inputs)
+        outputs = tuple(names.get(name, name) for name in node.outputs)
+        nodes.append(replace(node, inputs=inputs, outputs=outputs))
+    constants = {names[_text(t.name)]: _numbers(t, folder) for t in graph.initializer}
+    outputs = tuple(names.get(_text(o.name), _text(o.name)) for o in graph.output)
+    return Subgraph(tuple(nodes), constants, outputs)
 
 
 def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:

@@ -20,7 +20,7 @@ from tilewright.graph.frontends.onnx.declare import (
     Input,
     Operator,
 )
-from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.model import OnnxNode, Subgraph
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.names import quoted
 
@@ -37,6 +37,7 @@ _WORDS: dict[AttributeKind, str] = {
     "limit": "a number",
     "text": "a text",
     "tensor": "a tensor",
+    "graph": "a graph",
 }
 
 
@@ -58,6 +59,8 @@ def checked(
     found = []
     for node in nodes:
         reasons = list(_reasons(node, opset, known, used))
+        for branch in (v for v in node.attributes.values() if isinstance(v, Subgraph)):
+            checked(branch.nodes, opset, known | set(branch.constants), branch.outputs)
         for reason in reasons:
             lacking.setdefault((node.kind, reason), []).append(node)
         if not reasons:
@@ -75,7 +78,14 @@ def _completed(node: OnnxNode, opset: int) -> OnnxNode:
     version = operator.version(opset)
     declared = operator.attributes_of(version)
     defaults = {name: a.default for name, a in declared.items() if a.default is not None}
-    return replace(node, version=version, attributes={**defaults, **node.attributes})
+    given = {name: _branch(value, opset) for name, value in node.attributes.items()}
+    return replace(node, version=version, attributes={**defaults, **given})
+
+
+def _branch(value: object, opset: int) -> object:
+    if not isinstance(value, Subgraph):
+        return value
+    return replace(value, nodes=tuple(_completed(node, opset) for node in value.nodes))
 
 
 def _is_constant(node: OnnxNode, opset: int, known: set[str]) -> bool:
@@ -157,6 +167,8 @@ def _is_of_kind(value: object, attribute: Attribute) -> bool:
             return isinstance(value, str)
         case "tensor":
             return isinstance(value, np.ndarray)
+        case "graph":
+            return isinstance(value, Subgraph)
 
 
 def _is_finite(value: object) -> bool:

@@ -16,7 +16,9 @@ from tilewright.graph.frontends.onnx.model import Constant, OnnxNode
 NEWEST_OPSET = 28
 """The newest operator set whose definitions the declarations were compared with."""
 
-AttributeKind = Literal["integer", "integers", "number", "numbers", "limit", "text", "tensor"]
+AttributeKind = Literal[
+    "integer", "integers", "number", "numbers", "limit", "text", "tensor", "graph"
+]
 InputKind = Literal["tensor", "constant", "shape"]
 Elements = Literal["float", "integer", "bool", "number", "any"]
 Translator = Callable[[Importer, OnnxNode], None]

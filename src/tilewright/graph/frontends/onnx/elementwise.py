@@ -60,6 +60,9 @@ def _dropout(importer: Importer, node: OnnxNode) -> None:
     if node.has_input(2) and bool(importer.constant(node, 2).any()):
         raise GraphError(f"{node.title()}: training_mode = True is not supported, only False")
     _identity(importer, node)
+    if len(node.outputs) > 1 and node.outputs[1]:
+        kept = np.ones(importer.shape(node, 0), np.bool_)
+        importer.constants[node.outputs[1]] = kept
 
 
 def _clip(importer: Importer, node: OnnxNode) -> None:
@@ -135,10 +138,11 @@ def _mod(importer: Importer, node: OnnxNode) -> None:
     """The remainder with the sign of the dividend for `fmod`, else with that of the divisor."""
     a, b = importer.operand(node, 0), importer.operand(node, 1)
     by_dividend = bool(node.integer("fmod"))
-    if importer.is_float:
-        body = "fmod(x0, x1)" if by_dividend else "x0 % x1"
-    else:
-        body = "rem(x0, x1)" if by_dividend else "rem_floor(x0, x1)"
+    if importer.is_float and by_dividend:
+        _binary(importer, node, function="fmod")
+        return
+    of_integers = "rem(x0, x1)" if by_dividend else "rem_floor(x0, x1)"
+    body = "x0 % x1" if importer.is_float else of_integers
     importer.emit(node, importer.mapped(body, a, b), a, b)
 
 
@@ -175,6 +179,13 @@ def _variadic(importer: Importer, node: OnnxNode, *, function: str) -> None:
             importer.emit(node, op, result, right)
         else:
             result = importer.step(node, op, result, right, suffix=f"_{index}")
+
+
+def _mean(importer: Importer, node: OnnxNode) -> None:
+    """The mean of a list of tensors."""
+    names = [importer.operand(node, index) for index in range(len(node.inputs))]
+    total = " + ".join(f"x{i}" for i in range(len(names)))
+    importer.emit(node, importer.mapped(f"({total}) / {len(names)}", *names), *names)
 
 
 @dataclass(frozen=True)
@@ -295,6 +306,7 @@ ELEMENTWISE = (
             CONSUMED,
         ),
         _dropout,
+        many=True,
         limits="inference: `training_mode` must be false",
     ),
     Operator(
@@ -309,6 +321,7 @@ ELEMENTWISE = (
         lambda node, x: x,
     ),
     _of_many("Max", (1, 6, 8, 12, 13), "max"),
+    Operator("Mean", (1, 6, 8, 13), (X,), (CONSUMED,), _mean, variadic=True),
     _of_many("Min", (1, 6, 8, 12, 13), "min"),
     Operator(
         "Mod",

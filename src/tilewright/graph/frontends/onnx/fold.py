@@ -28,8 +28,11 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
         return False
     operands = [_operand(importer, operator, node, i) for i in range(len(node.inputs))]
     known = [operand for operand in operands if operand is not None]
-    if len(known) < sum(map(bool, node.inputs)):
-        return False
+    declared = operator.inputs_of(node.version)
+    for i, name in enumerate(node.inputs):
+        of_shape = 0 < i < len(declared) and declared[i].kind == "shape"
+        if name and operands[i] is None and not of_shape:
+            return False
     if node.kind not in _SAME_SIZE and any(item.size > LARGEST_ELEMENTS for item in known):
         if operator.translate is not None:
             return False
@@ -73,6 +76,8 @@ def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[
     inner.begin(node, operator)
     operator.translate(inner, node)
     outputs = tuple(name for name in node.outputs if name)
+    if inner.constants.keys() >= set(outputs):
+        return [inner.constants[name] for name in outputs]
     found = inner.builder.build(outputs, inner.values).evaluate({})
     own = importer.builder.dtype
     kinds = {name: inner.builder.element_type(name) for name in outputs}
@@ -131,13 +136,6 @@ def slices(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         where[axis] = slice(start, end, step)
     return x[tuple(where)]
-
-
-def gather(node: OnnxNode, x: Constant, index: Constant) -> Constant:
-    """The entries along an axis that the integers of `index` name."""
-    if index.dtype.kind != "i":
-        raise TypeError
-    return np.take(x, index, node.integer("axis"))
 
 
 def reshape(node: OnnxNode, x: Constant, wanted: Constant | None = None) -> Constant:

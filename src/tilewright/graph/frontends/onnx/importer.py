@@ -70,6 +70,7 @@ class Importer:
     values: dict[str, Array] = field(default_factory=dict)
     dtype: str = ""
     """The element type that the node at hand computes in."""
+    outer: NetworkBuilder | None = None
     narrow: bool = False
     """True if the node at hand computes halves in f32."""
 
@@ -90,7 +91,8 @@ class Importer:
     def apart(self) -> Importer:
         """An importer of the same constants into a network of its own."""
         builder = NetworkBuilder("folded", self.builder.dtype)
-        return replace(self, builder=builder, values={}, constants=dict(self.constants))
+        constants = dict(self.constants)
+        return replace(self, builder=builder, values={}, constants=constants, outer=self.builder)
 
     @property
     def is_float(self) -> bool:
@@ -132,10 +134,13 @@ class Importer:
         """Element type of a tensor; of an unused constant, the type it gets in the network."""
         if self.builder.has(name):
             return self.builder.element_type(name)
+        if self.outer is not None and self.outer.has(name):
+            return self.outer.element_type(name)
         if name not in self.constants:
             raise GraphError(f"{by} reads {quoted(name)}, which nothing before it produces")
         held = self.constants[name].dtype
-        return self.dtype if held == dtype(self.file_dtype).numpy else _NAMES.get(held, str(held))
+        own = held == dtype(self.file_dtype).numpy
+        return self.builder.dtype if own else _NAMES.get(held, str(held))
 
     def _held(self, name: str) -> str:
         """Name of a tensor's element type; of a constant, as the file stores it."""

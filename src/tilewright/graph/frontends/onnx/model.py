@@ -48,6 +48,18 @@ class Unread:
 
 
 @dataclass(frozen=True)
+class Subgraph:
+    """A branch: nodes that may read what is made outside, constants, names of outputs."""
+
+    nodes: tuple[OnnxNode, ...]
+    constants: Mapping[str, Constant]
+    outputs: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "a GRAPH"
+
+
+@dataclass(frozen=True)
 class OnnxNode:
     """One node; once checked, `version` is that of its operator and attributes hold defaults."""
 

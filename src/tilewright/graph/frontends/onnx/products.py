@@ -8,12 +8,13 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError
+from tilewright.graph.frontends.onnx import any_rank
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
 from tilewright.graph.frontends.onnx.importer import Importer, require_images
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.windows import (
     AUTO_PAD,
-    IMAGES,
+    IMAGE_RANK,
     PADS,
     STRIDES,
     padding,
@@ -37,6 +38,12 @@ from tilewright.ops.op import Shape, show_shape
 
 
 def _conv(importer: Importer, node: OnnxNode) -> None:
+    if len(importer.shape(node, 0)) != IMAGE_RANK:
+        images, weights = importer.shape(node, 0), importer.shape(node, 1)
+        general = any_rank.convolution(importer, node, images, weights)
+        names = importer.operand(node, 0), importer.operand(node, 1)
+        any_rank.with_bias(importer, node, general, names)
+        return
     op = convolution(node, importer.shape(node, 0), importer.shape(node, 1), importer.dtype)
     if node.has_input(2) and importer.shape(node, 2) != (op.out_channels,):
         raise GraphError(
@@ -144,11 +151,9 @@ def _einsum(importer: Importer, node: OnnxNode) -> None:
 def _mat_mul(importer: Importer, node: OnnxNode) -> None:
     """Any number of leading dimensions times one matrix."""
     a, b = importer.shape(node, 0), importer.shape(node, 1)
-    if len(a) < 2 or len(b) != 2:
-        raise GraphError(
-            f"{node.title()}: takes a matrix as second operand, "
-            f"found {len(a)} and {len(b)} dimensions"
-        )
+    if len(a) < 2 or len(b) != 2 or not importer.is_float:
+        _of_batches(importer, node, a, b)
+        return
     rows = math.prod(a[:-1])
     op = gemm(rows, b[1], a[-1], dtype=importer.dtype)
     x, weights = importer.operand(node, 0), importer.operand(node, 1)
@@ -159,6 +164,21 @@ def _mat_mul(importer: Importer, node: OnnxNode) -> None:
     product = importer.step(node, op, x, weights)
     back = Reshape(op.out_shape, (*a[:-1], b[1]), importer.dtype)
     importer.give(node.output(), node, back, product, suffix="_back")
+
+
+def _of_batches(importer: Importer, node: OnnxNode, a: Shape, b: Shape) -> None:
+    """Products of computed tensors, whose leading dimensions are broadcast; vectors are matrices
+    of one row or column.
+    """
+    if not a or not b:
+        raise GraphError(f"{node.title()}: a single number is no matrix")
+    letters = "abcdefghij"[: max(len(a), len(b), 2) - 2]
+    left = "k" if len(a) == 1 else f"{letters[len(letters) - len(a) + 2 :]}mk"
+    right = "k" if len(b) == 1 else f"{letters[len(letters) - len(b) + 2 :]}kn"
+    result = letters + ("m" if len(a) > 1 else "") + ("n" if len(b) > 1 else "")
+    kind = importer.dtype if importer.is_float else f"{importer.dtype}:i64:{importer.dtype}"
+    op = einsum(f"{left},{right}->{result}", [a, b], dtype=kind)
+    importer.emit(node, op, importer.operand(node, 0), importer.operand(node, 1))
 
 
 def _batch_norm(importer: Importer, node: OnnxNode) -> None:
@@ -196,9 +216,9 @@ def _softmax(importer: Importer, node: OnnxNode) -> None:
 
 CONVOLUTION = (
     AUTO_PAD,
-    Attribute("dilations", "integers", (1, 1), length=2),
+    Attribute("dilations", "integers"),
     Attribute("group", "integer", 1),
-    Attribute("kernel_shape", "integers", length=2),
+    Attribute("kernel_shape", "integers"),
     PADS,
     STRIDES,
 )
@@ -211,7 +231,6 @@ PRODUCTS = (
         (X, Input("W"), Input("B", optional=True)),
         CONVOLUTION,
         _conv,
-        limits=IMAGES,
     ),
     Operator(
         "Gemm",
@@ -237,10 +256,9 @@ PRODUCTS = (
     Operator(
         "MatMul",
         (1, 9, 13),
-        (Input("A"), Input("B")),
+        (Input("A", elements="number"), Input("B", elements="number")),
         (),
         _mat_mul,
-        limits="B is a matrix, A one or several",
     ),
     Operator(
         "BatchNormalization",

@@ -43,6 +43,8 @@ def reshaped(node: OnnxNode, shape: Shape, wanted: tuple[int, ...]) -> tuple[int
     """The shape a reshape asks for: 0 keeps an extent, -1 takes the rest."""
     if any(extent < -1 for extent in wanted) or wanted.count(-1) > 1:
         raise GraphError(f"{node.title()}: {wanted} is not a shape")
+    if "allowzero" in node.attributes and node.integer("allowzero") and 0 in wanted:
+        raise GraphError(f"{node.title()}: {wanted} with allowzero = 1 has no element")
     if any(extent == 0 and index >= len(shape) for index, extent in enumerate(wanted)):
         raise GraphError(f"{node.title()}: {wanted} keeps an extent that {shape} lacks")
     target = [shape[index] if extent == 0 else extent for index, extent in enumerate(wanted)]

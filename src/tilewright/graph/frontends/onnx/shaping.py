@@ -6,7 +6,7 @@ import math
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import fold as fold
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import reshaped
@@ -58,10 +58,15 @@ def _unsqueeze(importer: Importer, node: OnnxNode) -> None:
 
 
 def _concat(importer: Importer, node: OnnxNode) -> None:
-    operands = tuple(importer.operand(node, index) for index in range(len(node.inputs)))
+    filled = [i for i, name in enumerate(node.inputs) if not _is_empty(importer, name)]
+    operands = tuple(importer.operand(node, index) for index in filled)
     shapes = tuple(importer.builder.shape(name) for name in operands)
     axis = importer.axis(node, node.integer("axis"), len(shapes[0]))
     importer.emit(node, Concat(shapes, axis, importer.dtype), *operands)
+
+
+def _is_empty(importer: Importer, name: str) -> bool:
+    return name in importer.constants and not importer.constants[name].size
 
 
 def _space_to_depth(importer: Importer, node: OnnxNode) -> None:
@@ -106,17 +111,9 @@ SHAPING = (
     Operator(
         "Flatten",
         (1, 9, 11, *_TYPES),
-        (X,),
+        (_ANY,),
         (Attribute("axis", "integer", 1),),
         _flatten,
-    ),
-    Operator(
-        "Gather",
-        (1, 11, 13),
-        (_ANY, *_constants("indices")),
-        (Attribute("axis", "integer", 0),),
-        fold=fold.gather,
-        limits="constants only",
     ),
     Operator(
         "Reshape",
@@ -124,7 +121,7 @@ SHAPING = (
         (_ANY, *_constants("shape", since=5)),
         (
             Attribute("shape", "integers", required=True, until=4),
-            Attribute("allowzero", "integer", 0, (0,), since=14),
+            Attribute("allowzero", "integer", 0, (0, 1), since=14),
             Attribute("consumed_inputs", "integers", until=4),
         ),
         _reshape,
@@ -140,7 +137,7 @@ SHAPING = (
     Operator(
         "SpaceToDepth",
         (1, 13, 28),
-        (X,),
+        (_ANY,),
         (
             Attribute("blocksize", "integer", required=True),
             Attribute("mode", "text", "DCR", ("DCR",), since=28),

@@ -11,7 +11,7 @@ from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import aligned
 from tilewright.ops import Reshape
 
-_TYPES = {
+TYPES = {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16",
     11: "f64", 12: "u32", 13: "u64",
 }  # fmt: skip
@@ -61,7 +61,7 @@ def _where(importer: Importer, node: OnnxNode) -> None:
 
 def _cast(importer: Importer, node: OnnxNode) -> None:
     code = _NAMED[node.text("to")] if node.version < 6 else node.integer("to")
-    kind = _TYPES[code]
+    kind = TYPES[code]
     _convert(importer, node, importer.builder.dtype if kind == importer.file_dtype else kind)
 
 
@@ -107,7 +107,7 @@ TYPED = (
         (Input("X", elements="any"),),
         (
             Attribute("to", "text", accepted=tuple(_NAMED), required=True, until=5),
-            Attribute("to", "integer", accepted=tuple(_TYPES), required=True, since=6),
+            Attribute("to", "integer", accepted=tuple(TYPES), required=True, since=6),
             Attribute("saturate", "integer", 1, since=19),
             Attribute("round_mode", "text", "up", since=24),
         ),
@@ -116,7 +116,7 @@ TYPED = (
     Operator(
         "CastLike",
         (15, 19, 21, 23, 24, 25),
-        (Input("X", elements="any"), Input("target", elements="any")),
+        (Input("X", elements="any"), Input("target", "shape", "any")),
         (
             Attribute("saturate", "integer", 1, since=19),
             Attribute("round_mode", "text", "up", since=24),

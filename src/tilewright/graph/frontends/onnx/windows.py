@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.declare import Attribute, Operator, X
+from tilewright.graph.frontends.onnx.any_rank import pool, transposed
+from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.ops import Pool2d
+from tilewright.graph.frontends.onnx.spread import before_and_after, spread
+from tilewright.ops import Pool2d, Reduce
 from tilewright.ops.gathering import Reduction
 from tilewright.ops.window import Padding
 
@@ -17,13 +18,15 @@ IMAGES = "images of 4 dimensions"
 
 _PAD_MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 AUTO_PAD = Attribute("auto_pad", "text", "NOTSET", _PAD_MODES)
-PADS = Attribute("pads", "integers", (0, 0, 0, 0), length=4)
-STRIDES = Attribute("strides", "integers", (1, 1), length=2)
+PADS = Attribute("pads", "integers")
+STRIDES = Attribute("strides", "integers")
+IMAGE_RANK = 4
+"""Dimensions of images with rows and columns, which have operators of their own."""
 
 
 def pair(node: OnnxNode, name: str) -> tuple[int, int]:
-    """An attribute of a row's and a column's number."""
-    first, second = node.integers(name)
+    """An attribute of a row's and a column's number, 1 where it is not given."""
+    first, second = spread(node, name, 2, 1)
     return first, second
 
 
@@ -31,45 +34,17 @@ def padding(
     node: OnnxNode, image: tuple[int, int], span: tuple[int, int], stride: tuple[int, int]
 ) -> Padding:
     """(top, left, bottom, right) from `pads` or from the older `auto_pad`."""
-    match node.text("auto_pad"):
-        case "NOTSET":
-            top, left, bottom, right = node.integers("pads")
-            return top, left, bottom, right
-        case "VALID":
-            return 0, 0, 0, 0
-        case mode:
-            return _same(node, mode == "SAME_UPPER", image, span, stride)
-
-
-def _same(
-    node: OnnxNode,
-    upper: bool,
-    image: tuple[int, int],
-    span: tuple[int, int],
-    stride: tuple[int, int],
-) -> Padding:
-    """Padding for one window at each stride; the odd pixel comes after, with `upper`, or before.
-
-    Where windows leave out more than a last pixel, runtimes disagree about which ones.
-    """
-    before, after = [0, 0], [0, 0]
-    for axis in (0, 1):
-        windows = -(-image[axis] // max(stride[axis], 1))
-        total = (windows - 1) * stride[axis] + span[axis] - image[axis]
-        if total < -1:
-            raise GraphError(
-                f"{node.title()}: auto_pad with windows of {span[axis]} pixels and a stride of "
-                f"{stride[axis]} would leave out {-total} of {image[axis]} pixels",
-                fix="export the model with pads",
-            )
-        total = max(total, 0)
-        before[axis] = total // 2 if upper else total - total // 2
-        after[axis] = total - before[axis]
-    return before[0], before[1], after[0], after[1]
+    (top, left), (bottom, right) = before_and_after(node, image, span, stride)
+    return top, left, bottom, right
 
 
 def _pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) -> None:
-    batch, channels, height, width = importer.images(node)
+    shape = importer.shape(node, 0)
+    dilated = set(node.integers("dilations") if "dilations" in node.attributes else ()) - {1}
+    if len(shape) != IMAGE_RANK or dilated or not importer.is_float:
+        pool(importer, node, reduction)
+        return
+    batch, channels, height, width = shape
     kernel, stride = pair(node, "kernel_shape"), pair(node, "strides")
     op = Pool2d(
         reduction,
@@ -93,7 +68,13 @@ def _flag(node: OnnxNode, name: str) -> bool:
 
 
 def _global_pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) -> None:
-    batch, channels, height, width = importer.images(node)
+    shape = importer.shape(node, 0)
+    if len(shape) != IMAGE_RANK:
+        function = "max" if reduction == "max" else "mean"
+        op = Reduce(function, shape, tuple(range(2, len(shape))), importer.dtype)
+        importer.emit(node, op, importer.operand(node, 0))
+        return
+    batch, channels, height, width = shape
     size = (height, width)
     op = Pool2d(reduction, batch, channels, *size, size, size, dtype=importer.dtype)
     importer.emit(node, op, importer.operand(node, 0))
@@ -105,38 +86,85 @@ def _pool_operator(
     attributes = (
         AUTO_PAD,
         Attribute("ceil_mode", "integer", 0, (0, 1), since=10),
-        Attribute("kernel_shape", "integers", length=2, required=True),
+        Attribute("kernel_shape", "integers", required=True),
         PADS,
         STRIDES,
         *more,
     )
     reduction: Reduction = "max" if kind == "MaxPool" else "average"
     translate = partial(_pool, reduction=reduction)
-    return Operator(kind, versions, (X,), attributes, translate, limits=IMAGES)
+    return Operator(kind, versions, (Input("X", elements="number"),), attributes, translate)
 
 
 def _global_operator(kind: str, reduction: Reduction) -> Operator:
     translate = partial(_global_pool, reduction=reduction)
-    return Operator(kind, (1, 22), (X,), (), translate, limits=IMAGES)
+    return Operator(kind, (1, 22), (X,), (), translate)
 
 
-def _no_dilation(since: int) -> Attribute:
-    return Attribute("dilations", "integers", (1, 1), ((1, 1),), length=2, since=since)
+def _dilation(since: int) -> Attribute:
+    return Attribute("dilations", "integers", since=since)
 
+
+def _lp_pool(importer: Importer, node: OnnxNode) -> None:
+    pool(importer, node, "norm")
+
+
+def _lp_global(importer: Importer, node: OnnxNode) -> None:
+    shape, x = importer.shape(node, 0), importer.operand(node, 0)
+    p, axes = node.number("p"), tuple(range(2, len(shape)))
+    each = importer.step(node, importer.mapped(f"pow(abs(x0), {p})", x), x, suffix="_each")
+    total = importer.step(node, Reduce("sum", shape, axes, importer.dtype), each, suffix="_sum")
+    importer.emit(node, importer.mapped(f"pow(x0, {1 / p!r})", total), total)
+
+
+_NORM = (Attribute("p", "number", 2.0, until=1), Attribute("p", "integer", 2, since=2))
 
 WINDOWS = (
     _pool_operator(
         "AveragePool",
         (1, 7, 10, 11, 19, 22),
         Attribute("count_include_pad", "integer", 0, (0, 1), since=7),
-        _no_dilation(19),
+        _dilation(19),
     ),
     _pool_operator(
         "MaxPool",
         (1, 8, 10, 11, 12, 22),
         Attribute("storage_order", "integer", 0, (0, 1), since=8),
-        _no_dilation(10),
+        _dilation(10),
     ),
     _global_operator("GlobalAveragePool", "average"),
     _global_operator("GlobalMaxPool", "max"),
+    Operator(
+        "ConvTranspose",
+        (1, 11, 22),
+        (X, Input("W"), Input("B", optional=True)),
+        (
+            AUTO_PAD,
+            Attribute("dilations", "integers"),
+            Attribute("group", "integer", 1),
+            Attribute("kernel_shape", "integers"),
+            Attribute("output_padding", "integers"),
+            Attribute("output_shape", "integers"),
+            PADS,
+            STRIDES,
+        ),
+        transposed,
+    ),
+    Operator("GlobalLpPool", (1, 2, 22), (X,), _NORM, _lp_global),
+    Operator(
+        "LpPool",
+        (1, 2, 11, 18, 22),
+        (X,),
+        (
+            AUTO_PAD,
+            Attribute("ceil_mode", "integer", 0, (0, 1), since=18),
+            Attribute("dilations", "integers", since=18),
+            Attribute("kernel_shape", "integers", until=1),
+            Attribute("kernel_shape", "integers", required=True, since=2),
+            *_NORM,
+            PADS,
+            STRIDES,
+        ),
+        _lp_pool,
+    ),
 )

@@ -16,7 +16,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
-from tilewright.network.plan import Plan
+from tilewright.network.plan import Plan, Stage
 from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.targets.host.emit.header import thread_parameters
 from tilewright.targets.host.emit.threads import (
@@ -47,7 +47,7 @@ class Emitted:
         """The numbers of the stages of each function: one, and what fills around its result."""
         found: list[list[int]] = []
         for number, stage in enumerate(self.plan.stages):
-            fills = isinstance(stage.op, Mapping) and not stage.op.operands
+            fills = stage.op.in_memory is not None and not stage.reads
             if fills and found and self.plan.stages[found[-1][0]].writes == stage.writes:
                 found[-1].append(number)
             else:
@@ -161,7 +161,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
     if found.threads > 1:
         writer.lines(thread_functions())
         writer.line()
-    if any(_looks_up(stage.op) for stage in found.plan.stages):
+    if any(_looks_up(stage) for stage in found.plan.stages):
         writer.lines(_WITHIN)
         writer.line()
     _write_memory(found, writer)
@@ -188,8 +188,9 @@ static inline long tw_within(long index, long size)
 }"""
 
 
-def _looks_up(op: object) -> bool:
-    return isinstance(op, Mapping) and any(access.read_from for access in op.operands)
+def _looks_up(stage: Stage) -> bool:
+    own = stage.op.in_memory
+    return own is not None and any(access.read_from for access in own.accesses)
 
 
 def _write_memory(found: Emitted, writer: CWriter) -> None:

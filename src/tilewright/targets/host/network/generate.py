@@ -19,7 +19,6 @@ from tilewright.network.plan import Plan
 from tilewright.network.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
-from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.network.emit import Emitted, emit_network
 from tilewright.targets.host.network.kernels import Kernels
@@ -87,7 +86,7 @@ def _stage_info(number: int, emitted: Emitted, machine: Machine) -> StageInfo:
 def _moved(number: int, plan: Plan) -> int:
     """Bytes that a stage reads and writes."""
     stage = plan.stages[number]
-    if isinstance(stage.op, Mapping | Reduction):
-        return sum(moved_bytes(stage.op))
+    if stage.op.in_memory is not None:
+        return sum(moved_bytes(stage.op.in_memory))
     values = (plan.values[v] for v in (*stage.reads, stage.writes))
     return sum(prod(v.form.shape) * dtype(v.dtype).size_bytes for v in values)

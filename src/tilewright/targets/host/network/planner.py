@@ -23,7 +23,7 @@ from tilewright.network.plan import Scheduled, Schedules
 from tilewright.network.products import Ranked, by_cycles
 from tilewright.network.search import Search
 from tilewright.network.variants import Variant, as_it_stands
-from tilewright.ops import Gemm, Op
+from tilewright.ops import Op
 from tilewright.ops.mapping import Mapping as Elementwise
 from tilewright.ops.mapping import Reduction
 from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
@@ -107,8 +107,8 @@ class Rules:
         return can_fuse(program, epilogue) and fusing_pays(program, epilogue)
 
     def _cycles(self, op: Op) -> float:
-        assert isinstance(op, Elementwise | Reduction)
-        read, written = moved_bytes(op)
+        assert op.in_memory is not None
+        read, written = moved_bytes(op.in_memory)
         engine = self._machine.dma
         got = read / engine.get.peak_bytes_per_second
         put = written / engine.put.peak_bytes_per_second
@@ -117,14 +117,16 @@ class Rules:
 
 def moved_bytes(op: Elementwise | Reduction) -> tuple[int, int]:
     """(bytes read, bytes written), of each element once for each of the operands."""
-    operands = op.operands if isinstance(op, Elementwise) else (op.operand,)
     numerics = op.numerics
     read, written = (
         sum(
             kind.size_bytes * min(prod(a.shape), prod(op.extents[axis] for axis in a.axes))
             for a, kind in zip(accesses, kinds, strict=True)
         )
-        for accesses, kinds in ((operands, numerics.operands), ((op.result,), (numerics.result,)))
+        for accesses, kinds in (
+            (op.accesses, numerics.operands),
+            ((op.result,), (numerics.result,)),
+        )
     )
     return read, written
 
@@ -192,4 +194,4 @@ def _takes_weights(op: Op, network: Network) -> bool:
     """True if every such matrix product has weights, known in advance, as its second operand."""
     weights = {tensor.name for tensor in network.weights}
     seconds = [node.inputs[1] for node in network.nodes if node.op == op]
-    return isinstance(op, Gemm) and all(name in weights for name in seconds)
+    return op.matrix_product is not None and all(name in weights for name in seconds)

@@ -1,0 +1,124 @@
+"""Operators that the ONNX standard defines by others, in terms of these.
+
+In: the nodes of a model. Out: nodes in which every operator that is not read and has a definition
+in the standard is its definition, with names of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+import onnx
+from onnx import defs
+
+_DEEPEST = 4
+"""Definitions within definitions that are followed."""
+
+
+def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[onnx.NodeProto]:
+    """The nodes of a model, with operators that are not `read` as the standard defines them."""
+    nodes = list(model.graph.node)
+    if all(node.op_type in read or node.domain for node in nodes):
+        return nodes
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    for _ in range(_DEEPEST):
+        types = _types(whole)
+        found = [own for number, node in enumerate(nodes) for own in _defined(
+            node, number, opset, types, read)]  # fmt: skip
+        if len(found) == len(nodes):
+            break
+        nodes = found
+        del whole.graph.node[:]
+        whole.graph.node.extend(nodes)
+    return nodes
+
+
+def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """Types of tensors as far as the standard's inference finds them."""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model)
+    except Exception:  # whatever it takes offence at, the checks that follow refuse by name
+        inferred = model
+    graph = inferred.graph
+    found = {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+    for tensor in graph.initializer:
+        found[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    return found
+
+
+def _defined(
+    node: onnx.NodeProto,
+    number: int,
+    opset: int,
+    types: dict[str, onnx.TypeProto],
+    read: Container[str],
+) -> Iterator[onnx.NodeProto]:
+    """The nodes of a node's definition; the node itself where it has none or is read."""
+    function = None
+    if node.op_type not in read and node.domain in ("", "ai.onnx"):
+        function = _function(node, opset, types)
+    if function is None:
+        yield node
+        return
+    names = dict(zip(function.input, node.input, strict=False))
+    names |= dict.fromkeys(function.input[len(node.input) :], "")
+    names |= dict(zip(function.output, node.output, strict=False))
+    prefix = f"{node.output[0]}/{node.op_type}{number}"
+    given = {attribute.name: attribute for attribute in node.attribute}
+    defaults = defs.get_schema(node.op_type, opset, "").attributes.values()
+    usual = {a.name: a.default_value for a in defaults if a.default_value.name}
+    given = {**usual, **{a.name: a for a in function.attribute_proto}, **given}
+    for place, inner in enumerate(function.node):
+        made = onnx.NodeProto()
+        made.CopyFrom(inner)
+        made.name = f"{node.name or node.op_type}_{place}"
+        made.input[:] = [names.setdefault(n, f"{prefix}/{n}") if n else "" for n in inner.input]
+        made.output[:] = [names.setdefault(n, f"{prefix}/{n}") if n else "" for n in inner.output]
+        del made.attribute[:]
+        made.attribute.extend(_attributes(inner.attribute, given))
+        yield made
+
+
+def _attributes(
+    own: Iterable[onnx.AttributeProto], given: dict[str, onnx.AttributeProto]
+) -> Iterator[onnx.AttributeProto]:
+    """Attributes with those of the node in the place of what refers to them."""
+    for attribute in own:
+        if not attribute.ref_attr_name:
+            yield attribute
+        elif attribute.ref_attr_name in given:
+            made = onnx.AttributeProto()
+            made.CopyFrom(given[attribute.ref_attr_name])
+            made.name = attribute.name
+            yield made
+
+
+def _function(
+    node: onnx.NodeProto, opset: int, types: dict[str, onnx.TypeProto]
+) -> onnx.FunctionProto | None:
+    try:
+        schema = defs.get_schema(node.op_type, opset, "")
+    except defs.SchemaError:
+        return None
+    versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
+    fitting = [version for version in versions if version <= opset]
+    if not fitting:
+        return None
+    with_types = max(fitting) in schema.context_dependent_function_opset_versions
+    if with_types and any(name and name not in types for name in node.input):
+        return None
+    given = [types.get(name, onnx.TypeProto()).SerializeToString() for name in node.input]
+    try:
+        if with_types:
+            found = schema.get_context_dependent_function_with_opset_version(
+                max(fitting), node.SerializeToString(), given
+            )
+        else:
+            made = schema.get_function_with_opset_version(max(fitting))
+            found = made if isinstance(made, bytes) else made.SerializeToString()
+    except Exception:  # the definition does not hold for these types
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(found)
+    return function if function.node else None

@@ -1,0 +1,319 @@
+"""Operators without a product as stages: the mappings and reductions that their definitions are.
+
+In: an operator with its definitions and what the plan has so far. Out: drafts, appended, for each
+definition: its accesses say where an element comes from and goes to. A transpose and a reshape move
+nothing, and the border of a pad belongs to the result. Where two operands run against each other
+along an axis, each step of it is a mapping of its own; places of the result that no step reaches
+are filled first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from tilewright.common.errors import GraphError
+from tilewright.graph.graph import Node
+from tilewright.ir.primitives.maps import Gathering
+from tilewright.network.access import Index, access_of, normalised_reduction
+from tilewright.network.form import canonical, permuted, row_major
+from tilewright.network.memory import Draft, Located, Memory, bordered, in_order, unbordered
+from tilewright.network.plan import Work
+from tilewright.ops import Op
+from tilewright.ops.access import Access, straight
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Computed, Definition
+from tilewright.ops.definitions import definitions_in
+from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.op import Array, Shape
+
+_GATHERED: dict[str, tuple[Gathering, str]] = {
+    "sum": ("sum", ""),
+    "max": ("max", ""),
+    "min": ("max", "-"),
+    "prod": ("prod", ""),
+}
+"""The reduction's function, and the sign of what it gathers and of its result."""
+_MOST_STEPS = 64
+
+
+def is_lowered(op: Op) -> bool:
+    """True if there are stages for an operator that is no product."""
+    every = definitions_in(op)
+    return is_view(op) or (every != [] and all(own.kind != "contraction" for own in every))
+
+
+def is_view(op: Op) -> bool:
+    """True if the result is the operand's memory under other dimensions."""
+    return op.reshapes or op.permutation is not None
+
+
+def moves(op: Op) -> bool:
+    """True if the operator moves elements of any type and computes nothing."""
+    every = definitions_in(op)
+    plain = all(own.gather is None and own.body == own.finish == "x0" for own in every)
+    return is_view(op) or (every != [] and plain)
+
+
+def lowered(memory: Memory, node: Node) -> Located:
+    """The result of a node, whose stages are appended."""
+    if is_view(node.op):
+        return _viewed(memory, node)
+    if node.op.border is not None:
+        return _padded(memory, node, *node.op.border)
+    return _Stages(memory, node).all()
+
+
+def _viewed(memory: Memory, node: Node) -> Located:
+    """The operand's memory with its dimensions permuted; or in C order, with the new extents."""
+    (name,), order, shape = node.inputs, node.op.permutation, node.op.out_shape
+    if order is not None:
+        x = memory.held[name][0]
+        return Located(x.value, permuted(x.form, order), tuple(range(len(order))))
+    x = memory.in_form(name, row_major(node.op.input_shapes[0]))
+    return Located(x.value, row_major(shape), tuple(range(len(shape))))
+
+
+def _padded(memory: Memory, node: Node, before: Shape, after: Shape, value: float) -> Located:
+    """A copy inside a border; the border belongs to the result."""
+    (name,), shape = node.inputs, node.op.out_shape
+    wider = bordered(memory.held[name][0].form, before, after)
+    x = memory.in_form(name, wider, value)
+    form = canonical(shape, wider.dims, (0,) * len(shape))
+    return Located(x.value, form, tuple(range(len(shape))))
+
+
+@dataclass(frozen=True)
+class _Source:
+    """An operand in memory, and the number it reads beyond its elements."""
+
+    place: Located
+    beyond: float | None = None
+
+
+class _Stages:
+    """The definitions of a node, one after the other; `held` are its operands by name, then the
+    tensors before: in memory, or numbers that depend on no operand.
+    """
+
+    def __init__(self, memory: Memory, node: Node) -> None:
+        self.memory, self.node = memory, node
+        self.held: list[str | Located | Array] = [*node.inputs]
+
+    def all(self) -> Located:
+        """The last tensor."""
+        for tensor in self.node.op.definitions:
+            reads = {n for addend in tensor.addends for n in addend.reads}
+            known = all(isinstance(self.held[n], np.ndarray) for n in reads)
+            self.held.append(self._known(tensor) if known else self._computed(tensor))
+        found = self.held[-1]
+        if isinstance(found, np.ndarray):
+            found = self._numbers(self.node.output, found, tuple(range(found.ndim)))
+        assert isinstance(found, Located)
+        return found
+
+    def _known(self, tensor: Computed) -> Array:
+        parts = []
+        for addend in tensor.addends:
+            own = [x for n in addend.reads if isinstance(x := self.held[n], np.ndarray)]
+            parts.append(addend.definition.reference(*own))
+        total: Array = sum(parts[1:], parts[0])
+        return total
+
+    def _computed(self, tensor: Computed) -> Located:
+        """Append the stages that write a tensor."""
+        mapped = self._is_mapped(tensor)
+        sources = [
+            [self._source(n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
+            for a in tensor.addends
+        ]
+        y = self._result(tensor, sources[0])
+        written = sum(prod(a.definition.extents[k] for k in a.definition.kept)
+                      for a in tensor.addends)  # fmt: skip
+        if written < prod(y.form.shape) or tensor.addends[0].definition.result.read_from:
+            self._zeros(y)
+        for addend, own in zip(tensor.addends, sources, strict=True):
+            if mapped:
+                self._map(addend.definition, own, y)
+            else:
+                self._write(addend.definition, own, y)
+        return y
+
+    def _is_mapped(self, tensor: Computed) -> bool:
+        """True if all elements of tensors that lie side by side are computed from each other."""
+        own = tensor.addends[0].definition
+        plain = own.gather is None and own.body != "x0" and len(tensor.addends) == 1
+        return self.node.op.is_named and plain
+
+    def _source(self, number: int, op: Definition, operand: int, *, mapped: bool) -> _Source:
+        """An operand of a definition as its stage reads it."""
+        memory, held, access = self.memory, self.held[number], op.operands[operand]
+        if isinstance(held, np.ndarray):
+            axes = tuple(place[0][0] for place in access.terms)
+            return _Source(self._numbers(f"{self.node.name}_{self._name(number)}", held, axes))
+        if isinstance(held, Located):
+            return _Source(held)
+        if mapped:
+            return _Source(memory.held[held][0])
+        spans = [access.span(d, Box.whole(op.extents)) for d in range(len(access.shape))]
+        before = [max(0, -low) for low, _ in spans]
+        after = [max(0, high - n) for (_, high), n in zip(spans, access.shape, strict=True)]
+        if self.node.op.is_named:
+            if access.fill is None:
+                return _Source(memory.source(held))
+            return _Source(*memory.around(held, before, after, access.fill))
+        form = unbordered(memory.held[held][0].form)
+        if op.has_look_ups:
+            form = row_major(access.shape)
+        elif access.fill is not None and any((*before, *after)):
+            return _Source(memory.in_form(held, bordered(form, before, after), access.fill))
+        return _Source(memory.in_form(held, form))
+
+    def _name(self, number: int) -> str:
+        """The name of a tensor that a definition before computed."""
+        tensor = self.node.op.definitions[number - len(self.node.inputs)]
+        return tensor.addends[0].definition.tensor_name(0)
+
+    def _numbers(self, name: str, numbers: Array, axes: tuple[int, ...]) -> Located:
+        return self.memory.numbers(name, np.asarray(numbers, np.float64), axes)
+
+    def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
+        """New memory in the order of the first operand, or as a C array."""
+        output, number = self.node.output, len(self.held)
+        shape = tensor.addends[0].definition.out_shape
+        form = row_major(shape)
+        if self.node.op.is_named:
+            form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
+        if tensor is not self.node.op.definitions[-1]:
+            return self.memory.value(f"{output}_{self._name(number)}", form)
+        keeps = self.node.op.is_named
+        return self.memory.result(output, form) if keeps else self.memory.value(output, form)
+
+    def _label(self, op: Definition) -> str:
+        every = self.node.op.definitions
+        text = self.node.op.describe()
+        return text if len(every) == 1 else f"{op.tensor_name(0)} of {text}"
+
+    def _zeros(self, y: Located) -> None:
+        """Zeros in all places of the result."""
+        shape, kind = y.form.shape, self.memory.values[y.value].dtype
+        zeros = Mapping(shape, straight(shape), (), "0.0", kind)
+        name = f"{self.node.name}_zeros"
+        self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
+
+    def _map(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
+        """Append a mapping over all elements of the result."""
+        operands = []
+        for source, access in zip(sources, op.operands, strict=True):
+            axes = tuple(p[0][0] if p else d for d, p in enumerate(access.terms))
+            operands.append(replace(source.place, axes=axes))
+        self.memory.map(
+            self.node.name,
+            "elementwise",
+            op.body,
+            y,
+            operands,
+            nodes=(self.node.name,),
+            label=self._label(op),
+            flops=op.flops,
+        )
+
+    def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
+        """Append the stages that write the places of a definition's result."""
+        places = [source.place for source in sources]
+        if op.has_look_ups:
+            self._mapped(op, (op.extents, op.result, op.operands), places, y)
+            return
+        for extents, result, accesses in _forwards(op):
+            to = access_of(y.form, _index(result), extents)
+            taken = [
+                replace(access_of(s.place.form, _index(a), extents), fill=s.beyond)
+                for s, a in zip(sources, accesses, strict=True)
+            ]
+            if op.gather is None:
+                self._mapped(op, (extents, to, taken), places, y)
+            else:
+                self._reduced(op, (places[0], y), (extents, to, taken[0]))
+
+    def _mapped(
+        self,
+        op: Definition,
+        loops: tuple[Shape, Access, Sequence[Access]],
+        operands: Sequence[Located],
+        y: Located,
+    ) -> None:
+        extents, to, taken = loops
+        mapping = Mapping(extents, to, tuple(taken), op.body, op.dtype)
+        work: Work = "layout" if op.body == "x0" or op.has_look_ups else "elementwise"
+        nodes = (self.node.name,)
+        self.memory.mapped(nodes[0], work, mapping, y, operands, nodes=nodes, flops=op.flops)
+
+    def _reduced(
+        self,
+        op: Definition,
+        places: tuple[Located, Located],
+        loops: tuple[Shape, Access, Access],
+    ) -> None:
+        """The gathered axes behind the others."""
+        (x, y), (extents, to, source), name = places, loops, self.node.name
+        order = (*op.kept, *op.gathered)
+        number = {a: i for i, a in enumerate(order)}
+        result, operand = (
+            replace(a, terms=tuple(tuple((number[i], s) for i, s in place) for place in a.terms))
+            for a in (to, source)
+        )
+        if op.gather not in _GATHERED:
+            raise GraphError(
+                f"node {name}: no stage gathers by {op.gather!r}",
+                fix="a sum of logarithms, or one product after the other",
+            )
+        function, sign = _GATHERED[op.gather]
+        body = f"-({op.body})" if sign and op.body != "x0" else sign + op.body
+        found = normalised_reduction(
+            Reduction(tuple(extents[a] for a in order), len(op.kept), result, operand, function,
+                      body, op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
+        )  # fmt: skip
+        arguments = (("x0", x.value), ("y", y.value))
+        label = self._label(op)
+        self.memory.append(Draft(name, label, "window", found, arguments, (name,), op.flops))
+
+
+def _index(access: Access) -> tuple[Index, ...]:
+    return tuple(zip(access.terms, access.offsets, strict=True))
+
+
+def _forwards(op: Definition) -> Iterator[tuple[Shape, Access, Sequence[Access]]]:
+    """The loops, with accesses whose steps all run forwards: loops that cannot are taken apart."""
+    against = {a for x in op.operands for place in x.terms for a, s in place
+               if s < 0 and op.extents[a] > 1}  # fmt: skip
+    yield from _apart(op.extents, (op.result, *op.operands), sorted(against))
+
+
+def _apart(
+    extents: Shape, accesses: Sequence[Access], axes: Sequence[int]
+) -> Iterator[tuple[Shape, Access, Sequence[Access]]]:
+    if not axes:
+        yield extents, accesses[0], accesses[1:]
+        return
+    axis, *others = axes
+    if extents[axis] > _MOST_STEPS:
+        raise GraphError(
+            f"a tensor is read backwards along {extents[axis]} places, at most {_MOST_STEPS} are "
+            f"copied one by one"
+        )
+    single = (*extents[:axis], 1, *extents[axis + 1 :])
+    for step in range(extents[axis]):
+        yield from _apart(single, [_at(x, axis, step) for x in accesses], others)
+
+
+def _at(access: Access, axis: int, step: int) -> Access:
+    """The access at one step of an axis."""
+    offsets = tuple(
+        offset + sum(s * step for a, s in place if a == axis)
+        for place, offset in zip(access.terms, access.offsets, strict=True)
+    )
+    terms = tuple(tuple((a, s) for a, s in place if a != axis) for place in access.terms)
+    return replace(access, terms=terms, offsets=offsets)
