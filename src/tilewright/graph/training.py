@@ -259,3 +259,26 @@ def _applied(
     assert isinstance(op, Definition)
     read = [names[name] for name in op.tensors[1:]]
     return builder.apply(op, *read, name=f"next_{names[state]}")
+
+
+def passes_of(step: Network) -> dict[str, str]:
+    """The pass of each node of a training step by its name: `forward`, `data gradient`, `weight
+    gradient` (of what a single weight's update needs) or `update`.
+    """
+    held = {state.next for state in step.states}
+    needed = set(step.outputs) - held
+    leads: dict[str, set[str]] = {}
+    found: dict[str, str] = {}
+    for node in reversed(step.nodes):
+        weights = leads.get(node.output, set())
+        if node.output in needed:
+            found[node.name] = "forward"
+            needed |= set(node.inputs)
+        elif node.output in held:
+            found[node.name] = "update"
+            weights = weights or {node.output}
+        else:
+            found[node.name] = f"{'weight' if len(weights) == 1 else 'data'} gradient"
+        for name in node.inputs:
+            leads.setdefault(name, set()).update(weights)
+    return found
