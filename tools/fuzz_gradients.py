@@ -3,8 +3,8 @@
     PYTHONPATH=tests python tools/fuzz_gradients.py [COUNT [SEED]]
 
 Each case is an operator of any kind with a weighted sum behind it. Every tenth one is
-differentiated twice: the gradient of the sum of its gradient by one operand. Where torch is installed convolutions
-and products are compared with its autograd, too. Prints what differs.
+differentiated twice: the gradient of the sum of its gradient by one operand. Where torch is
+installed convolutions and products are compared with its autograd, too. Prints what differs.
 """
 
 from __future__ import annotations

@@ -63,6 +63,20 @@ def test_the_first_of_equal_elements_takes_the_gradient():
     assert found.tolist() == [[[[1, 0, 0, 1], [0, 0, 0, 0]]]]
 
 
+@pytest.mark.parametrize("function", ["relu", "tanh", "sigmoid", "exp"])
+def test_where_the_result_gives_the_derivative_the_operand_is_not_kept(function):
+    net, rng = NetworkBuilder("one", "f64"), np.random.default_rng(3)
+    x = net.input("x", (3, 4))
+    y = net.apply(Unary("neg", (3, 4)), x, name="before")
+    net.apply(Unary(function, (3, 4)), y, name="after", output="after")
+    network = net.build(("after",))
+    whole, named = with_gradients(network, "after", (x,))
+    assert [node.name for node in whole.nodes if y in node.inputs] == ["after"]
+    feeds = {"x": rng.standard_normal((3, 4))}
+    expected = differences(network, feeds, "x", "after")
+    assert np.allclose(whole.evaluate(feeds)[named[x]], expected, rtol=1e-6)
+
+
 def test_second_derivatives_need_nothing_more():
     """The gradient of the sum of a gradient, against differences of that gradient."""
     net, rng = NetworkBuilder("twice", "f64"), np.random.default_rng(2)

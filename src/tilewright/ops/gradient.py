@@ -59,9 +59,9 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     is zero everywhere.
 
     Beyond a border the gradient of the result is zero, and so is the product with a derivative that
-    need not be finite there. Holds for maps and for sums, finished by a factor at most. Raises ShapeError for what else is
-    gathered or finished, whose gradient needs the result's numbers, and ProgramError for functions
-    of bits.
+    need not be finite there. Holds for maps and for sums, finished by a factor at most. Raises
+    ShapeError for what else is gathered or finished, whose gradient needs the result's numbers, and
+    ProgramError for functions of bits.
     """
     last = derivative(parse_scalar(op.finish), 0)
     if op.gather not in (None, "sum") or operand_count(last):
