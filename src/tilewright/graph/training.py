@@ -232,8 +232,8 @@ def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimi
     last = {w.name: _last_use(network, (w.name, gradients[w.name])) for w in network.weights}
     for number, node in enumerate(network.nodes):
         builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-        for weight in (w.name for w in network.weights if last[w.name] == number):
-            names = {"w": weight, "g": gradients[weight], **kept[weight]}
+        for own in (w.name for w in network.weights if last[w.name] == number):
+            names = {"w": own, "g": gradients[own], **kept[own]}
             for state, expression in optimiser.next().items():
                 before = names[state]
                 after = _applied(builder, expression, names, state, kind)

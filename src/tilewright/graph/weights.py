@@ -25,7 +25,8 @@ def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[An
             numbers *= math.sqrt(2)
         else:
             numbers[...] = name in ones
-    return {t.name: network.values.get(t.name, found.get(t.name)) for t in network.weights}
+    return {t.name: found[t.name] if t.name in found else network.values[t.name]
+            for t in network.weights}  # fmt: skip
 
 
 def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
