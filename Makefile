@@ -7,13 +7,14 @@ ROUNDS ?= 20
 COUNT ?= 10000
 SEED ?= 0
 KILLS ?= 300
+OPERATORS ?= 5000
 NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-networks help setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,12 @@ fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 152 kernels and 16 netwo
 
 fuzz-cache: $(VENV)/installed-dev ## KILLS=300 compilations killed, the cache damaged; goes on where it was
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cache.py $(KILLS)
+
+fuzz-gradients: $(VENV)/installed-dev ## OPERATORS=5000 gradients of random operators against differences, again of gradients
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_gradients.py $(OPERATORS) $(SEED)
+
+kill-training: $(VENV)/installed-dev ## KILLS=300 trainings killed: nothing told is lost, the end is the same
+	PYTHONPATH=tests $(BIN)/python tools/kill_training.py $(KILLS) $(SEED)
 
 fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)

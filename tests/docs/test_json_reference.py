@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tilewright.cli.train import TrainingRun
 from tilewright.network.explain import MeasuredExplanation, NetworkExplanation, StageTime
 from tilewright.network.results import (
     Comparison,
@@ -16,6 +17,7 @@ from tilewright.network.results import (
     StageResult,
 )
 from tilewright.report.view import StageExplanation, StageTensor
+from tilewright.training.checkpoint import Epoch
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 
@@ -24,6 +26,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
     "form",
     [
         Comparison,
+        Epoch,
         LayoutChange,
         LayoutChoice,
         MeasuredExplanation,
@@ -34,6 +37,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
         StageResult,
         StageTensor,
         StageTime,
+        TrainingRun,
     ],
 )
 def test_every_key_of_a_network_is_described(form):

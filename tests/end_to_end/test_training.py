@@ -48,12 +48,24 @@ def test_a_step_is_planned_and_learns_on_each_machine(network, machine):
     states = {s.tensor: np.zeros(shapes[s.tensor]) for s in step.states}
     states |= {w: 0.3 * rng.standard_normal(shapes[w]) for w in ("w", "v")}
     feeds = {"x": rng.standard_normal(shapes["x"]), "labels": np.eye(4)[rng.integers(0, 4, 8)]}
-    losses = []
-    for _ in range(3):
+    losses, session = [], compiled.session(states)
+    for _ in range(2):
         expected = step.evaluate({**feeds, **states})
         found = compiled.run(**feeds, **states)
         for name, value in expected.items():
             assert np.allclose(found[name], value, rtol=1e-9, atol=1e-12), name
         states = {state.tensor: found[state.next] for state in step.states}
         losses.append(float(found[LOSS][0]))
-    assert losses[0] > losses[1] > losses[2]
+        assert np.allclose(session.until(step.outputs[1], feeds), found[step.outputs[1]])
+        assert np.allclose(session.step(feeds)[LOSS], found[LOSS])
+    assert losses[0] > losses[1]
+    for name, array in session.states().items():
+        assert np.allclose(array, states[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("machine", ["sw26010_cg", "host"])
+def test_states_are_written_in_place(machine):
+    """Each state is one value of the plan, and counted once."""
+    step = tw.training_step(two_layers(8), Optimiser("momentum"))
+    found = tw.compile(step, machine=machine).described()
+    assert found.state_bytes == 8 * sum(np.prod(step.tensors[s.tensor].shape) for s in step.states)

@@ -4,69 +4,26 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from support.random_operators import random_operator
+from support.gradients import SMOOTH, differences, drawn
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
 from tilewright.ops import Reshape, Unary, average_pool2d, conv2d, gemm, max_pool2d
 from tilewright.ops.lookup import lookup
-from tilewright.ops.op import Op
-
-STEP = 1e-5
-SMOOTH = ("gemm", "batched_matmul", "conv2d", "pool2d", "reduce", "unary", "binary", "bias",
-          "batch_norm", "softmax", "local_response_norm", "transpose", "pad", "slice", "resize",
-          "space_to_depth", "concat", "reshape")  # fmt: skip
-ROUGH = ("ceil", "floor", "round", "trunc", "sign")
-BOUNDED = ("acos", "asin", "atanh", "acosh", "log", "log1p", "sqrt", "reciprocal", "div", "pow",
-           "tan", "fmod")  # fmt: skip
-
-
-def summed(op: Op):
-    """A network of one operator and the sum of its result weighted by an input `g`."""
-    net = NetworkBuilder("one", "f64")
-    inputs = [net.input(f"x{i}", shape) for i, shape in enumerate(op.input_shapes)]
-    g = net.input("g", op.out_shape)
-    y = net.apply(op, *inputs, name="y")
-    axes = ",".join(f"a{d}" for d in range(len(op.out_shape)))
-    total = tw.define(f"loss[0] += y[{axes}] * g[{axes}]", y=op.out_shape, g=op.out_shape)
-    return net.build((net.apply(total, y, g, name="loss"),)), inputs
-
-
-def differences(network, feeds, name, loss="loss"):
-    """The gradient by central differences."""
-    found = np.zeros(feeds[name].shape)
-    for place in np.ndindex(found.shape):
-        beside = []
-        for change in (STEP, -STEP):
-            moved = {**feeds, name: feeds[name].copy()}
-            moved[name][place] += change
-            beside.append(network.evaluate(moved)[loss].sum())
-        found[place] = (beside[0] - beside[1]) / (2 * STEP)
-    return found
-
-
-def floats(op):
-    """The operator in double precision, of functions that are smooth and defined everywhere."""
-    return op.dtype == "f64" and getattr(op, "function", "") not in (*ROUGH, *BOUNDED)
 
 
 @pytest.mark.parametrize("kind", SMOOTH)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_operator_has_the_gradient_of_central_differences(kind, seed):
-    rng = np.random.default_rng(seed)
-    op = random_operator(rng, kind)
-    while not floats(op):
-        op = random_operator(rng, kind)
-    network, inputs = summed(op)
-    shapes = {t.name: t.shape for t in network.inputs}
-    feeds = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
-    if kind == "batch_norm":
-        feeds["x4"] = np.abs(feeds["x4"]) + 0.5
+    network, inputs, feeds = drawn(np.random.default_rng(seed), kind)
     whole, named = with_gradients(network, "loss", inputs)
     found = whole.evaluate(feeds)
     for name in inputs:
         expected = differences(network, feeds, name)
-        assert np.allclose(found[named[name]], expected, rtol=1e-5, atol=1e-6), (op, name)
+        assert np.allclose(found[named[name]], expected, rtol=1e-5, atol=1e-6), (
+            network.nodes[0],
+            name,
+        )
 
 
 def small_network():
@@ -104,6 +61,20 @@ def test_the_first_of_equal_elements_takes_the_gradient():
     whole, named = with_gradients(net.build(("y",)), "y", ("x",))
     found = whole.evaluate({"x": np.array([[[[1.0, 1, 0, 2], [1, 0, 2, 2]]]])})[named["x"]]
     assert found.tolist() == [[[[1, 0, 0, 1], [0, 0, 0, 0]]]]
+
+
+@pytest.mark.parametrize("function", ["relu", "tanh", "sigmoid", "exp"])
+def test_where_the_result_gives_the_derivative_the_operand_is_not_kept(function):
+    net, rng = NetworkBuilder("one", "f64"), np.random.default_rng(3)
+    x = net.input("x", (3, 4))
+    y = net.apply(Unary("neg", (3, 4)), x, name="before")
+    net.apply(Unary(function, (3, 4)), y, name="after", output="after")
+    network = net.build(("after",))
+    whole, named = with_gradients(network, "after", (x,))
+    assert [node.name for node in whole.nodes if y in node.inputs] == ["after"]
+    feeds = {"x": rng.standard_normal((3, 4))}
+    expected = differences(network, feeds, "x", "after")
+    assert np.allclose(whole.evaluate(feeds)[named[x]], expected, rtol=1e-6)
 
 
 def test_second_derivatives_need_nothing_more():

@@ -103,8 +103,8 @@ def test_lenet_gives_probabilities():
         ("vgg61", "unknown network 'vgg61'; did you mean vgg16?"),
         (
             "bert",
-            "unknown network 'bert'; known networks: alexnet, lenet5, mobilenet2, resnet50, vgg16, "
-            "yolov2",
+            "unknown network 'bert'; known networks: alexnet, digits, lenet5, mobilenet2, "
+            "resnet50, vgg16, yolov2",
         ),
     ],
 )

@@ -75,6 +75,7 @@ def test_the_weight_gradient_sums_over_images_and_pixels():
         ("y[n,m] += sqrt(1 + (x[n,k] - w[m,k]) * (x[n,k] - w[m,k]))", {"n": 2, "m": 3, "k": 4}),
         ("y[r] += sigmoid(x[r+t]) * w[t]", {"r": 5, "t": 3}),
         ("y[r] = relu(x[2*r] + w[r])", {"r": 5}),
+        ("y[r] += x[r+t] / z[r]", {"r": 5, "t": 3}),
     ],
 )
 def test_functions_agree_with_central_differences(text, sizes):

@@ -172,7 +172,10 @@ class Train:
     ] = 1
     dtype: Annotated[str, typer.Option(help="Element type.")] = "f32"
     optimiser: Annotated[str, typer.Option(help="sgd, momentum or adam.")] = "momentum"
-    rate: Annotated[float, typer.Option(help="Rate of the updates.")] = 0.05
+    rate: Annotated[float, typer.Option(help="Rate of the updates.")] = 0.1
+    decay: Annotated[
+        float, typer.Option(help="What momentum and mean keep of themselves at each step.")
+    ] = 0.8
     seed: Annotated[
         int, typer.Option(min=0, help="Of first weights, division and order of the examples.")
     ] = 0

@@ -29,7 +29,7 @@ from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
-from tilewright.graph.training import training_step
+from tilewright.graph.training import passes_of, training_step
 from tilewright.graph.weights import random_weights
 from tilewright.network.plans import NativeNetwork, Other
 from tilewright.network.refusal import require_networks
@@ -68,6 +68,8 @@ def compile(asked: Compile, chain: Toolchain) -> None:
         network, chain, asked.search, output, options.top, weights, clock
     )
     found = _judged(asked, chain, network, compiled, seconds, clock)
+    if options.training:
+        found = found.with_passes(passes_of(simplified(network)))
     if options.out is not None:
         with progress_bar(output, clock) as progress:
             progress("write", 0, 1)

@@ -63,7 +63,8 @@ def run(asked: Train) -> None:
 
 
 def _settings(asked: Train) -> Settings:
-    optimiser = Optimiser(asked.optimiser, asked.rate)  # type: ignore[arg-type]  # it checks
+    method, rate, decay = asked.optimiser, asked.rate, asked.decay
+    optimiser = Optimiser(method, rate, decay)  # type: ignore[arg-type]  # it checks the method
     resume = asked.resume and asked.checkpoint is not None and asked.checkpoint.exists()
     return Settings(
         asked.epochs, optimiser, asked.seed, asked.micro_batches, asked.checkpoint, resume

@@ -16,6 +16,7 @@ from tilewright.common.errors import GraphError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
+from tilewright.ir.scalar import expanded, parse_scalar
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Addend, Computed, Definition
 from tilewright.ops.definitions import Assembly, are_apart
@@ -48,6 +49,20 @@ def with_gradients(
     named = {name: made for name, made in found.items() if made is not None}
     outputs = tuple(dict.fromkeys((*network.outputs, *named.values())))
     return backward.builder.build(outputs, network.values), named
+
+
+_BY_RESULT = {
+    str(expanded(parse_scalar(function))): body
+    for function, body in {
+        "relu(x0)": "x0 if x1 > 0.0 else 0.0",
+        "tanh(x0)": "x0 * (1.0 - x1 * x1)",
+        "sigmoid(x0)": "x0 * (x1 * (1.0 - x1))",
+        "exp(x0)": "x0 * x1",
+    }.items()
+}
+"""Functions of which the result gives the derivative: with the gradient x0 of the result x1. So the
+operand need not be kept, and the function is computed where that is made.
+"""
 
 
 @dataclass(frozen=True)
@@ -160,6 +175,11 @@ class _Backward:
         self, record: _Record, definition: Definition, number: int, reads: Sequence[str], dy: str
     ) -> None:
         name = reads[number]
+        if (body := _BY_RESULT.get(definition.body)) and _is_elementwise(definition):
+            places = (definition.result, definition.result)
+            plain = replace(definition, operands=places, body=body, tensors=())
+            self._add_parts(name, [(plain, (dy, record.output))])
+            return
         try:
             found = gradient(definition, number)
         except TilewrightError as error:
@@ -237,6 +257,13 @@ class _Backward:
             parts.append((Definition(shape, place, (plain,), "x0", None, "x0", self.builder.dtype),
                           (hit,)))  # fmt: skip
         return self._assembled(f"{record.output}_hits", parts)
+
+
+def _is_elementwise(definition: Definition) -> bool:
+    """True for a function of each element of one operand."""
+    (operand,) = definition.operands
+    plain = definition.gather is None and definition.finish == "x0"
+    return plain and operand == definition.result == straight(definition.extents)
 
 
 def _record(name: str, op: Op, output: str, tensor: Computed, held: Sequence[str]) -> _Record:

@@ -229,19 +229,33 @@ def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimi
             name: builder.input(builder.fresh(f"{weight.name}_{name}"), shape)
             for name, shape in optimiser.states(weight.shape).items()
         }
-    for node in network.nodes:
+    last = {w.name: _last_use(network, (w.name, gradients[w.name])) for w in network.weights}
+    for number, node in enumerate(network.nodes):
         builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-    for weight in network.weights:
-        names = {"w": weight.name, "g": gradients[weight.name], **kept[weight.name]}
-        for state, expression in optimiser.next().items():
-            before = names[state]
-            after = _applied(builder, expression, names, state, kind)
-            held.append(State(before, after))
-            names[state] = after
+        for own in (w.name for w in network.weights if last[w.name] == number):
+            names = {"w": own, "g": gradients[own], **kept[own]}
+            for state, expression in optimiser.next().items():
+                before = names[state]
+                after = _applied(builder, expression, names, state, kind)
+                held.append(State(before, after))
+                names[state] = after
+    order = [s for w in network.weights for s in (*kept[w.name].values(), w.name)]
+    held.sort(key=lambda state: order.index(state.tensor))
     outputs = (*network.outputs[:2], *(state.next for state in held))
     made = builder.build(outputs, network.values)
     return Network(made.name, made.inputs, made.weights, made.nodes, outputs, made.values,
                    states=tuple(held))  # fmt: skip
+
+
+def _last_use(network: Network, tensors: tuple[str, str]) -> int:
+    """The number of the last node that reads a weight or makes its gradient: its update comes next,
+    so that no gradient is kept for long.
+    """
+    return max(
+        number
+        for number, node in enumerate(network.nodes)
+        if node.output in tensors or not set(tensors).isdisjoint(node.inputs)
+    )
 
 
 def _applied(
@@ -259,3 +273,26 @@ def _applied(
     assert isinstance(op, Definition)
     read = [names[name] for name in op.tensors[1:]]
     return builder.apply(op, *read, name=f"next_{names[state]}")
+
+
+def passes_of(step: Network) -> dict[str, str]:
+    """The pass of each node of a training step by its name: `forward`, `data gradient`, `weight
+    gradient` (of what a single weight's update needs) or `update`.
+    """
+    held = {state.next for state in step.states}
+    needed = set(step.outputs) - held
+    leads: dict[str, set[str]] = {}
+    found: dict[str, str] = {}
+    for node in reversed(step.nodes):
+        weights = leads.get(node.output, set())
+        if node.output in needed:
+            found[node.name] = "forward"
+            needed |= set(node.inputs)
+        elif node.output in held:
+            found[node.name] = "update"
+            weights = weights or {node.output}
+        else:
+            found[node.name] = f"{'weight' if len(weights) == 1 else 'data'} gradient"
+        for name in node.inputs:
+            leads.setdefault(name, set()).update(weights)
+    return found

@@ -17,14 +17,15 @@ def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[An
     that activations behind rectifiers neither grow nor vanish (He et al. 2015).
     """
     found = random_weights(network, seed)
-    norms = [node for node in network.nodes if isinstance(node.op, BatchNorm)]
+    norms = [node for node in network.nodes if node.op.normalisation is not None]
     ones = {node.inputs[i] for node in norms for i in (1, 4)}
     for name, numbers in found.items():
         if numbers.ndim > 1:
             numbers *= math.sqrt(2)
         else:
             numbers[...] = name in ones
-    return {t.name: network.values.get(t.name, found.get(t.name)) for t in network.weights}
+    return {t.name: found[t.name] if t.name in found else network.values[t.name]
+            for t in network.weights}  # fmt: skip
 
 
 def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:

@@ -137,13 +137,13 @@ class PlannedSession:
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run once: the outputs that are no states."""
-        found = self.network.run(**inputs, **self.held)
+        found = self._run(inputs)
         self.held = {state.tensor: found.pop(state.next) for state in self.network.network.states}
         return found
 
     def until(self, output: str, inputs: Mapping[str, Array]) -> Array:
         """An output of a run whose states are dropped."""
-        return self.network.run(**inputs, **self.held)[output]
+        return self._run(inputs)[output]
 
     def states(self) -> dict[str, Array]:
         """Copies of the states."""
@@ -152,3 +152,7 @@ class PlannedSession:
     def give(self, states: Mapping[str, Array]) -> None:
         """Replace the states."""
         self.held = dict(states)
+
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        given = {**inputs, **self.held}
+        return self.network.run(*(given[t.name] for t in self.network.network.inputs))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import F32, F64
@@ -110,7 +110,8 @@ class NetworkRun(Struct, frozen=True):
     Of a simulated one `cycles` are those of one of the `groups` that divide the images; `work` and
     `causes` sum to them. `unfused_cycles` are those of the plan with a stage for every operator.
     `layouts` are changes of layout, `bounds` and `layout_choice` say how far the plan is from the
-    best. `timings` are the seconds of each step of compiling.
+    best. `timings` are the seconds of each step of compiling. `state_bytes` are those of states
+    written in place, `passes` the milliseconds of a training step's passes, layouts apart.
     """
 
     network: str
@@ -134,6 +135,21 @@ class NetworkRun(Struct, frozen=True):
     layouts: tuple[LayoutChange, ...] = ()
     bounds: PlanBounds | None = None
     layout_choice: LayoutChoice | None = None
+    passes: dict[str, float] = {}
+    state_bytes: int = 0
+
+    def with_passes(self, passes: Mapping[str, str]) -> NetworkRun:
+        """With the time of each pass of a training step, as far as it is known; `passes` are those
+        of its nodes.
+        """
+        found: dict[str, float] = {}
+        per_cycle = (self.milliseconds or 0.0) / (self.cycles or 1)
+        for stage in self.stages:
+            own = stage.measured_milliseconds or (stage.cycles or 0) * per_cycle
+            known = (passes[node] for node in stage.nodes if node in passes)
+            name = "layout" if stage.work == "layout" else next(known, "layout")
+            found[name] = found.get(name, 0.0) + own
+        return structs.replace(self, passes=found if any(found.values()) else {})
 
 
 def compared(

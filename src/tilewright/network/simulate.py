@@ -108,6 +108,7 @@ def described(
         layouts=tuple(_change(plan, stage, cycles) for stage, cycles in changes),
         bounds=_bounds(run),
         layout_choice=plan.layout_choice,
+        state_bytes=plan.state_bytes,
     )
 
 

@@ -59,9 +59,10 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     """The gradient of operand number `operand`, as definitions whose results add up; none where it
     is zero everywhere.
 
-    Holds for maps and for sums, finished by a factor at most. Raises ShapeError for what else is
-    gathered or finished, whose gradient needs the result's numbers, and ProgramError for functions
-    of bits.
+    Beyond a border the gradient of the result is zero, and so is the product with a derivative that
+    need not be finite there. Holds for maps and for sums, finished by a factor at most. Raises
+    ShapeError for what else is gathered or finished, whose gradient needs the result's numbers, and
+    ProgramError for functions of bits.
     """
     last = derivative(parse_scalar(op.finish), 0)
     if op.gather not in (None, "sum") or operand_count(last):
@@ -92,12 +93,15 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     for steps in _solved(Steps(op.extents, given, factors)):
         dx, *given = steps.accesses
         kept = {a for terms in dx.terms for a, _ in terms}
+        own = body
+        if factors == 1 and any(access.fill is not None for access in given[1:]):
+            own = Apply("if", (Apply("==", (Element(0), Number(0.0))), Number(0.0), body))
         gathers = any(n > 1 for a, n in enumerate(steps.extents) if a not in kept)
         gathers = gathers or bool(dx.read_from)
         names = (f"d{op.tensor_name(operand + 1)}", f"d{op.tensor_name(0)}",
                  *(op.tensor_name(i + 1) for i in used))  # fmt: skip
         made = Definition(
-            steps.extents, replace(dx, fill=None), tuple(given), str(body),
+            steps.extents, replace(dx, fill=None), tuple(given), str(own),
             "sum" if gathers else None, "x0", str(types), axes, names,
         )  # fmt: skip
         found.append(Gradient(made, tuple(used)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array
 from tilewright.ops.piece import Piece, intervals, piece, whole_piece
+
+_LONG = 4
+"""Sums so many times as long as a side of the result pay for adding up partial results."""
 
 __all__ = ["TERMS", "Partition", "Piece", "split", "split_sums"]
 
@@ -81,10 +85,14 @@ def split_sums(op: Op, groups: int) -> list[Partition]:
     """`op` with the terms of its sums, input channels or k, divided over `groups` core groups.
 
     Nothing where the result has several images or rows, which are divided without partial results,
-    or where one program does not serve all pieces: their terms differ in number, the first alone
-    adds an operand, or partial sums are wider than results.
+    unless the sums are far longer than its sides; or where one program does not serve all pieces:
+    their terms differ in number, the first alone adds an operand, or partial sums are wider than
+    results.
     """
-    if groups == 1 or op.out_shape[0] > 1 or not op.terms or op.terms[0] % groups:
+    if groups == 1 or not op.terms or op.terms[0] % groups:
+        return []
+    images, others = op.out_shape[0], prod(op.out_shape[1:])
+    if images > 1 and prod(op.terms) < _LONG * max(images, others):
         return []
     whole, terms = Box.whole(op.out_shape), Box.whole(op.terms)
     parts = intervals(op.terms[0], groups)

@@ -106,6 +106,7 @@ def plan_totals(found: NetworkRun) -> str:
         f"{found.gflops or 0.0:.1f} Gflop/s; "
         f"{100 * beside / total:.1f} % of it outside the products",
         shared("by work: ", found.work, total),
+        *_passes(found),
         shared("by cause: ", found.causes, total),
     ]
     if any(stage.groups > 1 for stage in found.stages):
@@ -120,12 +121,22 @@ def plan_totals(found: NetworkRun) -> str:
         lines += _best(found, found.bounds)
     lines.append(
         f"planned in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
-        f"constants, {_megabytes(found.arena_bytes)} of arena in each group"
+        f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena in each group"
     )
     lines = [line if "\n" in line else wrapped(line) for line in lines]
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     return "\n".join(lines)
+
+
+def _passes(found: NetworkRun) -> list[str]:
+    """The line of a training step's passes."""
+    total = sum(found.passes.values())
+    return [shared("by pass: ", found.passes, total)] if found.passes else []
+
+
+def _states(found: NetworkRun) -> str:
+    return f"{_megabytes(found.state_bytes)} of states, " if found.state_bytes else ""
 
 
 def _best(found: NetworkRun, bounds: PlanBounds) -> Iterator[str]:
@@ -192,11 +203,12 @@ def network_totals(found: NetworkRun) -> str:
         clock = "" if found.clock == "wall" else " (processor time: the computer is busy)"
         lines = [
             f"total {duration(whole)} measured{clock}, {found.gflops:.1f} Gflop/s; "
-            f"products {duration(measured, whole)} of it, {duration(model, whole)} by the model"
+            f"products {duration(measured, whole)} of it, {duration(model, whole)} by the model",
+            *_passes(found),
         ]
     lines.append(
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
-        f"constants, {_megabytes(found.arena_bytes)} of arena"
+        f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena"
     )
     lines = list(map(wrapped, lines))
     if found.comparison is not None:

@@ -274,7 +274,7 @@ def _write_entries(found: Emitted, writer: CWriter) -> None:
     inputs = ", ".join(names["input", i] for i in range(len(found.plan.given))) or "0"
     outputs = ", ".join(names["output", i] for i in range(len(found.plan.outputs))) or "0"
     memory = f"const struct memory m = {{{{{inputs}}}, {{{outputs}}}, constants, arena}};"
-    runs = [(f"{found.name}_run", [], str(count))]
+    runs: list[tuple[str, list[str], str]] = [(f"{found.name}_run", [], str(count))]
     if found.plan.states:
         runs.append((f"{found.name}_part", ["long count"], "count"))
     for name, more, turns in runs:

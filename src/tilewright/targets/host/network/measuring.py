@@ -115,6 +115,7 @@ def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun
         compile_seconds,
         code.constant_bytes,
         code.arena_bytes,
+        state_bytes=code.state_bytes,
     )
 
 

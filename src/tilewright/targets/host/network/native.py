@@ -93,13 +93,14 @@ class HostNetwork:
         return self._bound
 
     def session(self, states: Mapping[str, Array]) -> HostSession:
-        """The network with its states, which begin like this."""
-        return HostSession(self._bound, self.states, states)
+        """The network with its states, which begin like this, in memory of its own."""
+        return HostSession(self.loaded.bind(self._constants), self.states, states)
 
     def give_weights(self, weights: Mapping[str, Array]) -> None:
         """Compute the constants from these weights and the known ones that are not among them."""
         made = self.loaded.constants(WithAhead({**self.weights, **weights}, self.ahead))
         give_back()
+        self.__dict__["_constants"] = made
         self.__dict__["_bound"] = self.loaded.bind(made)
 
     def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
@@ -165,11 +166,15 @@ class HostNetwork:
         return tuple(median(column) for column in zip(*samples, strict=True))
 
     @cached_property
-    def _bound(self) -> BoundNetwork:
-        constants = self.loaded.constants(WithAhead(self.weights, self.ahead))
+    def _constants(self) -> Array:
+        made = self.loaded.constants(WithAhead(self.weights, self.ahead))
         self.weights.clear()
         give_back()
-        return self.loaded.bind(constants)
+        return made
+
+    @cached_property
+    def _bound(self) -> BoundNetwork:
+        return self.loaded.bind(self._constants)
 
 
 def compile_network(

@@ -85,6 +85,13 @@ class NetworkCode(Struct, frozen=True):
     complete: dict[str, int] = {}
 
     @property
+    def state_bytes(self) -> int:
+        """Bytes of the states that are written in place."""
+        held = {name for name, _ in self.states}
+        elements = sum(prod(shape) for name, shape in self.inputs if name in held)
+        return elements * dtype(self.dtype).size_bytes
+
+    @property
     def tensors(self) -> tuple[tuple[str, Shape], ...]:
         """Names and shapes of inputs and outputs that have memory of their own."""
         held = {name for name, _ in self.states}
