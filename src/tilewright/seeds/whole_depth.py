@@ -28,7 +28,7 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_direct import CHANNELS_LAST
+from tilewright.seeds.conv2d_direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.gemm import gemm_seed
 from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Seed, Space, layout, seed
@@ -97,6 +97,40 @@ def _whole_windows(window: Window) -> Seed:
     return Seed("whole_windows", *_windows(window, x), (*layouts, *_layouts(window)), ("x", "w"), "y")
 
 
+@seed("conv2d", name="whole_pixels", whole=True)
+def whole_pixels(op: Conv2d) -> Seed | None:
+    """A 1x1 kernel as one matrix product over the pixels of all images."""
+    return _whole_pixels() if is_product(op) else None
+
+
+@cache
+def _whole_pixels() -> Seed:
+    product, tensors = pixel_product()
+    x, w, y, *_ = tensors
+    out_channel, pixel = product.axis("out_channel"), product.axis("pixel")
+    space = (
+        Space(product)
+        .split(out_channel, pixel)
+        .whole(product.axis("in_channel"))
+        .spread(out_channel, "rows")
+        .spread(pixel, "columns")
+        .spread(product.axis("in_channel"), "both")
+        .choose(
+            *(
+                (Reorder(("group", outer, inner)), *xs, *ys)
+                for outer, inner in (("out_channel", "pixel"), ("pixel", "out_channel"))
+                for xs in ((), (Stage("x_pixels", inner),), (Stage("x_pixels", outer),))
+                for ys in ((), (Stage("y_pixels", inner),))
+            )
+        )
+        .vectorize("m")
+        .prefetch(*(u.tensor for u in product.uses))
+        .limit(largest=_LARGEST, most=2 * _MOST)
+    )
+    layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
+    return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")
+
+
 @seed("conv2d", name="loading_order", whole=True)
 def loading_order(op: Conv2d) -> Seed | None:
     """Images as the host lays them out for loading: each column of windows by itself, so that a
@@ -124,7 +158,9 @@ def _strips(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _layouts(window: Window) -> tuple[Any, ...]:
-    return layout(results(), CHANNELS_LAST), layout(weights(window[0]), _WEIGHTS)
+    """Results by rows or by columns of pixels, weights by output channels."""
+    by_rows, by_columns = CHANNELS_LAST, ("group", "batch", "cols", "rows", "channels")
+    return layout(results(), by_rows, by_columns), layout(weights(window[0]), _WEIGHTS)
 
 
 def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
