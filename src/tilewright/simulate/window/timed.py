@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from tilewright.common.compiled import entry_point, piece
 from tilewright.common.expr import Binary, Const, Expr, Var
-from tilewright.common.expr_parser import parse_expr
 from tilewright.isa import Effect
-from tilewright.simulate.window.decode import Step
+from tilewright.simulate.window.decode import Step, parsed
 from tilewright.simulate.window.run import Cause, WindowRun
 
 if TYPE_CHECKING:
@@ -527,7 +526,7 @@ def _row(
     names = tuple(role for role, _, _ in operands)
 
     def expression(text: str) -> tuple[int, int]:
-        key = parse_expr(text), names
+        key = parsed(text), names
         if key not in known:
             begin = len(codes)
             _append(key[0], names, parameters, codes)
