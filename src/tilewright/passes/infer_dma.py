@@ -226,9 +226,10 @@ def _tiled(r: Range, moving: list[For]) -> Expr | None:
     loop = moving[0]
     match r.extent, loop.extent:
         case Binary("min", tile, Binary("-", whole, before)), Binary("ceil_div", n, size) if (
-            (whole, tile, before) == (n, size, Var(loop.var) * size)
-            and coefficient(r.start, loop.var) == size
-        ):
+            whole,
+            tile,
+            before,
+        ) == (n, size, Var(loop.var) * size) and coefficient(r.start, loop.var) == size:
             return whole
         case _:
             return None

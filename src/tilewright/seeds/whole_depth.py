@@ -94,7 +94,9 @@ def whole_windows(op: Conv2d) -> Seed | None:
 def _whole_windows(window: Window) -> Seed:
     x = images()
     layouts = ((layout(x, CHANNELS_LAST)),)
-    return Seed("whole_windows", *_windows(window, x), (*layouts, *_layouts(window)), ("x", "w"), "y")
+    return Seed(
+        "whole_windows", *_windows(window, x), (*layouts, *_layouts(window)), ("x", "w"), "y"
+    )
 
 
 @seed("conv2d", name="whole_pixels", whole=True)
