@@ -12,7 +12,7 @@ are left are skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -275,7 +275,7 @@ def _turn(s: State, w: Window, loop: int) -> None:
 
 
 @piece
-def _play_candidate(s: State, w: Window) -> float:
+def _play_candidate(s: State, w: Window) -> Any:
     """Play one candidate from its start to its end; returns its cycles."""
     mark_looped(s)
     for i in range(w.state.size):

@@ -31,7 +31,7 @@ from tilewright.seeds.conv2d import (
 from tilewright.seeds.conv2d_direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.gemm import gemm_seed
 from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
-from tilewright.seeds.space import INTERFACES, Seed, Space, layout, seed
+from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
 _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
@@ -145,8 +145,17 @@ def loading_order(op: Conv2d) -> Seed | None:
 
 @cache
 def _loading_order(window: Window) -> Seed:
-    sizes = {"strips": OUT_COLS, "rows": IN_ROWS, "cols": window[0][1], "channels": IN_CHANNELS}
-    x = tensor("x", "input", operand=0, group=GROUPS, batch=BATCH, **sizes)
+    x = tensor(
+        "x",
+        "input",
+        operand=0,
+        group=GROUPS,
+        batch=BATCH,
+        strips=OUT_COLS,
+        rows=IN_ROWS,
+        cols=window[0][1],
+        channels=IN_CHANNELS,
+    )
     return Seed(
         "loading_order", *_windows(window, x), _layouts(window), ("x", "w"), "y", arrange=_strips
     )
@@ -174,18 +183,19 @@ def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tup
         .spread(conv.axis("out_channel"), "rows")
         .spread(conv.axis("out_row"), "columns")
         .walk(conv.axis("out_row"), _PIXEL)
-        .choose(
-            *(
-                (Reorder(("group", "image", *order, _PIXEL)), *stages)
-                for order in _ORDERS
-                for stages in _stages(order)
-            )
-        )
+        .choose(*_choices())
         .vectorize("m")
         .prefetch(y, w, x)
         .limit(largest=_LARGEST, most=_MOST)
     )
     return (x, w, y), (space,)
+
+
+def _choices() -> Iterator[Alternative]:
+    """Loop orders, each with the places of transfers."""
+    for order in _ORDERS:
+        for stages in _stages(order):
+            yield Reorder(("group", "image", *order, _PIXEL)), *stages
 
 
 def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:

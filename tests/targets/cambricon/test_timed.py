@@ -42,7 +42,8 @@ def both(program: Object, changes: dict[str, str]) -> tuple[WindowRun, WindowRun
 def assert_equal(found: WindowRun, expected: WindowRun) -> None:
     for name in ("cycles", "issue_cycles", "instructions", "unit_busy", "registers", "stalls"):
         assert getattr(found, name) == getattr(expected, name), name
-    assert found.events == expected.events and found.stalled == expected.stalled
+    assert found.events == expected.events
+    assert found.stalled == expected.stalled
 
 
 @pytest.mark.parametrize("changes", WINDOWS, ids=lambda c: "-".join(c.values()))
@@ -66,7 +67,8 @@ def test_records_grow():
     loop = "smove $1, #20000\nsmove $2, #64\nnext:\nvav $0, $2, $0, $0\nvmove $2, $2, $0\n"
     run = Device(image(f"{loop}vav $0, $2, $0, $2\nssub $1, $1, #1\ncb $1, next"),
                  find_machine("dla-al")).launch(values=False)  # fmt: skip
-    assert len(run.event_table) == 60000 and run.unit_busy == {"SCALAR": 40002, "VECTOR": 360000}
+    assert len(run.event_table) == 60000
+    assert run.unit_busy == {"SCALAR": 40002, "VECTOR": 360000}
 
 
 def test_faults_are_named_by_the_executor():

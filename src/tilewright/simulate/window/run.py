@@ -79,7 +79,7 @@ class WindowRun:
     def events(self) -> tuple[Event, ...]:
         """The long operations in the order of issue."""
         rows = self.event_table.tolist()
-        return tuple(Event(*times, self.units[unit], number) for *times, unit, number in rows)
+        return tuple(Event(i, a, b, self.units[unit], number) for i, a, b, unit, number in rows)
 
     @cached_property
     def stalled(self) -> tuple[Stall, ...]:

@@ -44,6 +44,8 @@ _DATA, _OUTPUT, _UNIT, _BRANCH, _WINDOW, _SPANS = (
 )
 _OPERANDS, _SPAN_COUNT, _DEPTH, _READS, _WRITES = 8, 3, 16, 6, 2
 _FIRST_RECORDS = 1 << 14
+_COLUMNS = 14
+"""Arrays of a program that have a row for each step."""
 _DONE, _FULL, _FAULT = 1, 2, 3
 
 
@@ -102,7 +104,7 @@ class _Rules(NamedTuple):
 
 
 @piece
-def _value(p: _Program, s: _State, begin: int, end: int, number: int) -> float:
+def _value(p: _Program, s: _State, begin: int, end: int, number: int) -> Any:
     depth = 0
     for i in range(begin, end):
         code = p.codes[i]
@@ -136,7 +138,7 @@ def _value(p: _Program, s: _State, begin: int, end: int, number: int) -> float:
 
 
 @piece
-def _operand(p: _Program, s: _State, number: int, operand: int) -> int:
+def _operand(p: _Program, s: _State, number: int, operand: int) -> Any:
     register = p.registers[number, operand]
     return p.numbers[number, operand] if register < 0 else s.register[register]
 
@@ -245,10 +247,10 @@ def _conflict_end(s: _State) -> int:
 def _stall(s: _State, start: int, stop: int, cause: int, number: int) -> None:
     count = s.at[_STALLS]
     last = count - 1
-    if count and s.stalls[last, 1] == start and s.stalls[last, 2] == cause:
-        if s.stalls[last, 3] == number:
-            s.stalls[last, 1] = stop
-            return
+    goes_on = count and s.stalls[last, 1] == start and s.stalls[last, 2] == cause
+    if goes_on and s.stalls[last, 3] == number:
+        s.stalls[last, 1] = stop
+        return
     if stop > start:
         s.stalls[count, 0], s.stalls[count, 1] = start, stop
         s.stalls[count, 2], s.stalls[count, 3] = cause, number
@@ -266,7 +268,7 @@ def _least_slot(s: _State) -> int:
 
 @piece
 def _obstacle(p: _Program, s: _State, rules: _Rules, number: int) -> int:
-    """What keeps a step from issuing, -1 for nothing; `at[_LAST]` becomes the cycle to look again."""
+    """What keeps a step from issuing, or -1; `at[_LAST]` becomes the cycle to look again."""
     time = s.at[_TIME]
     when = 0
     for i in range(_READS):
@@ -343,7 +345,7 @@ def _next_cycle(s: _State, time: int) -> None:
 
 
 @piece
-def _step(p: _Program, s: _State, rules: _Rules) -> bool:
+def _step(p: _Program, s: _State, rules: _Rules) -> Any:
     """Issue the next instruction; False for a fault."""
     number, count = s.at[_NUMBER], p.unit.size
     waiting = True
@@ -491,18 +493,18 @@ def _encoded(executor: Executor, units: tuple[str, ...]) -> _Program | None:
     rows = [_row(step, units, memories, executor.parameters, codes, known) for step in steps]
     if any(row is None for row in rows):
         return None
-    columns = [np.array([row[i] for row in rows if row], np.int64) for i in range(14)]
+    columns: Any = [np.array([row[i] for row in rows if row], np.int64) for i in range(_COLUMNS)]
     read_only = [
         (memories.index(r.memory), r.address, r.address + r.count)
         for r in executor.memories.read_only
     ]
-    return _Program(
-        *columns,
+    rest: Any = (
         np.array([c for c, _ in codes] or [0], np.int64),
         np.array([a for _, a in codes] or [0], np.float64),
         np.array([executor.memories.sizes[m] for m in memories] or [0], np.int64),
         np.array(read_only, np.int64).reshape(-1, 3),
     )
+    return _Program(*columns, *rest)
 
 
 def _row(
