@@ -22,7 +22,7 @@ from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.report.view import CheckResult
 from tilewright.seeds.nest import TensorSpec
-from tilewright.seeds.space import Seed, interface, parameters
+from tilewright.seeds.space import Seed, arranged, interface, parameters
 
 Data = Literal["integers", "floats"]
 
@@ -40,9 +40,8 @@ def program_inputs(
 
     A seed's tensor may cut a dimension of the operator's in several.
     """
-    arranged = interface(op.kind).arrange(op, tuple(operands))
     values, inputs = parameters(op), {}
-    for name, array in zip(seed.operands, arranged, strict=True):
+    for name, array in zip(seed.operands, arranged(op, seed, tuple(operands)), strict=True):
         extents = {d: evaluate(e, values) for d, e in _dims(seed, name)}
         logical = array.reshape(tuple(extents.values()))
         axes = [list(extents).index(d) for d in program.tensor(name).dims]

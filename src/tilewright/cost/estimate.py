@@ -24,7 +24,8 @@ from tilewright.cost.pipeline import least_cycles, play
 from tilewright.cost.pipeline_types import Flags, Floats, Ints, first_of
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import first_core
-from tilewright.cost.window import play_window, window_of
+from tilewright.cost.window import play_window
+from tilewright.cost.window_items import window_of
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of

@@ -42,16 +42,17 @@ _TAPS = ("kernel_row", "kernel_col")
 @seed("conv2d", name="direct", addressed=True)
 def direct(op: Conv2d) -> Seed | None:
     """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
-    return None if _is_product(op) else _direct(op.kernel, op.stride, op.dilation)
+    return None if is_product(op) else _direct(op.kernel, op.stride, op.dilation)
 
 
 @seed("conv2d", name="pointwise", addressed=True)
 def pointwise(op: Conv2d) -> Seed | None:
     """A 1x1 kernel as one matrix product over the pixels of all images."""
-    return _pointwise() if _is_product(op) else None
+    return _pointwise() if is_product(op) else None
 
 
-def _is_product(op: Conv2d) -> bool:
+def is_product(op: Conv2d) -> bool:
+    """True if the convolution is one matrix product over the pixels of all images."""
     return (op.kernel, op.stride) == ((1, 1), (1, 1)) and not any(op.padding)
 
 
@@ -119,6 +120,15 @@ def _pixels() -> tuple[tuple[Step, ...], ...]:
 
 @cache
 def _pointwise() -> Seed:
+    product, tensors = pixel_product()
+    space = gemm_space(product, "out_channel", "pixel", "in_channel")
+    return Seed("pointwise", tensors, (space,), _LAYOUTS, ("x", "w"), "y")
+
+
+def pixel_product() -> tuple[Nest, tuple[TensorSpec, ...]]:
+    """The product of all pixels with the weights of a 1x1 kernel, and its tensors: the images, the
+    weights, the results, then images and results by pixels.
+    """
     x, w, y = images(), weights((1, 1)), results()
     pixels = BATCH * OUT_ROWS * OUT_COLS
     x_pixels = tensor(
@@ -150,6 +160,4 @@ def _pointwise() -> Seed:
         ),
         x_pixels.at(group=group, pixels=pixel, channels=in_channel),
     )
-    space = gemm_space(product, "out_channel", "pixel", "in_channel")
-    tensors = (x, w, y, x_pixels, y_pixels)
-    return Seed("pointwise", tensors, (space,), _LAYOUTS, ("x", "w"), "y")
+    return product, (x, w, y, x_pixels, y_pixels)

@@ -178,6 +178,8 @@ class Seed:
     several that share memory. `operands` and `result` name the tensors of the operator itself.
     Neighbouring nests share their loops `together` that stand outermost; how large a turn of them
     is, `blocks` says: values of further extents, to be tried one after the other for all nests.
+    Operands come as the interface of their operator arranges them, or as the seed's own `arrange`
+    does: the host may store elements several times, in the order in which they are loaded.
     `roundings` says how far a result is off, where that is not as far as a direct sum's
     (`tune.accuracy`). Raises ScheduleError where they name tensors or dimensions that are not
     there.
@@ -192,6 +194,7 @@ class Seed:
     together: tuple[str, ...] = ()
     blocks: Blocks = lambda values: ({},)
     roundings: Roundings | None = None
+    arrange: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
         every = (*self.tensors, *(t for space in self.spaces for t in space.nest.kept))
@@ -348,6 +351,11 @@ def seeds_for(
     if not applicable:
         raise ScheduleError(f"{only or 'no algorithm'} does not apply to {op.describe()}")
     return applicable
+
+
+def arranged(op: Op, seed: Seed, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands in the logical dimensions of the seed's tensors."""
+    return (seed.arrange or interface(op.kind).arrange)(op, operands)
 
 
 def is_whole(kind: str, name: str) -> bool:

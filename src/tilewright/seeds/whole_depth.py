@@ -2,7 +2,7 @@
 
 A result is then rounded once, and no sum lies in a buffer between two products. Of a convolution
 one product takes the whole window of a pixel: the terms of a window are one run of elements where
-a tile holds the columns of one window column, all rows of them. Neighbouring windows of that
+a tile holds the columns of one column of windows, all rows of them. Neighbouring windows of that
 column are parts of the same tile.
 """
 
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from tilewright.ops import Conv2d, Gemm
 from tilewright.seeds.conv2d import (
     BATCH,
     GROUPS,
     IN_CHANNELS,
+    IN_ROWS,
     OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
@@ -24,10 +28,10 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_direct import CHANNELS_LAST
+from tilewright.seeds.conv2d_direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.gemm import gemm_seed
-from tilewright.seeds.nest import Nest, axis, nest
-from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
 _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
@@ -88,27 +92,110 @@ def whole_windows(op: Conv2d) -> Seed | None:
 
 @cache
 def _whole_windows(window: Window) -> Seed:
-    x, w, y = images(), weights(window[0]), results()
-    conv = _by_column(window)
+    x = images()
+    layouts = ((layout(x, CHANNELS_LAST)),)
+    return Seed(
+        "whole_windows", *_windows(window, x), (*layouts, *_layouts(window)), ("x", "w"), "y"
+    )
+
+
+@seed("conv2d", name="whole_pixels", whole=True)
+def whole_pixels(op: Conv2d) -> Seed | None:
+    """A 1x1 kernel as one matrix product over the pixels of all images."""
+    return _whole_pixels() if is_product(op) else None
+
+
+@cache
+def _whole_pixels() -> Seed:
+    product, tensors = pixel_product()
+    x, w, y, *_ = tensors
+    out_channel, pixel = product.axis("out_channel"), product.axis("pixel")
+    space = (
+        Space(product)
+        .split(out_channel, pixel)
+        .whole(product.axis("in_channel"))
+        .spread(out_channel, "rows")
+        .spread(pixel, "columns")
+        .spread(product.axis("in_channel"), "both")
+        .choose(
+            *(
+                (Reorder(("group", outer, inner)), *xs, *ys)
+                for outer, inner in (("out_channel", "pixel"), ("pixel", "out_channel"))
+                for xs in ((), (Stage("x_pixels", inner),), (Stage("x_pixels", outer),))
+                for ys in ((), (Stage("y_pixels", inner),))
+            )
+        )
+        .vectorize("m")
+        .prefetch(*(u.tensor for u in product.uses))
+        .limit(largest=_LARGEST, most=2 * _MOST)
+    )
+    layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
+    return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")
+
+
+@seed("conv2d", name="loading_order", whole=True)
+def loading_order(op: Conv2d) -> Seed | None:
+    """Images as the host lays them out for loading: each column of windows by itself, so that a
+    part of it is one run of elements in main memory too.
+    """
+    if op.dilation != (1, 1) or op.kernel[1] == 1:
+        return None
+    return _loading_order((op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _loading_order(window: Window) -> Seed:
+    x = tensor(
+        "x",
+        "input",
+        operand=0,
+        group=GROUPS,
+        batch=BATCH,
+        strips=OUT_COLS,
+        rows=IN_ROWS,
+        cols=window[0][1],
+        channels=IN_CHANNELS,
+    )
+    return Seed(
+        "loading_order", *_windows(window, x), _layouts(window), ("x", "w"), "y", arrange=_strips
+    )
+
+
+def _strips(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The image's columns of each column of windows, one column of windows after the other."""
+    x, w = INTERFACES["conv2d"].arrange(op, operands)  # x: group, channel, row, column, image
+    columns = np.arange(op.out_width)[:, None] * op.stride[1] + np.arange(op.kernel[1])
+    return x[:, :, :, columns].transpose(0, 5, 3, 2, 4, 1), w
+
+
+def _layouts(window: Window) -> tuple[Any, ...]:
+    """Results by rows or by columns of pixels, weights by output channels."""
+    by_rows, by_columns = CHANNELS_LAST, ("group", "batch", "cols", "rows", "channels")
+    return layout(results(), by_rows, by_columns), layout(weights(window[0]), _WEIGHTS)
+
+
+def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
+    """Tensors and space of a convolution of the images `x`, whole or in strips."""
+    w, y, conv = weights(window[0]), results(), _by_column(window, x)
     space = (
         Space(conv)
         .split(conv.axis("out_channel"), conv.axis("out_row"))
         .spread(conv.axis("out_channel"), "rows")
         .spread(conv.axis("out_row"), "columns")
         .walk(conv.axis("out_row"), _PIXEL)
-        .choose(
-            *(
-                (Reorder(("group", "image", *order, _PIXEL)), *stages)
-                for order in _ORDERS
-                for stages in _stages(order)
-            )
-        )
+        .choose(*_choices())
         .vectorize("m")
         .prefetch(y, w, x)
         .limit(largest=_LARGEST, most=_MOST)
     )
-    layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
-    return Seed("whole_windows", (x, w, y), (space,), layouts, ("x", "w"), "y")
+    return (x, w, y), (space,)
+
+
+def _choices() -> Iterator[Alternative]:
+    """Loop orders, each with the places of transfers."""
+    for order in _ORDERS:
+        for stages in _stages(order):
+            yield Reorder(("group", "image", *order, _PIXEL)), *stages
 
 
 def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
@@ -121,10 +208,10 @@ def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
             yield Stage("x", x), Stage("y", y)
 
 
-def _by_column(window: Window) -> Nest:
+def _by_column(window: Window, x: TensorSpec) -> Nest:
     """The loops of a convolution around the product of one window."""
     kernel, stride, _ = window
-    x, w, y = images(), weights(kernel), results()
+    w, y = weights(kernel), results()
     group, image = axis("group", GROUPS), axis("image", BATCH)
     out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
     out_channel = axis("out_channel", OUT_CHANNELS)
@@ -132,6 +219,12 @@ def _by_column(window: Window) -> Nest:
     kernel_row, kernel_col = (
         axis(name, extent, inner=True)
         for name, extent in zip(("kernel_row", "kernel_col"), kernel, strict=True)
+    )
+    rows = out_row.var * stride[0] + kernel_row.var
+    columns = (
+        {"strips": out_col, "cols": kernel_col}
+        if "strips" in dict(x.dims)
+        else {"cols": out_col.var * stride[1] + kernel_col.var}
     )
     return nest(
         "whole_windows",
@@ -146,11 +239,5 @@ def _by_column(window: Window) -> Nest:
             kernel_rows=kernel_row,
             kernel_cols=kernel_col,
         ),
-        x.at(
-            group=group,
-            batch=image,
-            channels=in_channel,
-            rows=out_row.var * stride[0] + kernel_row.var,
-            cols=out_col.var * stride[1] + kernel_col.var,
-        ),
+        x.at(group=group, batch=image, channels=in_channel, rows=rows, **columns),
     )

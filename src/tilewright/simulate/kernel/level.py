@@ -137,11 +137,10 @@ def simulate(
     slot and statement, CapacityError where the buffers do not fit the scratchpad, ProgramError
     where the numbers cannot be computed.
     """
-    own = SIMULATES.of(machine)
+    own, mesh = SIMULATES.of(machine), (machine.mesh.rows, machine.mesh.columns)
+    outputs = None if inputs is None else interpret(program, inputs, mesh)
     if own is not None:
-        run = own.simulate(program, machine)
-        mesh = (machine.mesh.rows, machine.mesh.columns)
-        return run if inputs is None else replace(run, outputs=interpret(program, inputs, mesh))
+        return replace(own.simulate(program, machine), outputs=outputs)
     prepared = prepare(program, machine)
     timeline = Timeline(trace_limit)
     executor = Executor(
@@ -153,7 +152,6 @@ def simulate(
         barrier_cycles=barrier_cycles,
     )
     executor.run()
-    mesh = (machine.mesh.rows, machine.mesh.columns)
     counts = [int(count) for count in np.asarray(executor.counts)]
     cycles = executor.state.now
     return KernelRun(
@@ -166,6 +164,6 @@ def simulate(
         peak_bytes=executor.peak_bytes,
         statements=counts[STATEMENTS],
         simulated_statements=executor.simulated_statements,
-        outputs=None if inputs is None else interpret(program, inputs, mesh),
+        outputs=outputs,
         trace=timeline.close(cycles),
     )

@@ -101,8 +101,8 @@ def _step(
         spans=tuple(
             SpanStep(
                 span.memory,
-                function_of(parse_expr(span.address)),
-                function_of(parse_expr(span.count)),
+                function_of(parsed(span.address)),
+                function_of(parsed(span.count)),
                 span.access == "write",
             )
             for span in spec.spans
@@ -136,7 +136,7 @@ def _operands(instruction: Instruction) -> list[tuple[str, int | None, int]]:
 
 def _cycles(text: str, parameters: Mapping[str, float]) -> Function:
     """The cycles of operands; sizes recur, so each is computed once. Errors: SimulationError."""
-    expression = parse_expr(text)
+    expression = parsed(text)
     function = function_of(expression)
     sizes = tuple(sorted(free_vars(expression) - set(parameters)))
     known: dict[tuple[float, ...], float] = {}
@@ -152,6 +152,10 @@ def _cycles(text: str, parameters: Mapping[str, float]) -> Function:
         return found
 
     return cycles
+
+
+parsed = cache(parse_expr)
+"""The expression of a text; those of a table recur in every instruction."""
 
 
 @cache

@@ -13,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+import numpy as np
+
 from tilewright.common.errors import SimulationError
 from tilewright.isa import Branch
 from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue as WindowRules
 from tilewright.simulate.window.decode import Step
 from tilewright.simulate.window.memories import Memories, Range, place_of
-from tilewright.simulate.window.run import Cause, Event, Stall, WindowRun
+from tilewright.simulate.window.run import Cause, Event, Stall, Table, WindowRun
+from tilewright.simulate.window.timed import timed_run
 
 
 @dataclass(slots=True)
@@ -35,7 +38,8 @@ class _Flight:
 class Executor:
     """One run: `number` is the next instruction, `group` have issued before it in cycle `time`.
 
-    Without values operations are timed and not computed. `code_address` is the first instruction's,
+    Without values operations are timed and not computed. `parameters` are the machine's numbers in
+    expressions of cycles. `code_address` is the first instruction's,
     in units of the table's addresses.
     """
 
@@ -48,6 +52,7 @@ class Executor:
     with_values: bool
     max_cycles: int
     code_address: int = 0
+    parameters: Mapping[str, float] = field(default_factory=dict)
     ready: list[int] = field(default_factory=list)
     unit_free: dict[str, int] = field(default_factory=dict)
     unit_busy: dict[str, int] = field(default_factory=dict)
@@ -65,6 +70,10 @@ class Executor:
 
     def run(self) -> WindowRun:
         """Run until the program ends. Errors: SimulationError."""
+        if not self.with_values and not self.issued:
+            found = timed_run(self)
+            if found is not None:
+                return found
         while self.step():
             pass
         return self.finished()
@@ -284,13 +293,26 @@ class Executor:
         cycles = max([finish, *(event.end for event in self.events)])
         if cycles > finish:
             self._stall(finish, cycles, Cause.DRAIN, len(self.steps) - 1)
+        units = tuple(dict.fromkeys(event.unit for event in self.events))
         return WindowRun(
             cycles=cycles,
             issue_cycles=self.issue_cycles,
             instructions=self.issued,
             unit_busy=dict(self.unit_busy),
-            events=tuple(self.events),
-            stalled=tuple(self.stalls),
+            event_table=_event_table(self.events, units),
+            stall_table=_stall_table(self.stalls),
+            units=units,
             registers=tuple(self.registers),
             memories=self.memories.arrays,
         )
+
+
+def _event_table(events: Sequence[Event], units: tuple[str, ...]) -> Table:
+    rows = [(e.issue, e.start, e.end, units.index(e.unit), e.number) for e in events]
+    return np.array(rows, np.int64).reshape(-1, 5)
+
+
+def _stall_table(stalls: Sequence[Stall]) -> Table:
+    causes = list(Cause)
+    rows = [(s.start, s.stop, causes.index(s.cause), s.number) for s in stalls]
+    return np.array(rows, np.int64).reshape(-1, 4)

@@ -59,6 +59,7 @@ def window_executor(
         with_values=values,
         max_cycles=max_cycles,
         code_address=code_address,
+        parameters=family.parameters(machine),
     )
 
 

@@ -12,7 +12,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+Table = NDArray[np.int64]
 
 
 class Cause(StrEnum):
@@ -55,24 +58,42 @@ class Stall:
 
 @dataclass(frozen=True, eq=False)
 class WindowRun:
-    """One run. `registers` are the final values, `memories` the final elements by name."""
+    """One run. `registers` are the final values, `memories` the final elements by name.
+
+    Rows of `event_table` are issue, start, end, unit and instruction of each long operation, units
+    by their places in `units`; those of `stall_table` start, stop, cause (by its place in `Cause`)
+    and instruction of each run of cycles without issue.
+    """
 
     cycles: int
     issue_cycles: int
     instructions: int
     unit_busy: dict[str, int]
-    events: tuple[Event, ...]
-    stalled: tuple[Stall, ...]
+    event_table: Table
+    stall_table: Table
+    units: tuple[str, ...]
     registers: tuple[int, ...]
     memories: Mapping[str, NDArray[Any]] = field(repr=False)
 
     @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The long operations in the order of issue."""
+        rows = self.event_table.tolist()
+        return tuple(Event(i, a, b, self.units[unit], number) for i, a, b, unit, number in rows)
+
+    @cached_property
+    def stalled(self) -> tuple[Stall, ...]:
+        """The cycles without issue in order."""
+        causes = tuple(Cause)
+        return tuple(Stall(a, b, causes[c], n) for a, b, c, n in self.stall_table.tolist())
+
+    @cached_property
     def stalls(self) -> dict[str, int]:
-        """Cycles without issue by cause."""
-        total: dict[str, int] = {}
-        for stall in self.stalled:
-            total[stall.cause.value] = total.get(stall.cause.value, 0) + stall.stop - stall.start
-        return total
+        """Cycles without issue by cause, in the order in which these came up."""
+        start, stop, cause, _ = self.stall_table.T
+        sums = np.bincount(cause, stop - start, len(Cause)).astype(np.int64).tolist()
+        causes = tuple(Cause)
+        return {causes[c].value: sums[c] for c in dict.fromkeys(cause.tolist())}
 
     def idle(self, unit: str) -> dict[str, int]:
         """The idle cycles of a unit of long operations by cause.

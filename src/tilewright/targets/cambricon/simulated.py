@@ -71,15 +71,17 @@ def _charged(
     taken: Cycles = np.zeros((0, 2), np.int64)
     charged: dict[tuple[str, str], int] = {}
     engine: dict[str, int] = {}
-    for unit in _UNITS:
-        own = [e for e in run.events if e.unit == unit]
-        spans = np.array([(e.start, e.end) for e in own], np.int64).reshape(-1, 2)
-        free = (spans[:, 1] - spans[:, 0]) - _covered(spans, taken)
-        for e, cycles in zip(own, free.tolist(), strict=True):
-            key = unit, titles[e.number]
-            charged[key] = charged.get(key, 0) + cycles
+    for unit in (name for name in _UNITS if name in run.units):
+        own = run.event_table[run.event_table[:, 3] == run.units.index(unit)]
+        spans, numbers = own[:, 1:3], own[:, 4]
+        busy = spans[:, 1] - spans[:, 0]
+        free = np.bincount(numbers, busy - _covered(spans, taken), len(titles))
+        whole = np.bincount(numbers, busy, len(titles))
+        for number in np.flatnonzero(whole).tolist():
+            title = titles[number]
+            charged[unit, title] = charged.get((unit, title), 0) + int(free[number])
             if unit == "TRANSFER":
-                engine[titles[e.number]] = engine.get(titles[e.number], 0) + e.end - e.start
+                engine[title] = engine.get(title, 0) + int(whole[number])
         taken = _joined(np.concatenate([taken, spans]))
     charged["", ""] = run.cycles - sum(charged.values())
     return charged, engine

@@ -145,8 +145,8 @@ def _product(primitive: RoundedProduct, spans: Sequence[Span], context: Context)
         sizes = [context.out.register(Const(n)) for n in (size, terms)]
         context.out.write("mmv" if by_rows else "vmm", out, sizes[0], weights, source, sizes[1])
 
-    axes = [(n, (x, y, 0)) for n, (x, y) in around]
-    repeated(context, axes, (c.start, vector.start, matrix.start), write)
+    turns = [(n, (x, y, 0)) for n, (x, y) in around]
+    repeated(context, turns, (c.start, vector.start, matrix.start), write)
 
 
 def _extent(axes: Sequence[Axis]) -> int:

@@ -121,7 +121,8 @@ class _Writer:
         if mnemonic is None:
             raise ProgramError(f"no instruction moves the {buffer.space} scratchpad to main memory")
         place = Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
-        axes, inner = [], int(blocks.length)
+        axes: list[tuple[int, tuple[int, int]]] = []
+        inner = int(blocks.length)
         for repeat in reversed((*blocks.outer, Repeat(blocks.count, blocks.stride))):
             if repeat.count != 1:
                 axes.insert(0, (int(repeat.count), (inner, int(repeat.stride))))

@@ -1,0 +1,407 @@
+"""The loop of the window executor compiled: the same rules of issue on arrays.
+
+In: a program as arrays (`Code`), a `State`. Out: the state behind the program's end, or where
+records are full or a step is at fault (`simulate.window.timed` encodes programs and starts the
+loop).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.compiled import entry_point, piece
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+READS, WRITES, SPAN_COUNT = 6, 2, 3
+"""Most registers that a step reads and writes, and most of its spans."""
+DONE, FULL, FAULT = 1, 2, 3
+"""Why the loop ends."""
+_DATA, _OUTPUT, _UNIT, _BRANCH, _WINDOW, _SPANS = range(6)
+"""Causes of cycles without issue, by their places in `run.Cause`."""
+
+
+class Code(NamedTuple):
+    """Steps as arrays. Expressions are programs of a stack machine, from `begin` to `end`."""
+
+    unit: Ints
+    reads: Ints
+    writes: Ints
+    is_long: Ints
+    latency: Ints
+    occupancy: Ints
+    scalar: Ints  # number of what computes a register, -1 for none
+    registers: Ints  # of each operand, -1 for a number
+    numbers: Ints
+    cycles: Ints  # begin and end of the expression
+    spans: Ints  # of each span: memory, begin and end of address and count, whether it is written
+    branch: Ints  # number of the condition, -1 for none
+    target: Ints
+    halts: Ints
+    codes: Ints
+    arguments: Floats
+    sizes: Ints  # elements of each memory
+    read_only: Ints  # memory, first and end of each range
+
+
+class State(NamedTuple):
+    """What changes while a program runs; `at` holds the counters below."""
+
+    at: Ints
+    register: Ints
+    ready: Ints
+    unit_free: Ints
+    unit_busy: Ints
+    slots: Ints
+    flights: Ints  # end, then memory, first, end and write of each span
+    stack: Floats
+    events: Ints
+    stalls: Ints
+
+
+TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST = range(10)
+
+
+class Rules(NamedTuple):
+    width: int
+    ordered_writes: int
+    next_cycle_writes: int
+    branch_ends_group: int
+    penalty: int
+    in_order: int
+    most_cycles: int
+
+
+@piece
+def _value(p: Code, s: State, begin: int, end: int, number: int) -> Any:
+    depth = 0
+    for i in range(begin, end):
+        code = p.codes[i]
+        if code == 0:
+            s.stack[depth] = p.arguments[i]
+            depth += 1
+        elif code == 1:
+            operand = int(p.arguments[i])
+            register = p.registers[number, operand]
+            s.stack[depth] = p.numbers[number, operand] if register < 0 else s.register[register]
+            depth += 1
+        else:
+            depth -= 1
+            a, b = s.stack[depth - 1], s.stack[depth]
+            if code == 2:
+                a += b
+            elif code == 3:
+                a -= b
+            elif code == 4:
+                a *= b
+            elif code == 5:
+                a = np.floor(a / b)
+            elif code == 6:
+                a = np.ceil(a / b)
+            elif code == 7:
+                a = min(a, b)
+            else:
+                a = max(a, b)
+            s.stack[depth - 1] = a
+    return s.stack[0]
+
+
+@piece
+def _operand(p: Code, s: State, number: int, operand: int) -> Any:
+    register = p.registers[number, operand]
+    return p.numbers[number, operand] if register < 0 else s.register[register]
+
+
+@piece
+def _word(value: int) -> int:
+    half = 1 << 31
+    return (value + half & (1 << 32) - 1) - half
+
+
+@piece
+def _computed(code: int, a: int, b: int) -> int:
+    """The result of a scalar; a and b are its first two operands."""
+    if code == 0:
+        found = a + b
+    elif code == 1:
+        found = _word(a + b)
+    elif code == 2:
+        found = a - b
+    elif code == 3:
+        found = _word(a - b)
+    elif code == 4:
+        found = a * b
+    elif code == 5:
+        found = _word(a * b)
+    elif code == 6:
+        found = a & b
+    elif code == 7:
+        found = a | b
+    elif code == 8:
+        found = a ^ b
+    elif code == 9:
+        found = 1 if a == b else 0
+    elif code == 10:
+        found = 1 if a < b else 0
+    elif code == 11:
+        found = 1 if a <= b else 0
+    elif code == 12:
+        found = a
+    elif code == 13:
+        found = 0
+        if b != 0:
+            found = abs(a) // abs(b)
+            if (a < 0) != (b < 0):
+                found = -found
+    else:
+        found = 1 if a == 0 else 0
+    return found
+
+
+@piece
+def _taken(code: int, a: int) -> bool:
+    taken = code == 0
+    taken = taken or (code == 1 and a == 0) or (code == 2 and a != 0) or (code == 3 and a < 0)
+    return taken or (code == 4 and a <= 0) or (code == 5 and a > 0) or (code == 6 and a >= 0)
+
+
+@piece
+def _place_spans(p: Code, s: State, number: int) -> bool:
+    """Write the spans of a step into the row behind all flights; False for a fault."""
+    row = s.flights.shape[0] - 1
+    for i in range(SPAN_COUNT):
+        memory = p.spans[number, i, 0]
+        s.flights[row, 1 + 4 * i] = memory
+        if memory < 0:
+            continue
+        first = int(_value(p, s, p.spans[number, i, 1], p.spans[number, i, 2], number))
+        end = first + int(_value(p, s, p.spans[number, i, 3], p.spans[number, i, 4], number))
+        writes = p.spans[number, i, 5]
+        if first < 0 or end < first or end > p.sizes[memory]:
+            return False
+        for r in range(p.read_only.shape[0] if writes else 0):
+            own = p.read_only[r, 0] == memory
+            if own and first < p.read_only[r, 2] and p.read_only[r, 1] < end:
+                return False
+        s.flights[row, 2 + 4 * i] = first
+        s.flights[row, 3 + 4 * i] = end
+        s.flights[row, 4 + 4 * i] = writes
+    return True
+
+
+@piece
+def _conflict_end(s: State) -> int:
+    """The cycle in which nothing in flight conflicts with the placed spans any more."""
+    row, end = s.flights.shape[0] - 1, 0
+    for f in range(s.at[FLIGHT]):
+        if s.flights[f, 0] <= end:
+            continue
+        meets = False
+        for i in range(SPAN_COUNT):
+            for j in range(SPAN_COUNT):
+                a, b = 1 + 4 * i, 1 + 4 * j
+                if s.flights[f, a] < 0 or s.flights[f, a] != s.flights[row, b]:
+                    continue
+                if s.flights[f, a + 3] == 0 and s.flights[row, b + 3] == 0:
+                    continue
+                apart = s.flights[f, a + 2] <= s.flights[row, b + 1]
+                apart = apart or s.flights[row, b + 2] <= s.flights[f, a + 1]
+                meets = meets or not apart
+        if meets:
+            end = s.flights[f, 0]
+    return end
+
+
+@piece
+def _stall(s: State, start: int, stop: int, cause: int, number: int) -> None:
+    count = s.at[STALLS]
+    last = count - 1
+    goes_on = count and s.stalls[last, 1] == start and s.stalls[last, 2] == cause
+    if goes_on and s.stalls[last, 3] == number:
+        s.stalls[last, 1] = stop
+        return
+    if stop > start:
+        s.stalls[count, 0], s.stalls[count, 1] = start, stop
+        s.stalls[count, 2], s.stalls[count, 3] = cause, number
+        s.at[STALLS] = count + 1
+
+
+@piece
+def _least_slot(s: State) -> int:
+    least = 0
+    for i in range(s.slots.size):
+        if s.slots[i] < s.slots[least]:
+            least = i
+    return least
+
+
+@piece
+def _obstacle(p: Code, s: State, rules: Rules, number: int) -> int:
+    """What keeps a step from issuing, or -1; `at[LAST]` becomes the cycle to look again."""
+    time = s.at[TIME]
+    when = 0
+    for i in range(READS):
+        if p.reads[number, i] >= 0:
+            when = max(when, s.ready[p.reads[number, i]])
+    if when > time:
+        s.at[LAST] = when
+        return _DATA
+    slack = p.latency[number] - 1 if rules.ordered_writes else 0
+    when = 0
+    for i in range(WRITES):
+        if p.writes[number, i] >= 0:
+            when = max(when, s.ready[p.writes[number, i]])
+    if when > time + slack:
+        s.at[LAST] = when - slack
+        return _OUTPUT
+    if p.is_long[number]:
+        s.at[LAST] = s.slots[_least_slot(s)]
+        return _WINDOW if s.at[LAST] > time else -1
+    if p.spans[number, 0, 0] >= 0:
+        _place_spans(p, s, number)
+        s.at[LAST] = _conflict_end(s)
+        if s.at[LAST] > time:
+            return _SPANS
+    s.at[LAST] = s.unit_free[p.unit[number]]
+    return _UNIT if s.at[LAST] > time else -1
+
+
+@piece
+def _overwrites(p: Code, s: State, rules: Rules, number: int) -> bool:
+    """True if an instruction of this cycle reads what the step writes, where rules forbid that."""
+    found = False
+    if rules.next_cycle_writes and s.at[GROUP]:
+        for i in range(WRITES):
+            if p.writes[number, i] >= 0:
+                found = found or s.ready[s.ready.size // 2 + p.writes[number, i]] == s.at[TIME]
+    return found
+
+
+@piece
+def _fly(p: Code, s: State, rules: Rules, number: int) -> None:
+    """Put an operation with placed spans in flight."""
+    time, kept, row = s.at[TIME], 0, s.flights.shape[0] - 1
+    for f in range(s.at[FLIGHT]):
+        if s.flights[f, 0] > time:
+            for column in range(s.flights.shape[1]):
+                s.flights[kept, column] = s.flights[f, column]
+            kept += 1
+    s.at[FLIGHT] = kept
+    unit = p.unit[number]
+    start = max(time, _conflict_end(s), s.unit_free[unit])
+    cycles = max(1, int(_value(p, s, p.cycles[number, 0], p.cycles[number, 1], number)))
+    end = start + cycles
+    s.unit_free[unit] = end
+    s.unit_busy[unit] += cycles
+    for column in range(1, s.flights.shape[1]):
+        s.flights[kept, column] = s.flights[row, column]
+    s.flights[kept, 0] = end
+    s.at[FLIGHT] = kept + 1
+    s.at[FREED] = max(s.at[FREED], end) if rules.in_order else end
+    s.slots[_least_slot(s)] = s.at[FREED]
+    for i in range(WRITES):
+        if p.writes[number, i] >= 0:
+            s.ready[p.writes[number, i]] = end
+    event = s.at[EVENTS]
+    s.events[event, 0], s.events[event, 1], s.events[event, 2] = time, start, end
+    s.events[event, 3], s.events[event, 4] = unit, number
+    s.at[EVENTS] = event + 1
+
+
+@piece
+def _next_cycle(s: State, time: int) -> None:
+    s.at[TIME], s.at[GROUP] = time, 0
+
+
+@piece
+def _wait(p: Code, s: State, rules: Rules, number: int) -> None:
+    """Advance to the cycle in which an instruction issues."""
+    waiting = True
+    while waiting:
+        cause = _obstacle(p, s, rules, number)
+        if cause < 0 and _overwrites(p, s, rules, number):
+            cause, s.at[LAST] = _OUTPUT, s.at[TIME] + 1
+        if cause < 0:
+            waiting = False
+        elif s.at[GROUP]:
+            _next_cycle(s, s.at[TIME] + 1)
+        else:
+            _stall(s, s.at[TIME], s.at[LAST], cause, number)
+            _next_cycle(s, s.at[LAST])
+
+
+@piece
+def _commit(p: Code, s: State, rules: Rules, number: int) -> None:
+    """Issue an instruction with placed spans: its unit, and the registers that it writes."""
+    time = s.at[TIME]
+    for i in range(READS):
+        if p.reads[number, i] >= 0:
+            s.ready[s.ready.size // 2 + p.reads[number, i]] = time
+    if p.is_long[number]:
+        _fly(p, s, rules, number)
+    else:
+        unit = p.unit[number]
+        s.unit_free[unit] = time + p.occupancy[number]
+        s.unit_busy[unit] += p.occupancy[number]
+        for i in range(WRITES):
+            if p.writes[number, i] >= 0:
+                s.ready[p.writes[number, i]] = time + p.latency[number]
+    if p.scalar[number] >= 0:
+        a, b = _operand(p, s, number, 0), _operand(p, s, number, 1)
+        found = _computed(p.scalar[number], a, b)
+        for i in range(WRITES):
+            if p.writes[number, i] >= 0:
+                s.register[p.writes[number, i]] = found
+
+
+@piece
+def _branched(s: State, rules: Rules, following: int, next_one: int, is_last: bool) -> None:
+    """End the group behind a branch, after the cycles that a taken one costs."""
+    time, penalty = s.at[TIME], rules.penalty if following != next_one else 0
+    if penalty and not is_last:
+        _stall(s, time + 1, time + 1 + penalty, _BRANCH, following)
+    if penalty or rules.branch_ends_group:
+        _next_cycle(s, time + 1 + (0 if is_last else penalty))
+
+
+@piece
+def _step(p: Code, s: State, rules: Rules) -> Any:
+    """Issue the next instruction; False for a fault."""
+    number, count = s.at[NUMBER], p.unit.size
+    _wait(p, s, rules, number)
+    if not s.at[GROUP]:
+        s.at[ISSUE] += 1
+    s.at[ISSUED] += 1
+    if not _place_spans(p, s, number):
+        return False
+    a = _operand(p, s, number, 0)
+    _commit(p, s, rules, number)
+    following = number + 1
+    if p.branch[number] >= 0 and _taken(p.branch[number], a):
+        following = p.target[number]
+        if following < 0 or following > count or following == number:
+            return False
+    if p.halts[number]:
+        following = count
+    s.at[GROUP] += 1
+    if p.branch[number] >= 0:
+        _branched(s, rules, following, number + 1, following >= count)
+    if s.at[GROUP] == rules.width:
+        _next_cycle(s, s.at[TIME] + 1)
+    s.at[NUMBER] = following
+    return s.at[TIME] <= rules.most_cycles
+
+
+@entry_point()
+def run(p: Code, s: State, rules: Rules) -> int:
+    """Run until the program ends, records are full, or a fault."""
+    while s.at[NUMBER] < p.unit.size:
+        if s.at[EVENTS] + 1 >= s.events.shape[0] or s.at[STALLS] + 2 >= s.stalls.shape[0]:
+            return FULL
+        if not _step(p, s, rules):
+            return FAULT
+    return DONE

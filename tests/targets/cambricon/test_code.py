@@ -1,0 +1,200 @@
+"""Operators as DLA-AL: values by the interpreter's bits, cycles by the model's, text as wanted."""
+
+import re
+
+import numpy as np
+import pytest
+
+from support.cambricon import KINDS, MACHINE, compiled, operands
+from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
+from tilewright.compiler.checking import check_code, program_inputs
+from tilewright.cost.estimate import estimate
+from tilewright.ir.interpret import interpret
+from tilewright.ir.parser import parse
+from tilewright.ir.printer import print_program
+from tilewright.machine import load_machine
+from tilewright.machine.load import find_machine
+from tilewright.ops import Op, conv2d, gemm
+from tilewright.schedule.factors import blocks_of, factor_grid
+from tilewright.seeds.space import parameters, seeds_for
+from tilewright.targets.cambricon.code import CODE
+from tilewright.tune.choose import choose
+from tilewright.tune.legal import structures_on
+
+
+def test_the_text_of_a_product():
+    """Every transfer and call has a comment that names it; sizes and addresses are registers."""
+    program = compiled(gemm(1, 24, 40, transpose_b=True, dtype=KINDS)).program(MACHINE)
+    (text,) = CODE.emit(program, MACHINE).files.values()
+    assert (
+        text
+        == """\
+; whole_depth for dla-al
+.code
+  ; get a
+  smove $0, #0
+  smove $1, #40
+  vload $0, $1, #a+0
+  ; get b
+  smove $2, #960
+  mload $0, $2, #b+0
+  ; rounded_product c_tile, a_tile, b_tile
+  smove $3, #96
+  smove $4, #24
+  mmv $3, $4, $0, $0, $1
+  ; put c
+  vstore $3, $4, #c+0
+.static_ro
+  @neuron a, 1, 1, 1, 40
+  @neuron b, 1, 1, 1, 960
+.static_rw
+  @neuron c, 1, 1, 1, 24
+"""
+    )
+
+
+def random_op(number: int) -> Op:
+    """A small product or convolution, ragged in all extents."""
+    draw = np.random.default_rng(number).integers
+    if number % 2:
+        return gemm(*map(int, draw(1, (8, 200, 300))), transpose_b=True, dtype=KINDS)
+    kernel = int(draw(1, 4))
+    return conv2d(
+        batch=int(draw(1, 3)),
+        in_channels=int(draw(1, 40)),
+        out_channels=int(draw(1, 80)),
+        height=int(draw(kernel, 12)),
+        width=int(draw(kernel, 12)),
+        kernel=kernel,
+        stride=int(draw(1, 3)),
+        padding=int(draw(0, kernel)),
+        dtype=KINDS,
+    )
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_random_operators_round_once(number: int):
+    """The code has the bits of the program's meaning and those of the operator's reference; its
+    cycles are those of the model.
+    """
+    op = random_op(number)
+    candidate = compiled(op)
+    program = candidate.program(MACHINE)
+    artifact, given = CODE.emit(program, MACHINE), operands(op, number)
+    inputs = program_inputs(op, candidate.seed, program, given)
+    found, meant = CODE.run(artifact, MACHINE, inputs), interpret(program, inputs, (1, 1))
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+    assert check_code(op, candidate.seed, program, artifact, MACHINE, given) == "exact"
+    run = CODE.simulate(program, MACHINE)
+    assert sum(cause.cycles for cause in run.causes) == run.cycles
+    assert run.cycles == pytest.approx(candidate.cycles, rel=0.02, abs=20)
+    assert parse(print_program(program)) == program
+
+
+@pytest.mark.parametrize("algorithm", ["implicit", "gemm"])
+def test_cut_sums_round_with_every_product(algorithm: str):
+    """They have the bits of the program's meaning."""
+    op: Op = gemm(3, 40, 96, transpose_b=True, dtype=KINDS)
+    if algorithm == "implicit":
+        op = conv2d(
+            batch=1, in_channels=8, out_channels=24, height=6, width=6, kernel=3, padding=1,
+            dtype=KINDS,
+        )  # fmt: skip
+    candidate = compiled(op, algorithm)
+    program = candidate.program(MACHINE)
+    given = tuple(x // 16 for x in operands(op, 1))
+    inputs = program_inputs(op, candidate.seed, program, given)
+    found = CODE.run(CODE.emit(program, MACHINE), MACHINE, inputs)
+    meant = interpret(program, inputs, (1, 1))
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+    products = print_program(program).count("rounded_product")
+    if algorithm == "implicit":
+        assert "saturating_add(" in print_program(program)
+        assert products == 2
+
+
+def test_every_schedule_of_a_convolution_takes_the_cycles_of_the_model():
+    """Loops that become steady are skipped exactly, whatever is double and wherever transfers
+    stand.
+    """
+    op = conv2d(batch=1, in_channels=32, out_channels=64, height=9, width=8, kernel=3, padding=1,
+                dtype=KINDS)  # fmt: skip
+    checked = 0
+    for seed in seeds_for(op, "whole_windows", whole=True):
+        for structure in structures_on(MACHINE, seed, seed.spaces[0], op.dtype):
+            candidate = compiled(op, "whole_windows", structure)
+            if candidate is not None:
+                run = CODE.simulate(candidate.program(MACHINE), MACHINE)
+                assert run.cycles == pytest.approx(candidate.cycles, rel=0.02), structure.steps
+                checked += 1
+    assert checked > 10
+
+
+@pytest.mark.parametrize(
+    ("op", "most"),
+    [
+        (conv2d(batch=1, in_channels=256, out_channels=384, height=13, width=13, kernel=3,
+                padding=1, dtype=KINDS), 1.18),
+        (conv2d(batch=1, in_channels=512, out_channels=512, height=14, width=14, kernel=3,
+                padding=1, dtype=KINDS), 1.18),
+        (conv2d(batch=1, in_channels=3, out_channels=96, height=227, width=227, kernel=11,
+                stride=4, dtype=KINDS), 2.3),
+        (gemm(1, 4096, 4096, transpose_b=True, dtype=KINDS), 64 * 1.1),
+    ],
+)  # fmt: skip
+def test_layers_of_the_paper_against_the_peak(op: Op, most: float):
+    """Of few input channels the last block of terms is short; a fully connected layer is bound by
+    its weights, 64 times the peak.
+    """
+    peak = MACHINE.core.of("i16").flops_per_cycle
+    assert compiled(op).cycles < most * op.flops / peak
+
+
+def test_more_operations_in_flight_are_never_slower():
+    """The window is a number of the machine."""
+    op = conv2d(batch=1, in_channels=64, out_channels=64, height=14, width=14, kernel=3, padding=1,
+                dtype=KINDS)  # fmt: skip
+    cycles = []
+    for depth in (2, 3, 4, 32):
+        machine = find_machine("dla-al", {"issue.in_flight": str(depth)})
+        (choice,) = choose([op], machine)
+        cycles.append(choice.best.candidate.cycles)
+    assert cycles == sorted(cycles, reverse=True)
+    assert cycles[0] > cycles[-1]
+
+
+def test_one_candidate_is_priced_as_in_a_grid():
+    """The steady state of one candidate does not depend on what was played before it."""
+    op = gemm(4, 96, 128, transpose_b=True, dtype=KINDS)
+    (seed,) = seeds_for(op, "whole_depth", whole=True)
+    from_grid, alone = [], []
+    for structure in structures_on(MACHINE, seed, seed.spaces[0], op.dtype):
+        grid = factor_grid(structure, parameters(op), blocks_of(MACHINE, "q48.16"))
+        values = {**parameters(op), **grid.tiles, **grid.copies}
+        from_grid.append(estimate(structure.staged, MACHINE, values).cycles)
+        one = {**parameters(op), **grid.chosen(0, grid.tile_count - 1)}
+        alone.append(estimate(structure.staged, MACHINE, one).cycles.item())
+    assert [cycles[0, -1] for cycles in from_grid] == alone
+
+
+def test_types_that_the_units_lack():
+    op = gemm(1, 8, 8, transpose_b=True, dtype="q4.12:q40.24:q4.12")
+    program = compiled(op).program(MACHINE)
+    with pytest.raises(ProgramError) as caught:
+        CODE.emit(program, MACHINE)
+    assert str(caught.value) == (
+        "tensor 'a' is of q4.12, the units of 'dla-al' compute in q8.8; --dtype q8.8:q48.16:q8.8"
+    )
+
+
+def test_roundings_that_the_units_lack():
+    with pytest.raises(ScheduleError) as caught:
+        choose([gemm(1, 8, 8, transpose_b=True, dtype="q8.8:q48.16:q8.8:floor")], MACHINE)
+    assert re.search("the matrix unit rounds to even and saturates, found floor and saturate",
+                     str(caught.value))  # fmt: skip
+
+
+def test_floats_are_refused_before_any_search():
+    with pytest.raises(CapacityError) as caught:
+        choose([gemm(1, 8, 8)], load_machine("dla-al"))
+    assert str(caught.value).startswith("machine 'dla-al' computes i16 and i64; gemm m1 n8 k8 has")

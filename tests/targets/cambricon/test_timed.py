@@ -1,0 +1,82 @@
+"""The compiled window executor against the one that executes step by step."""
+
+from pathlib import Path
+
+import pytest
+
+from support.cambricon import KINDS, compiled
+from tilewright.asm import Object, assemble, assemble_file, link
+from tilewright.common.errors import SimulationError
+from tilewright.isa import load_table
+from tilewright.machine.load import find_machine
+from tilewright.ops import conv2d, gemm
+from tilewright.simulate.window.run import WindowRun
+from tilewright.simulate.window.timed import timed_run
+from tilewright.targets.cambricon.code import CODE, image_of
+from tilewright.targets.cambricon.runtime import Device
+
+TABLE = load_table("cambricon")
+EXAMPLES = sorted(Path("examples/dla_al").glob("*.dla"))
+WINDOWS = [
+    {"issue.in_flight": "1"},
+    {"issue.in_flight": "2"},
+    {"issue.in_flight": "3", "issue.freed": "when_done"},
+    {"issue.in_flight": "32"},
+]
+
+
+def image(text: str) -> Object:
+    return link([assemble(text, TABLE)], TABLE)
+
+
+def both(program: Object, changes: dict[str, str]) -> tuple[WindowRun, WindowRun]:
+    device = Device(program, find_machine("dla-al", changes))
+    found = timed_run(device.executor(values=False))
+    executor = device.executor(values=False)
+    while executor.step():
+        pass
+    assert found is not None
+    return found, executor.finished()
+
+
+def assert_equal(found: WindowRun, expected: WindowRun) -> None:
+    for name in ("cycles", "issue_cycles", "instructions", "unit_busy", "registers", "stalls"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert found.events == expected.events
+    assert found.stalled == expected.stalled
+
+
+@pytest.mark.parametrize("changes", WINDOWS, ids=lambda c: "-".join(c.values()))
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples(path: Path, changes: dict[str, str]):
+    assert_equal(*both(link([assemble_file(path, TABLE)], TABLE), changes))
+
+
+@pytest.mark.parametrize("changes", WINDOWS, ids=lambda c: "-".join(c.values()))
+def test_generated_code(changes: dict[str, str]):
+    conv = conv2d(batch=1, in_channels=5, out_channels=40, height=7, width=6, kernel=3, padding=1,
+                  dtype=KINDS)  # fmt: skip
+    for op in (conv, gemm(3, 50, 70, transpose_b=True, dtype=KINDS)):
+        machine = find_machine("dla-al")
+        artifact = CODE.emit(compiled(op).program(machine), machine)
+        assert_equal(*both(image_of(artifact, machine), changes))
+
+
+def test_records_grow():
+    """Sixty thousand operations, more than there is room for at first."""
+    loop = "smove $1, #20000\nsmove $2, #64\nnext:\nvav $0, $2, $0, $0\nvmove $2, $2, $0\n"
+    run = Device(image(f"{loop}vav $0, $2, $0, $2\nssub $1, $1, #1\ncb $1, next"),
+                 find_machine("dla-al")).launch(values=False)  # fmt: skip
+    assert len(run.event_table) == 60000
+    assert run.unit_busy == {"SCALAR": 40002, "VECTOR": 360000}
+
+
+def test_faults_are_named_by_the_executor():
+    """A span outside its memory, and an operation whose result is not known without values."""
+    with pytest.raises(SimulationError) as caught:
+        Device(image("smove $1, #40000\nvav $1, $1, $1, $1"), find_machine("dla-al")).launch(
+            values=False
+        )
+    assert "40000 elements at address 40000 lie outside the 32768 elements" in str(caught.value)
+    run = Device(image("smove $1, #256\nsexp $2, $1"), find_machine("dla-al")).launch(values=False)
+    assert run.registers[2] == 696
