@@ -124,11 +124,16 @@ def recall(machine: Machine, weights: Weights, inputs: Array, table: Array, shif
 
 
 def train(
-    machine: Machine, weights: Weights, pattern: Array, wanted: Array, table: Array, shift: int,
+    machine: Machine,
+    weights: Weights,
+    pattern: Array,
+    wanted: Array,
+    table: Array,
+    shift: int,
     rate: int,
 ) -> Trained:
     """One pattern [inputs] i8 with its results [outputs] i8 through the network on all nodes, and
-    back: the literal arithmetic of the report, in which weights and errors wrap. Errors as `recall`.
+    back: the report's literal arithmetic, in which weights and errors wrap. Errors as `recall`.
     """  # fmt: skip
     local = on_each_node(machine, weights.layers)
     table = arguments.sigmoid(table, shift)
@@ -136,9 +141,7 @@ def train(
     wanted = arguments.integers("wanted", wanted, "i1", weights.layers.outputs)
     arguments.word("rate", rate)
     places = _error_places(machine, local)
-    forward = Forward(
-        machine, local, 1, CachePlaces(places.inputs, places.hidden, places.outputs)
-    )
+    forward = Forward(machine, local, 1, CachePlaces(places.inputs, places.hidden, places.outputs))
     backward = Backward(machine, local, places, sum(len(s.kinds) for s in forward.sums))
     own, start = parts(machine, local), table_place(local, table) + len(table)
     text, errors = _program((forward, backward)), start + local.outputs
