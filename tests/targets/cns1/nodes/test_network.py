@@ -49,10 +49,10 @@ def test_the_fabric_s_numbers_change_times_and_no_value(gap):
 
 
 def test_vectors_that_exceed_the_data_cache_are_refused_with_their_bytes():
-    given = drawn(Layers(8192, 4096, 512), 2, 0)
+    given = drawn(Layers(8192, 256, 512), 2, 0)
     with pytest.raises(
         CapacityError,
-        match=r"^activations and results take 6144 bytes of the data cache of a node, which has "
+        match=r"^activations and results take 4224 bytes of the data cache of a node, which has "
         r"4096; divide the network over more nodes$",
     ):
         recall(SMALL, given.weights, given.inputs, TABLE, SHIFT)
