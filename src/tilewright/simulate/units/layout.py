@@ -355,8 +355,10 @@ def core_dtype(
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
-        *({name: ("i8", (MESSAGE_KINDS,))} for name in ("handlers", "inbox")),
-        *({name: ("i8", (DIRECTIONS,))} for name in ("sending", "buffer_free")),
+        {"handlers": ("i8", (MESSAGE_KINDS,))},
+        {"inbox": ("i8", (MESSAGE_KINDS,))},
+        {"sending": ("i8", (DIRECTIONS,))},
+        {"buffer_free": ("i8", (DIRECTIONS,))},
         {"tags": ("i8", (max(cache_lines, 1),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
