@@ -14,7 +14,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ fuzz-torrent: $(VENV)/installed-dev ## COUNT=10000 mutated programs of a Torrent
 
 fuzz-cns1: $(VENV)/installed-dev ## COUNT=10000 random kernels of a Torrent against their reference; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cns1.py --count $(COUNT) --seed $(SEED)
+
+test-cns1-nodes: $(VENV)/installed-dev ## both kernels on 128 nodes with values against the fixed-point network (1 minute)
+	PYTHONPATH=tests $(BIN)/python tools/cns1_nodes.py
 
 cns1-schedules: $(VENV)/installed-dev ## solve the loops of the CNS-1's kernels again
 	PYTHONPATH=tests $(BIN)/python tools/schedule_cns1.py

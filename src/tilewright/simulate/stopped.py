@@ -19,6 +19,7 @@ class BlockedCore:
     it).
 
     Counters are (row bus, column bus): what it put, what it got, and what lies in its own buffers.
+    `messages` are those that came and were not received: the kind and the source of each.
     """
 
     core: int
@@ -32,6 +33,7 @@ class BlockedCore:
     puts: tuple[int, int]
     gets: tuple[int, int]
     waiting_entries: tuple[int, int]
+    messages: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,22 @@ _WAITING = {
     layout.PUT_ROW: "puts to the row bus",
     layout.PUT_COLUMN: "puts to the column bus",
     layout.SYNC: "synchronises",
+    layout.AWAIT: "waits for a message",
 }
 
 
 def _blocked_line(entry: BlockedCore) -> str:
     nobody = entry.waits_for is None
     waits = ", and no other core is there" if nobody else f", waits for core {entry.waits_for}"
-    return (
+    where = (
         f"core {entry.core} (row {entry.row}, column {entry.column}) {entry.cause} "
-        f"at '{entry.text}'{_place(entry.instruction, entry.line)}{waits}; row bus: "
+        f"at '{entry.text}'{_place(entry.instruction, entry.line)}{waits}"
+    )
+    if entry.cause == _WAITING[layout.AWAIT]:
+        held = [f"of kind {kind} from core {source}" for kind, source in entry.messages]
+        return f"{where}; not received: {', '.join(held) or 'none'}"
+    return (
+        f"{where}; row bus: "
         f"{entry.puts[0]} puts, {entry.gets[0]} gets, {entry.waiting_entries[0]} waiting; "
         f"column bus: {entry.puts[1]} puts, {entry.gets[1]} gets, "
         f"{entry.waiting_entries[1]} waiting"
@@ -131,6 +140,12 @@ def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> Simulat
             what = f"{size} bytes at address {address} lie outside {where}"
         case layout.BAD_TARGET:
             what = f"branch to address {address} outside the program"
+        case layout.NO_NODE:
+            what = f"a message from node {address} would leave the fabric, or stay where it is"
+        case layout.NO_MULTICAST:
+            what = "the fabric has no multicast"
+        case layout.NO_ROOM:
+            what = f"{address} messages are on their way or not received: there is no room for more"
         case _:
             what = f"no other core at place {address} of the bus"
     where = f"core {c}{_place(number, instruction.line)}"
@@ -184,7 +199,17 @@ def _blocked(state: layout.Arrays, c: int, program: Program, base: int) -> Block
         puts=pair("puts"),
         gets=pair("gets"),
         waiting_entries=pair("count"),
+        messages=_inbox(state, c),
     )
+
+
+def _inbox(state: layout.Arrays, c: int) -> tuple[tuple[int, int], ...]:
+    found = []
+    for kind, place in enumerate(state.cores["inbox"][c].tolist()):
+        while place:
+            found.append((kind, int(state.flights["source"][place - 1])))
+            place = int(state.flights["following"][place - 1])
+    return tuple(found)
 
 
 def _waits_for(state: layout.Arrays, c: int, cause: int) -> int | None:
@@ -194,15 +219,17 @@ def _waits_for(state: layout.Arrays, c: int, cause: int) -> int | None:
     put.
     """
     cores = state.cores
-    if cause not in (layout.GET_ROW, layout.GET_COLUMN):
-        return int(cores["blocker"][c])
     columns = int(state.machine["columns"][0])
     row_start = c - c % columns
-    peers = (
-        range(row_start, row_start + columns)
-        if cause == layout.GET_ROW
-        else range(c % columns, len(cores), columns)
-    )
+    match cause:
+        case layout.GET_ROW:
+            peers = range(row_start, row_start + columns)
+        case layout.GET_COLUMN:
+            peers = range(c % columns, len(cores), columns)
+        case layout.AWAIT:
+            peers = range(len(cores))
+        case _:
+            return int(cores["blocker"][c])
     others = [p for p in peers if p != c]
     running = [p for p in others if cores["status"][p] == layout.RUNNING]
     return next(iter(running + others), None)

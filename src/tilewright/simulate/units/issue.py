@@ -305,8 +305,6 @@ def after_delay_slot(core: CoreState, row: RowState, i: int, following: int) -> 
 @piece
 def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
     """One cycle of a core that issues strictly in order; False when others must catch up first."""
-    if t >= core.stop and interrupted(s, m, core, t):
-        return False
     issued, again = core.slot, t + 1
     core.slot = 0
     while issued < m.width and core.pc < core.end:
@@ -364,5 +362,6 @@ def step_in_order(s: State, m: MachineState, core: CoreState) -> None:
     running one ahead gives the same result as stepping all of them together, and keeps its state in
     the cache.
     """
-    while cycle_in_order(s, m, core, core.wake):
-        pass
+    while not (core.wake >= core.stop and interrupted(s, m, core, core.wake)):
+        if not cycle_in_order(s, m, core, core.wake):
+            return

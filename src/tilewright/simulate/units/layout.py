@@ -65,6 +65,7 @@ CAUSES = (
 
 # Kinds of fault.
 MISALIGNED, OUT_OF_RANGE, BAD_TARGET, BAD_DESTINATION, NO_NODE, NO_ROOM = range(1, 7)
+NO_MULTICAST = 7
 
 NEVER = 1 << 62
 WINDOW_CAPACITY = 64
@@ -354,8 +355,10 @@ def core_dtype(
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
-        *({name: ("i8", (MESSAGE_KINDS,))} for name in ("handlers", "inbox")),
-        *({name: ("i8", (DIRECTIONS,))} for name in ("sending", "buffer_free")),
+        {"handlers": ("i8", (MESSAGE_KINDS,))},
+        {"inbox": ("i8", (MESSAGE_KINDS,))},
+        {"sending": ("i8", (DIRECTIONS,))},
+        {"buffer_free": ("i8", (DIRECTIONS,))},
         {"tags": ("i8", (max(cache_lines, 1),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},

@@ -14,10 +14,12 @@ from typing import Any
 from tilewright.common.compiled import at, piece
 from tilewright.simulate.units.layout import (
     AWAIT,
+    FAULTED,
     INTERFACE,
     ISSUING,
     MESSAGE_KINDS,
     NEVER,
+    NO_MULTICAST,
     NO_NODE,
     NO_ROOM,
     RUNNING,
@@ -46,20 +48,21 @@ def direction_of(across: int, along: int) -> int:
 
 @piece
 def next_node(m: MachineState, node: int, direction: int) -> int:
-    """The neighbour in a direction, -1 beyond the edge of a mesh."""
+    """The neighbour in a direction."""
     row, column = node // m.columns, node % m.columns
-    wraps = m.fabric - 1
     if direction < 2:
         column += 1 - 2 * direction
-        if wraps & 1:
-            column = (column + m.columns) % m.columns
-        inside = 0 <= column < m.columns
     else:
         row += 5 - 2 * direction
-        if wraps & 2:
-            row = (row + m.rows) % m.rows
-        inside = 0 <= row < m.rows
-    return int(row * m.columns + column) if inside else -1
+    return int((row + m.rows) % m.rows * m.columns + (column + m.columns) % m.columns)
+
+
+@piece
+def reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
+    """True if a way of so many hops ends at another node of the fabric."""
+    wraps, column, row = m.fabric - 1, core.column + across, core.row + along
+    inside = wraps & 1 != 0 or 0 <= column < m.columns
+    return bool(inside and (wraps & 2 != 0 or 0 <= row < m.rows) and (across or along))
 
 
 @piece
@@ -72,7 +75,7 @@ def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, 
         return (AWAIT, arrival) if arrival > t else (ISSUING, t)
     if row.flags & SENDS:
         across, along = x[row.c, 0], x[row.b, 0]
-        if m.fabric == 0 or (across == 0 and along == 0):
+        if not m.fabric or not reaches(m, core, across, along):
             core.fault, core.fault_address = NO_NODE, core.number
             return ISSUING, t
         held = core.sending[direction_of(across, along)] - m.send_cycles
@@ -155,7 +158,7 @@ def send(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> i
     flight.length, flight.kind = words, row.value
     flight.copies = int(row.special == SPECIAL_MULTICAST)
     if flight.copies and not m.multicasts:
-        core.fault, core.fault_address = NO_NODE, core.number
+        core.fault = NO_MULTICAST
         return -1
     for i in range(words):
         flight.words[i] = x[row.a, i]
@@ -248,6 +251,7 @@ def advance(s: State, m: MachineState) -> None:
         copy = free_flight(s, m)
         if copy < 0:
             owner.fault, owner.fault_address, m.faulted = NO_ROOM, m.flights, True
+            owner.status, owner.fault_instruction = FAULTED, min(owner.pc, owner.end - 1)
             return
         copied(s, m, flight, at(s.flights, copy))
         arrive(s, m, copy)
@@ -263,10 +267,6 @@ def advance(s: State, m: MachineState) -> None:
     else:
         flight.along -= 5 - 2 * direction
     flight.node = next_node(m, node, direction)
-    if flight.node < 0:
-        sender = at(s.cores, flight.source)
-        sender.fault, sender.fault_address, m.faulted = NO_NODE, node, True
-        return
     push(s, m, one)
 
 

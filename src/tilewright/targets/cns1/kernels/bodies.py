@@ -95,21 +95,25 @@ SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
 """Hold those factors where the vector unit has no registers for them."""
 
 
-def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS) -> Body:
-    """Rows plus the error vector times a factor of each row: all loads, then all stores."""
+def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS, rounding: str = "") -> Body:
+    """Rows plus the error vector times a factor of each row: all loads, then all stores. With a
+    vector of `rounding` what is added is shifted, rounded and clipped to 15 bits first.
+    """
     loads, sums, stores = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"], [], []
     for r in range(rows):
         step = "$27" if r == rows - 1 else "$9"
         for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$24"))):
             weight, change = f"$v{3 + 2 * r + half}", f"$v{11 + 2 * r + half}"
             loads.append(f"{weight} = m[{load}+={step}].h")
-            sums += [f"{change} = $v{1 + half} * {factors[r]}", f"{weight} = {weight} + {change}"]
+            sums.append(f"{change} = $v{1 + half} * {factors[r]}")
+            sums += [f"{change} = {change} addap0 {rounding}"] if rounding else []
+            sums.append(f"{weight} = {weight} + {change}")
             stores.append(f"m[{save}+={step}].h = {weight}")
     lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
     ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
     objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
     name = "update" if rows == ROWS else f"update_{rows}"
-    name += "_scalars" * (factors != FACTORS)
+    name += "_scalars" * (factors != FACTORS) + "_scaled" * bool(rounding)
     return Body(name, _loop(lines), ports, objects)
 
 

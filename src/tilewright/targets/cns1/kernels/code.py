@@ -124,11 +124,12 @@ def updated_rows(
     rows: int = ROWS,
     weights: str = "$4",
     factors: Sequence[str] = FACTORS,
+    rounding: str = "",
 ) -> Iterator[str]:
     """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
     from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
     """
-    loop = pipelined_lines(update_body(rows, factors), machine, trips)
+    loop = pipelined_lines(update_body(rows, factors, rounding), machine, trips)
     needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
     used = {f"* {factor}": 24 - 8 * row for row, factor in enumerate(factors[:rows])}
     word = ["$11 = d[$7].w", "$7 = $7 + 4"]

@@ -5,6 +5,7 @@ Sums have four bytes and wrap; weights and errors have two, activations one (ICS
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,27 @@ from numpy.typing import NDArray
 from tilewright.targets.cns1.kernels import arguments
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Bits behind the binary point: a product that has more is shifted, rounded, and clipped to 15
+    bits. Activations and errors have two bytes or less, so that sums keep all their bits.
+    """
+
+    weight_bits: int
+    activation_bits: int
+    error_bits: int
+
+    @property
+    def update_shift(self) -> int:
+        """Of an error times an activation, to be added to a weight."""
+        return self.error_bits + self.activation_bits - self.weight_bits
+
+    def shifted(self, values: Array, shift: int) -> Array:
+        """Rounded and clipped, as `addap0` does it."""
+        half = (1 << shift) >> 1
+        return np.clip((values.astype(np.int64) + half) >> shift, -(1 << 14), (1 << 14) - 1)
 
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
@@ -43,3 +65,17 @@ def update(weights: Array, error: Array, data: Array) -> Array:
     """weights + data x error^T: [rows, columns] i16."""
     change = np.outer(data.astype(np.int64), error.astype(np.int64))
     return (weights.astype(np.int64) + change).astype(np.int16)
+
+
+def scaled_backward(weights: Array, error: Array, hidden: Array, scaling: Scaling) -> Array:
+    """(weights x error) * hidden * (1 - hidden), the 1 with the bits of activations: [rows] i16."""
+    sums = (weights.astype(np.int64) @ error.astype(np.int64)).astype(np.int32)
+    state, one = hidden.astype(np.int64), 1 << scaling.activation_bits
+    product = scaling.shifted(sums, scaling.weight_bits) * state * (one - state)
+    return scaling.shifted(product, 2 * scaling.activation_bits).astype(np.int16)
+
+
+def scaled_update(weights: Array, error: Array, data: Array, scaling: Scaling) -> Array:
+    """weights + data x error^T with the bits of weights: [rows, columns] i16."""
+    change = np.outer(data.astype(np.int64), error.astype(np.int64))
+    return (weights + scaling.shifted(change, scaling.update_shift)).astype(np.int16)

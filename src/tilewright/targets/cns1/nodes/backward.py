@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import backward_body, errors_body
 from tilewright.targets.cns1.kernels.code import SUMS, reduction, updated_rows
+from tilewright.targets.cns1.kernels.reference import Scaling
 from tilewright.targets.cns1.nodes.forward import called, looped, named, routine
 from tilewright.targets.cns1.nodes.sums import SUMMED, Sum, begun
 from tilewright.targets.cns1.timing.layers import Layers
@@ -24,6 +25,8 @@ from tilewright.targets.cns1.timing.messages import hidden_sum
 PENDING, SCRATCH = "$23", "$29"
 GROUP = 32
 SUMS_BYTES = 4 * GROUP
+ROUNDING = "$v29"
+"""Half a unit of an update, in every lane."""
 _LENGTHS = ("$2", "$3", "$11", "$12", "$15")
 _MANY = 1 << 20
 
@@ -50,6 +53,7 @@ class Backward:
     local: Layers
     places: ErrorPlaces
     first_kind: int
+    scaling: Scaling | None = None
 
     @property
     def sums(self) -> tuple[Sum, ...]:
@@ -68,6 +72,14 @@ class Backward:
             "$0", local.hidden, places.inputs, local.inputs, places.hidden_errors
         )
 
+    def _roundings(self) -> Iterator[str]:
+        """Halves of a unit of what is shifted: `$v27` and `$v28` in step 7, `$v29` in 8, 9."""
+        if self.scaling is not None:
+            own = self.scaling
+            shifts = (own.weight_bits, 2 * own.activation_bits, own.update_shift)
+            for vector, shift in enumerate(shifts, 27):
+                yield from (f"$1 = -{(1 << shift) >> 1}", "$vs9 = $1", f"$v{vector} = $v0 - $vs9")
+
     def routines(self) -> Iterator[str]:
         """The product of a group and the update of a matrix, which the lines call."""
         yield from routine("group", self._group())
@@ -84,7 +96,10 @@ class Backward:
     def _backpropagation(self) -> Iterator[str]:
         """Steps 6 and 7."""
         local, places, (one,) = self.local, self.places, self.sums
-        yield from ("$4 = $vs21", *self._rows(local.outputs), "$30 = 4", "$1 = 1", "$vs9 = $1")
+        unit = 1 if self.scaling is None else 1 << self.scaling.activation_bits
+        yield from self._roundings()
+        yield from ("$4 = $vs21", *self._rows(local.outputs), "$30 = 4")
+        yield from (f"$1 = {unit}", "$vs9 = $1")
         yield from (f"{register} = {16 >> i}" for i, register in enumerate(_LENGTHS))
         yield from (f"$7 = {places.errors}", f"$10 = {places.errors + 2 * local.outputs}")
         yield from (f"$5 = {places.hidden}", f"$19 = {places.sums}", "$18 = $vs25")
@@ -112,19 +127,29 @@ class Backward:
     def _scaled(self) -> Iterator[str]:
         """Step 7 of 32 sums."""
         (one,) = self.sums
-        yield from ("$v26 = d[$5+=$28].b", f"$v25 = {one.result(0)} * $v26")
-        yield from ("$v26 = $v26 - $vs9", "$v25 = $v25 * $v26", "m[$18+=$8].h = $v25")
+        own, scaling = one.result(0), self.scaling
+        yield "$v26 = d[$5+=$28].b"
+        if scaling is not None:
+            yield from (*_shift(scaling.weight_bits), f"$v25 = $v27 addap0 {own}")
+            yield from _shift(2 * scaling.activation_bits)
+            own = "$v25"
+        yield from (f"$v25 = {own} * $v26", "$v26 = $v26 - $vs9", "$v25 = $v25 * $v26")
+        if scaling is not None:
+            yield from ("$v25 = $v0 - $v25", "$v25 = $v28 addap0 $v25")
+        yield "m[$18+=$8].h = $v25"
 
     def _updated(
         self, weights: str, columns: int, data: int, rows: int, errors: int
     ) -> Iterator[str]:
         """Steps 8 and 9: a matrix plus data x errors."""
         yield from (f"$4 = {weights}", *self._rows(columns), f"$7 = {data}", f"$12 = {data + rows}")
+        yield from () if self.scaling is None else _shift(self.scaling.update_shift)
         yield from (f"$17 = {errors}", f"$10 = {errors + 2 * columns}", *called("update"))
 
     def _update(self) -> Iterator[str]:
         yield from ("update_rows: $14 = $4", "$20 = $4 + 64")
-        yield from named(updated_rows(self.machine, _MANY), "update")
+        rounding = "" if self.scaling is None else ROUNDING
+        yield from named(updated_rows(self.machine, _MANY, rounding=rounding), "update")
         yield from ("if ($7 != $12) update_rows", "$4 = $4 + $26")
 
     def _preloaded(self) -> Iterator[str]:
@@ -138,3 +163,7 @@ class Backward:
         """`$9` bytes of a row, `$26` those of four, `$27` the way back and on by 64 columns."""
         start = (f"$9 = {columns}", "$9 = $9 << 1", "$26 = $9 << 2")
         return (*start, "$27 = $9 - $26", "$27 = $27 + 128")
+
+
+def _shift(bits: int) -> tuple[str, str]:
+    return (f"$1 = {bits}", "vshift = $1")

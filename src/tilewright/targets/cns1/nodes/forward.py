@@ -67,7 +67,8 @@ class Forward:
         yield from self._stripes(1, hidden)
         rows = local.hidden - STRIPE
         yield from self._layer("$vs21", local.outputs, places.hidden, local.hidden, rows)
-        yield from self._multiplied()
+        yield from self._started()
+        yield from called("product") if rows else ()
         yield from (f"await ({PENDING} == $0)", *called("sigmoid_1"))
         yield from (f"$10 = {places.hidden + local.hidden}", *called("product"))
         yield "$4 = $4 + $30"
@@ -104,10 +105,13 @@ class Forward:
         yield from (f"if ($4 != $15) stripe_{step}", "nop")
 
     def _multiplied(self) -> Iterator[str]:
-        """One stripe's product from its first row on."""
+        """One stripe's product."""
+        yield from (*self._started(), *called("product"))
+
+    def _started(self) -> Iterator[str]:
+        """Pointers to the first row of a stripe, and sums of zero."""
         yield from ("$14 = $4", "$20 = $4 + 64", "$13 = $7", "$18 = $16")
         yield from (f"$v{PRODUCTS + i} = $v0" for i in range(2 * self.patterns))
-        yield from called("product")
 
     def _summed(self, one: Sum) -> Iterator[str]:
         yield from (f"$v{SUMMED + i} = $v{PRODUCTS + i}" for i in range(one.vectors))

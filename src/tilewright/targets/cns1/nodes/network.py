@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.common.errors import ShapeError
 from tilewright.machine import Machine
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.kernels import arguments
+from tilewright.targets.cns1.kernels.reference import Scaling
 from tilewright.targets.cns1.nodes.backward import SUMS_BYTES, Backward, ErrorPlaces
 from tilewright.targets.cns1.nodes.forward import (
     PENDING,
@@ -34,6 +36,8 @@ from tilewright.targets.cns1.sections import Messages
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 
 Array = NDArray[Any]
+PASS = 128
+"""Columns of a pass of the error loop, and of two of an update."""
 
 
 @dataclass(frozen=True)
@@ -131,18 +135,21 @@ def train(
     table: Array,
     shift: int,
     rate: int,
+    scaling: Scaling | None = None,
 ) -> Trained:
     """One pattern [inputs] i8 with its results [outputs] i8 through the network on all nodes, and
-    back: the literal arithmetic of the report, in which weights and errors wrap. Errors as `recall`.
-    """  # fmt: skip
+    back: the report's literal arithmetic, in which weights and errors wrap, or the scaled one.
+    Errors as `recall`.
+    """
     local = on_each_node(machine, weights.layers)
     table = arguments.sigmoid(table, shift)
     pattern = arguments.vector("pattern", pattern, "i1")
     wanted = arguments.integers("wanted", wanted, "i1", weights.layers.outputs)
     arguments.word("rate", rate)
+    _require_passes(machine, local)
     places = _error_places(machine, local)
     forward = Forward(machine, local, 1, CachePlaces(places.inputs, places.hidden, places.outputs))
-    backward = Backward(machine, local, places, sum(len(s.kinds) for s in forward.sums))
+    backward = Backward(machine, local, places, sum(len(s.kinds) for s in forward.sums), scaling)
     own, start = parts(machine, local), table_place(local, table) + len(table)
     text, errors = _program((forward, backward)), start + local.outputs
     registers = {**_registers(local, table, shift), "$vs24": start, "$vs25": errors, "$vs26": rate}
@@ -178,6 +185,17 @@ def _program(steps: Sequence[Forward | Backward]) -> str:
     lines += [line for step in steps for line in step.lines()]
     lines += [*finish(), *(line for step in steps for line in step.routines())]
     return text_of([*lines, *(line for one in sums for line in handlers(steps[0].machine, one))])
+
+
+def _require_passes(machine: Machine, local: Layers) -> None:
+    """Raise ShapeError where a loop over columns would run less often than it can."""
+    for what, columns in (("hidden nodes", local.hidden), ("outputs", local.outputs)):
+        if columns % PASS:
+            raise ShapeError(
+                f"training takes multiples of {PASS} {what} on a node of {machine.name!r}, found "
+                f"{columns}",
+                fix="pad the layer",
+            )
 
 
 def _error_places(machine: Machine, local: Layers) -> ErrorPlaces:

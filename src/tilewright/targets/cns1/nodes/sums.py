@@ -48,7 +48,8 @@ class Sum:
 
     def result(self, vector: int) -> str:
         """The register of a vector's sum: each but the last is turned to the end of the others."""
-        return f"$v{SUMMED + (vector + 1) % self.vectors}"
+        turned = 1 if self.sharing.rounds else 0
+        return f"$v{SUMMED + (vector + turned) % self.vectors}"
 
     def label(self, round_: int) -> str:
         """The handler of a round."""
@@ -84,6 +85,8 @@ def begun(machine: Machine, one: Sum, scratch: str) -> list[str]:
     """Send the first vector, and only then accept the partner's. Raises MachineError where the
     administration takes longer than it may (`messages.sum_cycles`).
     """
+    if not one.sharing.rounds:
+        return [f"{one.pending} = 0"]
     spare = _spare(machine, _FIRST_OWN + _LAST_OWN)
     own = [f"{one.pending} = {one.vectors}", f"{LEFT} = {one.pending}"]
     send = sent(one.sharing, 0, scratch, f"$v{SUMMED}", one.kinds[0])

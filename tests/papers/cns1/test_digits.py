@@ -1,0 +1,16 @@
+"""Digits: scaled arithmetic learns, the literal one does not, and nodes have the same bits."""
+
+import pytest
+
+from tilewright.papers.cns1.digits import Trial, accuracy, bits_agree
+
+
+def test_scaled_arithmetic_learns_digits_and_the_literal_one_does_not():
+    assert accuracy(Trial("scaled", 0)) > 96
+    assert accuracy(Trial("literal", 0)) < 20
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 4), (1, 1, 1)], ids=["2 x 4 nodes", "1 node"])
+@pytest.mark.parametrize("scaled", [True, False], ids=["scaled", "literal"])
+def test_nodes_learn_with_the_bits_of_the_fixed_point_network(shape, scaled):
+    assert bits_agree(shape, 2, scaled=scaled)
