@@ -66,7 +66,7 @@ def compared(case: Case, machine: Machine = MACHINE) -> tuple[float, float]:
     [
         (PRODUCT, "gemm"),
         (CONVOLUTION, "implicit"),
-        (CONVOLUTION, "explicit_fused"),
+        (CONVOLUTION, "explicit"),
         (CONVOLUTION, "winograd2_fours"),
     ],
     ids=["product", "implicit", "explicit", "winograd"],

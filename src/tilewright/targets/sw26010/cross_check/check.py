@@ -17,7 +17,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.cross_check.memory import replayed
+from tilewright.targets.sw26010.cross_check.memory import TEXT, View, replayed
 from tilewright.targets.sw26010.cross_check.recording import (
     CALL,
     CORE,
@@ -25,9 +25,7 @@ from tilewright.targets.sw26010.cross_check.recording import (
     LINE,
     MEMORY,
     MOST_EVENTS,
-    PUT,
     SUBJECT,
-    Recording,
     record,
 )
 from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
@@ -81,13 +79,13 @@ def checked_time(
     routines = RoutineCycles(artifact.files, load_table(table), mesh)
     cycles = {number: routines.signed_cycles(call) for number, call in recording.calls.items()}
     even = replace(recording, events=_even(recording.events, machine.cores))
-    aligned = _aligned(even, machine.dma.transaction_bytes)
-    views = ((recording, False), (even, False), (aligned, False), (aligned, True))
-    times = (
-        replayed(view, machine, _of_events(view.events, cycles), in_step=in_step)
-        for view, in_step in views
+    own, slowest = _of_events(recording.events, cycles), _slowest(recording.events, cycles)
+    evenly = np.tile(slowest, machine.cores)
+    return CheckedTime(
+        replayed(recording, machine, own),
+        *(replayed(even, machine, evenly, view) for view in (TEXT, View(True), View(True, True))),
+        len(recording.events),
     )
-    return CheckedTime(*times, len(recording.events))
 
 
 def _of_events(events: NDArray[np.int64], cycles: dict[int, int]) -> NDArray[np.int64]:
@@ -125,9 +123,12 @@ def _keys(events: NDArray[np.int64]) -> NDArray[np.int64]:
     return named
 
 
-def _aligned(recording: Recording, transaction_bytes: int) -> Recording:
-    """Requests from the start of the transaction that their first byte is in."""
-    events = recording.events.copy()
-    moves = events[:, KIND] <= PUT
-    events[moves, MEMORY] -= events[moves, MEMORY] % transaction_bytes
-    return replace(recording, events=events)
+def _slowest(events: NDArray[np.int64], cycles: dict[int, int]) -> NDArray[np.int64]:
+    """The cycles of core (0, 0)'s events: of each call those of the core that takes longest."""
+    own, calls = events[:, CORE] == 0, events[:, KIND] == CALL
+    times = (_keys(events) & (1 << _LINE_BITS) - 1)[calls]
+    found, most = _of_events(events, cycles), np.zeros(len(events), np.int64)
+    np.maximum.at(most, times, np.abs(found[calls]))
+    slowest, first = found[own], calls[own]
+    slowest[first] = np.where(slowest[first] < 0, -1, 1) * most[: first.sum()]
+    return slowest

@@ -36,6 +36,7 @@ from tilewright.targets.sw26010.cross_check.recording import (
 )
 
 _TRANSACTION, _LATENCY, _ISSUE, _GET, _PUT, _GET_MORE, _PUT_MORE = range(7)
+_ALIGNED, _IN_STEP = 7, 8
 _PLACES = 1 << 16
 """Edges of blocks that are remembered, by the last bits of their addresses."""
 
@@ -61,23 +62,35 @@ def memory_of(machine: Machine) -> Memory:
     return Memory(dma.transaction_bytes, dma.latency_cycles, dma.issue_cycles, *each, *overheads)
 
 
+@dataclass(frozen=True)
+class View:
+    """How events are taken: each request as if it began a transaction (`aligned`), and cores that
+    go on from a wait together, with the requests of one statement at once (`in_step`).
+    """
+
+    aligned: bool = False
+    in_step: bool = False
+
+
+TEXT = View()
+
+
 def replayed(
-    recording: Recording, machine: Machine, cycles: NDArray[np.int64], *, in_step: bool = False
+    recording: Recording, machine: Machine, cycles: NDArray[np.int64], view: View = TEXT
 ) -> float:
     """The cycle at which the last core ends. `cycles` are those of each event that is a call,
-    negative where the cores do it together. With `in_step` no core goes on from a wait before the
-    others have what they wait for, and the requests of one statement come together.
+    negative where the cores do it together.
     """
     events, cores = recording.events, machine.cores
     counts = np.bincount(events[:, CORE], minlength=cores)
     ends = np.cumsum(counts)
-    numbers = np.array(astuple(memory_of(machine)), np.float64)
-    return float(_replay(events, cycles, ends - counts, ends, numbers, in_step))
+    numbers = np.array([*astuple(memory_of(machine)), *astuple(view)], np.float64)
+    return float(_replay(events, cycles, ends - counts, ends, numbers))
 
 
 @entry_point()
-def _replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any, in_step: bool) -> float:
-    cores = len(ends)
+def _replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
+    cores, in_step = len(ends), numbers[_IN_STEP] > 0
     clock, waiting = np.zeros(cores), np.zeros(cores, np.int64)
     done, requests = np.zeros((cores, MOST_REPLIES)), np.zeros(cores, np.int64)
     edges = np.full((_PLACES, 3), -1, np.int64)
@@ -151,12 +164,15 @@ def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
     get = event[KIND] == GET
     each, overhead = numbers[_GET if get else _PUT], numbers[_GET_MORE if get else _PUT_MORE]
     block, start, total = event[BLOCK], event[MEMORY], 0.0
+    origin = start % size if numbers[_ALIGNED] > 0 else 0
     for _ in range(event[SIZE] // block):
         end = start + block
-        total += (end - 1) // size - start // size + 1 + overhead
+        total += (end - origin - 1) // size - (start - origin) // size + 1 + overhead
         if block >= size:
-            total -= start % size != 0 and _beside(edges, start, 0, event[LINE], request)
-            total -= end % size != 0 and _beside(edges, end, 1, event[LINE], request)
+            inside = (start - origin) % size != 0
+            total -= inside and _beside(edges, start, 0, event[LINE], request)
+            inside = (end - origin) % size != 0
+            total -= inside and _beside(edges, end, 1, event[LINE], request)
         start = end + event[STRIDE]
     return total * each
 
