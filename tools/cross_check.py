@@ -48,11 +48,19 @@ KEPT = 6
 """The best candidates of an algorithm, one of which is drawn."""
 TYPES, STEMS = ("f64", "f32"), ("winograd", "implicit", "explicit")
 
+COLUMNS = {
+    "text": "deviation",
+    "as modelled": "unexplained",
+    "of estimate": "of_estimate",
+    "cold cache": "fetched",
+}
+"""Columns of the table, and what they show of a record."""
+
 
 @dataclass(frozen=True)
 class Record:
-    """One kernel: cycles by the model, the simulation, the text, and the text as the model sees
-    it; the cause of the difference, or why there is none.
+    """One kernel: cycles by the model, the simulation, the text, the text as the model sees it and
+    the text with an empty instruction cache; the cause of the difference, or why there is none.
     """
 
     case: str
@@ -61,6 +69,7 @@ class Record:
     simulated: int = 0
     text: float = 0.0
     modelled: float = 0.0
+    cold: float = 0.0
     cause: str = ""
     refused: str = ""
 
@@ -78,6 +87,11 @@ class Record:
     def of_estimate(self) -> float:
         """Text against model."""
         return abs(self.text / self.estimated - 1)
+
+    @property
+    def fetched(self) -> float:
+        """What fetching instructions adds to the text."""
+        return self.cold / self.text - 1
 
 
 Drawn = Callable[[], Iterator[tuple[str, Candidate, Machine]]]
@@ -191,8 +205,9 @@ def record_of(case: str, candidate: Candidate, machine: Machine) -> Record:
     except TilewrightError as refusal:
         return Record(case, kind, refused=refusal.message)
     model, simulated = estimated(Case(machine, candidate)), simulate(program, machine).cycles
-    numbers = (round(model, 1), simulated, round(found.cycles, 1), round(found.modelled_cycles, 1))
-    return Record(case, kind, *numbers, found.cause())
+    text = (found.cycles, found.modelled_cycles, found.cold_cycles)
+    numbers = (round(cycles, 1) for cycles in text)
+    return Record(case, kind, round(model, 1), simulated, *numbers, found.cause())
 
 
 def kind_of(candidate: Candidate) -> str:
@@ -203,16 +218,13 @@ def kind_of(candidate: Candidate) -> str:
 
 def summed_up(records: Sequence[Record]) -> None:
     """The table by kind, the causes, and what is refused."""
-    print(f"{'kind':14}{'kernels':>8}{'text':>16}{'as modelled':>16}{'of estimate':>16}")
-    print(f"{'':22}{'mean    worst':>16}{'mean    worst':>16}{'mean    worst':>16}   percent")
+    print(f"{'kind':14}{'kernels':>8}" + "".join(f"{title:>16}" for title in COLUMNS))
+    print(" " * 22 + f"{'mean    worst':>16}" * len(COLUMNS) + "  %")
     kinds = sorted({r.kind for r in records})
     for kind in [*kinds, "all"]:
         own = [r for r in records if kind in (r.kind, "all") and not r.refused]
         if own:
-            pairs = [
-                [getattr(r, name) for r in own]
-                for name in ("deviation", "unexplained", "of_estimate")
-            ]
+            pairs = [[getattr(r, name) for r in own] for name in COLUMNS.values()]
             cells = (f"{100 * sum(p) / len(p):6.2f}{100 * max(p):9.2f}" for p in pairs)
             print(f"{kind:14}{len(own):>8}" + "".join(f"{cell:>16}" for cell in cells))
     for cause, count in Counter(r.cause for r in records if not r.refused).most_common():

@@ -9,14 +9,18 @@ from msgspec import structs
 from support.candidates import Case
 from support.running import estimated
 from tilewright import ops
+from tilewright.asm import assemble, link
 from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError
 from tilewright.cost import timing
 from tilewright.cost.calls import Costs
 from tilewright.cost.prices import call_costs
 from tilewright.ir.primitives import MatrixProduct
+from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
 from tilewright.seeds.space import seeds_for
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.cross_check.check import (
@@ -26,8 +30,11 @@ from tilewright.targets.sw26010.cross_check.check import (
     CheckedTime,
     checked_time,
 )
+from tilewright.targets.sw26010.cross_check.fetch import missing_lines
 from tilewright.targets.sw26010.cross_check.memory import replayed
-from tilewright.targets.sw26010.cross_check.recording import Recording
+from tilewright.targets.sw26010.cross_check.recording import INTEGER, PLACE, Call, Recording
+from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
+from tilewright.targets.sw26010.elementwise.routines import all_routines
 from tilewright.targets.sw26010.prices import MeshPrices
 from tilewright.tune.search import rank
 
@@ -130,6 +137,7 @@ def test_a_wrong_price_is_seen_by_the_text_and_not_by_the_simulation(
     assert abs(by_text(op, algorithm).modelled_cycles / simulated - 1) > BAND
 
 
+TURNS = ("tw_repack_rows_f64", "tw_repack_rows_f32")
 GET, WAIT, CALL, TOGETHER = 0, 2, 3, 4
 LATENCY, ISSUE = 1595, 30
 
@@ -206,3 +214,52 @@ def test_a_machine_without_instructions_has_no_time_of_code() -> None:
     with pytest.raises(SimulationError) as refused:
         checked_time(small_kernel(), plain)
     assert "has no instruction table" in str(refused.value)
+
+
+def test_a_routine_that_another_evicts_is_fetched_again() -> None:
+    """Two routines of three lines in a cache of four: the first keeps none of the shared ones."""
+    cache = structs.replace(load_table("sw26010_cpe").instruction_cache, capacity_bytes=64)
+    lines = [np.array([0, 1, 2]), np.array([4, 5])]
+    calls, cores = np.array([0, 0, 1, 0, 0]), np.array([0, 0, 0, 0, 1])
+    assert missing_lines(cores, calls, lines, cache).tolist() == [3, 0, 2, 2, 3]
+    both = structs.replace(cache, capacity_bytes=128, ways=2)
+    assert missing_lines(cores, calls, lines, both).tolist() == [3, 0, 2, 0, 3]
+
+
+ARGUMENTS = (0, 3, 8, 4)
+SET = "".join(f"    ldi ${16 + i}, {value}($31)\n" for i, value in enumerate(ARGUMENTS))
+DRIVER = f"""
+    .extern {TURNS[0]}
+    .extern {TURNS[1]}
+    .text
+    .globl turns
+turns:
+    ldi $9, 40($31)
+again:
+{SET}    bsr $26, {TURNS[0]}
+{SET}    bsr $26, {TURNS[1]}
+    subl $9, 1, $9
+    bne $9, again
+    halt
+"""
+
+
+def test_routines_in_turn_take_what_the_instruction_simulator_says() -> None:
+    """Called from one loop, by turns, and longer together than the cache, within 5 %."""
+    table = load_table("sw26010_cpe")
+    cache = structs.replace(table.instruction_cache, capacity_bytes=512)
+    small = structs.replace(table, instruction_cache=cache)
+    texts = {f"{r.name}.S": r.text() for r in all_routines() if r.name in TURNS}
+    first, *rest = ARGUMENTS
+    given = ((PLACE, (first,)), *((INTEGER, (n,)) for n in rest))
+    calls = [Call(name, given) for name in TURNS]
+    routines = RoutineCycles(texts, small, (1, 1))
+    times = [routines.time(call) for call in calls]
+    turns = np.tile([0, 1], 40)
+    missing = missing_lines(np.zeros(80, np.int64), turns, [t.lines for t in times], cache)
+    found = sum(times[i].cycles for i in turns) + missing.sum() * cache.miss_cycles
+    sources = [*texts.values(), DRIVER]
+    image = load_image(link([assemble(text, small) for text in sources], small), small)
+    run = simulate_core(image.program, entry="turns", trace=False)
+    assert found == pytest.approx(run.cycles, rel=0.05)
+    assert found > 1.5 * sum(times[i].cycles for i in turns)

@@ -7,6 +7,7 @@ step takes off says why a price is off; what is left after all of them is an err
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
+from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine
+from tilewright.targets.sw26010.cross_check.fetch import missing_lines
 from tilewright.targets.sw26010.cross_check.memory import TEXT, View, replayed
 from tilewright.targets.sw26010.cross_check.recording import (
     CALL,
@@ -28,17 +31,19 @@ from tilewright.targets.sw26010.cross_check.recording import (
     SUBJECT,
     record,
 )
-from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
+from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCycles
 
 
 @dataclass(frozen=True)
 class CheckedTime:
     """Cycles of a kernel on one core group: as its text has it, with the requests of every core as
     large as those of core (0, 0), these on whole transactions besides, and cores in step besides.
-    `statements` are those of all cores.
+    `cold_cycles` are the text's with an instruction cache that is empty at the launch, `statements`
+    those of all cores.
     """
 
     cycles: float
+    cold_cycles: float
     even_cycles: float
     aligned_cycles: float
     modelled_cycles: float
@@ -74,27 +79,62 @@ def checked_time(
             f"machine {machine.name!r} has no instruction table, so no time of code is known",
             fix="name one in core.instruction_table",
         )
-    table, mesh = machine.core.instruction_table, (machine.mesh.rows, machine.mesh.columns)
+    table, mesh = (
+        load_table(machine.core.instruction_table),
+        (machine.mesh.rows, machine.mesh.columns),
+    )
     recording = record(artifact, mesh, most_statements)
-    routines = RoutineCycles(artifact.files, load_table(table), mesh)
-    cycles = {number: routines.signed_cycles(call) for number, call in recording.calls.items()}
+    routines = RoutineCycles(artifact.files, table, mesh)
+    numbers, calls = np.array(list(recording.calls), np.int64), list(recording.calls.values())
+    times = _Times(numbers, [routines.time(call) for call in calls], table.instruction_cache)
     even = replace(recording, events=_even(recording.events, machine.cores))
-    own, slowest = _of_events(recording.events, cycles), _slowest(recording.events, cycles)
-    evenly = np.tile(slowest, machine.cores)
+    evenly = np.tile(times.slowest(recording.events), machine.cores)
+    views = (TEXT, View(True), View(True, True))
     return CheckedTime(
-        replayed(recording, machine, own),
-        *(replayed(even, machine, evenly, view) for view in (TEXT, View(True), View(True, True))),
+        replayed(recording, machine, times.warm(recording.events)),
+        replayed(recording, machine, times.cold(recording.events)),
+        *(replayed(even, machine, evenly, view) for view in views),
         len(recording.events),
     )
 
 
-def _of_events(events: NDArray[np.int64], cycles: dict[int, int]) -> NDArray[np.int64]:
-    """The cycles of each event that is a call."""
-    numbers = np.array(sorted(cycles), np.int64)
-    each = np.array([cycles[int(number)] for number in numbers], np.int64)
-    found, calls = np.zeros(len(events), np.int64), events[:, KIND] == CALL
-    found[calls] = each[np.searchsorted(numbers, events[calls, SUBJECT])]
-    return found
+@dataclass(frozen=True)
+class _Times:
+    """The times of calls by their numbers, which ascend, on cores with this cache."""
+
+    numbers: NDArray[np.int64]
+    times: Sequence[CallTime]
+    cache: InstructionCache | None
+
+    def warm(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cycles of each event that is a call, negative where the cores do it together."""
+        each = np.array([-t.cycles if t.together else t.cycles for t in self.times], np.int64)
+        found, calls = np.zeros(len(events), np.int64), events[:, KIND] == CALL
+        found[calls] = each[self._places(events[calls])]
+        return found
+
+    def cold(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same with the lines that each call misses, one after the other."""
+        found, calls = self.warm(events), events[:, KIND] == CALL
+        if self.cache is None:
+            return found
+        lines = [time.lines for time in self.times]
+        missing = missing_lines(events[calls, CORE], self._places(events[calls]), lines, self.cache)
+        found[calls] += np.where(found[calls] < 0, -1, 1) * missing * self.cache.miss_cycles
+        return found
+
+    def slowest(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The cycles of core (0, 0)'s events: of each call those of the core that takes longest."""
+        own, calls, found = events[:, CORE] == 0, events[:, KIND] == CALL, self.warm(events)
+        occasions = (_keys(events) & (1 << _LINE_BITS) - 1)[calls]
+        most = np.zeros(len(events), np.int64)
+        np.maximum.at(most, occasions, np.abs(found[calls]))
+        slowest, first = found[own], calls[own]
+        slowest[first] = np.where(slowest[first] < 0, -1, 1) * most[: first.sum()]
+        return slowest
+
+    def _places(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self.numbers, calls[:, SUBJECT])
 
 
 def _even(events: NDArray[np.int64], cores: int) -> NDArray[np.int64]:
@@ -121,14 +161,3 @@ def _keys(events: NDArray[np.int64]) -> NDArray[np.int64]:
     before = np.arange(len(named)) - np.repeat(starts, np.diff(starts, append=len(named)))
     named[order] += before
     return named
-
-
-def _slowest(events: NDArray[np.int64], cycles: dict[int, int]) -> NDArray[np.int64]:
-    """The cycles of core (0, 0)'s events: of each call those of the core that takes longest."""
-    own, calls = events[:, CORE] == 0, events[:, KIND] == CALL
-    times = (_keys(events) & (1 << _LINE_BITS) - 1)[calls]
-    found, most = _of_events(events, cycles), np.zeros(len(events), np.int64)
-    np.maximum.at(most, times, np.abs(found[calls]))
-    slowest, first = found[own], calls[own]
-    slowest[first] = np.where(slowest[first] < 0, -1, 1) * most[: first.sum()]
-    return slowest

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from tilewright.asm import assemble, link
@@ -36,31 +37,33 @@ _TOGETHER = re.compile(r"^ +(?:(?:get|put|syn|vld)[rc]|v?ldd(?:er|ec)) ", re.MUL
 """Instructions of cores that wait for each other."""
 
 
+@dataclass(frozen=True)
+class CallTime:
+    """Cycles of a call whose code is in the instruction cache, and the cache lines that it
+    executes, by their number in the program.
+    """
+
+    cycles: int
+    lines: NDArray[np.int64]
+    together: bool
+
+
 @dataclass
 class RoutineCycles:
-    """The cycles of calls of one artifact's routines, each simulated once."""
+    """The times of calls of one artifact's routines, each simulated once."""
 
     files: Mapping[str, str]
     table: InstructionTable
     mesh: tuple[int, int]
-    known: dict[object, int] = field(default_factory=dict)
+    known: dict[object, CallTime] = field(default_factory=dict)
 
-    def cycles(self, call: Call) -> int:
-        """Cycles from the call to the return of the last core."""
-        key = (
-            call.routine if self.is_together(call) else (call.routine, *map(_kind, call.arguments))
-        )
+    def time(self, call: Call) -> CallTime:
+        """The call up to the return of the last core."""
+        together = bool(_TOGETHER.search(self._texts[call.routine]))
+        key = (call.routine, *(() if together else map(_kind, call.arguments)))
         if key not in self.known:
-            self.known[key] = self._simulated(call)
+            self.known[key] = self._simulated(call, together)
         return self.known[key]
-
-    def signed_cycles(self, call: Call) -> int:
-        """The cycles of a call, negative where the cores do it together."""
-        return -self.cycles(call) if self.is_together(call) else self.cycles(call)
-
-    def is_together(self, call: Call) -> bool:
-        """True if the cores do the call together."""
-        return bool(_TOGETHER.search(self._texts[call.routine]))
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -69,27 +72,36 @@ class RoutineCycles:
         return {name: text for text in assembly for name in re.findall(r"\.globl (\w+)", text)}
 
     @cached_property
-    def _programs(self) -> dict[str, Program]:
-        return {}
-
-    def _program(self, routine: str) -> Program:
-        text = self._texts[routine]
-        if text not in self._programs:
+    def _programs(self) -> dict[str, tuple[Program, int]]:
+        """The program of each file, and the first line of its place behind the others."""
+        warm, line, placed = structs.replace(self.table, instruction_cache=None), 0, {}
+        for text in dict.fromkeys(self._texts.values()):
             image = link([assemble(text, self.table)], self.table)
-            self._programs[text] = load_image(image, self.table).program
-        return self._programs[text]
+            program = load_image(image, warm).program
+            placed[text] = program, line
+            line += -(-len(program.instructions) // self._instructions)
+        return placed
 
-    def _simulated(self, call: Call) -> int:
+    @property
+    def _instructions(self) -> int:
+        """Instructions of a line; of a core without a cache all are one line."""
+        cache = self.table.instruction_cache
+        return 1 << 30 if cache is None else cache.line_bytes * 8 // self.table.word_bits
+
+    def _simulated(self, call: Call, together: bool) -> CallTime:
         registers, memory = _arguments(call, self.table.local_memory_bytes)
-        mesh = Mesh(*self.mesh) if self.is_together(call) else Mesh(1, 1)
+        program, first_line = self._programs[self._texts[call.routine]]
+        mesh = Mesh(*self.mesh) if together else Mesh(1, 1)
         run = simulate_mesh(
-            self._program(call.routine),
+            program,
             mesh,
             entries=call.routine,
             registers=registers,
             local_memory=[memory] * mesh.cores,
         )
-        return run.cycles
+        executed = np.flatnonzero(run.cores[0].executed)
+        lines = first_line + np.unique(executed // self._instructions)
+        return CallTime(run.cycles, lines, together)
 
 
 def _kind(argument: tuple[int, tuple[int, ...]]) -> object:
