@@ -14,7 +14,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ fuzz-core-programs: $(VENV)/installed-dev ## the same by programs of cores, then
 
 faults: $(VENV)/installed-dev ## COUNT=10000 seeded faults, each before its nearest tests; goes on where it stopped; SEED=0
 	$(BIN)/python tools/faults.py --count $(COUNT) --seed $(SEED)
+
+cross-check: $(VENV)/installed-dev ## COUNT=10000 random kernels and those of networks by their emitted text; SEED=0
+	PYTHONPATH=tests $(BIN)/python tools/cross_check.py --count $(COUNT) --seed $(SEED) --networks lenet5 alexnet
 
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package: passed, refused or wrong
 	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py

@@ -1,0 +1,265 @@
+"""A kernel's time by its emitted text, held against the model and the kernel simulation."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from support.candidates import Case
+from support.running import estimated
+from tilewright import ops
+from tilewright.asm import assemble, link
+from tilewright.codegen.artifact import Artifact
+from tilewright.common.errors import SimulationError
+from tilewright.cost import timing
+from tilewright.cost.calls import Costs
+from tilewright.cost.prices import call_costs
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.isa import load_table
+from tilewright.machine import Machine, load_machine
+from tilewright.seeds.space import seeds_for
+from tilewright.simulate.image import load_image
+from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.cross_check.check import (
+    AHEAD,
+    INSIDE,
+    UNEVEN,
+    CheckedTime,
+    checked_time,
+)
+from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.memory import replayed
+from tilewright.targets.sw26010.cross_check.recording import INTEGER, PLACE, Call, Recording
+from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
+from tilewright.targets.sw26010.elementwise.routines import all_routines
+from tilewright.targets.sw26010.prices import MeshPrices
+from tilewright.tune.search import rank
+
+MACHINE = load_machine("sw26010_cg")
+CONVOLUTION = ops.conv2d(
+    batch=32, in_channels=16, out_channels=16, height=4, width=4, kernel=3, padding=1
+)
+WIDER = ops.conv2d(
+    batch=32, in_channels=32, out_channels=32, height=8, width=8, kernel=3, padding=1
+)
+PRODUCT = ops.gemm(64, 256, 128, dtype="f32")
+OLD_BAND, BAND = 0.025, 0.015
+
+
+@cache
+def best(op: ops.Op, algorithm: str) -> Case:
+    (seed,) = seeds_for(op, algorithm)
+    (ranking,) = rank([(op, seed)], MACHINE, keep=1)
+    return Case(MACHINE, ranking.best[0])
+
+
+@cache
+def by_text(op: ops.Op, algorithm: str) -> CheckedTime:
+    case = best(op, algorithm)
+    return checked_time(CODE.emit(case.candidate.program(MACHINE), MACHINE), MACHINE)
+
+
+def compared(case: Case, machine: Machine = MACHINE) -> tuple[float, float]:
+    """Cycles by the model and by the kernel simulation."""
+    program = case.candidate.program(machine)
+    return estimated(Case(machine, case.candidate)), simulate(program, machine).cycles
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [
+        (PRODUCT, "gemm"),
+        (CONVOLUTION, "implicit"),
+        (CONVOLUTION, "explicit"),
+        (CONVOLUTION, "winograd2_fours"),
+    ],
+    ids=["product", "implicit", "explicit", "winograd"],
+)
+def test_the_text_as_the_model_sees_it_takes_what_the_simulation_says(
+    op: ops.Op, algorithm: str
+) -> None:
+    model, simulated = compared(best(op, algorithm))
+    assert model == pytest.approx(simulated, rel=OLD_BAND)
+    assert by_text(op, algorithm).modelled_cycles == pytest.approx(simulated, rel=BAND)
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm", "cause"),
+    [
+        (CONVOLUTION, "implicit", UNEVEN),
+        (WIDER, "implicit_fours", INSIDE),
+        (PRODUCT, "gemm", AHEAD),
+    ],
+    ids=["uneven", "inside", "ahead"],
+)
+def test_what_the_text_takes_differently_is_named(op: ops.Op, algorithm: str, cause: str) -> None:
+    _, simulated = compared(best(op, algorithm))
+    found = by_text(op, algorithm)
+    assert abs(found.cycles / simulated - 1) > BAND
+    assert found.modelled_cycles == pytest.approx(simulated, rel=BAND)
+    assert found.cause() == cause
+
+
+def without_waste(transaction_bytes: int, shape: timing.TransferShape) -> timing.Value:
+    """A transfer rule that lets a block take part of a transaction."""
+    return shape.block_bytes
+
+
+def dearer_products(costs: Costs) -> Costs:
+    def dearer(machine: Machine, call: object) -> timing.Value:
+        return 1.2 * costs[MatrixProduct](machine, call)
+
+    return {**costs, MatrixProduct: dearer}
+
+
+SEEDED = ("a transfer rule", "a product's price", "a latency")
+
+
+@pytest.mark.parametrize("what", SEEDED)
+def test_a_wrong_price_is_seen_by_the_text_and_not_by_the_simulation(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Model and kernel simulation share their prices, so they go wrong together."""
+    case, machine = best(PRODUCT, "gemm"), MACHINE
+    if what == SEEDED[0]:
+        monkeypatch.setattr(timing, "moved_bytes_per_block", without_waste)
+    elif what == SEEDED[1]:
+        monkeypatch.setattr(MeshPrices, "costs", dearer_products(call_costs(MACHINE)))
+    else:
+        slow = 2 * MACHINE.dma.latency_cycles
+        machine = load_machine("sw26010_cg", {"dma.latency_cycles": slow})
+    model, simulated = compared(case, machine)
+    assert model == pytest.approx(simulated, rel=OLD_BAND)
+    op, algorithm = case.candidate.op, case.candidate.seed.name
+    assert abs(by_text(op, algorithm).modelled_cycles / simulated - 1) > BAND
+
+
+TURNS = ("tw_repack_rows_f64", "tw_repack_rows_f32")
+GET, WAIT, CALL, TOGETHER = 0, 2, 3, 4
+LATENCY, ISSUE = 1595, 30
+
+
+def cycles_of(*cores: list[tuple[int, ...]]) -> float:
+    """Cycles of events (kind, line, subject, memory, size, stride, block) of the first cores."""
+    rows = [(*event, core) for core, events in enumerate(cores) for event in events]
+    events = np.array(rows, np.int64)
+    calls = np.where(events[:, 0] == CALL, events[:, 2], 0)
+    return replayed(Recording(events, np.zeros(0, np.int64), ()), MACHINE, calls)
+
+
+def get(place: int, size: int, block: int | None = None, stride: int = 0) -> tuple[int, ...]:
+    return (GET, 7, 0, place, size, stride, size if block is None else block)
+
+
+WAITED = (WAIT, 8, 0, 0, 0, 0, 0)
+TRANSACTION = 128 * MACHINE.clock_hz / MACHINE.dma.get.peak_bytes_per_second
+OVERHEAD = MACHINE.dma.get.block_overhead_transactions
+
+
+@pytest.mark.parametrize(
+    ("requests", "transactions", "blocks"),
+    [
+        ([get(0, 128)], 1, 1),
+        ([get(64, 128)], 2, 1),
+        ([get(96, 16)], 1, 1),
+        ([get(0, 512, 128, 128)], 4, 4),
+        ([get(0, 64, 32, 96)], 2, 2),
+    ],
+    ids=["whole", "across", "inside", "blocks", "small blocks"],
+)
+def test_a_request_moves_the_transactions_that_its_bytes_lie_in(
+    requests: list[tuple[int, ...]], transactions: int, blocks: int
+) -> None:
+    service = (transactions + blocks * OVERHEAD) * TRANSACTION
+    assert cycles_of([*requests, WAITED]) == pytest.approx(ISSUE + LATENCY + service)
+
+
+def test_requests_are_served_one_after_the_other_and_their_latency_overlaps() -> None:
+    service = (1 + OVERHEAD) * TRANSACTION
+    assert cycles_of(*[[get(128 * core, 128), WAITED] for core in range(5)]) == pytest.approx(
+        ISSUE + LATENCY + 5 * service
+    )
+
+
+def test_neighbouring_blocks_share_the_transaction_that_both_touch() -> None:
+    """Two blocks of 192 bytes lie in three transactions; apart they take two each."""
+    for distance, transactions in ((192, 3), (256, 4)):
+        found = cycles_of([get(0, 192), WAITED], [get(distance, 192), WAITED])
+        service = (transactions + 2 * OVERHEAD) * TRANSACTION
+        assert found == pytest.approx(ISSUE + LATENCY + service)
+
+
+def test_cores_that_meet_go_on_together() -> None:
+    call = (CALL, 0, 500, 0, 0, 0, 0)
+    meeting = (TOGETHER, 9, 2, 0, 0, 0, 0)
+    assert cycles_of([call, meeting, call], [meeting, call]) == 1000
+
+
+def small_kernel() -> Artifact:
+    return CODE.emit(best(PRODUCT, "gemm").candidate.program(MACHINE), MACHINE)
+
+
+def test_a_kernel_with_too_many_statements_is_refused() -> None:
+    with pytest.raises(SimulationError) as refused:
+        checked_time(small_kernel(), MACHINE, most_statements=20)
+    assert str(refused.value) == "gemm: more than 20 statements; check a smaller kernel"
+
+
+def test_a_machine_without_instructions_has_no_time_of_code() -> None:
+    core = structs.replace(MACHINE.core, instruction_table=None)
+    plain = structs.replace(MACHINE, core=core)
+    with pytest.raises(SimulationError) as refused:
+        checked_time(small_kernel(), plain)
+    assert "has no instruction table" in str(refused.value)
+
+
+def test_a_routine_that_another_evicts_is_fetched_again() -> None:
+    """Two routines of three lines in a cache of four: the first keeps none of the shared ones."""
+    cache = structs.replace(load_table("sw26010_cpe").instruction_cache, capacity_bytes=64)
+    lines = [np.array([0, 1, 2]), np.array([4, 5])]
+    calls, cores = np.array([0, 0, 1, 0, 0]), np.array([0, 0, 0, 0, 1])
+    assert missing_lines(cores, calls, lines, cache).tolist() == [3, 0, 2, 2, 3]
+    both = structs.replace(cache, capacity_bytes=128, ways=2)
+    assert missing_lines(cores, calls, lines, both).tolist() == [3, 0, 2, 0, 3]
+
+
+ARGUMENTS = (0, 3, 8, 4)
+SET = "".join(f"    ldi ${16 + i}, {value}($31)\n" for i, value in enumerate(ARGUMENTS))
+DRIVER = f"""
+    .extern {TURNS[0]}
+    .extern {TURNS[1]}
+    .text
+    .globl turns
+turns:
+    ldi $9, 40($31)
+again:
+{SET}    bsr $26, {TURNS[0]}
+{SET}    bsr $26, {TURNS[1]}
+    subl $9, 1, $9
+    bne $9, again
+    halt
+"""
+
+
+def test_routines_in_turn_take_what_the_instruction_simulator_says() -> None:
+    """Called from one loop, by turns, and longer together than the cache, within 5 %."""
+    table = load_table("sw26010_cpe")
+    cache = structs.replace(table.instruction_cache, capacity_bytes=512)
+    small = structs.replace(table, instruction_cache=cache)
+    texts = {f"{r.name}.S": r.text() for r in all_routines() if r.name in TURNS}
+    first, *rest = ARGUMENTS
+    given = ((PLACE, (first,)), *((INTEGER, (n,)) for n in rest))
+    calls = [Call(name, given) for name in TURNS]
+    routines = RoutineCycles(texts, small, (1, 1))
+    times = [routines.time(call) for call in calls]
+    turns = np.tile([0, 1], 40)
+    missing = missing_lines(np.zeros(80, np.int64), turns, [t.lines for t in times], cache)
+    found = sum(times[i].cycles for i in turns) + missing.sum() * cache.miss_cycles
+    sources = [*texts.values(), DRIVER]
+    image = load_image(link([assemble(text, small) for text in sources], small), small)
+    run = simulate_core(image.program, entry="turns", trace=False)
+    assert found == pytest.approx(run.cycles, rel=0.05)
+    assert found > 1.5 * sum(times[i].cycles for i in turns)

@@ -1,0 +1,239 @@
+"""Kernels of the SW26010 by their emitted text, against the estimate and the kernel simulation.
+
+Random operators by every algorithm and the distinct kernels of networks of one image, of both
+element types, on one core group and on four. Each kernel is recorded when it is done, so that a run
+that was stopped goes on where it was; `--seconds` cuts a run. Prints a table by kind of kernel: how
+far the text is from the simulation as it is, as the model sees it (requests of every core as large
+as those of the first, on whole transactions, cores in step), and which of these views makes most of
+the difference.
+
+    PYTHONPATH=tests python tools/cross_check.py --count 300 --networks lenet5
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.progress import track
+
+from support.candidates import Case
+from support.running import estimated
+from tilewright import ops
+from tilewright.common.digest import digest
+from tilewright.common.errors import TilewrightError
+from tilewright.graph.zoo import network
+from tilewright.ir.printer import print_program
+from tilewright.machine import Machine, load_machine
+from tilewright.network.build import build_plan
+from tilewright.partition import split
+from tilewright.seeds.space import seeds_for
+from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.cross_check.check import checked_time
+from tilewright.tune.candidate import Candidate
+from tilewright.tune.search import rank
+
+ROOT = Path(__file__).resolve().parents[1]
+MACHINES = {groups: load_machine(name) for groups, name in ((1, "sw26010_cg"), (4, "sw26010"))}
+MOST_STATEMENTS = 1_000_000
+"""Of all cores together; kernels with more are cut."""
+KEPT = 6
+"""The best candidates of an algorithm, one of which is drawn."""
+TYPES, STEMS = ("f64", "f32"), ("winograd", "implicit", "explicit")
+
+COLUMNS = {
+    "text": "deviation",
+    "as modelled": "unexplained",
+    "of estimate": "of_estimate",
+    "cold cache": "fetched",
+}
+"""Columns of the table, and what they show of a record."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One kernel: cycles by the model, the simulation, the text, the text as the model sees it and
+    the text with an empty instruction cache; the cause of the difference, or why there is none.
+    """
+
+    case: str
+    kind: str
+    estimated: float = 0.0
+    simulated: int = 0
+    text: float = 0.0
+    modelled: float = 0.0
+    cold: float = 0.0
+    cause: str = ""
+    refused: str = ""
+
+    @property
+    def deviation(self) -> float:
+        """Text against simulation."""
+        return abs(self.text / self.simulated - 1)
+
+    @property
+    def unexplained(self) -> float:
+        """The text as the model sees it against the simulation."""
+        return abs(self.modelled / self.simulated - 1)
+
+    @property
+    def of_estimate(self) -> float:
+        """Text against model."""
+        return abs(self.text / self.estimated - 1)
+
+    @property
+    def fetched(self) -> float:
+        """What fetching instructions adds to the text."""
+        return self.cold / self.text - 1
+
+
+Drawn = Callable[[], Iterator[tuple[str, Candidate, Machine]]]
+
+
+def main() -> None:
+    """Check the kernels that are not recorded yet, until the time is over; then sum all up."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=300, help="random kernels")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--networks", nargs="*", default=[], help="networks of the zoo")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--records", type=Path, default=ROOT / "out/cross_check.jsonl")
+    given = parser.parse_args()
+    given.records.parent.mkdir(parents=True, exist_ok=True)
+    known = recorded(given.records)
+    end, wanted = time.monotonic() + given.seconds, list(cases(given))
+    done = {name for name in known if name.endswith(":")}
+    with given.records.open("a") as file:
+        for case, drawn in track([one for one in wanted if f"{one[0]}:" not in done], "kernels"):
+            if time.monotonic() > end:
+                break
+            for record in checked(case, drawn, known):
+                known[record.case] = record
+                file.write(json.dumps(asdict(record)) + "\n")
+                file.flush()
+    summed_up([record for record in known.values() if not record.case.endswith(":")])
+
+
+def recorded(path: Path) -> dict[str, Record]:
+    """What earlier runs found, by case; a case that is done has a record that ends its name."""
+    lines = path.read_text().splitlines() if path.exists() else ()
+    return {one["case"]: Record(**one) for one in map(json.loads, lines)}
+
+
+def cases(given: argparse.Namespace) -> Iterator[tuple[str, Drawn]]:
+    """The names of cases, and what draws the kernels of each."""
+    for name in given.networks:
+        for kind in TYPES:
+            for groups in MACHINES:
+                yield f"{name} {kind} {groups}", lambda a=(name, kind, groups): of_network(*a)
+    for number in range(given.count):
+        case = f"{given.seed}.{number}"
+        yield case, lambda case=case: of_random(random.Random(case))
+
+
+def of_network(name: str, kind: str, groups: int) -> Iterator[tuple[str, Candidate, Machine]]:
+    """The distinct kernels of a network of one image."""
+    machine, seen = MACHINES[groups], set[str]()
+    for stage in build_plan(network(name, 1, dtype=kind), machine).stages:
+        key = digest(print_program(stage.candidate.program(machine)))
+        if key not in seen:
+            seen.add(key)
+            yield f"{stage.op.describe()} {key[:8]}", stage.candidate, machine
+
+
+def of_random(rng: random.Random) -> Iterator[tuple[str, Candidate, Machine]]:
+    """One of the best candidates of a random algorithm for a random operator."""
+    groups, op = rng.choice(list(MACHINES)), random_operator(rng)
+    machine = MACHINES[groups]
+    if groups > 1:
+        op = rng.choice([p.piece for p in split(op, groups)] or [op])
+    seed = rng.choice(list(seeds_for(op)))
+    (ranking,) = rank([(op, seed)], machine, keep=KEPT)
+    if ranking.best:
+        yield f"{op.describe()} {groups}", rng.choice(ranking.best), machine
+
+
+def random_operator(rng: random.Random) -> ops.Op:
+    """A convolution or a product, small enough for every statement of every core."""
+    kind = rng.choice(TYPES)
+    if rng.random() < 0.25:
+        m, n, k = (8 * rng.randint(1, 64) for _ in range(3))
+        return ops.gemm(m, n, k, dtype=kind)
+    side, channels = rng.choice((4, 7, 8, 13, 14, 16, 28)), (8, 16, 24, 32, 48, 64, 96, 128)
+    size = rng.choice((1, 1, 3, 3, 3, 5))
+    return ops.conv2d(
+        batch=rng.choice((1, 2, 8, 32, 64)),
+        in_channels=rng.choice(channels),
+        out_channels=rng.choice(channels),
+        height=side,
+        width=side,
+        kernel=size,
+        stride=rng.choice((1, 1, 1, 2)),
+        padding=size // 2,
+        dtype=kind,
+    )
+
+
+def checked(case: str, drawn: Drawn, known: dict[str, Record]) -> Iterator[Record]:
+    """The records of a case that are not known, and the one that ends it."""
+    try:
+        for what, candidate, machine in drawn():
+            name = f"{case}: {candidate.seed.name} {what}"
+            if name not in known:
+                yield record_of(name, candidate, machine)
+        yield Record(f"{case}:", "")
+    except TilewrightError as refusal:
+        yield Record(f"{case}:", "", refused=refusal.message)
+
+
+def record_of(case: str, candidate: Candidate, machine: Machine) -> Record:
+    """One kernel by its three times."""
+    program = candidate.program(machine)
+    artifact = CODE.emit(program, machine)
+    kind = kind_of(candidate)
+    if any("_chain_" in text for name, text in artifact.files.items() if name.endswith("slave.c")):
+        kind = "chain"
+    try:
+        found = checked_time(artifact, machine, MOST_STATEMENTS)
+    except TilewrightError as refusal:
+        return Record(case, kind, refused=refusal.message)
+    model, simulated = estimated(Case(machine, candidate)), simulate(program, machine).cycles
+    text = (found.cycles, found.modelled_cycles, found.cold_cycles)
+    numbers = (round(cycles, 1) for cycles in text)
+    return Record(case, kind, round(model, 1), simulated, *numbers, found.cause())
+
+
+def kind_of(candidate: Candidate) -> str:
+    """The kind of a kernel: its algorithm, or what its operator is."""
+    stem = next((s for s in STEMS if candidate.seed.name.startswith(s)), "")
+    return stem or candidate.op.kind
+
+
+def summed_up(records: Sequence[Record]) -> None:
+    """The table by kind, the causes, and what is refused."""
+    print(f"{'kind':14}{'kernels':>8}" + "".join(f"{title:>16}" for title in COLUMNS))
+    print(" " * 22 + f"{'mean    worst':>16}" * len(COLUMNS) + "  %")
+    kinds = sorted({r.kind for r in records})
+    for kind in [*kinds, "all"]:
+        own = [r for r in records if kind in (r.kind, "all") and not r.refused]
+        if own:
+            pairs = [[getattr(r, name) for r in own] for name in COLUMNS.values()]
+            cells = (f"{100 * sum(p) / len(p):6.2f}{100 * max(p):9.2f}" for p in pairs)
+            print(f"{kind:14}{len(own):>8}" + "".join(f"{cell:>16}" for cell in cells))
+    for cause, count in Counter(r.cause for r in records if not r.refused).most_common():
+        print(f"{count:5} {cause or 'no cause above 1 %'}")
+    for reason, count in Counter(r.refused for r in records if r.refused).most_common():
+        print(f"{count:5} refused: {reason}")
+    for worst in sorted((r for r in records if not r.refused), key=lambda r: -r.unexplained)[:5]:
+        print(f"{100 * worst.unexplained:6.2f} % {worst.case}")
+
+
+if __name__ == "__main__":
+    main()
