@@ -19,13 +19,15 @@ from tilewright.common.expr import evaluate
 from tilewright.network.bordered import Bordered
 from tilewright.network.form import Form, Indices, StoredDim, canonical, form_of, like
 from tilewright.network.pieces import Share
-from tilewright.ops import Conv2d, Op
+from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.seeds.pooling import result_shape
 from tilewright.seeds.space import Seed, interface, parameters
 from tilewright.tune.candidate import Candidate
 
 _FEW_IMAGES = (2, 8)
 """Images on which forms are found: enough to show where the next one lies, in blocks too."""
+_FEW_TERMS = 8
+"""Rows, columns and terms of a product on which they are found."""
 
 
 class Forms:
@@ -65,14 +67,14 @@ class Forms:
 
 
 def _as_declared(candidate: Candidate, name: str) -> Form:
-    """The form with the dimensions as the seed declares them, found on few images where many are
-    only more of the same.
+    """The form with the dimensions as the seed declares them, found on few images, rows or columns
+    where many are only more of the same.
     """
     op, seed = candidate.op, candidate.seed
     operand = None if name == seed.result else seed.operands.index(name)
     extents = tuple(_extents(candidate, name, op).values())
     shape = _shape(op, operand)
-    for few in _with_few_images(op):
+    for few in _smaller(op):
         fewer = tuple(_extents(candidate, name, few).values())
         if _is_more(extents, fewer) == _is_more(shape, _shape(few, operand)):
             grown = _grown(_sent_through(few, operand, fewer), shape, extents)
@@ -90,17 +92,22 @@ def _is_pooled(seed: Seed, name: str) -> bool:
     return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 
-def _with_few_images(op: Op) -> Sequence[Op]:
-    """A convolution of fewer images."""
-    if not isinstance(op, Conv2d):
-        return []
-    return [replace(op, batch=images) for images in _FEW_IMAGES if images < op.batch]
+def _smaller(op: Op) -> Sequence[Op]:
+    """A convolution of fewer images, a product of less in every direction."""
+    match op:
+        case Conv2d():
+            return [replace(op, batch=images) for images in _FEW_IMAGES if images < op.batch]
+        case Gemm():
+            m, n, k = (min(extent, _FEW_TERMS) for extent in (op.m, op.n, op.k))
+            return [replace(op, m=m, n=n, k=k)]
+        case _:
+            return []
 
 
 def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
-    """Growth factors of the dimensions that differ; vanished ones are skipped."""
+    """Growth factors of the dimensions that differ, in order of size; vanished ones are skipped."""
     pairs = zip(extents, fewer, strict=True)
-    return [Fraction(n, m) for n, m in pairs if n != m and m]
+    return sorted(Fraction(n, m) for n, m in pairs if n != m and m)
 
 
 def _grown(form: Form, shape: tuple[int, ...], extents: Sequence[int]) -> Form | None:

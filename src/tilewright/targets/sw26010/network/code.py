@@ -8,7 +8,7 @@ assembly file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -202,15 +202,18 @@ def _described(
 
 def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
     """The block of constants that the code takes, made of the weights."""
+    return np.concatenate([*constant_parts(plan, weights)])
+
+
+def constant_parts(plan: Plan, weights: Mapping[str, Array]) -> Iterator[Array]:
+    """The block part by part: each constant, then zeros up to where the next one may begin."""
     element = dtype(plan.dtype)
     unit = plan.machine.main.alignment_bytes // element.size_bytes
-    sizes = [v.form.elements for v in plan.values if v.role == "constant"]
-    block = np.zeros(max(1, sum(-(-size // unit) * unit for size in sizes)), element.numpy)
-    start = 0
     for _, part in constants(plan, weights):
-        block[start : start + part.size] = part
-        start += -(-part.size // unit) * unit
-    return block
+        yield part.reshape(-1).astype(element.numpy, copy=False)
+        yield np.zeros(-part.size % unit, element.numpy)
+    if not any(v.role == "constant" for v in plan.values):
+        yield np.zeros(1, element.numpy)
 
 
 def _kernels(plan: Plan, machine: Machine, name: str) -> dict[int, Launched]:
