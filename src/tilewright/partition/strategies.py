@@ -12,22 +12,25 @@ from dataclasses import dataclass, replace
 
 from tilewright.common.errors import PartitionError
 from tilewright.ops import Conv2d, Pool2d
-from tilewright.partition.cuts import (
+from tilewright.partition.grids import (
     BATCH,
     CHANNELS,
     COLUMNS,
     IMAGES,
     ROWS,
+    Cut,
     Cuts,
+    Grid,
+    Grids,
     along,
     channel_cuts,
+    cut,
     equal_cuts,
     even_cuts,
     undivided,
     vector_grid,
     with_balanced,
 )
-from tilewright.partition.grids import Cut, Grid, Grids, cut
 from tilewright.partition.layers import Layer
 
 
