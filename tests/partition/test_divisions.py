@@ -11,11 +11,11 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.box import Box
-from tilewright.partition.division import divide
 from tilewright.partition.grids import Grids
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
 from tilewright.partition.objective import ACTIVATIONS
+from tilewright.partition.parts import divide
 from tilewright.partition.plan import best_plan
 from tilewright.partition.strategies import STRATEGIES, find_strategy
 from tilewright.partition.volumes import moved, options

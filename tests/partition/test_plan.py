@@ -7,12 +7,11 @@ from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Softmax, add, max_pool2d, relu
 from tilewright.partition.choices import reference_work
-from tilewright.partition.cuts import ROWS, along, undivided
-from tilewright.partition.division import divide
+from tilewright.partition.grids import ROWS, along, undivided
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs, reductions
 from tilewright.partition.objective import TIME, TRAFFIC, WITHOUT_INPUTS, Volume, Weights
-from tilewright.partition.parts import imbalance
+from tilewright.partition.parts import divide, imbalance
 from tilewright.partition.placement import best_placed_plan, placed, placed_plan
 from tilewright.partition.plan import best_plan, fixed_plan, space
 

@@ -12,7 +12,7 @@ from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.machine.messages import route
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.compiled_exchange import busiest_links
+from tilewright.partition.compiled import busiest_links
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from tilewright.partition.layer_plans import LayerPlan, MovePlan, SharePlan
+from tilewright.partition.divided import LayerPlan, MovePlan, SharePlan
 from tilewright.report.division_picture import layer_picture
 
 SHAPE = (1, 4, 6, 8)

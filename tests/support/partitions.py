@@ -25,12 +25,10 @@ from tilewright.ops import (
     relu,
 )
 from tilewright.ops.box import Box
-from tilewright.partition.cuts import undivided
-from tilewright.partition.division import divide
 from tilewright.partition.execute import CoreMemory, Execution, execute
-from tilewright.partition.grids import Grid
+from tilewright.partition.grids import Grid, undivided
 from tilewright.partition.layers import Layer, layers_of
-from tilewright.partition.parts import Computes, by_reference, parts_of
+from tilewright.partition.parts import Computes, by_reference, divide, parts_of
 from tilewright.partition.plan import PartitionPlan, Planned, best_plan, given_plan
 from tilewright.partition.strategies import STRATEGIES
 

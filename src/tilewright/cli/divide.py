@@ -42,8 +42,8 @@ from tilewright.machine.model import document_of
 from tilewright.network.plans import Other
 from tilewright.network.rival import against
 from tilewright.partition.capability import DIVIDES
-from tilewright.partition.cuts import IMAGES
 from tilewright.partition.divided import DividedNetwork
+from tilewright.partition.grids import IMAGES
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.partition.plan import space
 from tilewright.report.division import (

@@ -171,12 +171,16 @@ def expr(value: object) -> Expr:
     if isinstance(value, (Const, Var, Binary)):
         return value
     if isinstance(value, (int, np.integer)):
-        return Const(int(value))
+        known = _CONSTANTS.get(int(value))
+        return Const(int(value)) if known is None else known
     raise ProgramError(f"{value!r} is neither an integer nor an integer expression")
 
 
 def binary(op: str, left: object, right: object) -> Expr:
     """Build `left op right`, folding constants and the neutral elements."""
+    known = _BUILT.get((op, id(left), id(right)))  # only what the table keeps alive has such an id
+    if known is not None:
+        return known[2]
     a = left if isinstance(left, Binary) else expr(left)
     b = right if isinstance(right, Binary) else expr(right)
     if isinstance(a, Const) and isinstance(b, Const):
@@ -201,6 +205,8 @@ def _single(e: Expr) -> Expr:
 
 
 _LEAVES: dict[Expr, Expr] = {}
+_CONSTANTS = {value: _single(Const(value)) for value in range(-1, 257)}
+"""The objects of the most frequent constants."""
 _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
 """The result for each pair of operands, so that equal expressions are one object and look-ups
 compare by identity. The operands stay alive with it, so that their ids stay theirs.
@@ -352,16 +358,16 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
 
 def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
     """`e` with symbols replaced; constants fold."""
+    if e.symbols.isdisjoint(bindings):
+        return e
     match e:
-        case Const():
-            return e
-        case Var(name):
-            return expr(bindings[name]) if name in bindings else e
-        case Binary() if e.symbols.isdisjoint(bindings):
-            return e
         case Binary(op, a, b):
             left, right = substitute(a, bindings), substitute(b, bindings)
             return e if left is a and right is b else binary(op, left, right)
+        case Var(name):
+            return expr(bindings[name])
+        case Const():
+            return e
         case _:
             assert_never(e)
 

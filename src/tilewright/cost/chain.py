@@ -24,11 +24,13 @@ from tilewright.common.expr import (
     evaluate,
     free_vars,
 )
+from tilewright.cost.calls import PricedCall, priced_call
 from tilewright.cost.moments import Edges, Moments, moments_of
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import For, Program, Transfer
+from tilewright.ir.primitive import Primitive
 from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
@@ -112,6 +114,15 @@ class Prepared:
     def kinds(self) -> tuple[int, ...]:
         """How many kinds of iterations each loop has."""
         return tuple(front + 1 + back for front, back in self.edges)
+
+    @cached_property
+    def calls(self) -> tuple[PricedCall[Primitive] | None, ...]:
+        """The call of each item as it is priced, without its extents; None of transfers."""
+        steps = (item.step for item in self.items)
+        return tuple(
+            priced_call(s.stmt, {}, self.program) if isinstance(s, CallStep) else None
+            for s in steps
+        )
 
     def transfer_latencies(self, machine: Machine) -> set[int]:
         """The latencies in cycles of the engines that serve the nest's transfers."""

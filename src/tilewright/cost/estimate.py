@@ -10,7 +10,7 @@ two sums").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,9 @@ import numpy as np
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.chain import Prepared, prepare
-from tilewright.cost.nest import records_of, tables_of
+from tilewright.cost.nest import BoundNest, records_of, tables_of
 from tilewright.cost.pipeline import least_cycles, play
-from tilewright.cost.pipeline_types import Flags, Floats, Ints, first_of
+from tilewright.cost.pipeline_types import Flags, Floats, Ints, Tables, first_of
 from tilewright.cost.prices import prices_of
 from tilewright.cost.steps import first_core
 from tilewright.cost.window import play_window
@@ -48,6 +48,21 @@ class Estimate:
     scratchpad_bytes: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A nest to be priced with its parameters bound to `values`.
+
+    Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
+    (tiles,). Candidates that are not `wanted` (copies, tiles; None: all) are left at infinity. Each
+    tile takes part in the `contest` of that number, None: all in one.
+    """
+
+    prepared: Prepared
+    values: Mapping[str, Value]
+    wanted: Flags | None = None
+    contest: Ints | None = None
+
+
 def estimate(
     program: Program | Prepared,
     machine: Machine,
@@ -57,22 +72,43 @@ def estimate(
     contest: Ints | None = None,
     keep: int = 0,
 ) -> Estimate:
-    """Price `program` with its parameters bound to `values`.
-
-    Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
-    (tiles,). Candidates that are not `wanted` (copies, tiles) are left at infinity. A program that
-    is priced often is `prepare`d once. Where only the `keep` best matter (0: all) of each
-    `contest`, a number for each tile, those are left at infinity, too, that are none of them by
-    their bound: neither calls nor transfers overlap with their like.
+    """Price `program` as a `Case`; one that is priced often is `prepare`d once. `keep` as in
+    `estimates`.
     """
-    chains, prices = lowering_of(machine).chains, prices_of(machine)
+    chains = lowering_of(machine).chains
     prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
-    env: Env = {**values, **first_core(machine)}
-    if prepared.division is not None:
-        env |= prepared.division.values(env, machine.thread_count)
-    doubles = _doubles(prepared.program, env)
-    tables = tables_of(prepared, env, machine, prices, contest, doubles)
-    shape = (len(doubles), tables.iterations.shape[1])
+    return estimates([Case(prepared, values, wanted, contest)], machine, keep=keep)[0]
+
+
+def estimates(cases: Sequence[Case], machine: Machine, *, keep: int = 0) -> list[Estimate]:
+    """Price several nests together.
+
+    Where only the `keep` best matter (0: all) of each contest of a nest, those are left at
+    infinity, too, that are none of them by their bound: neither calls nor transfers overlap with
+    their like.
+    """
+    nests = [_bound(case, machine) for case in cases]
+    tables = tables_of(nests, machine, prices_of(machine))
+    return [
+        _played(nest, own, case.wanted, machine, keep)
+        for nest, own, case in zip(nests, tables, cases, strict=True)
+    ]
+
+
+def _bound(case: Case, machine: Machine) -> BoundNest:
+    env: Env = {**case.values, **first_core(machine)}
+    division = case.prepared.division
+    if division is not None:
+        env |= division.values(env, machine.thread_count)
+    return BoundNest(case.prepared, env, case.contest, _doubles(case.prepared.program, env))
+
+
+def _played(
+    nest: BoundNest, tables: Tables, wanted: Flags | None, machine: Machine, keep: int
+) -> Estimate:
+    """The estimate of a nest by its tables."""
+    prepared, prices = nest.prepared, prices_of(machine)
+    shape = (len(nest.doubles), tables.iterations.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
     latency = float(max(prepared.transfer_latencies(machine), default=0))
@@ -89,8 +125,8 @@ def estimate(
         play_window(state, window, tables, wanted, order, least, best, cycles, compute, busy)
     else:
         play(state, tables, wanted, order, least, best, cycles, compute, busy)
-    bytes_used = scratchpad_bytes(prepared.program, env)
-    cycles = np.asarray(prices.elapsed_cycles(prepared, machine, env, bytes_used, cycles))
+    bytes_used = scratchpad_bytes(prepared.program, nest.env)
+    cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
 
 

@@ -6,7 +6,8 @@ only a last tile is smaller, only a first step initialises), as arrays over the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.expr import Value
-from tilewright.cost.calls import call_cycles, priced_call
 from tilewright.cost.chain import Prepared
-from tilewright.cost.moments import Costed
+from tilewright.cost.item_cycles import Cycles, PricedItem, item_cycles
 from tilewright.cost.pipeline_types import (
     CALL,
-    COPY,
     Buffer,
     Clock,
     Cost,
@@ -38,41 +37,59 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep, TransferStep
-from tilewright.cost.timing import issue_cycles
-from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 
 Env = dict[str, Any]
 
 
-def tables_of(
-    prepared: Prepared,
-    env: Env,
-    machine: Machine,
-    prices: Prices,
-    contest: Ints | None,
-    doubles: Flags,
-) -> Tables:
-    """Tables of what differs from tile to tile, for `env` with arrays of tiles; `contest` (None:
-    one of all) and `doubles` as in `Tables`.
+@dataclass(frozen=True, eq=False)
+class BoundNest:
+    """A nest with values for its parameters, arrays of tiles; `contest` (None: one of all) and
+    `doubles` as in `Tables`.
     """
-    width = _width(env)
+
+    prepared: Prepared
+    env: Env
+    contest: Ints | None
+    doubles: Flags
+
+
+def tables_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> list[Tables]:
+    """Tables of what differs from tile to tile in each nest."""
+    bound = [nest.prepared.moments.numbers(nest.env) for nest in nests]
+    items = [
+        PricedItem(item.step, call, *_apart(own))
+        for nest, (numbers, _) in zip(nests, bound, strict=True)
+        for item, call, own in zip(
+            nest.prepared.moments.items, nest.prepared.calls, numbers, strict=True
+        )
+    ]
+    cycles = iter(item_cycles(items, machine, prices))
+    return [_tables(nest, cycles, extents) for nest, (_, extents) in zip(nests, bound, strict=True)]
+
+
+def _apart(own: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+    return own[0], own[1:]
+
+
+def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value]) -> Tables:
+    """The tables of a nest from the next cycles of items."""
+    prepared, width = nest.prepared, _width(nest.env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
-    numbers, extents = moments.numbers(env)
     rows = [prod(item.kinds) for item in moments.items]
     service, issue = (np.empty((sum(rows), width)) for _ in range(2))
     first = 0
-    for item, count, own in zip(moments.items, rows, numbers, strict=True):
+    for count in rows:
         part = slice(first, first := first + count)
-        service[part], issue[part] = _costs(item.step, prepared.program, own, machine, prices)
+        service[part], issue[part] = next(cycles)
     counts = [
         np.broadcast_to(extent, (prod(kinds), width))
         for extent, kinds in zip(extents, moments.counts, strict=True)
     ]
     iterations = np.concatenate([np.empty((0, width)), *counts])
     alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
-    contest = np.zeros(width, np.int64) if contest is None else contest
-    return Tables(iterations, service, issue, alike, contest, doubles)
+    contest = np.zeros(width, np.int64) if nest.contest is None else nest.contest
+    return Tables(iterations, service, issue, alike, contest, nest.doubles)
 
 
 def records_of(prepared: Prepared, tables: Tables, prices: Prices, latency: float) -> Records:
@@ -158,27 +175,3 @@ def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
     if isinstance(step, CallStep):
         return CALL
     return prices.transfer_kind(step.stmt.direction)
-
-
-def _costs(
-    step: Costed, program: Program, own: Sequence[Value], machine: Machine, prices: Prices
-) -> tuple[Value, Value]:
-    """(service or call cycles, issue cycles), zero where the item does not happen: of the form
-    (kinds, tiles), or what broadcasts to it. Cores with a window of operations in flight have
-    numbers of operations in place of issue cycles.
-    """
-    holds, *numbers = own
-    if not np.any(holds):
-        return 0.0, 0.0
-    if isinstance(step, CallStep):
-        call = priced_call(step.stmt, dict(zip(step.dims, numbers, strict=True)), program)
-        operations = prices.operations(machine, call) if machine.has_window else 0.0
-        return call_cycles(machine, call, prices.costs) * holds, operations
-    rank = len(step.tensor_shape)
-    shape = step.shape(numbers[:rank], numbers[rank:])
-    direction, size = step.stmt.direction, prod(numbers[:rank]) * step.element_bytes
-    service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
-    issue = shape.blocks if machine.has_window else issue_cycles(machine, shape)
-    if prices.transfer_kind(direction) == COPY:
-        return (service + issue) * holds, 0.0
-    return service * holds, issue * holds

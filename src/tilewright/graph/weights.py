@@ -42,8 +42,9 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
             numbers = generator.uniform(0.5, 1.0, tensor.shape)
         elif len(tensor.shape) > 1:
             terms = math.prod(tensor.shape[1:])
-            numbers = generator.standard_normal(tensor.shape) / math.sqrt(terms)
+            numbers = generator.standard_normal(tensor.shape)
+            numbers /= math.sqrt(terms)  # in place: one layer's may be most of a gigabyte
         else:
             numbers = generator.standard_normal(tensor.shape) / 8
-        found[tensor.name] = numbers.astype(dtype(tensor.dtype).numpy)
+        found[tensor.name] = numbers.astype(dtype(tensor.dtype).numpy, copy=False)
     return found

@@ -26,6 +26,8 @@ from tilewright.tune.candidate import Candidate
 
 _FEW_IMAGES = (2, 8)
 """Images on which forms are found: enough to show where the next one lies, in blocks too."""
+_FEW_TERMS = 8
+"""Rows, columns and terms of a product on which they are found."""
 
 
 class Forms:
@@ -65,14 +67,14 @@ class Forms:
 
 
 def _as_declared(candidate: Candidate, name: str) -> Form:
-    """The form with the dimensions as the seed declares them, found on few images where many are
-    only more of the same.
+    """The form with the dimensions as the seed declares them, found on few images, rows or columns
+    where many are only more of the same.
     """
     op, seed = candidate.op, candidate.seed
     operand = None if name == seed.result else seed.operands.index(name)
     extents = tuple(_extents(candidate, name, op).values())
     shape = _shape(op, operand)
-    for few in _with_few_images(op):
+    for few in _smaller(op):
         fewer = tuple(_extents(candidate, name, few).values())
         if _is_more(extents, fewer) == _is_more(shape, _shape(few, operand)):
             grown = _grown(_sent_through(few, operand, fewer), shape, extents)
@@ -90,17 +92,21 @@ def _is_pooled(seed: Seed, name: str) -> bool:
     return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 
-def _with_few_images(op: Op) -> Sequence[Op]:
-    """A convolution of fewer images."""
-    if (found := op.convolution) is None:
-        return []
-    return [replace(found, batch=images) for images in _FEW_IMAGES if images < found.batch]
+def _smaller(op: Op) -> Sequence[Op]:
+    """A convolution of fewer images, a product of less in every direction."""
+    if (convolution := op.convolution) is not None:
+        few = (images for images in _FEW_IMAGES if images < convolution.batch)
+        return [replace(convolution, batch=images) for images in few]
+    if (product := op.matrix_product) is not None:
+        m, n, k = (min(extent, _FEW_TERMS) for extent in (product.m, product.n, product.k))
+        return [replace(product, m=m, n=n, k=k)]
+    return []
 
 
 def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
-    """Growth factors of the dimensions that differ; vanished ones are skipped."""
+    """Growth factors of the dimensions that differ, in order of size; vanished ones are skipped."""
     pairs = zip(extents, fewer, strict=True)
-    return [Fraction(n, m) for n, m in pairs if n != m and m]
+    return sorted(Fraction(n, m) for n, m in pairs if n != m and m)
 
 
 def _grown(form: Form, shape: tuple[int, ...], extents: Sequence[int]) -> Form | None:

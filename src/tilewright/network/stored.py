@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from msgspec import Struct, field
 from tilewright.codegen.artifact import Array, Artifact, write_artifact
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError
 from tilewright.codegen.stored import read_stored, require_file_names
-from tilewright.common.digest import digest
+from tilewright.common.digest import digest, digest_of_file
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
@@ -51,28 +52,30 @@ def write_native(
     folder: Path,
     machine: Machine,
     artifact: Artifact,
-    constants: Array,
+    constants: Iterable[Array],
     inputs: Shapes,
     outputs: Shapes,
     result: NetworkRun,
 ) -> None:
-    """Write the code of a whole network and its constants into an existing folder."""
-    block = f"{artifact.name}.bin"
-    numbers = constants.view(np.uint8).data
-    contents: dict[str, str | memoryview] = {**dict(sorted(artifact.files.items())), block: numbers}
+    """Write the code of a whole network and its constants, part by part, into an existing
+    folder.
+    """
+    block, sources = f"{artifact.name}.bin", dict(sorted(artifact.files.items()))
+    with (folder / block).open("wb") as file:
+        for part in constants:
+            file.write(np.ascontiguousarray(part).view(np.uint8).data)
     stored = StoredNative(
         _FORMAT,
         tool_version(),
         document_of(machine),
-        tuple(contents),
-        tuple(map(digest, contents.values())),
+        (*sources, block),
+        (*map(digest, sources.values()), digest_of_file(folder / block)),
         inputs,
         outputs,
         result,
     )
     files = {**artifact.files, NETWORK_FILE: to_json(stored)}
     write_artifact(replace(artifact, files=files), folder)
-    (folder / block).write_bytes(numbers)
 
 
 def read_native(directory: Path) -> StoredNative:

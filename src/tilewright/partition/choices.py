@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.partition.cuts import vector_grid
-from tilewright.partition.grids import Grid, Grids, joined
+from tilewright.partition.grids import Grid, Grids, joined, vector_grid
 from tilewright.partition.layers import Layer
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import options

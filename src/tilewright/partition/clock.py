@@ -25,10 +25,9 @@ from tilewright.machine.messages import (
 )
 from tilewright.ops.box import Box
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
-from tilewright.partition.parts import Times, parts_of, work_of
+from tilewright.partition.parts import Share, Times, parts_of, work_of
 from tilewright.partition.plan import PartitionPlan, Planned
 
 

@@ -1,12 +1,14 @@
 """A network divided over the cores of a machine.
 
 In: what a family makes of a network. Out: a `DividedNetwork`: its plan, the time of each layer, and
-the forms that the command line prints and writes (docs/reference/partition.md).
+the forms that the command line prints and writes (docs/reference/partition.md). A `LayerPlan` is
+that of `plan.json`, who reads, computes and keeps what of a layer and who sends what to whom: with
+the network, all that a runtime needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,16 +17,105 @@ from msgspec import Struct
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.machine import Machine
+from tilewright.ops.box import Box
 from tilewright.ops.op import Array
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.execute import execute
-from tilewright.partition.layer_plans import LayerPlan, layer_plans
+from tilewright.partition.execute import SUMS, execute
+from tilewright.partition.layers import Layer
+from tilewright.partition.moves import Exchanges, Move
 from tilewright.partition.objective import Weights
-from tilewright.partition.parts import Programs, imbalance
+from tilewright.partition.parts import Programs, Share, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
-from tilewright.partition.timing import LayerTime, ProgramTime, layer_times, program_times
-from tilewright.partition.traffic import LayerTraffic, layer_traffic
+from tilewright.partition.timing import (
+    LayerTime,
+    LayerTraffic,
+    ProgramTime,
+    layer_times,
+    layer_traffic,
+    program_times,
+)
+
+Region = tuple[tuple[int, int], ...]
+"""[first, one past the last] of each dimension."""
+
+
+class SharePlan(Struct, frozen=True):
+    """One core's part of a layer: it `reads` regions of tensors that it has or gets, takes regions
+    of `weights` in the operator's shape, adds up some or all terms of the first operator's result,
+    and keeps a region of the layer's.
+    """
+
+    core: int
+    keeps: Region
+    adds_up: Region
+    terms: Region | None
+    reads: Mapping[str, Region]
+    weights: Mapping[str, Region]
+
+
+class MovePlan(Struct, frozen=True):
+    """A region of a `tensor` sent to several cores, to each in a round of its own: `rounds` has
+    that of each target. Of each tensor what is of one round is sent together, lower rounds first.
+    """
+
+    tensor: str
+    source: int
+    targets: tuple[int, ...]
+    rounds: tuple[int, ...]
+    region: Region
+    adds: bool
+
+
+class LayerPlan(Struct, frozen=True):
+    """Plan of one layer: the share of each core, the moves before it and, for sums, those behind
+    it.
+    """
+
+    name: str
+    result: str
+    strategy: str
+    shares: tuple[SharePlan, ...]
+    moves: tuple[MovePlan, ...]
+
+
+def layer_plans(plan: PartitionPlan) -> list[LayerPlan]:
+    """Every share and every move, the layers in the order in which they are computed."""
+    both = zip(plan.layers, plan.exchanges, strict=True)
+    return [_layer_plan(planned, sent, plan.cores) for planned, sent in both]
+
+
+def _layer_plan(planned: Planned, exchanges: Exchanges, cores: int) -> LayerPlan:
+    layer, shares = planned.layer, zip(planned.cores, planned.division.shares, strict=True)
+    named = [*exchanges.inputs, (layer.output + SUMS, exchanges.sums)]
+    return LayerPlan(
+        layer.name,
+        layer.output,
+        planned.division.strategy,
+        tuple(_share_plan(layer, core, share) for core, share in shares),
+        tuple(one for name, sent in named for one in _move_plans(name, sent, cores)),
+    )
+
+
+def _share_plan(layer: Layer, core: int, share: Share) -> SharePlan:
+    return SharePlan(
+        core,
+        share.kept.sides,
+        share.summed.sides,
+        None if share.terms is None else share.terms.sides,
+        _sides(layer.needed(share.summed, share.terms)),
+        _sides(layer.weights(share.summed, share.terms, share.kept)),
+    )
+
+
+def _sides(named: Iterable[tuple[str, Box]]) -> dict[str, Region]:
+    return {name: box.sides for name, box in named}
+
+
+def _move_plans(tensor: str, sent: Iterable[Move], cores: int) -> Iterator[MovePlan]:
+    for move in sent:
+        rounds = tuple((target - move.source) % cores for target in move.targets)
+        yield MovePlan(tensor, move.source, move.targets, rounds, move.box.sides, move.adds)
 
 
 class DividedLayer(Struct, frozen=True):

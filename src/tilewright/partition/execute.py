@@ -17,10 +17,9 @@ from tilewright.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
-from tilewright.partition.division import Share
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
-from tilewright.partition.parts import Computes, Part, by_reference, parts_of
+from tilewright.partition.parts import Computes, Part, Share, by_reference, parts_of
 from tilewright.partition.plan import PartitionPlan, Planned
 
 SUMS = " sums"

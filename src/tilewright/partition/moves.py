@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.ops.box import Box
-from tilewright.partition.division import Division, Share
 from tilewright.partition.layers import Layer
+from tilewright.partition.parts import Division, Share
 
 Owned = tuple[int, Box]
 """A core and a region."""

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from tilewright.ops.box import Box, Interval
 from tilewright.ops.op import Op
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.followed import asked
 from tilewright.partition.grids import Cut, Grids, Integers
 from tilewright.partition.layers import Layer
-from tilewright.partition.volumes import CHANNELS, Options, options, sizes
+from tilewright.partition.volumes import CHANNELS, Options, asked, options, sizes
 
 Pair = tuple[int | None, int | None]
 """The dimension of the result, and that of the terms, that one of a region follows."""

@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Steps, uncounted
-from tilewright.partition.bound import Exchange
 from tilewright.partition.capacity import fitting
 from tilewright.partition.choices import EQUAL, PLANNED, Choices, choices_of, given
 from tilewright.partition.core_model import CoreModel, Cycles
-from tilewright.partition.division import Division, divide
 from tilewright.partition.grids import Grid, Integers, Regions
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
 from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
-from tilewright.partition.promising import promising
+from tilewright.partition.parts import Division, divide
+from tilewright.partition.promising import Exchange, promising
 from tilewright.partition.recomputed import with_recomputed
 from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy

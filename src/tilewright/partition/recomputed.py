@@ -16,8 +16,7 @@ from itertools import pairwise
 
 from tilewright.ops.box import Box
 from tilewright.partition.choices import Choices
-from tilewright.partition.cuts import COLUMNS, IMAGES, ROWS, undivided
-from tilewright.partition.grids import Cut, Grid, Grids
+from tilewright.partition.grids import COLUMNS, IMAGES, ROWS, Cut, Grid, Grids, undivided
 from tilewright.partition.layers import Layer
 
 RECOMPUTED = "recomputed"

@@ -11,22 +11,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.common.errors import PartitionError
-from tilewright.partition.cuts import (
+from tilewright.partition.grids import (
     BATCH,
     CHANNELS,
     COLUMNS,
     IMAGES,
     ROWS,
+    Cut,
     Cuts,
+    Grid,
+    Grids,
     along,
     channel_cuts,
+    cut,
     equal_cuts,
     even_cuts,
     undivided,
     vector_grid,
     with_balanced,
 )
-from tilewright.partition.grids import Cut, Grid, Grids, cut
 from tilewright.partition.layers import Layer
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, log, prod, sqrt
 
-from tilewright.partition.layer_plans import LayerPlan, MovePlan, SharePlan
+from tilewright.partition.divided import LayerPlan, MovePlan, SharePlan
 
 Interval = tuple[int, int]
 

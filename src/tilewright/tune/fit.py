@@ -12,7 +12,6 @@ from math import inf, prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.errors import CapacityError, ScheduleError, TilewrightError
 from tilewright.common.expr import Value, evaluate
@@ -23,7 +22,7 @@ from tilewright.ir.visit import moved_tensors
 from tilewright.machine import Machine
 from tilewright.machine.check import capacity_setting
 from tilewright.ops import Op
-from tilewright.schedule.factors import Columns, FactorGrid, blocks_of, factor_grid
+from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grid
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.nest import TensorSpec
 from tilewright.seeds.space import Seed, bindings
@@ -72,15 +71,6 @@ def mesh_values(machine: Machine) -> dict[str, int]:
     """The symbols of the mesh, and of its first core."""
     mesh = machine.mesh
     return {"mesh_rows": mesh.rows, "mesh_columns": mesh.columns, "rid": 0, "cid": 0}
-
-
-def fitting_tiles(
-    structure: Structure, tiles: Columns, copies: Columns, machine: Machine
-) -> npt.NDArray[np.bool_]:
-    """The tiles that fit the scratchpad with one copy of each buffer."""
-    env = {**tiles, **dict.fromkeys(copies, 1), **mesh_values(machine)}
-    found = prices_of(machine).has_room(structure.staged, machine, env)
-    return np.broadcast_to(found, (len(next(iter(tiles.values()))),))
 
 
 def require_fit(op: Op, seed: Seed, machine: Machine) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Steps, uncounted
 from tilewright.cost.chain import Prepared, prepare
-from tilewright.cost.estimate import estimate
+from tilewright.cost.estimate import Case, Estimate, estimates
 from tilewright.cost.prices import prices_of
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import Program
@@ -32,10 +32,14 @@ from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.seeds.steps import Layout, Schedule
 from tilewright.tune.candidate import Candidate, NestChoice
-from tilewright.tune.fit import fitting_tiles, main_memory_bytes, mesh_values
+from tilewright.tune.fit import main_memory_bytes, mesh_values
 from tilewright.tune.legal import structures_on
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+_TOGETHER = 1 << 12
+"""Tiles of several structures that are priced together; more gain no time and take memory."""
 _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
 
@@ -160,7 +164,7 @@ def choice_of(
     (told,) = told_apart([shared], machine)
     for structure in structures_on(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
-            (priced,) = _price(sharing(structure, told), [(op, blocks)], machine, seed, keep=0)
+            ((priced,),) = _price([sharing(structure, told)], [(op, blocks)], machine, seed, 0)
             every = priced.top(priced.cycles.size) if priced.cycles.size else []
             for choice in every:
                 if choice.factors == dict(schedule.factors):
@@ -187,7 +191,7 @@ def _rank_seed(
     except ScheduleError:  # no schedule is legal on this machine
         return [Ranking(seed, (), Counts()) for _ in ops]
     priced = [
-        [_price(sharing(s, shared), cases, machine, seed, keep) for s in nest] for nest in nests
+        _price([sharing(s, shared) for s in nest], cases, machine, seed, keep) for nest in nests
     ]
     found: dict[Op, list[Ranking]] = {op: [] for op in ops}
     for i, (op, sizes) in enumerate(cases):
@@ -230,69 +234,116 @@ def _marked(program: Program, shared: frozenset[str]) -> Program:
     return replace(program, tensors=tensors)
 
 
+@dataclass(frozen=True, eq=False)
+class _Grids:
+    """The candidates of one structure for several operators, side by side: those `tiles` that fit
+    with one copy of each buffer, which of their candidates fit with their own copies (copies,
+    tiles), and where the tiles of each operator end.
+    """
+
+    structure: Structure
+    tiles: FactorGrid
+    env: Mapping[str, Ints]
+    fits: Flags
+    ends: list[int]
+
+    @property
+    def spans(self) -> list[slice]:
+        """The tiles of each operator."""
+        return [slice(*pair) for pair in pairwise((0, *self.ends))]
+
+    @cached_property
+    def wanted(self) -> Flags:
+        """The candidates that are priced."""
+        columns = [v for v in self.tiles.copies.values() if v.ndim == 2]
+        copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
+        return _undominated(copies, self.fits)
+
+
 def _price(
-    structure: Structure,
+    structures: Sequence[Structure],
     cases: Sequence[tuple[Op, Mapping[str, int]]],
     machine: Machine,
     seed: Seed,
     keep: int,
-) -> list[_Priced]:
-    """Price the grids of all operators and sizes of blocks in one walk; of each the `keep` best are
-    wanted (0: all).
+) -> list[list[_Priced]]:
+    """Price the grids of all operators and sizes of blocks in few walks; of each the `keep` best
+    are wanted (0: all).
     """
+    found: list[list[_Priced]] = []
+    waiting: list[_Grids] = []
+    for structure in structures:
+        waiting.append(_grids(structure, cases, machine))
+        if sum(grids.fits.shape[1] for grids in waiting) > _TOGETHER:
+            found += _priced(waiting, machine, seed, keep)
+            waiting = []
+    return found + _priced(waiting, machine, seed, keep)
+
+
+def _grids(
+    structure: Structure, cases: Sequence[tuple[Op, Mapping[str, int]]], machine: Machine
+) -> _Grids:
     blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
     grids = factor_grids(structure, values, blocks)
     copies, env = grids[0].copies, side_by_side(grids, values)
-    fits = fitting_tiles(structure, env, copies, machine)
-    env = {name: v[fits] for name, v in env.items()}
     bounds = np.cumsum([0, *(grid.tile_count for grid in grids)])
-    ends = np.concatenate([[0], np.cumsum(fits)])[bounds]
-    shape = (grids[0].copy_count, int(ends[-1]))
-    contest = np.repeat(np.arange(len(cases)), np.diff(ends))
-    keep = 0 if structure.space.ahead else keep
-    kinds, room, wanted = _cycles(structure, env | copies, machine, shape, seed, contest, keep)
-    if structure.space.ahead:
-        kinds = np.where(np.isfinite(kinds), 0.0, kinds)
-    parts = [slice(*pair) for pair in pairwise(ends.tolist())]
-    return [
-        _Priced(
-            structure,
-            FactorGrid({name: env[name][part] for name in grids[0].tiles}, copies),
-            kinds[:, :, part],
-            int(room[:, part].sum()),
-            int(wanted[:, part].sum()),
-        )
-        for part in parts
-    ]
+    at = {**env, **copies, **mesh_values(machine)}
+    room = prices_of(machine).has_room(structure.staged, machine, at)
+    fits = np.broadcast_to(room, (grids[0].copy_count, int(bounds[-1])))
+    some = fits[0]  # with one copy of each buffer
+    env = {name: v[some] for name, v in env.items()}
+    ends = np.concatenate([[0], np.cumsum(some)])[bounds[1:]].tolist()
+    tiles = FactorGrid({name: env[name] for name in grids[0].tiles}, copies)
+    return _Grids(structure, tiles, env, fits[:, some], ends)
 
 
-def _cycles(
-    structure: Structure,
-    env: Mapping[str, npt.NDArray[np.int64]],
-    machine: Machine,
-    shape: tuple[int, int],
-    seed: Seed,
-    contest: npt.NDArray[np.int64],
-    keep: int,
-) -> tuple[Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(kinds of cycles, candidates that fit, candidates that are priced); tensors that the seed
-    makes ahead of all calls are packed as constants are.
+def _priced(
+    grids: Sequence[_Grids], machine: Machine, seed: Seed, keep: int
+) -> list[list[_Priced]]:
+    """The prices of each operator's candidates, structure by structure."""
+    ahead = any(own.structure.space.ahead for own in grids)
+    cases = [_case(own, machine, seed) for own in grids if own.fits.shape[1]]
+    estimated = estimates(cases, machine, keep=0 if ahead else keep)
+    known = iter(zip(cases, estimated, strict=True))
+    found = []
+    for own in grids:
+        kinds = np.empty((3, *own.fits.shape))
+        if own.fits.shape[1]:
+            case, estimate = next(known)
+            kinds = _kinds(case.prepared, estimate, machine, ahead=ahead)
+        found.append([_part(own, kinds, span) for span in own.spans])
+    return found
+
+
+def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
+    tiles = {name: column[span] for name, column in grids.tiles.tiles.items()}
+    return _Priced(
+        grids.structure,
+        FactorGrid(tiles, grids.tiles.copies),
+        kinds[:, :, span],
+        int(grids.fits[:, span].sum()),
+        int(grids.wanted[:, span].sum()),
+    )
+
+
+def _case(grids: _Grids, machine: Machine, seed: Seed) -> Case:
+    """What is priced of a structure; tensors that the seed makes ahead of all calls are packed as
+    constants are.
     """
-    if shape[1] == 0:
-        return np.empty((3, *shape)), np.empty(shape, np.bool_), np.empty(shape, np.bool_)
-    room = prices_of(machine).has_room(structure.staged, machine, {**env, **mesh_values(machine)})
-    fits = np.broadcast_to(room, shape)
-    columns = [v for v in env.values() if v.ndim == 2]
-    copies = np.concatenate(columns, axis=1) if columns else np.ones((1, 0), np.int64)
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     divided = seed.together if machine.thread_count > 1 else None
-    wanted = _undominated(copies, fits)
-    prepared = _prepared(structure, lowering_of(machine).chains, divided, made)
-    found = estimate(prepared, machine, env, wanted, contest=contest, keep=keep)
+    prepared = _prepared(grids.structure, lowering_of(machine).chains, divided, made)
+    contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
+    return Case(prepared, {**grids.env, **grids.tiles.copies}, grids.wanted, contest)
+
+
+def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:
+    """The kinds of cycles of `_Priced`; what runs `ahead` of all calls costs nothing."""
     engine = found.dma_cycles + min(prepared.transfer_latencies(machine), default=0)
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
-    return np.stack(kinds), fits, wanted
+    every = np.stack(kinds)
+    return np.where(np.isfinite(every), 0.0, every) if ahead else every
 
 
 @cache

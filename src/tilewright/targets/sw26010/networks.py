@@ -18,7 +18,7 @@ from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
 from tilewright.network.stored import write_native
 from tilewright.targets.sw26010.emulation.run import run_emulated
-from tilewright.targets.sw26010.network.code import constant_block, emit_network
+from tilewright.targets.sw26010.network.code import constant_block, constant_parts, emit_network
 
 _LONGEST_SECONDS = 1800
 """After this time the code is taken to hang."""
@@ -59,13 +59,13 @@ class Sw26010Network(PlannedNetwork):
         Raises GraphError where the numbers of a weight are not known.
         """
         artifact = emit_network(self.plan, self.machine, self.images)
-        block = constant_block(self.plan, {**self.weights, **(weights or {})})
+        parts = constant_parts(self.plan, {**self.weights, **(weights or {})})
         tensors = self.network.tensors
         inputs = tuple((name, tensors[name].shape) for name, _ in self.plan.inputs)
         outputs = tuple((name, tensors[name].shape) for name, _, _ in self.plan.outputs)
         found = result or self.described()
         with new_folder(Path(directory)) as folder:
-            write_native(folder, self.machine, artifact, block, inputs, outputs, found)
+            write_native(folder, self.machine, artifact, parts, inputs, outputs, found)
         return Path(directory)
 
 

@@ -30,16 +30,27 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     gemm, product, dims = machine.section(GemmPrimitive), call.primitive, call.dims
     rows = -(-dims[product.along] // (gemm.lanes * gemm.register_block_vectors))
     columns = -(-dims[product.across] // gemm.register_block_scalars)
+    plain = _single_cycles(machine, call, rows, columns)
     links = dims.get("links", 1)
-    if np.all(np.greater(links, 1)):
-        extents = (rows, columns, dims["k"] // links, links)
-        switches = rows * columns * machine.mesh.columns * gemm.switch_cycles
-        return chain_cycles(machine, call.dtype, extents) + switches
+    if not np.any(np.greater(links, 1)):
+        return plain
+    several = np.maximum(links, 2)
+    extents = (rows, columns, dims["k"] // several, several)
+    switches = rows * columns * machine.mesh.columns * gemm.switch_cycles
+    chained = chain_cycles(machine, call.dtype, extents) + switches
+    return np.where(np.greater(links, 1), chained, plain)
+
+
+def _single_cycles(
+    machine: Machine, call: PricedCall[MatrixProduct], rows: Value, columns: Value
+) -> Value:
+    """Cycles of a product over `rows` and `columns` of register blocks, no chain."""
+    gemm, product, terms = machine.section(GemmPrimitive), call.primitive, call.dims["k"]
     timing, blocks = product_timing(machine, call.dtype), rows * columns
-    each = dims["k"] * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
+    each = terms * timing.cycles_per_k + timing.block_cycles + gemm.switch_cycles
     cycles = timing.call_cycles + rows * timing.row_cycles + blocks * machine.mesh.columns * each
     if product.workspace is not None:
-        sweeps = -(-dims["k"] // gemm.lanes)
+        sweeps = -(-terms // gemm.lanes)
         cycles = cycles + sweeps * (timing.sweep_cycles + rows * timing.row_sweep_cycles)
     return cycles
 

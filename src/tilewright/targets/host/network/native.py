@@ -128,7 +128,7 @@ class HostNetwork:
         """
         if weights is not None:
             self.give_weights(weights)
-        numbers, code = self._bound.constants, self.code
+        numbers, code = [self._bound.constants], self.code
         artifact = Artifact(code.name, self.machine.target, code.files)
         found = result or self.described()
         with new_folder(Path(directory)) as folder:

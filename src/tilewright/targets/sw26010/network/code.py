@@ -8,7 +8,7 @@ assembly file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -202,16 +202,22 @@ def _described(
 
 def constant_block(plan: Plan, weights: Mapping[str, Array]) -> Array:
     """The block of constants that the code takes, made of the weights."""
+    return np.concatenate([*constant_parts(plan, weights)])
+
+
+def constant_parts(plan: Plan, weights: Mapping[str, Array]) -> Iterator[Array]:
+    """The block part by part: each constant, then zeros up to where the next one may begin."""
     element = dtype(plan.dtype)
     unit = plan.machine.main.alignment_bytes // element.size_bytes
-    sizes = [_elements(v, element.size_bytes) for v in plan.values if v.role == "constant"]
-    block = np.zeros(max(1, sum(-(-size // unit) * unit for size in sizes)), element.numpy)
-    start = 0
     for _, part in constants(plan, weights):
-        first = start * element.size_bytes
-        block.view(np.uint8)[first : first + part.nbytes] = part.reshape(-1).view(np.uint8)
-        start += -(-part.nbytes // (unit * element.size_bytes)) * unit
-    return block
+        if part.dtype == element.numpy:
+            yield part.reshape(-1)
+            yield np.zeros(-part.size % unit, element.numpy)
+        else:
+            own = part.reshape(-1).view(np.uint8)
+            yield np.pad(own, (0, -own.size % (unit * element.size_bytes))).view(element.numpy)
+    if not any(v.role == "constant" for v in plan.values):
+        yield np.zeros(1, element.numpy)
 
 
 def _elements(value: Value, size_bytes: int) -> int:
