@@ -71,7 +71,7 @@ def _has_types(node: Node) -> bool:
     numerics = node.op.numerics
     if isinstance(node.op, Definition | Assembly):
         parts = node.op.parts if isinstance(node.op, Assembly) else (node.op,)
-        if all(part.kind == "map" for part in parts):
+        if all(part.gather is None for part in parts):
             return node.op.dtype not in _NARROW or all(part.body == "x0" for part in parts)
     moves = isinstance(node.op, MOVES)
     return moves or (numerics.is_float and not numerics.is_mixed and node.op.dtype not in _NARROW)

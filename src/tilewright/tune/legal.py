@@ -14,6 +14,7 @@ from tilewright.common.dtypes import F64
 from tilewright.common.errors import CapacityError, ScheduleError, ShapeError
 from tilewright.machine import Machine
 from tilewright.ops import Gemm, Op
+from tilewright.ops.mapping import Mapping
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.decisions import Rules
 from tilewright.schedule.structures import Structure, structure, structures
@@ -38,7 +39,7 @@ def require_types(op: Op, machine: Machine) -> None:
     known, sums = machine.core.types, op.numerics.sums.stored
     by_addresses = machine.core.instruction_table is not None and F64.name in known
     wanted = sums.name
-    if wanted not in known and not (by_addresses and op.kind == "map" and not sums.is_float):
+    if wanted not in known and not (by_addresses and isinstance(op, Mapping) and not sums.is_float):
         offered = "".join(f"--dtype {name}, or " for name in _taken(op, known)[:1])
         raise CapacityError(
             f"machine {machine.name!r} computes {' and '.join(known)}; "

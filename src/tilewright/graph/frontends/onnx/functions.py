@@ -7,6 +7,7 @@ in the standard is its definition, with names of its own.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from typing import Any
 
 import onnx
 from onnx import defs
@@ -98,7 +99,7 @@ def _function(
     node: onnx.NodeProto, opset: int, types: dict[str, onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     try:
-        schema = defs.get_schema(node.op_type, opset, "")
+        schema: Any = defs.get_schema(node.op_type, opset, "")
     except defs.SchemaError:
         return None
     versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
