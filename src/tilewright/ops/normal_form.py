@@ -110,7 +110,8 @@ def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
     left = [i for i in range(count) if i in _elements_of(op) or i in op.result.looked_up.values()]
     own_number = {n: Element(i) for i, n in enumerate(left)}
     body = renumbered_scalar(op.scalar, [own_number.get(i, Element(0)) for i in range(count)])
-    left_types = replace(op.numerics, operands=tuple(kinds[i] for i in left))
+    left_kinds = tuple(kinds[i] for i in left)
+    left_types = replace(op.numerics, operands=left_kinds)
     rest = replace(
         op, operands=tuple(accesses[i] for i in left), body=str(body), dtype=str(left_types), tensors=(),
         result=replace(op.result, read_from=tuple(

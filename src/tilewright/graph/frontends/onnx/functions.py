@@ -78,7 +78,21 @@ def _defined(
         made.output[:] = [names.setdefault(n, f"{prefix}/{n}") if n else "" for n in inner.output]
         del made.attribute[:]
         made.attribute.extend(_attributes(inner.attribute, given))
+        for attribute in made.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, names)
         yield made
+
+
+def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
+    """Call what a branch reads from outside as it is called now."""
+    own = {name for node in graph.node for name in node.output}
+    own |= {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        node.input[:] = [n if n in own else names.get(n, n) for n in node.input]
+    for output in graph.output:
+        if output.name not in own:
+            output.name = names.get(output.name, output.name)
 
 
 def _attributes(
