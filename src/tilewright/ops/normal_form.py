@@ -113,8 +113,8 @@ def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
     left_kinds = tuple(kinds[i] for i in left)
     left_types = replace(op.numerics, operands=left_kinds)
     rest = replace(
-        op, operands=tuple(accesses[i] for i in left), body=str(body), dtype=str(left_types), tensors=(),
-        result=replace(op.result, read_from=tuple(
+        op, operands=tuple(accesses[i] for i in left), body=str(body), dtype=str(left_types),
+        tensors=(), result=replace(op.result, read_from=tuple(
             None if k is None else left.index(k) for k in op.result.read_from)),
     )  # fmt: skip
     whole = straight(rest.out_shape)
