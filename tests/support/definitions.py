@@ -178,7 +178,8 @@ def _place(access, step):
 
 def integers_for(rng, op):
     """Small integers for each operand, in its own type; of places those that there are."""
-    sizes = {k: x.shape[d] for x in (op.result, *op.operands) for d, k in x.looked_up.items()}
+    accesses = (op.result, *op.operands) if isinstance(op, Definition) else ()
+    sizes = {k: x.shape[d] for x in accesses for d, k in x.looked_up.items()}
     found = []
     for i, (shape, kind) in enumerate(zip(op.input_shapes, op.numerics.operands, strict=True)):
         low, high = (0, sizes[i]) if i in sizes else (-3, 4)
