@@ -24,6 +24,8 @@ from tilewright.common.errors import TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
+from tilewright.graph.rewriting import simplified
+from tilewright.network.requirements import without_look_ups
 from tilewright.network.search import Search
 from tilewright.targets.host.network.generate import generated
 
@@ -163,7 +165,7 @@ def host_results(
     search: Search = BY_THE_MODEL,
 ) -> list[list[Arrays]]:
     """The outputs of each network for each of its data sets."""
-    whole = merged(networks)
+    whole = without_look_ups(simplified(merged(networks)), reads=False)
     loaded = quickly_loaded(generated(whole, NATIVE_HOSTS[0], search))
     bound = loaded.bind(loaded.constants(whole.values))
     results: list[list[Arrays]] = [[] for _ in networks]

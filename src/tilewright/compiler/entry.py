@@ -23,6 +23,7 @@ from tilewright.network.plans import NativeNetwork
 from tilewright.network.refusal import require_networks
 from tilewright.network.search import Search
 from tilewright.ops import Op, Shape
+from tilewright.ops.op import Array
 
 if TYPE_CHECKING:
     from tilewright.compiler import pipeline
@@ -137,16 +138,17 @@ def load(
     batch: int | None = None,
     dtype: str | None = None,
     shapes: Mapping[str, Shape] | None = None,
+    values: Mapping[str, Array] | None = None,
     known_dtype: str = "f64",
 ) -> Network:
     """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).
 
     Without `dtype` a file's own element type counts, and `known_dtype` for known networks;
-    `shapes` replace those of a file's inputs, by name.
+    `shapes` replace those of a file's inputs, by name; inputs with `values` become constants.
     """
     if str(name).endswith(".onnx"):
-        return onnx.load_onnx(name, batch, dtype, shapes)
-    if shapes:
+        return onnx.load_onnx(name, batch, dtype, shapes, values)
+    if shapes or values:
         raise GraphError(
             f"the shapes of {quoted(str(name))} are known", fix="give a batch, or an .onnx file"
         )

@@ -90,7 +90,7 @@ def _unwritten(size: int, kind: str) -> Array:
     numpy = dtype(kind).numpy
     if dtype(kind).is_float:
         return np.full(size, np.nan, numpy)
-    return np.ma.masked_all(size, numpy)
+    return np.ma.masked_array(np.zeros(size, numpy), np.ones(size, np.bool_))
 
 
 def _missing(elements: Array) -> Array:

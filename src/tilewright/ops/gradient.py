@@ -87,10 +87,10 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     numbers = {k: 1 + place for place, k in enumerate(used)}
     kinds = [op.numerics.sums, *(op.numerics.operands[k] for k in used)]
     types = Numerics(tuple(kinds), op.numerics.sums, op.numerics.sums)
-    given = tuple(_read_by(access, numbers) for access in accesses)
+    solved = tuple(_read_by(access, numbers) for access in accesses)
     axes = tuple(map(op.axis_name, range(len(op.extents))))
     found = []
-    for steps in _solved(Steps(op.extents, given, factors)):
+    for steps in _solved(Steps(op.extents, solved, factors)):
         dx, *given = steps.accesses
         kept = {a for terms in dx.terms for a, _ in terms}
         own = body

@@ -110,15 +110,16 @@ def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
     left = [i for i in range(count) if i in _elements_of(op) or i in op.result.looked_up.values()]
     own_number = {n: Element(i) for i, n in enumerate(left)}
     body = renumbered_scalar(op.scalar, [own_number.get(i, Element(0)) for i in range(count)])
-    types = replace(op.numerics, operands=tuple(kinds[i] for i in left))
+    left_kinds = tuple(kinds[i] for i in left)
+    left_types = replace(op.numerics, operands=left_kinds)
     rest = replace(
-        op, operands=tuple(accesses[i] for i in left), body=str(body), dtype=str(types), tensors=(),
-        result=replace(op.result, read_from=tuple(
+        op, operands=tuple(accesses[i] for i in left), body=str(body), dtype=str(left_types),
+        tensors=(), result=replace(op.result, read_from=tuple(
             None if k is None else left.index(k) for k in op.result.read_from)),
     )  # fmt: skip
     whole = straight(rest.out_shape)
     is_copy = rest.result == whole and rest.operands == (whole,) and is_look_up(rest)
-    if is_copy and str(types) == copies[-1].op.out_dtype:
+    if is_copy and str(left_types) == copies[-1].op.out_dtype:
         return tuple(copies)
     behind = []
     for step in normal_form(rest):

@@ -122,7 +122,7 @@ class Numerics:
         """
         kept = sums.astype(self.sums.numpy).astype(np.int64)
         if self.result == BOOL:
-            return kept != 0
+            return np.asarray(kept != 0)
         whole, to = divisor << self.shift, self.result.numpy
         return requantised(kept, whole, self.rounding, saturate=self.saturate, to=to)
 

@@ -139,7 +139,7 @@ def _require_bound(known: Mapping[str, InputDeclaration], name: str, array: NDAr
     ):
         raise GraphError(
             f"the value of {quoted(name)} is {show_shape(array.shape)} {array.dtype}, the file "
-            f"declares {show_shape(tuple(extents or ()))} {kind}"
+            f"declares {'x'.join(map(str, extents or ()))} {kind}"
         )
 
 

@@ -106,7 +106,7 @@ def shape(node: OnnxNode, extents: Constant) -> Constant:
 def _axes(node: OnnxNode, rest: tuple[Constant | None, ...]) -> tuple[int, ...]:
     """The axes, an attribute up to operator set 12 and an input from 13 on."""
     if rest and rest[0] is not None:
-        return tuple(map(int, rest[0]))
+        return tuple(map(int, np.atleast_1d(rest[0])))
     return node.integers("axes") if "axes" in node.attributes else ()
 
 

@@ -7,6 +7,7 @@ in the standard is its definition, with names of its own.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from typing import Any
 
 import onnx
 from onnx import defs
@@ -77,7 +78,21 @@ def _defined(
         made.output[:] = [names.setdefault(n, f"{prefix}/{n}") if n else "" for n in inner.output]
         del made.attribute[:]
         made.attribute.extend(_attributes(inner.attribute, given))
+        for attribute in made.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, names)
         yield made
+
+
+def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
+    """Call what a branch reads from outside as it is called now."""
+    own = {name for node in graph.node for name in node.output}
+    own |= {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        node.input[:] = [n if n in own else names.get(n, n) for n in node.input]
+    for output in graph.output:
+        if output.name not in own:
+            output.name = names.get(output.name, output.name)
 
 
 def _attributes(
@@ -98,7 +113,7 @@ def _function(
     node: onnx.NodeProto, opset: int, types: dict[str, onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     try:
-        schema = defs.get_schema(node.op_type, opset, "")
+        schema: Any = defs.get_schema(node.op_type, opset, "")
     except defs.SchemaError:
         return None
     versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)

@@ -16,8 +16,10 @@ from tilewright.graph.frontends.onnx.typed import TYPES
 from tilewright.ops import Reshape, Slice
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
+from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape
 
+_COMPLEX = 2
 _INDICES = ("i32", "i64")
 _ANY = Input("X", elements="any")
 
@@ -324,6 +326,33 @@ def _depth_to_space(importer: Importer, node: OnnxNode) -> None:
     importer.emit(node, Definition(extents, result, (source,), dtype=importer.dtype), x)
 
 
+def _fourier(importer: Importer, node: OnnxNode) -> None:
+    """A product with the roots of unity: real and imaginary parts lie along the last axis."""
+    x, shape = importer.operand(node, 0), importer.shape(node, 0)
+    axis = node.integer("axis") if node.version < 20 else -2
+    if node.version >= 20 and node.has_input(2):
+        axis = int(importer.constant(node, 2).item())
+    axis = importer.axis(node, axis, len(shape))
+    size, parts = shape[axis], shape[-1]
+    length = int(importer.constant(node, 1).item()) if node.has_input(1) else size
+    back, half = bool(node.integer("inverse")), bool(node.integer("onesided"))
+    if (back and half) or parts > _COMPLEX or axis == len(shape) - 1:
+        raise GraphError(f"{node.title()}: takes signals of real or complex numbers, both ways")
+    count = length // 2 + 1 if half else length
+    turns = np.outer(np.arange(count), np.arange(min(size, length)))
+    roots = np.exp((2j if back else -2j) * np.pi * turns / length) / (length if back else 1)
+    roots = np.pad(roots, ((0, 0), (0, size - roots.shape[1])))
+    real = np.stack([roots.real, roots.imag], -1)
+    weights = np.stack([real, np.stack([-roots.imag, roots.real], -1)], -2)[:, :, :parts]
+    kind = dtype(importer.file_dtype).numpy
+    name = importer.new_constant(f"{node.output()}/roots", weights.astype(kind))
+    letters = "abcdefgh"[: len(shape) - 1]
+    result = letters.replace(letters[axis], "k")
+    op = einsum(f"{letters}x,k{letters[axis]}xy->{result}y", [shape, weights.shape],
+                dtype=importer.dtype)  # fmt: skip
+    importer.emit(node, op, x, importer.use(name, node.title()))
+
+
 def _constant_of_shape(importer: Importer, node: OnnxNode) -> None:
     value = node.attributes.get("value", np.zeros(1, np.float32))
     numbers = np.full(importer.integers(node, 0), np.asarray(value).reshape(-1)[0])
@@ -425,6 +454,21 @@ PLACES = (
         _constants("input"),
         (Attribute("value", "tensor"),),
         _constant_of_shape,
+    ),
+    Operator(
+        "DFT",
+        (17, 20),
+        (
+            Input("input"),
+            *_constants("dft_length", optional=True),
+            *_constants("axis", since=20, optional=True),
+        ),
+        (
+            Attribute("axis", "integer", 1, until=19),
+            Attribute("inverse", "integer", 0, (0, 1)),
+            Attribute("onesided", "integer", 0, (0, 1)),
+        ),
+        _fourier,
     ),
     Operator(
         "DepthToSpace",

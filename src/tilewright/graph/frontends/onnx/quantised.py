@@ -10,7 +10,6 @@ from tilewright.ops import Reshape
 from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape
 
-_ANY = "number"
 _OPERANDS = (
     "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point",
 )  # fmt: skip
@@ -94,7 +93,7 @@ QUANTISED = (
         (
             Input("x", elements="any"),
             Input("x_scale"),
-            Input("x_zero_point", elements=_ANY, optional=True),
+            Input("x_zero_point", elements="number", optional=True),
         ),
         (*_MORE[:2], Attribute("output_dtype", "integer", 0, (0,), since=23)),
         _dequantise,
@@ -112,7 +111,7 @@ QUANTISED = (
         (
             Input("x", elements="any"),
             Input("y_scale"),
-            Input("y_zero_point", elements=_ANY, optional=True),
+            Input("y_zero_point", elements="number", optional=True),
         ),
         _MORE,
         _quantise,

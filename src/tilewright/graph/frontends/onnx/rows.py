@@ -188,7 +188,7 @@ def _running(importer: Importer, node: OnnxNode, *, gather: str) -> None:
     back, apart = bool(node.integer("reverse")), bool(node.integer("exclusive"))
     count = size - 1 if apart else size
     neutral = 0.0 if gather == "sum" else 1.0
-    terms = [((d, 1),) for d in range(rank)]
+    terms: list[tuple[tuple[int, int], ...]] = [((d, 1),) for d in range(rank)]
     terms[axis] = ((axis, 1), (rank, 1))
     first = (1 if apart else 0) if back else -(size - 1)
     offsets = tuple(first if d == axis else 0 for d in range(rank))

@@ -30,8 +30,8 @@ def _expressed(importer: Importer, node: OnnxNode, *, body: str, truth: bool = F
     if node.version < 7 and len(names) > 1 and "broadcast" in node.attributes:
         a, b = (importer.builder.shape(name) for name in names)
         if (wanted := aligned(node, a, b)) != b:
-            op = Reshape(b, wanted, importer.dtype)
-            names[1] = importer.step(node, op, names[1], suffix="_along")
+            along = Reshape(b, wanted, importer.dtype)
+            names[1] = importer.step(node, along, names[1], suffix="_along")
     op = importer.mapped(body, *names, result=BOOL.name if truth else importer.dtype)
     importer.emit(node, op, *names)
 

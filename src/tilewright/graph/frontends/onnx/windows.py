@@ -71,8 +71,8 @@ def _global_pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) ->
     shape = importer.shape(node, 0)
     if len(shape) != IMAGE_RANK:
         function = "max" if reduction == "max" else "mean"
-        op = Reduce(function, shape, tuple(range(2, len(shape))), importer.dtype)
-        importer.emit(node, op, importer.operand(node, 0))
+        rows = Reduce(function, shape, tuple(range(2, len(shape))), importer.dtype)
+        importer.emit(node, rows, importer.operand(node, 0))
         return
     batch, channels, height, width = shape
     size = (height, width)
