@@ -100,7 +100,7 @@ class _Stages:
     """
 
     def __init__(self, memory: Memory, node: Node) -> None:
-        self.memory, self.node = memory, node
+        self.memory, self.node, self.gathered_flops = memory, node, 0
         self.held: list[str | Located | Array] = [*node.inputs]
 
     def all(self) -> Located:
@@ -205,7 +205,9 @@ class _Stages:
         self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
 
     def _map(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
-        """Append a mapping over all elements of the result."""
+        """Append a mapping over all elements; the last one has the operations that are left."""
+        own = self.node.op
+        last = op is own.definitions[-1].addends[0].definition
         operands = []
         for source, access in zip(sources, op.operands, strict=True):
             axes = tuple(p[0][0] if p else d for d, p in enumerate(access.terms))
@@ -218,7 +220,7 @@ class _Stages:
             operands,
             nodes=(self.node.name,),
             label=self._label(op),
-            flops=op.flops,
+            flops=own.flops - self.gathered_flops if last else 0,
         )
 
     def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
@@ -277,7 +279,7 @@ class _Stages:
                       body, op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
         )  # fmt: skip
         arguments = (("x0", x.value), ("y", y.value))
-        label = self._label(op)
+        label, self.gathered_flops = self._label(op), self.gathered_flops + op.flops
         self.memory.append(Draft(name, label, "window", found, arguments, (name,), op.flops))
 
 
