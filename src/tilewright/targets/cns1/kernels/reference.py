@@ -34,7 +34,8 @@ class Scaling:
     def shifted(self, values: Array, shift: int) -> Array:
         """Rounded and clipped, as `addap0` does it."""
         half = (1 << shift) >> 1
-        return np.clip((values.astype(np.int64) + half) >> shift, -(1 << 14), (1 << 14) - 1)
+        found: Array = np.clip((values.astype(np.int64) + half) >> shift, -(1 << 14), (1 << 14) - 1)
+        return found
 
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
