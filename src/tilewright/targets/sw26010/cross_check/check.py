@@ -60,7 +60,7 @@ class CheckedTime:
 SMALL = 0.01
 """The share of the time from which on a part of it is a cause."""
 UNEVEN = "cores that move less than core (0, 0)"
-INSIDE = "blocks that start inside a transaction"
+INSIDE = "blocks that start inside a transaction or touch each other"
 AHEAD = "cores that go on before others are served"
 CAUSES = (UNEVEN, INSIDE, AHEAD)
 _LINE_BITS, _CORE_BITS = 28, 50
@@ -126,12 +126,12 @@ class _Times:
     def slowest(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
         """The cycles of core (0, 0)'s events: of each call those of the core that takes longest."""
         own, calls, found = events[:, CORE] == 0, events[:, KIND] == CALL, self.warm(events)
-        occasions = (_keys(events) & (1 << _LINE_BITS) - 1)[calls]
+        occasions = _keys(events) & (1 << _CORE_BITS) - 1
+        _, places = np.unique(occasions[calls], return_inverse=True)
         most = np.zeros(len(events), np.int64)
-        np.maximum.at(most, occasions, np.abs(found[calls]))
-        slowest, first = found[own], calls[own]
-        slowest[first] = np.where(slowest[first] < 0, -1, 1) * most[: first.sum()]
-        return slowest
+        np.maximum.at(most, places, np.abs(found[calls]))
+        found[calls] = np.where(found[calls] < 0, -1, 1) * most[places]
+        return found[own]
 
     def _places(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(self.numbers, calls[:, SUBJECT])

@@ -64,8 +64,9 @@ def memory_of(machine: Machine) -> Memory:
 
 @dataclass(frozen=True)
 class View:
-    """How events are taken: each request as if it began a transaction (`aligned`), and cores that
-    go on from a wait together, with the requests of one statement at once (`in_step`).
+    """How events are taken: each request as if it began a transaction, blocks without a gap as one
+    (`aligned`), and cores that go on from a wait together, with the requests of one statement at
+    once (`in_step`).
     """
 
     aligned: bool = False
@@ -163,15 +164,16 @@ def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
     size = int(numbers[_TRANSACTION])
     get = event[KIND] == GET
     each, overhead = numbers[_GET if get else _PUT], numbers[_GET_MORE if get else _PUT_MORE]
-    block, start, total = event[BLOCK], event[MEMORY], 0.0
-    origin = start % size if numbers[_ALIGNED] > 0 else 0
+    aligned, start, total = numbers[_ALIGNED] > 0, event[MEMORY], 0.0
+    origin = start % size if aligned else 0
+    block = event[SIZE] if aligned and event[STRIDE] == 0 else event[BLOCK]
     for _ in range(event[SIZE] // block):
         end = start + block
         total += (end - origin - 1) // size - (start - origin) // size + 1 + overhead
         if block >= size:
-            inside = (start - origin) % size != 0
+            inside = (block if aligned else start) % size != 0
             total -= inside and _beside(edges, start, 0, event[LINE], request)
-            inside = (end - origin) % size != 0
+            inside = (block if aligned else end) % size != 0
             total -= inside and _beside(edges, end, 1, event[LINE], request)
         start = end + event[STRIDE]
     return total * each

@@ -163,4 +163,4 @@ def _product(writer: CWriter, number: int, routine: str, types: Sequence[str]) -
         for name, kind in zip("abcd", types, strict=False):
             listed = f"2 * {routine.rpartition('_x')[2]} * sizeof *{name}"
             writer.line(f"tw_list({name}, {listed});" if kind == _LIST else f"tw_place({name}, 0);")
-        writer.line(f"tw_called({number});")
+        writer.line("tw_called(0);")

@@ -143,9 +143,8 @@ void tw_list(const void *places, long bytes)
 
 void tw_call(int routine)
 {
-    const long head = routine;
     argument_words = 2;
-    arguments[1] = head;
+    arguments[1] = routine;
 }
 
 static unsigned long hash_of(const long *words, long count)
@@ -157,7 +156,7 @@ static unsigned long hash_of(const long *words, long count)
 }
 
 /* A call's number: the word at which its arguments start, the same for equal arguments. */
-void tw_called(int routine)
+void tw_called(int line)
 {
     unsigned long at;
     arguments[0] = argument_words;
@@ -169,7 +168,7 @@ void tw_called(int routine)
         known[at] = calls.count + 1;
         add(&calls, arguments, argument_words);
     }
-    event(CALL, 0, known[at] - 1, 0, 0, 0, 0);
+    event(CALL, line, known[at] - 1, 0, 0, 0, 0);
 }
 
 int main(int count, char **given)

@@ -9,7 +9,7 @@ void tw_place(const void *place, long bytes);
 void tw_words(const void *words, long bytes);
 void tw_list(const void *places, long bytes);
 void tw_call(int routine);
-void tw_called(int routine);
+void tw_called(int line);
 
 #define TW_ARGUMENT(x) \
     _Generic((x), const long *: tw_words, long *: tw_words, double: tw_number, float: tw_number, \
@@ -29,6 +29,6 @@ void tw_called(int routine);
 #define TW_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, each, ...) each
 #define TW_EACH(...) \
     TW_PICK(__VA_ARGS__, TW_9, TW_8, TW_7, TW_6, TW_5, TW_4, TW_3, TW_2, TW_1)(__VA_ARGS__)
-#define TW_RECORD(routine, ...) (tw_call(routine), TW_EACH(__VA_ARGS__), tw_called(routine))
+#define TW_RECORD(routine, ...) (tw_call(routine), TW_EACH(__VA_ARGS__), tw_called(__LINE__))
 
 #endif
