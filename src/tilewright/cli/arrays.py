@@ -17,6 +17,7 @@ from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ShapeError
 from tilewright.common.files import require_regular
+from tilewright.compiler.settings import Argument
 from tilewright.graph.names import quoted
 
 _REAL = "biuf"
@@ -57,6 +58,14 @@ def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Arr
             where=str(path),
         )
     return arrays
+
+
+def read_arguments(path: Path, arguments: Sequence[Argument]) -> dict[str, Array]:
+    """The arrays in the file, in the element types of these arguments; raises as `read_arrays`."""
+    given = read_arrays(path, [name for name, _, _ in arguments])
+    return {
+        name: in_element_type(name, given[name], element, path) for name, _, element in arguments
+    }
 
 
 def _shown(names: Iterable[str]) -> str:
