@@ -81,7 +81,7 @@ def simulated(machine: str, only: str) -> None:
     rows = []
     for name, op, product in contractions("f64"):
         if only in name:
-            mine, other = (tw.compile(x, machine=machine) for x in (op, product))
+            mine, other = (tw.compile(x, machine=machine).plan.only for x in (op, product))
             rows.append((name, mine.option.algorithm, f"{mine.cycles:,}", f"{other.cycles:,}",
                          f"{other.cycles / mine.cycles:.2f}",
                          f"{mine.estimate_cycles / mine.cycles:.3f}"))  # fmt: skip
@@ -94,7 +94,7 @@ def native(machine: str, only: str) -> None:
     rows, target = [], find_machine(machine)
     for name, op, _ in contractions("f32"):
         if only in name:
-            kernel = tw.compile(op, machine=target)
+            kernel = tw.compile(op, machine=target).plan.only
             rng = np.random.default_rng(0)
             operands = [rng.standard_normal(s).astype(np.float32) for s in op.input_shapes]
             einsum = _einsum(op, operands)

@@ -38,7 +38,7 @@ def made(path: Path) -> Path:
 path = Path(sys.argv[1]) if len(sys.argv) > 1 else made(Path("small.onnx"))
 network = tw.load(path, batch=32)
 compiled = tw.compile(network, machine="sw26010", layers=True, check="each layer")
-for name, kernel in compiled.kernels.items():
+for name, kernel in compiled.plan.kernels.items():
     layer = kernel.result
     print(f"{name:8} {layer.algorithm:9} {layer.milliseconds:.3f} ms simulated, code {layer.check}")
 print(f"written to {compiled.write('out')}")

@@ -14,9 +14,10 @@ layer = dict(network.layers())["conv4_1"]
 kernel = tw.compile(layer, machine="sw26010_cg")
 print(kernel.explain())
 
-found = kernel.explanation(what_if=False)
+found = kernel.explanation(changes=False)
 waiting = sum(cause.cycles for cause in found.causes if cause.kind.startswith("wait"))
-print(f"waiting for transfers: {waiting / kernel.cycles:.1%} of {kernel.cycles} cycles")
+cycles = found.layer.simulated_cycles
+print(f"waiting for transfers: {waiting / cycles:.1%} of {cycles} cycles")
 
 run = kernel.simulate(trace_limit=10_000)
 Path("timeline.json").write_text(perfetto_json(run, kernel.machine, "conv4_1"), encoding="utf-8")

@@ -12,7 +12,7 @@ conv = tw.ops.conv2d(batch=32, in_channels=128, out_channels=128, height=14, wid
 print("scratchpad  cycles simulated  % of peak")
 for kib in (16, 32, 64, 128):
     machine = tw.load_machine("sw26010_cg", {"memory.spm.capacity_bytes": kib * 1024})
-    kernel = tw.compile(conv, machine, algorithm="implicit")
+    kernel = tw.compile(conv, machine, algorithm="implicit").plan.only
     print(f"{kib:6} KiB  {kernel.cycles:16}  {100 * kernel.result.peak_fraction:8.1f}")
 
 Path("slow_memory.toml").write_text(
@@ -29,5 +29,5 @@ peak_bytes_per_second = 16.55e9
 """,
     encoding="utf-8",
 )
-kernel = tw.compile(conv, machine="slow_memory.toml", algorithm="implicit")
+kernel = tw.compile(conv, machine="slow_memory.toml", algorithm="implicit").plan.only
 print(f"{kernel.machine.name}: {kernel.cycles} cycles simulated")

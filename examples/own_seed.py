@@ -54,7 +54,7 @@ def pointwise(op):
 
 conv = tw.ops.conv2d(batch=32, in_channels=256, out_channels=64, height=14, width=14, kernel=1)
 for algorithm in ("pointwise", "implicit", "explicit"):
-    layer = tw.compile(conv, machine="sw26010_cg", algorithm=algorithm).result
+    layer = tw.compile(conv, machine="sw26010_cg", algorithm=algorithm).plan.only.result
     print(f"{algorithm:9} {layer.candidates:5} candidates, {layer.gflops:3.0f} Gflop/s simulated")
-best = tw.compile(conv, machine="sw26010_cg")  # among all that ship, and mine
+best = tw.compile(conv, machine="sw26010_cg").plan.only  # among all that ship, and mine
 print(f"best: {best.option.algorithm}, its code run on the host is {best.check()}")

@@ -36,7 +36,7 @@ class Compiled:
 
     def _prepared(self, workload: Workload, algorithm: str | None) -> Prepared:
         op = workload.op
-        kernel = compile(op, self.machine, algorithm=algorithm, measure=False)
+        kernel = compile(op, self.machine, algorithm=algorithm, measure=False).plan.only
         candidate = kernel.option.candidate
         program = kernel.program
         inputs = program_inputs(op, candidate.seed, program, workload.inputs)

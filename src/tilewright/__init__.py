@@ -2,8 +2,8 @@
 
 >>> import tilewright as tw
 >>> op = tw.ops.gemm(256, 192, 128)
->>> kernel = tw.compile(op, machine="sw26010_cg")
->>> kernel.cycles > kernel.result.lower_bound_cycles
+>>> (layer,) = tw.compile(op, machine="sw26010_cg").figures().layers
+>>> layer.simulated_cycles > layer.lower_bound_cycles
 True
 """
 
@@ -17,21 +17,18 @@ if TYPE_CHECKING:
 
     from tilewright import ops
     from tilewright.common.errors import TilewrightError
+    from tilewright.compiler.compiled import Compiled
     from tilewright.compiler.entry import compile, load
-    from tilewright.compiler.kernel import CompiledNetwork, Kernel
     from tilewright.graph.frontends.notation import define
     from tilewright.graph.graph import Network
     from tilewright.graph.training import training_step
     from tilewright.machine import Machine, list_machines, load_machine
-    from tilewright.network.plans import NativeNetwork
     from tilewright.seeds.space import seed
     from tilewright.tune.records import Records
 
 _HOMES = {
-    "CompiledNetwork": "compiler.kernel",
-    "Kernel": "compiler.kernel",
+    "Compiled": "compiler.compiled",
     "Machine": "machine",
-    "NativeNetwork": "network.plans",
     "Network": "graph.graph",
     "Records": "tune.records",
     "TilewrightError": "common.errors",
@@ -48,10 +45,8 @@ not wait for the compiled cost model.
 """
 
 __all__ = [
-    "CompiledNetwork",
-    "Kernel",
+    "Compiled",
     "Machine",
-    "NativeNetwork",
     "Network",
     "Records",
     "TilewrightError",

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
-from tilewright.cli import networks, output
+from tilewright.cli import output
 from tilewright.cli.main import app
 from tilewright.common.errors import BusyError
+from tilewright.compiler import whole
 from tilewright.network import results
 from tilewright.targets.host.network import measuring
 
@@ -132,15 +133,15 @@ def test_another_result_of_the_file_ends_with_code_3(network, tmp_path, monkeypa
     """The file holds other numbers by the time of the comparison."""
     path = tmp_path / "m.onnx"
     path.write_bytes(network.read_bytes())
-    read = networks.read_inputs
+    drawn = whole.random_inputs
 
-    def changed(loaded, given):
+    def changed(loaded):
         proto = onnx.load(path)
         proto.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(WEIGHTS["b"] + 2, "b"))
         path.write_bytes(proto.SerializeToString())
-        return read(loaded, given)
+        return drawn(loaded)
 
-    monkeypatch.setattr(networks, "read_inputs", changed)
+    monkeypatch.setattr(whole, "random_inputs", changed)
     done = run("run", path, *HOST, "--compare", "onnxruntime", code=3)
     assert re.fullmatch(
         r"error: outputs differ from onnxruntime's by \d\.\d\de[-+]\d\d of the largest magnitude, "

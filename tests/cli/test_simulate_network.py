@@ -154,7 +154,7 @@ def test_compile_writes_one_launch_for_all_stages(tmp_path):
 
 
 def test_compile_checks_the_emulated_code_with_few_images_where_all_take_long(monkeypatch):
-    monkeypatch.setattr("tilewright.cli.networks._CHECKED_FLOPS", 2_000_000)
+    monkeypatch.setattr("tilewright.compiler.whole._CHECKED_FLOPS", 2_000_000)
     found = run_json("compile", "lenet5", "-m", "sw26010_cg", "--batch", 32, "--check")
     assert found["comparison"]["images"] == 2
     assert found["comparison"]["largest_difference"] <= found["comparison"]["bound"] == 1e-11

@@ -38,7 +38,7 @@ def test_importing_tilewright_imports_nothing_heavy() -> None:
 
 def test_networks_need_no_cost_model_in_the_process_that_runs_them() -> None:
     assert imported("import tilewright; tilewright.compile") & HEAVY == set()
-    assert imported("import tilewright.cli.run, tilewright.cli.networks") & HEAVY == set()
+    assert imported("import tilewright.cli.run, tilewright.compiler.whole") & HEAVY == set()
 
 
 def test_compiling_needs_no_solver_before_it_emits() -> None:
@@ -46,7 +46,7 @@ def test_compiling_needs_no_solver_before_it_emits() -> None:
 
 
 def test_commands_that_only_plan_need_no_solver() -> None:
-    modules = ("simulate", "explain", "check", "divide")
+    modules = ("simulate", "explain", "check")
     names = ", ".join(f"tilewright.cli.{module}" for module in modules)
     assert imported(f"import {names}") & HEAVY == {"lark", "numba"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.compiler.entry import compile
+from support.compiled import kernel_of
 from tilewright.ir.nodes import Barrier, For
 from tilewright.ir.parser import parse
 from tilewright.ir.threads import busiest_thread, meetings
@@ -28,7 +28,7 @@ def test_causes_are_what_the_search_priced_for_the_busiest_thread(
     op: Op, algorithm: str, threads: int
 ) -> None:
     machine = load_machine("host_avx2", {"threads.count": threads})
-    kernel = compile(op, machine, algorithm=algorithm, measure=False)
+    kernel = kernel_of(op, machine, algorithm=algorithm, measure=False)
     found, nests = kernel.explanation(), kernel.option.candidate.nests
     kinds = ("compute useful", "compute overhead", "primitive")
     computing = sum(c.cycles for c in found.causes if c.kind in kinds)
@@ -46,7 +46,7 @@ def test_causes_are_what_the_search_priced_for_the_busiest_thread(
 @pytest.mark.parametrize(("op", "algorithm"), CASES, ids=[name for _, name in CASES])
 def test_no_product_is_faster_than_the_peak_of_its_element_type(op: Op, algorithm: str) -> None:
     machine = load_machine("host_avx2")
-    roof = compile(op, machine, algorithm=algorithm, measure=False).roofline()
+    roof = kernel_of(op, machine, algorithm=algorithm, measure=False).roofline()
     assert roof.peak_flops == machine.peak_flops_of("f32")
     assert 0.5 < roof.execution_efficiency < 1
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from support.compiled import kernel_of
 from tilewright.cli.main import app
 from tilewright.common.errors import CheckFailed, ScheduleError
 from tilewright.compiler.artifact import read_kernel
 from tilewright.compiler.checking import random_operands
-from tilewright.compiler.entry import compile
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import Conv2d, conv2d
@@ -30,7 +30,7 @@ OP = conv2d(batch=1, in_channels=256, out_channels=64, height=7, width=7, kernel
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    return compile(OP, MACHINE, algorithm="explicit")
+    return kernel_of(OP, MACHINE, algorithm="explicit")
 
 
 def outcome(kernel: Kernel, op: Conv2d) -> np.ndarray:
@@ -49,7 +49,7 @@ def test_programs_of_all_groups_mean_the_operator(kernel: Kernel) -> None:
 
 def test_shares_of_a_result_that_they_do_not_divide() -> None:
     op = replace(OP, in_channels=16, out_channels=9, height=5, width=7)
-    odd = compile(op, MACHINE, algorithm="explicit", partition="terms")
+    odd = kernel_of(op, MACHINE, algorithm="explicit", partition="terms")
     outcome(odd, op)
     assert odd.option.adding.op.out_shape == (80,)  # 315 elements, 4 shares of whole 128 bytes
     assert odd.check_groups() == "exact"

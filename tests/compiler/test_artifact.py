@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from support.compiled import kernel_of
 from tilewright.codegen.folder import ArtifactError, new_folder
 from tilewright.common.errors import MachineError, ProgramError
 from tilewright.compiler.artifact import read_kernel, read_network, stored_op
-from tilewright.compiler.entry import compile
 from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
@@ -21,7 +21,7 @@ MACHINE = load_machine("sw26010")
 
 @pytest.fixture(scope="module")
 def kernel():
-    return compile(OP, MACHINE)
+    return kernel_of(OP, MACHINE)
 
 
 @pytest.fixture

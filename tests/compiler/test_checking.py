@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.compiled import kernel_of
 from tilewright.common.errors import CheckFailed, ToolError
 from tilewright.compiler.checking import compare, random_operands, relative_error
-from tilewright.compiler.entry import compile
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
@@ -88,12 +88,12 @@ def test_data_are_reproducible_and_of_the_operators_element_type():
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    return compile(gemm(64, 64, 64), "sw26010_cg")
+    return kernel_of(gemm(64, 64, 64), "sw26010_cg")
 
 
 def test_wrong_code_is_found_out(kernel):
     """Code that is emitted for a product of other factors computes another result."""
-    other = compile(gemm(64, 64, 64, alpha=2.0), "sw26010_cg")
+    other = kernel_of(gemm(64, 64, 64, alpha=2.0), "sw26010_cg")
     forged = replace(kernel, artifact=other.artifact, program=other.program)
     with pytest.raises(CheckFailed, match=r"^gemm of gemm m64 n64 k64: element \[.*\] is "):
         forged.check()
@@ -111,7 +111,7 @@ def test_a_family_whose_code_cannot_run_here_says_so(kernel, monkeypatch):
 
 def test_the_code_of_another_mesh_is_complete_and_checked():
     other = load_machine("sw26010_cg", {"mesh.rows": "3", "mesh.columns": "3"})
-    kernel = compile(gemm(60, 40, 20), other)
+    kernel = kernel_of(gemm(60, 40, 20), other)
     assert "gemm_gemm.S" in kernel.artifact.files
     assert kernel.check() == "exact"
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compiled import kernel_of
 from support.native import NATIVE_SETTINGS
 from tilewright.common.errors import CapacityError
 from tilewright.machine import load_machine
@@ -28,7 +29,7 @@ HOST = load_machine("host", dict(NATIVE_SETTINGS))
     ids=lambda op: op.dtype,
 )  # fmt: skip
 def test_kernels_of_this_computer_give_the_bits_of_the_reference(op: tw.ops.Op) -> None:
-    kernel = tw.compile(op, HOST, measure=False, check="each layer")
+    kernel = kernel_of(op, HOST, measure=False, check="each layer")
     assert kernel.checked == "exact"
     assert "-fwrapv" in kernel.artifact.build.steps[0].command
     algorithms = {option.algorithm for option in kernel.choice.options}
@@ -37,7 +38,7 @@ def test_kernels_of_this_computer_give_the_bits_of_the_reference(op: tw.ops.Op) 
 
 def test_a_machine_without_integers_refuses_them_by_name() -> None:
     with pytest.raises(CapacityError) as refusal:
-        tw.compile(tw.ops.gemm(8, 8, 8, dtype="i32:i64"), "sw26010")
+        kernel_of(tw.ops.gemm(8, 8, 8, dtype="i32:i64"), "sw26010")
     assert str(refusal.value) == (
         "machine 'sw26010' computes f64 and f32; gemm m8 n8 k8 has sums of i64; "
         "--dtype f64, or a machine that computes i64"
@@ -46,7 +47,7 @@ def test_a_machine_without_integers_refuses_them_by_name() -> None:
 
 def test_sums_of_generated_code_wrap_as_the_reference_does() -> None:
     op = tw.ops.gemm(3, 4, 5, dtype="i16:i32")
-    kernel = tw.compile(op, HOST, measure=False)
+    kernel = kernel_of(op, HOST, measure=False)
     a, b = (np.full(shape, -(2**15), np.int16) for shape in op.input_shapes)
     expected = np.full((3, 4), 5 * 2**30 - 2**32)
     assert np.array_equal(op.reference(a, b), expected)

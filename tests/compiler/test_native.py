@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from support.compiled import kernel_of
 from tilewright.common.errors import ProgramError, ShapeError, SimulationError, ToolError
-from tilewright.compiler.entry import compile
 from tilewright.machine import find_machine, load_machine
 from tilewright.ops import conv2d, gemm
 
@@ -22,7 +22,7 @@ def operands(op):
 
 @pytest.fixture(scope="module")
 def product():
-    return compile(PRODUCT, HOST)
+    return kernel_of(PRODUCT, HOST)
 
 
 def test_code_is_measured_and_never_simulated(product):
@@ -52,7 +52,7 @@ def test_running_computes_the_operator(product):
 
 @pytest.mark.parametrize("algorithm", ["implicit", "explicit", "winograd2", "winograd4"])
 def test_each_algorithm_computes_the_convolution(algorithm):
-    kernel = compile(CONVOLUTION, HOST, algorithm=algorithm, measure=False)
+    kernel = kernel_of(CONVOLUTION, HOST, algorithm=algorithm, measure=False)
     x, w = operands(CONVOLUTION)
     found = kernel.run(x=x, w=w)["y"]
     np.testing.assert_allclose(found, CONVOLUTION.reference(x, w), rtol=0, atol=1e-3)
@@ -66,7 +66,7 @@ def test_operands_are_checked(product):
 
 
 def test_without_measuring_the_time_is_the_models(product):
-    kernel = compile(PRODUCT, HOST, measure=False)
+    kernel = kernel_of(PRODUCT, HOST, measure=False)
     assert (kernel.result.timed_by, kernel.result.measured_seconds) == ("model", None)
     assert kernel.cycles == kernel.estimate_cycles
     assert "by the model" in kernel.explain()
@@ -88,7 +88,7 @@ def test_causes_are_the_models_and_sum_to_its_estimate(product):
 
 
 def test_measuring_puts_the_fastest_first():
-    kernel = compile(gemm(64, 48, 40, dtype="f32"), HOST, top=3)
+    kernel = kernel_of(gemm(64, 48, 40, dtype="f32"), HOST, top=3)
     measured = [o.measured_cycles for o in kernel.choice.options[:3]]
     assert measured == sorted(measured)
 
@@ -100,7 +100,7 @@ def test_a_written_kernel_is_read_back(product, tmp_path):
 
 
 def test_a_machine_that_is_not_this_computer_does_not_run():
-    kernel = compile(gemm(64, 64, 64), "sw26010_cg")
+    kernel = kernel_of(gemm(64, 64, 64), "sw26010_cg")
     a, b = np.ones((64, 64)), np.ones((64, 64))
     with pytest.raises(ToolError) as caught:
         kernel.run(a=a, b=b)
@@ -114,7 +114,7 @@ def test_a_machine_that_is_not_this_computer_does_not_run():
 def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(ToolError) as caught:
-        compile(gemm(8, 8, 8), HOST)
+        kernel_of(gemm(8, 8, 8), HOST)
     assert str(caught.value) == (
         "the host target needs a C compiler, 'no-such-compiler' is not installed; "
         "install gcc or clang, or name one in the environment variable CC"
@@ -138,5 +138,5 @@ def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):
 )
 def test_machines_that_no_code_is_generated_for(numbers, message):
     with pytest.raises(ProgramError) as caught:
-        compile(gemm(8, 8, 8), load_machine("host", numbers))
+        kernel_of(gemm(8, 8, 8), load_machine("host", numbers))
     assert str(caught.value) == message

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.compiled import kernel_of
 from tilewright.common.errors import BusyError, CapacityError, GraphError, ScheduleError, ShapeError
 from tilewright.compiler import pipeline
 from tilewright.compiler.each_algorithm import with_option
@@ -27,12 +28,12 @@ CONVOLUTION = conv2d(
 
 @pytest.fixture(scope="module")
 def product():
-    return compile(PRODUCT, FOUR_GROUPS)
+    return kernel_of(PRODUCT, FOUR_GROUPS)
 
 
 @pytest.fixture(scope="module")
 def convolution():
-    return compile(CONVOLUTION, FOUR_GROUPS)
+    return kernel_of(CONVOLUTION, FOUR_GROUPS)
 
 
 def operands(op):
@@ -58,7 +59,7 @@ def test_each_algorithm_computes_the_convolution(convolution, algorithm):
 
 @pytest.mark.parametrize("partition", ["rows", "batch", "out_channels"])
 def test_each_partition_computes_the_convolution(partition):
-    kernel = compile(CONVOLUTION, FOUR_GROUPS, partition=partition, algorithm="implicit")
+    kernel = kernel_of(CONVOLUTION, FOUR_GROUPS, partition=partition, algorithm="implicit")
     x, w = operands(CONVOLUTION)
     assert kernel.option.partition.kind == partition
     found = kernel.simulate(x=x, w=w).outputs["y"]
@@ -90,7 +91,7 @@ def test_figures_are_those_of_the_whole_machine(product):
 
 
 def test_confirming_takes_the_candidate_that_is_fastest_in_simulation():
-    kernel = compile(gemm(256, 192, 128), ONE_GROUP, top=6)
+    kernel = kernel_of(gemm(256, 192, 128), ONE_GROUP, top=6)
     measured = [o.measured_cycles for o in kernel.choice.options[:6]]
     assert measured == sorted(measured)
     assert kernel.cycles == measured[0]
@@ -115,11 +116,14 @@ def test_results_introduce_themselves(product):
         f"<Kernel gemm: gemm m100 n70 k33 transpose_b alpha 2 beta 3 by "
         f"{product.option.algorithm} on sw26010, {product.cycles} cycles simulated>"
     )
-    compiled = compile_layers("net", [("first", gemm(64, 64, 64))], ONE_GROUP, Settings())
-    total = compiled.result().total_milliseconds
-    assert repr(compiled) == (
-        f"<CompiledNetwork net: 1 layers on sw26010_cg, {total:.3f} ms simulated>"
+    alone = compile(gemm(64, 64, 64), ONE_GROUP)
+    assert repr(alone) == repr(alone.plan.only).replace("Kernel", "Compiled", 1)
+    layers = compile("lenet5", ONE_GROUP, batch=2, algorithm="implicit", layers=True)
+    total = layers.figures().total_milliseconds
+    assert repr(layers) == (
+        f"<Compiled lenet5: 5 layers alone on sw26010_cg, {total:.3f} ms simulated>"
     )
+    assert repr(compile("lenet5", ONE_GROUP)) == "<Compiled lenet5: whole network on sw26010_cg>"
 
 
 def test_progress_is_told_stage_by_stage():
@@ -221,15 +225,15 @@ def test_wrong_operands_are_refused(product, operands, message):
 def test_what_does_not_fit_the_scratchpad_is_refused_with_what_would():
     tiny = load_machine("sw26010_cg", {"memory.spm.capacity_bytes": "4200"})
     with pytest.raises(CapacityError) as caught:
-        compile(gemm(64, 64, 64), tiny)
+        kernel_of(gemm(64, 64, 64), tiny)
     needed = int(caught.value.fix.rpartition("=")[2])
-    assert compile(gemm(64, 64, 64), changed(tiny, {"memory.spm.capacity_bytes": needed}))
+    assert kernel_of(gemm(64, 64, 64), changed(tiny, {"memory.spm.capacity_bytes": needed}))
 
 
 def test_what_does_not_fit_main_memory_is_refused():
     small = load_machine("sw26010_cg", {"memory.main.capacity_bytes": "100000"})
     with pytest.raises(CapacityError) as caught:
-        compile(gemm(128, 128, 128), small)
+        kernel_of(gemm(128, 128, 128), small)
     assert "takes 393216 bytes of main memory" in caught.value.message
     assert caught.value.fix.endswith("--set memory.main.capacity_bytes=393216")
 
@@ -237,9 +241,9 @@ def test_what_does_not_fit_main_memory_is_refused():
 def test_unknown_algorithms_and_partitions_are_refused():
     message = r"^gemm has no algorithm 'strassen'; choose one of gemm(, \w+)*$"
     with pytest.raises(ScheduleError, match=message):
-        compile(gemm(64, 64, 64), ONE_GROUP, algorithm="strassen")
+        kernel_of(gemm(64, 64, 64), ONE_GROUP, algorithm="strassen")
     with pytest.raises(ScheduleError) as caught:
-        compile(gemm(64, 64, 64), FOUR_GROUPS, partition="rows")
+        kernel_of(gemm(64, 64, 64), FOUR_GROUPS, partition="rows")
     assert str(caught.value) == (
         "gemm m64 n64 k64 is not divided over 'rows' on 4 core groups; choose one of m, n"
     )
@@ -248,18 +252,19 @@ def test_unknown_algorithms_and_partitions_are_refused():
 def test_networks_by_name_and_by_value():
     assert load("lenet5", batch=2).name == "lenet5"
     compiled = compile("lenet5", ONE_GROUP, batch=2, dtype="f32", algorithm="implicit", layers=True)
-    assert (compiled.batch, compiled.dtype) == (2, "f32")
-    assert list(compiled.kernels) == [name for name, _ in network("lenet5", 2).layers()]
+    found = compiled.figures()
+    assert (found.batch, found.dtype) == (2, "f32")
+    assert list(compiled.plan.kernels) == [name for name, _ in network("lenet5", 2).layers()]
     with pytest.raises(GraphError) as caught:
-        compiled.kernel("c2")
+        compiled.plan.kernel("c2")
     assert str(caught.value) == ("lenet5 has no layer 'c2'; its layers are c1, c3, c5, f6, output")
 
 
 def test_a_network_is_compiled_as_a_whole_unless_its_layers_are_asked_for():
     whole = compile("lenet5", ONE_GROUP, batch=2)
-    found = whole.described()
+    found = whole.figures()
     assert sum(found.work.values()) == found.cycles == sum(s.cycles for s in found.stages)
-    assert {node for stage in whole.plan.stages for node in stage.nodes} == {
+    assert {node for stage in whole.plan.plan.stages for node in stage.nodes} == {
         node.name for node in network("lenet5", 2).nodes if node.op.kind != "reshape"
     }
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.candidates import SMALL_MESHES, WHOLE_MESHES, cases
+from support.compiled import kernel_of
 from support.running import emulated, estimate_ratio, simulated
 from tilewright.compiler.checking import random_operands
-from tilewright.compiler.entry import compile
 from tilewright.ops import conv2d
 
 few_channels = pytest.mark.parametrize("algorithm", ["explicit_fused", "direct_vectors"])
@@ -68,7 +68,7 @@ def test_kernels_of_one_row_or_column(algorithm, kernel, stride, height, width):
         stride=stride,
         padding=0,
     )
-    kernel_of_it = compile(op, "sw26010_cg", algorithm=algorithm)
+    kernel_of_it = kernel_of(op, "sw26010_cg", algorithm=algorithm)
     assert kernel_of_it.check() == "exact"
     x, w = random_operands(op, "integers", 0)
     found = kernel_of_it.simulate(x=x, w=w).outputs["y"]

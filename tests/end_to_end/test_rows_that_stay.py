@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.candidates import SMALL_MESHES, WHOLE_MESHES, cases
+from support.compiled import kernel_of
 from support.running import emulated, simulated
 from tilewright.common.errors import ScheduleError
 from tilewright.compiler.checking import random_operands
-from tilewright.compiler.entry import compile
 from tilewright.ops import conv2d
 from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import Spread, Vectorize, Walk
@@ -56,7 +56,7 @@ def layer(in_channels, out_channels, height, width):
     ],
 )
 def test_each_way_is_the_best_of_a_layer(op, steps):
-    kernel = compile(op, "sw26010_cg", algorithm=ROWS)
+    kernel = kernel_of(op, "sw26010_cg", algorithm=ROWS)
     (nest,) = kernel.option.candidate.nests
     assert set(steps) <= set(nest.structure.steps)
     assert bool(nest.structure.decisions.walks) == (WALK in steps)
@@ -75,7 +75,7 @@ def test_input_rows_are_fetched_once_for_several_taps(op, pixels):
     """In pixels of one core of a mesh row: four output rows with two further ones, or one row with
     its border, for each kernel column or row. Tap by tap it would be nine times the result's.
     """
-    run = compile(op, "sw26010_cg", algorithm=ROWS).simulate()
+    run = kernel_of(op, "sw26010_cg", algorithm=ROWS).simulate()
     asked_bytes = sum(t.asked_bytes for t in run.tensors if t.tensor == "x")
     assert asked_bytes / (8 * op.in_channels * 8) == pixels
 

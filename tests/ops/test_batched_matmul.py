@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tilewright as tw
+from support.compiled import kernel_of
 from tilewright.common.errors import ShapeError
 from tilewright.ops.gemm import BatchedMatmul, batched_matmul
 from tilewright.partition import split
@@ -49,7 +49,7 @@ def test_the_pieces_of_every_partition_make_the_whole(op: BatchedMatmul, groups:
 
 
 def test_all_core_groups_compute_and_the_emitted_code_is_exact() -> None:
-    kernel = tw.compile(batched_matmul(8, 32, 64, 32), machine="sw26010")
+    kernel = kernel_of(batched_matmul(8, 32, 64, 32), machine="sw26010")
     assert (kernel.option.partition.kind, len(kernel.option.partition.pieces)) == ("batch", 4)
     assert kernel.check() == "exact"
     assert kernel.explain().startswith("batched_matmul: batched_matmul b8 m32 n64 k32\n")

@@ -13,7 +13,7 @@ from tilewright.cli.main import app
 from tilewright.compiler.artifact import read_compiled
 from tilewright.report.discovery import load_report, report_titles
 from tilewright.report.reports.page import spent_on
-from tilewright.report.subject import Compiled
+from tilewright.report.subject import Subject
 from tilewright.report.view import CauseRow, Explanation, LayerResult
 
 
@@ -46,10 +46,10 @@ def explained(of: LayerResult) -> Explanation:
     return Explanation(of, "small", 1, 1, 10**9, causes, (), 64, 128, 50, 20)
 
 
-def compiled(*names: str) -> Compiled:
+def compiled(*names: str) -> Subject:
     layers = tuple(layer(name, 1.0 + i) for i, name in enumerate(names))
     found = {x.name: explained(x) for x in layers}
-    return Compiled("net", "small", 2, "f64", layers, 3.0, found)
+    return Subject("net", "small", 2, "f64", layers, 3.0, found)
 
 
 class Elements(HTMLParser):
@@ -129,7 +129,7 @@ def test_causes_are_gathered_by_what_cycles_are_spent_on(kind: str, meaning: str
 def test_every_report_takes_a_written_network_and_a_written_operator(tmp_path: Path) -> None:
     network = tw.compile("lenet5", machine="sw26010_cg", batch=1, layers=True)
     network.write(tmp_path / "network")
-    kernel = next(iter(network.kernels.values()))
+    kernel = next(iter(network.plan.kernels.values()))
     kernel.write(tmp_path / "kernel")
     for name in report_titles():
         report = load_report(name)

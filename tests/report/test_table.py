@@ -137,3 +137,13 @@ def test_the_share_of_a_machine_says_whose_it_is_where_one_of_its_nodes_computes
     one = msgspec.structs.replace(RESULT, layers=(LAYER,), total_milliseconds=2.0)
     assert ", 25.0 % of peak; " in totals(one, 1e12)
     assert ", 0.2 % of the whole machine's peak; " in totals(one, 128e12)
+
+
+def test_a_narrow_table_breaks_no_name_of_an_algorithm():
+    layer = msgspec.structs.replace(
+        LAYER, name="conv4_1", algorithm="winograd2_fused", partition="batch x out_channels"
+    )
+    out = io.StringIO()
+    result = msgspec.structs.replace(RESULT, layers=(layer,))
+    Console(file=out, width=80).print(layer_table(result, 1_450_000_000, schedules=False))
+    assert "winograd2_fused" in out.getvalue()

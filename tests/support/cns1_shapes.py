@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright import compile
+from support.compiled import kernel_of
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.machine import Machine
@@ -61,7 +61,7 @@ def agrees(machine: Machine, shape: Shape) -> bool:
         case "lookup":
             op = lookup(columns, shift=int(random.integers(0, 32)))
             sums, table = numbers("<i4", columns), numbers("i1", op.entries)
-            code = compile(op, machine).artifact
+            code = kernel_of(op, machine).artifact
             found = CODE.run(code, machine, {"x": sums, "table": table})["y"]
             return bool(np.array_equal(found, op.reference(sums, table)))
         case _:
@@ -80,7 +80,7 @@ def _product_agrees(machine: Machine, shape: Shape, random: np.random.Generator)
     m = int(random.integers(1, 4))
     op = gemm(m=m, n=n, k=k, transpose_b=transposed, dtype=types)
     try:
-        code = compile(op, machine).artifact
+        code = kernel_of(op, machine).artifact
     except ScheduleError:
         return types in TYPES[2:]
     operands = {}

@@ -12,16 +12,16 @@ import typer
 from msgspec import UNSET
 
 from tilewright.cli.arguments import Check
-from tilewright.cli.divide import check_divided
 from tilewright.cli.options import OperatorOptions, OwnMachineOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.workload import Workload, is_operator, machine_of, read_network, read_workload
+from tilewright.cli.workload import is_operator, machine_of, read_network, read_workload
 from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
-from tilewright.common.errors import CheckFailed, ScheduleError, TilewrightError
+from tilewright.common.errors import CheckFailed, PartitionError, ScheduleError, TilewrightError
 from tilewright.compiler.artifact import read_kernel, read_program
 from tilewright.compiler.artifact import read_network as read_layers
+from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.cost.product_bounds import (
     Product,
@@ -38,12 +38,15 @@ from tilewright.network.refusal import require_networks
 from tilewright.network.requirements import own_part, require_room
 from tilewright.network.stored import read_native
 from tilewright.ops import Op
+from tilewright.partition.capability import DIVIDES
+from tilewright.partition.plan import space
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.findings import CheckReport, Finding
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
 from tilewright.tune.ways import Way, ways
 
+_FITS = "a core's share fits its buffers"
 _BRIEF = 30
 """More findings than this are shown without those that are well."""
 _NAMED = 3
@@ -380,3 +383,30 @@ def _tile_finding(memory: str | None, tile: Tile, product: Product, machine: Mac
     except TilewrightError as error:
         return Finding(subject, rule, "refused", error.message, error.fix)
     return Finding(subject, rule, "ok")
+
+
+def check_divided(network: Network, chain: Toolchain, output: OutputOptions) -> tuple[Finding, ...]:
+    """Findings on each distinct layer: refused if no division of it fits the cores' buffers."""
+    machine = chain.machine
+    try:
+        layers, model = DIVIDES.required(machine).planned(network, machine)
+    except TilewrightError as error:
+        return (_finding(network.name, "cores compute its operators and elements", error),)
+    found: dict[object, Finding] = {}
+    with progress_bar(output) as progress:
+        for number, layer in enumerate(layers):
+            progress("check", number, len(layers))
+            if layer.shape_key not in found:
+                problem = None
+                try:
+                    space([layer], machine.cores, model=model)
+                except PartitionError as error:
+                    problem = error
+                found[layer.shape_key] = _finding(layer.name, _FITS, problem)
+    return tuple(found.values())
+
+
+def _finding(subject: str, rule: str, problem: TilewrightError | None) -> Finding:
+    if problem is None:
+        return Finding(subject, rule, "ok")
+    return Finding(subject, rule, "refused", problem.message, problem.fix)

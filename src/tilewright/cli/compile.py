@@ -2,24 +2,103 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
 from tilewright.cli.arguments import Compile
-from tilewright.cli.kinds import kind_of
-from tilewright.cli.output import UsageProblem
-from tilewright.cli.workload import is_operator, machine_of
+from tilewright.cli.output import StageClock, UsageProblem, progress_bar
+from tilewright.cli.workload import (
+    compile_workload,
+    is_operator,
+    machine_of,
+    read_workload,
+    require_options,
+    show,
+)
+from tilewright.codegen.folder import require_replaceable, write_bytes
+from tilewright.common.deferred import Deferred
+from tilewright.common.files import read_file_text
+from tilewright.compiler.compiled import Figures
+from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
+from tilewright.graph.rewriting import simplified
+from tilewright.graph.training import passes_of, training_step
 from tilewright.ops import OPERATORS
+
+if TYPE_CHECKING:
+    from tilewright.report import division_model
+else:  # heavy: onnx
+    division_model = Deferred("tilewright.report.division_model")
 
 
 def run(asked: Compile) -> None:
     """Choose the best schedules of a network or operator; generate and time its code."""
-    chain, layers = Toolchain(machine_of(asked.machine)), asked.options.layers
-    asked.options.require_one_check()
-    if asked.options.schedule is not None and not is_operator(asked.network):
+    chain, options, output = Toolchain(machine_of(asked.machine)), asked.options, asked.output
+    way = _way(asked, chain)
+    file = options.schedule
+    schedule = None if file is None else read_file_text(file, errors="replace")
+    if options.out is not None:
+        require_replaceable(options.out)
+    clock, workload = StageClock(), _workload(asked, chain, way)
+    made = compile_workload(
+        workload, chain, asked.search, output,
+        alone=way == "alone", division=asked.division, clock=clock,
+        top=options.top, check=options.which, measure=options.measure, schedule=schedule,
+    )  # fmt: skip
+    timed = options.measure and chain.executes_here
+    if options.out is not None or options.check or timed:
+        made.draw_weights()  # otherwise nobody needs their numbers
+    with progress_bar(output, clock) as progress:
+        found = made.judged(check=options.check, measure=options.measure, progress=progress)
+        if options.training:
+            found = found.with_passes(passes_of(simplified(workload.whole)))
+        if options.out is not None:
+            found = made.written(options.out, found, progress)
+    if options.onnx_out is not None:
+        write_bytes(options.onnx_out, division_model.divided_model(made.plan, found))
+    found = structs.replace(found, timings=found.timings or clock.seconds)
+    _show(asked, found, chain)
+
+
+def _way(asked: Compile, chain: Toolchain) -> str:
+    """The way of the workload; UsageProblem for options that do not go with it."""
+    options, layers = asked.options, asked.options.layers
+    operator = is_operator(asked.network)
+    options.require_one_check()
+    if options.schedule is not None and not operator:
         raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
-    if asked.options.training and (
-        layers or is_operator(asked.network) or chain.divides is not None
-    ):
+    if options.training and (layers or operator or chain.divides is not None):
         raise UsageProblem("--training is for networks that are compiled as a whole")
-    if layers and is_operator(asked.network):
+    if layers and operator:
         raise UsageProblem(f"--layers is for networks, found {asked.network}")
-    kind_of(asked.network, chain, layers=layers).compile(asked, chain)
+    way = chain.way(alone=layers or operator)
+    require_options(
+        way,
+        chain,
+        asked.search,
+        asked.division,
+        instead="--layers for the products of the network alone",
+        way_out="add --layers",
+        onnx_out=options.onnx_out is not None,
+        top=options.top > 0,
+        check_each_algorithm=options.check_each_algorithm,
+    )
+    return way
+
+
+def _workload(asked: Compile, chain: Toolchain, way: str) -> Workload:
+    """What is to be compiled; layers alone in the element type of kernels."""
+    own = way != "alone" or chain.machine.core.elements is not None
+    usual = chain.usual_type if own else "f64"
+    workload = read_workload(asked.network, asked.operator, usual)
+    if asked.options.training:
+        return Workload.of(training_step(workload.whole))
+    return workload
+
+
+def _show(asked: Compile, found: Figures, chain: Toolchain) -> None:
+    """Print the figures and what was written."""
+    options, output = asked.options, asked.output
+    written = (options.out, options.onnx_out)
+    show(found, chain.machine, output, timings=options.timings, written=written)

@@ -333,11 +333,6 @@ class CompileOptions:
         False
     )
 
-    def require_undivided(self) -> None:
-        """Raise UsageProblem for what only networks divided over cores take."""
-        if self.onnx_out is not None:
-            raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
-
     def require_one_check(self) -> None:
         """Raise UsageProblem where checks of layers and of algorithms are both asked for."""
         if self.check and self.check_each_algorithm:

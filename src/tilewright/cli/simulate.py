@@ -8,24 +8,20 @@ from pathlib import Path
 from msgspec import Struct
 
 from tilewright.asm.front_end import machine_of_file
-from tilewright.cli import divide
 from tilewright.cli.arguments import NetworkOptions, Simulate
-from tilewright.cli.kernels import kernel_folder
 from tilewright.cli.launch import LaunchedProgram, launch_program
-from tilewright.cli.options import given_options, overrides
-from tilewright.cli.output import OutputOptions, UsageProblem
-from tilewright.cli.planned import simulated
-from tilewright.cli.workload import read_network
+from tilewright.cli.options import SearchOptions, given_options, overrides
+from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
+from tilewright.cli.workload import compile_workload, read_workload, show
 from tilewright.codegen.folder import read_text, write_text
 from tilewright.compiler.adding import simulated_run
-from tilewright.compiler.artifact import read_kernel, read_program
+from tilewright.compiler.artifact import read_kernel, read_network, read_program
 from tilewright.compiler.toolchain import Toolchain
-from tilewright.graph.rewriting import simplified
+from tilewright.compiler.written import read_written
 from tilewright.graph.zoo import list_networks
 from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
-from tilewright.network.simulate import described
-from tilewright.report.network import plan_table, plan_totals
+from tilewright.network.refusal import require_networks
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.table import duration
 from tilewright.report.view import CauseRow, TrafficRow
@@ -51,12 +47,7 @@ def run(asked: Simulate) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
     source, output, changes = asked.source, asked.output, overrides(asked.set)
     if _is_network(source, asked.network, asked.for_programs()):
-        chain = Toolchain(load_machine(asked.machine or DEFAULT_MACHINE, changes))
-        if chain.divides is not None:
-            divide.simulate(asked, chain)
-        else:
-            asked.division.require_undivided()
-            _simulate_network(asked, chain)
+        _simulate_network(asked, load_machine(asked.machine or DEFAULT_MACHINE, changes))
         return
     asked.division.require_undivided()
     machine = asked.machine or (machine_of_file(source) if source.is_file() else None)
@@ -74,18 +65,24 @@ def run(asked: Simulate) -> None:
         raise UsageProblem(
             "--input, --output, --timing and --max-cycles are for programs in assembly language"
         )
-    programs, target = _read(source, asked.layer, given, output)
+    programs, target = _read(source, asked.layer, given)
     _simulate(programs, target, asked.trace, asked.trace_limit, output)
 
 
-def _simulate_network(asked: Simulate, chain: Toolchain) -> None:
-    """Plan a network, simulate its stages, and say where the time goes."""
-    network = simplified(read_network(str(asked.source), asked.network.chosen()))
-    unfused, output = asked.network.unfused, asked.output
-    run, other, seconds = simulated(network, chain, output, unfused=unfused)
-    found = described(run, plan_seconds=seconds, unfused=other)
-    output.value(found)
-    output.show(plan_table(found, output.columns), plan_totals(found))
+def _simulate_network(asked: Simulate, machine: Machine) -> None:
+    """Plan a network, simulate it, and say where the time goes."""
+    chain, output, division = Toolchain(machine), asked.output, asked.division
+    if chain.divides is None:
+        division.require_undivided()
+        chain.require_simulated()
+        require_networks(machine, simulated=True)
+    options = asked.network.chosen() if chain.divides is None else asked.network.undivided()
+    workload = read_workload(str(asked.source), options, chain.usual_type)
+    search = SearchOptions(partition=division.partition)
+    made = compile_workload(workload, chain, search, output, division=division)
+    with progress_bar(output) as progress:
+        found = made.simulate(unfused=asked.network.unfused, progress=progress)
+    show(found, machine, output)
 
 
 def _is_network(source: Path, options: NetworkOptions, others: Sequence[str]) -> bool:
@@ -124,13 +121,12 @@ def _simulate(
 
 
 def _read(
-    source: Path, layer: str | None, machine: Machine | None, output: OutputOptions
+    source: Path, layer: str | None, machine: Machine | None
 ) -> tuple[tuple[Program, ...], Machine]:
     """The programs of a group, and the machine to simulate them on. Errors: SimulationError."""
     if source.is_dir():
-        quiet = OutputOptions(json=True)
-        stored, programs = read_kernel(kernel_folder(source, layer, quiet))
-        target = machine or stored.machine
+        programs, own = _written(source, layer)
+        target = machine or own
     else:
         if layer is not None:
             raise UsageProblem(f"{source} is no network: leave --layer")
@@ -138,6 +134,17 @@ def _read(
         target = machine or load_machine(DEFAULT_MACHINE)
     Toolchain(target).require_simulated()
     return programs, target
+
+
+def _written(folder: Path, layer: str | None) -> tuple[tuple[Program, ...], Machine]:
+    """The programs of an operator, or of one layer of a network, the slowest if not given."""
+    written = read_written(folder)
+    if written.explained is not None:
+        read_network(folder)  # says why there are no programs
+    if layer is not None and not written.is_layers:
+        raise UsageProblem(f"{folder} holds one operator: leave --layer")
+    stored, programs = read_kernel(written.kernels[written.chosen(layer)])
+    return programs, stored.machine
 
 
 def _result(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from tilewright.cli.arguments import Method, Tune
-from tilewright.cli.kernels import searched, show_result, write_result
-from tilewright.cli.workload import machine_of, read_workload
+from tilewright.cli.output import progress_bar
+from tilewright.cli.workload import compile_workload, machine_of, read_workload, show
 from tilewright.codegen.folder import require_replaceable
 from tilewright.compiler.kernel import Kernel
 from tilewright.compiler.toolchain import Toolchain
@@ -32,9 +32,15 @@ def run(asked: Tune) -> None:
     if out is not None:
         require_replaceable(out)
     keep = EVERYTHING if black_box else _SHOWN
-    compiled = searched(workload, target, asked.search, simulated, output, keep=keep)
-    show_result(write_result(workload, compiled, out, output), target, output)
-    for kernel in dict.fromkeys(compiled.kernels.values()):
+    made = compile_workload(
+        workload, Toolchain(target), asked.search, output, alone=True, top=simulated, keep=keep
+    )
+    found = made.figures()
+    if out is not None:
+        with progress_bar(output) as progress:
+            found = made.written(out, found, progress)
+    show(found, target, output)
+    for kernel in dict.fromkeys(made.plan.kernels.values()):
         output.show(_candidates(kernel))
     if out is not None:
         output.show(f"written to {out}")

@@ -1,35 +1,59 @@
-"""Workloads: an operator by its options, a definition, a known network or an ONNX file."""
+"""Workloads: an operator by its options, a definition, a known network or an ONNX file.
+
+Read from the command line, compiled with the options that go with them, and shown.
+"""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from contextlib import ExitStack
+from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from tilewright.cli.options import (
+    DivisionOptions,
     MachineOptions,
     OperatorOptions,
+    SearchOptions,
     extents_of,
     numbers,
     overrides,
     shapes_of,
 )
-from tilewright.cli.output import UsageProblem
-from tilewright.common.errors import GraphError
+from tilewright.cli.output import (
+    OutputOptions,
+    StageClock,
+    UsageProblem,
+    progress_bar,
+    show_timings,
+)
+from tilewright.common.errors import CheckFailed, GraphError
 from tilewright.common.files import read_file_text
-from tilewright.compiler.entry import load
+from tilewright.compiler.compiled import Compiled, Figures
+from tilewright.compiler.entry import compiled, load
+from tilewright.compiler.settings import Check, Settings, Workload
+from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.frontends.notation import define, network_of, read_notes
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.zoo import list_networks
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
+from tilewright.network.refusal import require_networks
+from tilewright.network.results import Comparison
 from tilewright.ops import OPERATORS, Op
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Size
+from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
+from tilewright.report.figures import Shown, figure_lines
+from tilewright.tune.executors import open_executor
+from tilewright.tune.records import Records
 
 _NETWORK_OPTIONS = ("batch", "dtype", "shape")
 _EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
@@ -38,20 +62,6 @@ DEFINED, SUFFIX = "defined", ".tw"
 """The name of what a text defines, and how files of definitions end."""
 _TYPES = ("dtype", "sum_dtype", "result_dtype")
 """Options that are one text together."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Named operators: those of a `network`, or a single one given by its options."""
-
-    name: str
-    layers: tuple[tuple[str, Op], ...]
-    network: Network | None = None
-
-    @property
-    def is_operator(self) -> bool:
-        """True for a single operator."""
-        return self.network is None
 
 
 def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Workload:
@@ -66,8 +76,7 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
         found = _defined(name, options, known_dtype)
         if not isinstance(found, Network):
             return Workload(DEFINED, ((DEFINED, found),))
-    network = read_network(name, options, known_dtype)
-    return Workload(network.name, tuple(network.layers()), network)
+    return Workload.of(read_network(name, options, known_dtype))
 
 
 def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:
@@ -189,3 +198,134 @@ def _flag(name: str) -> str:
 
 def _short(values: tuple[int, ...]) -> Any:
     return values[0] if len(values) == 1 else values
+
+
+def require_options(
+    way: str,
+    chain: Toolchain,
+    search: SearchOptions,
+    division: DivisionOptions,
+    *,
+    way_out: str,
+    instead: str = "",
+    onnx_out: bool = False,
+    top: bool = False,
+    **kernels: bool,
+) -> None:
+    """Raise UsageProblem for options that do not go with a way to use the machine, ToolError where
+    it runs no networks. `kernels` are options of those that are compiled alone, `way_out` is how
+    they are taken and `instead` how products of a network are.
+    """
+    if way == "divided":
+        _require_divisions(search, {**kernels, "top": top})
+        return
+    if onnx_out:
+        raise UsageProblem("--onnx-out is for networks on machines whose cores divide them")
+    division.require_undivided()
+    if way == "whole":
+        require_networks(chain.machine, instead)
+        search.require_whole(way_out, top=top and not chain.executes_here, **kernels)
+
+
+def _require_divisions(search: SearchOptions, others: dict[str, bool]) -> None:
+    """Raise UsageProblem for what only kernels take that are compiled alone."""
+    given = {
+        "algorithm": search.algorithm is not None,
+        "records": search.records is not None,
+        "executor": search.executor != SearchOptions.executor,
+        **others,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            name = option.replace("_", "-")
+            raise UsageProblem(f"--{name} is for kernels: cores that divide a network take none")
+
+
+def compile_workload(
+    workload: Workload,
+    chain: Toolchain,
+    search: SearchOptions,
+    output: OutputOptions,
+    *,
+    alone: bool = False,
+    division: DivisionOptions | None = None,
+    clock: StageClock | None = None,
+    top: int = 0,
+    keep: int = 4,
+    check: Check = "none",
+    measure: bool = True,
+    schedule: str | None = None,
+) -> Compiled[Any]:
+    """Compile with the records and the executor that the options name; layers `alone` if asked."""
+    division = division or DivisionOptions()
+    settings = Settings(
+        algorithm=search.algorithm,
+        partition=search.partition,
+        max_error=search.max_error,
+        keep=keep,
+        top=top,
+        check=check,
+        measure=measure,
+        schedule=schedule,
+        objective=_objective(division.objective),
+        most_work=division.most_work or 1.0,
+        place=division.place,
+    )
+    with ExitStack() as stack:
+        progress = stack.enter_context(progress_bar(output, clock))
+        records = stack.enter_context(Records(search.records)) if search.records else None
+        executor = stack.enter_context(open_executor(search.executor))
+        used = replace(settings, progress=progress, records=records, executor=executor)
+        made = compiled(workload, chain, used, alone=alone)
+    return replace(made, settings=settings)
+
+
+def _objective(text: str | None) -> Weights:
+    """`traffic`, `activations`, `time`, or traffic with so many values for a cycle."""
+    known = {None: TRAFFIC, "traffic": TRAFFIC, "activations": ACTIVATIONS, "time": TIME}
+    if text in known:
+        return known[text]
+    try:
+        cycles = float(text or "")
+    except ValueError:
+        cycles = math.nan
+    if not 0 < cycles < math.inf:
+        raise UsageProblem(
+            f"--objective takes traffic, activations, time, or how many values a cycle counts, "
+            f"found {text!r}"
+        )
+    return replace(TRAFFIC, cycles=cycles)
+
+
+def show(
+    found: Figures,
+    machine: Machine,
+    output: OutputOptions,
+    *,
+    timings: bool = False,
+    written: Sequence[Path | None] = (),
+) -> None:
+    """Print figures and what was written; CheckFailed where a comparison finds them wrong."""
+    output.value(found)
+    output.show(*figure_lines(found, Shown(machine, output.columns)))
+    said = getattr(found, "output", None)
+    output.show(*(f"written to {path}" for path in written if path and str(path) != said))
+    _require_alike(getattr(found, "comparison", None), output)
+    if timings:
+        show_timings(found.timings, output)
+
+
+def _require_alike(other: Comparison | None, output: OutputOptions) -> None:
+    """CheckFailed where a comparison finds that the outputs differ."""
+    if other is None or other.is_within_bound:
+        return
+    if output.json:
+        raise typer.Exit(CheckFailed.exit_code)
+    whose = "those of the reference" if other.other == "reference" else "onnxruntime's"
+    raise CheckFailed(
+        f"outputs differ from {whose} by {other.largest_difference:.2e} of the largest "
+        f"magnitude, beyond {other.bound:g}",
+        fix="--compare reference shows which of both is right"
+        if other.other == "onnxruntime"
+        else "",
+    )

@@ -59,6 +59,14 @@ def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Arr
     return arrays
 
 
+def read_arguments(path: Path, arguments: Sequence[tuple[str, object, DType]]) -> dict[str, Array]:
+    """The arrays in the file, in the element types of these arguments; raises as `read_arrays`."""
+    given = read_arrays(path, [name for name, _, _ in arguments])
+    return {
+        name: in_element_type(name, given[name], element, path) for name, _, element in arguments
+    }
+
+
 def _shown(names: Iterable[str]) -> str:
     """The names in a row, those with control characters quoted."""
     return ", ".join(name if name.isprintable() else quoted(name) for name in names)

@@ -42,7 +42,7 @@ from tilewright.machine.model import document_of
 from tilewright.ops import OPERATORS, Op, Shape
 from tilewright.ops.box import Box
 from tilewright.partition import TERMS, Partition
-from tilewright.report.subject import Compiled
+from tilewright.report.subject import Subject
 from tilewright.report.view import Explanation, NetworkResult
 
 _KERNEL_FORMAT, _NETWORK_FORMAT = "tilewright kernel 1", "tilewright network 1"
@@ -176,20 +176,18 @@ def read_network(directory: Path) -> StoredNetwork:
     return stored
 
 
-def read_compiled(directory: Path) -> Compiled:
+def read_compiled(directory: Path) -> Subject:
     """Read a written folder as reports show it; raises ArtifactError."""
     if (directory / KERNEL_FILE).exists():
         stored, _ = read_kernel(directory)
         found = stored.explanation
         layer = found.layer
         kernels = {layer.artifact or "": found}
-        return Compiled(
-            layer.name, found.machine, None, None, (layer,), layer.milliseconds, kernels
-        )
+        return Subject(layer.name, found.machine, None, None, (layer,), layer.milliseconds, kernels)
     network = read_network(directory)
     result = network.result
     layers = tuple(replace(x, artifact=network.folders[x.name]) for x in result.layers)
-    return Compiled(
+    return Subject(
         directory.resolve().name,
         result.machine,
         result.batch,

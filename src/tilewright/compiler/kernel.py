@@ -1,7 +1,7 @@
-"""Results of compiling: a `Kernel` for one operator, a `CompiledNetwork` for a network.
+"""One operator compiled alone: its `Kernel`, and the `Kernels` of several.
 
-Values that hold every stage's result (choice, program, simulated run, generated code) and the few
-things to do with them: run, explain, check, write.
+A value that holds every stage's result (choice, program, simulated run, generated code) and the few
+things to do with it: run, explain, check, write.
 """
 
 from __future__ import annotations
@@ -281,8 +281,8 @@ class Kernel:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CompiledNetwork:
-    """The kernels of a network's layers in order; equal layers share one."""
+class Kernels:
+    """The kernels of an operator, or of a network's layers in order; equal layers share one."""
 
     name: str
     machine: Machine
@@ -293,23 +293,14 @@ class CompiledNetwork:
     timings: Mapping[str, Seconds] = field(default_factory=dict)
     checks: tuple[AlgorithmCheck, ...] = ()
 
-    def __repr__(self) -> str:
-        return (
-            f"<CompiledNetwork {self.name}: {len(self.kernels)} layers on {self.machine.name}, "
-            f"{self.result().total_milliseconds:.3f} ms {self.result().timed_by}>"
-        )
-
     @property
     def folders(self) -> dict[str, str]:
         """The kernel folder of each layer: that of the first equal one."""
         return {name: kernel.name for name, kernel in self.kernels.items()}
 
-    def result(self, written: str | Path | None = None) -> NetworkResult:
-        """The figures of the report; `written` is the folder that `write` was given."""
-        layers = []
-        for name, kernel in self.kernels.items():
-            folder = None if written is None else str(Path(written) / kernel.name)
-            layers.append(structs.replace(kernel.result, name=name, artifact=folder))
+    def result(self) -> NetworkResult:
+        """The figures of the report."""
+        layers = [structs.replace(k.result, name=name) for name, k in self.kernels.items()]
         fitted = [kernel.fitted_milliseconds for kernel in self.kernels.values()]
         searched = [kernel.choice.counts for kernel in set(self.kernels.values())]
         return NetworkResult(
@@ -335,20 +326,35 @@ class CompiledNetwork:
             raise GraphError(f"{self.name} has no layer {layer!r}", fix=f"its layers are {known}")
         return self.kernels[layer]
 
-    def explain(self, layer: str) -> str:
-        """Where the time of one layer goes."""
-        return self.kernel(layer).explain()
+    @property
+    def slowest(self) -> str:
+        """The layer that takes most time."""
+        return max(self.kernels, key=lambda name: self.kernels[name].result.milliseconds)
+
+    @property
+    def only(self) -> Kernel:
+        """The kernel of a single operator; raises GraphError where there are several layers."""
+        if len(self.kernels) > 1:
+            raise GraphError(
+                f"{self.name} has {len(self.kernels)} layers, each compiled alone",
+                fix="plan.kernel(LAYER) is that of one",
+            )
+        return next(iter(self.kernels.values()))
 
     def write(self, directory: str | Path, progress: Progress = silent) -> Path:
         """Write a folder per distinct layer, and the file that ties them together; `progress` is
         told the layers that are written.
         """
         distinct = tuple(dict.fromkeys(self.kernels.values()))
+        found, folders = self.result(), self.folders
+        layers = (structs.replace(x, artifact=folders[x.name]) for x in found.layers)
         with new_folder(Path(directory)) as folder:
             for written, kernel in enumerate(distinct):
                 progress("write", written, len(distinct))
                 (folder / kernel.name).mkdir()
                 kernel.write_into(folder / kernel.name)
             progress("write", len(distinct), len(distinct))
-            write_network(folder, self.machine, self.folders, self.result("."))
+            write_network(
+                folder, self.machine, folders, structs.replace(found, layers=tuple(layers))
+            )
         return Path(directory)

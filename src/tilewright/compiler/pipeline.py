@@ -16,7 +16,7 @@ from tilewright.codegen.artifact import EMITS
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.each_algorithm import Checks
-from tilewright.compiler.kernel import CompiledNetwork, Kernel
+from tilewright.compiler.kernel import Kernel, Kernels
 from tilewright.compiler.settings import Layer, Settings
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 def compile_layers(
     name: str, layers: Sequence[Layer], machine: Machine, settings: Settings
-) -> CompiledNetwork:
+) -> Kernels:
     """The pipeline, for all layers together; equal layers are compiled once."""
     if not layers:
         raise GraphError(f"{name} has no convolution or matrix product to compile")
@@ -55,9 +55,7 @@ def compile_layers(
     tuning = watch.seconds["choose"] + watch.seconds["confirm"]
     by_layer = {layer: kernels[op] for layer, op in layers}
     batch = max((conv.batch for op in ops if (conv := op.convolution)), default=None)
-    return CompiledNetwork(
-        name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks
-    )
+    return Kernels(name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks)
 
 
 def _chosen(

@@ -1,17 +1,54 @@
-"""Settings of compiling: limits of the search, what is measured and checked, progress."""
+"""Workloads, and settings of compiling: limits of the search, checks and measures, progress."""
 
 from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
+from tilewright.common.dtypes import DType, dtype
+from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
+from tilewright.graph.graph import Network
 from tilewright.ops import Op
+from tilewright.partition.objective import TRAFFIC, Weights
 from tilewright.tune.records import Records
 
 Layer = tuple[str, Op]
+Argument: TypeAlias = tuple[str, tuple[int, ...], DType]
+"""Name, shape and element type of an array that is computed with."""
 Check = Literal["none", "each layer", "each algorithm"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Named operators: those of a `network`, or a single one."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    network: Network | None = None
+
+    @property
+    def is_operator(self) -> bool:
+        """True for a single operator."""
+        return self.network is None
+
+    @property
+    def whole(self) -> Network:
+        """The network; raises GraphError for an operator."""
+        if self.network is None:
+            raise GraphError(f"{self.name} is an operator, not a network")
+        return self.network
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The inputs of the network; raises GraphError for an operator, whose algorithm says."""
+        return tuple((t.name, t.shape, dtype(t.dtype)) for t in self.whole.inputs)
+
+    @staticmethod
+    def of(network: Network) -> Workload:
+        """A network with its products."""
+        return Workload(network.name, tuple(network.layers()), network)
 
 
 @dataclass(frozen=True)
@@ -23,6 +60,10 @@ class Settings:
     remembered in `records`); `check` runs generated code on the host. Where the machine is this
     computer, the best are measured instead, and so are the chosen kernels unless `measure` is
     false. The text of a `schedule` takes the place of the search for one operator (`tune.replay`).
+
+    Where cores divide a network, `partition` names strategies, the `objective` says what a plan has
+    least of, no core computes more than `most_work` times its even part, and with `place` the core
+    of each share is chosen, too.
     """
 
     algorithm: str | None = None
@@ -36,6 +77,9 @@ class Settings:
     check: Check = "none"
     measure: bool = True
     schedule: str | None = None
+    objective: Weights = TRAFFIC
+    most_work: float = 1.0
+    place: bool = False
 
 
 class Options(TypedDict, total=False):
@@ -52,3 +96,6 @@ class Options(TypedDict, total=False):
     check: Check
     measure: bool
     schedule: str | None
+    objective: Weights
+    most_work: float
+    place: bool

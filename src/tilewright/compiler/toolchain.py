@@ -41,6 +41,14 @@ class Toolchain:
         """The planner of networks divided over cores, None if the family has none."""
         return DIVIDES.of(self.machine)
 
+    def way(self, *, alone: bool) -> str:
+        """The way of a workload, a key of `compiled.WAYS`: kernels `alone`, or a whole network on
+        this machine.
+        """
+        if alone:
+            return "alone"
+        return "whole" if self.divides is None else "divided"
+
     @property
     def usual_type(self) -> str:
         """The element type of known networks: that of the machine's file, single precision where

@@ -1,4 +1,4 @@
-"""Numbers for the weights of networks that come without them."""
+"""Numbers for the weights of networks that come without them, and for their inputs."""
 
 from __future__ import annotations
 
@@ -48,3 +48,12 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
             numbers = generator.standard_normal(tensor.shape) / 8
         found[tensor.name] = numbers.astype(dtype(tensor.dtype).numpy, copy=False)
     return found
+
+
+def random_inputs(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
+    """Numbers for the inputs, from a normal distribution."""
+    generator = np.random.default_rng(seed)
+    return {
+        t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
+        for t in network.inputs
+    }

@@ -13,13 +13,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import TYPE_CHECKING
 
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
 from tilewright.isa.modulo_bounds import IntervalBounds, control_operations, interval_bounds
 from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
+
+if TYPE_CHECKING:
+    from tilewright.isa import modulo_solver
+else:  # heavy: OR-Tools
+    modulo_solver = Deferred("tilewright.isa.modulo_solver")
 
 __all__ = ["Effort", "ModuloSchedule", "modulo_schedule"]
 
@@ -132,16 +139,15 @@ def search_interval(
     effort: Effort,
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
-    from tilewright.isa.modulo_solver import place, shorten  # heavy: OR-Tools
-
     # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
     limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
     refuted: list[int] = []
     undecided: list[int] = []
     for interval in range(bounds.minimum_interval, ceiling):
-        placement = place(graph, rules, interval, limit)
+        placement = modulo_solver.place(graph, rules, interval, limit)
         if placement.verdict is Verdict.FOUND:
-            best = shorten(graph, rules, interval, placement, control_operations(graph), limit)
+            control = control_operations(graph)
+            best = modulo_solver.shorten(graph, rules, interval, placement, control, limit)
             return pipelined_schedule(graph, rules, interval, best, bounds, refuted, undecided)
         (refuted if placement.verdict is Verdict.INFEASIBLE else undecided).append(interval)
         if len(undecided) == 3:

@@ -10,7 +10,9 @@ version follow another without a break.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ScheduleError
 from tilewright.isa.dependence import (
     AddressUse,
@@ -24,6 +26,11 @@ from tilewright.isa.modulo import Effort, ModuloSchedule, pipelined_schedule
 from tilewright.isa.modulo_bounds import interval_bounds
 from tilewright.isa.placement import Verdict
 from tilewright.isa.table import IssueRules
+
+if TYPE_CHECKING:
+    from tilewright.isa import modulo_solver
+else:  # heavy: OR-Tools
+    modulo_solver = Deferred("tilewright.isa.modulo_solver")
 
 
 def build_version_dependences(
@@ -65,13 +72,11 @@ def schedule_versions(
     With a `stage_limit` only schedules of so many stages count, also for the proof. Errors:
     ScheduleError when none up to `longest_interval` was found within the effort for each interval.
     """
-    from tilewright.isa.modulo_solver import place  # heavy: OR-Tools
-
     bounds = interval_bounds(graph, rules)
     refuted: list[int] = []
     undecided: list[int] = []
     for interval in range(bounds.minimum_interval, longest_interval + 1):
-        found = place(graph, rules, interval, effort, stage_limit)
+        found = modulo_solver.place(graph, rules, interval, effort, stage_limit)
         if found.verdict is Verdict.FOUND:
             return pipelined_schedule(graph, rules, interval, found, bounds, refuted, undecided)
         (refuted if found.verdict is Verdict.INFEASIBLE else undecided).append(interval)

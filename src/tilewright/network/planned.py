@@ -1,21 +1,24 @@
 """A network with its plan: run by the meaning of its programs, timed by the simulator.
 
 In: a network and a machine whose groups run plans. Out: what `network.plans` asks of a compiled
-network. A family that generates code for plans adds `write`.
+network; a family that generates code for plans gives a `PlanCode`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import Array, Artifact
+from tilewright.codegen.folder import new_folder
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
 from tilewright.network.interpret import interpret_plan
@@ -23,20 +26,46 @@ from tilewright.network.plan import Plan
 from tilewright.network.plans import Other
 from tilewright.network.results import NetworkRun
 from tilewright.network.rival import against
-from tilewright.network.simulate import described, simulate_plan
+from tilewright.network.simulate import PlanRun, described, simulate_plan
+from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
 from tilewright.ops.piece import intervals
 
 Outputs: TypeAlias = dict[str, Array]
+Compute: TypeAlias = Callable[[Mapping[str, Array]], Outputs]
+"""A function from inputs to outputs."""
+
+
+class PlanCode(Protocol):
+    """Code that a family generates for plans."""
+
+    def assembled(
+        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
+    ) -> tuple[Artifact, Iterable[Array]]:
+        """The code of all groups and its block of constants, part by part.
+
+        Raises GraphError where the numbers of a weight are not known.
+        """
+
+    def computed(
+        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
+    ) -> Compute:
+        """A function that runs the code, emulated.
+
+        Raises SimulationError for what the code does wrong, ToolError where it cannot be built.
+        """
 
 
 @dataclass(eq=False)
 class PlannedNetwork:
-    """A network and the plan that each group of its machine runs on its own images."""
+    """A network and the plan that each group of its machine runs on its own images: by its `code`,
+    or where the family generates none by the meaning of its programs.
+    """
 
     network: Network
     plan: Plan
     weights: dict[str, Array] = field(default_factory=dict)
+    code: PlanCode | None = None
 
     @property
     def machine(self) -> Machine:
@@ -69,8 +98,10 @@ class PlannedNetwork:
         batch = self.network.inputs[0].shape[0]
         return tuple(slice(*part) for part in intervals(batch, self.plan.groups))
 
-    def computed(self, weights: Mapping[str, Array]) -> Callable[[Mapping[str, Array]], Outputs]:
-        """A function from inputs to outputs that interprets the plan, group by group."""
+    def computed(self, weights: Mapping[str, Array]) -> Compute:
+        """A function that runs the code, or interprets the plan group by group."""
+        if self.code is not None:
+            return self.code.computed(self.plan, self.images, weights)
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             if not self.images:
@@ -101,9 +132,39 @@ class PlannedNetwork:
                 )
         return given
 
+    def write(
+        self,
+        directory: str | Path,
+        weights: Mapping[str, Array] | None = None,
+        *,
+        result: NetworkRun | None = None,
+    ) -> Path:
+        """Write the code of all groups, its constants and the result, simulating the time if none
+        is given; the folder appears once it is complete.
+
+        Raises GraphError where the numbers of a weight are not known, ToolError where the family
+        generates no code.
+        """
+        if self.code is None:
+            raise ToolError(f"machine {self.machine.name!r} has no code for plans of networks")
+        known = {**self.weights, **(weights or {})}
+        artifact, parts = self.code.assembled(self.plan, self.images, known)
+        tensors = self.network.tensors
+        inputs = tuple((name, tensors[name].shape) for name, _ in self.plan.inputs)
+        outputs = tuple((name, tensors[name].shape) for name, _, _ in self.plan.outputs)
+        found = result or self.described()
+        with new_folder(Path(directory)) as folder:
+            write_native(folder, self.machine, artifact, parts, inputs, outputs, found)
+        return Path(directory)
+
+    @cached_property
+    def simulated(self) -> PlanRun:
+        """The simulated run of the plan."""
+        return simulate_plan(self.plan)
+
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """The simulated time of the plan."""
-        return described(simulate_plan(self.plan), plan_seconds=compile_seconds)
+        return described(self.simulated, plan_seconds=compile_seconds)
 
     def measured(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy.typing as npt
 
@@ -13,6 +13,9 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Capability, Machine
 from tilewright.network.results import NetworkRun
 from tilewright.network.search import Search
+
+if TYPE_CHECKING:
+    from tilewright.network.simulate import PlanRun
 
 Array: TypeAlias = npt.NDArray[Any]
 Other: TypeAlias = Literal["reference", "onnxruntime"]
@@ -72,6 +75,10 @@ class NativeNetwork(Protocol):
         """Write code, constants and the `result` (by default the one known without running the
         network); the folder appears when it is complete.
         """
+
+    @property
+    def simulated(self) -> PlanRun:
+        """The simulated run; raises SimulationError where the machine is measured."""
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """The result, as far as it is known without running the network."""

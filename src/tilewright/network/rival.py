@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
 
 from tilewright.codegen.artifact import Array
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ToolError
 from tilewright.graph.graph import Network
 from tilewright.network.plans import Other
 from tilewright.network.results import Comparison, compared
+
+if TYPE_CHECKING:
+    from tilewright.graph.frontends.onnx import export
+else:  # heavy: onnx
+    export = Deferred("tilewright.graph.frontends.onnx.export")
 
 _LONGEST = 200
 """Characters of another program's message that are shown."""
@@ -62,18 +68,13 @@ def onnxruntime_session(
             "comparing with onnxruntime needs onnxruntime, which is not installed",
             fix="pip install onnxruntime",
         ) from None
-    from tilewright.graph.frontends.onnx.export import (  # heavy: onnx
-        export_onnx,
-        original_model,
-    )
-
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4
     if network.source:
-        model = original_model(network)
+        model = export.original_model(network)
     else:
-        model = export_onnx(network, weights).SerializeToString()
+        model = export.export_onnx(network, weights).SerializeToString()
     try:
         session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
         binding = _bound(session, inputs, network.outputs)

@@ -12,11 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.common.deferred import Deferred
 from tilewright.partition.compiled import least_sums
+
+if TYPE_CHECKING:
+    from tilewright.partition import remainder
+else:  # heavy: CP-SAT
+    remainder = Deferred("tilewright.partition.remainder")
 
 Costs = NDArray[np.float64]
 Pair = tuple[tuple[int, int], int, int]
@@ -141,9 +148,7 @@ class _Elimination:
         while self._own:
             node = min(self._own, key=lambda n: (len(self._to[n]), self._own[n].size))
             if len(self._to[node]) > 2:
-                from tilewright.partition.remainder import choose_remainder  # heavy: CP-SAT
-
-                self._settled, proven = choose_remainder(self._own, self._to)
+                self._settled, proven = remainder.choose_remainder(self._own, self._to)
                 return proven
             self._eliminate(node)
         return True

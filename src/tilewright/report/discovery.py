@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tilewright.common.modules import titles_below
-from tilewright.report.subject import Compiled
+from tilewright.report.subject import Subject
 
 _FOLDER = Path(__file__).parent / "reports"
 
@@ -19,7 +19,7 @@ class Report:
 
     name: str
     suffix: str
-    text: Callable[[Compiled], str]
+    text: Callable[[Subject], str]
 
 
 def report_titles() -> dict[str, str]:

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from msgspec import field
+from rich.console import RenderableType
 from rich.table import Table
 
 from tilewright.network.results import Comparison
 from tilewright.partition.divided import DividedLayer, DividedResult
+from tilewright.report.figures import Shown, figure_lines
 from tilewright.report.network import comparison_text, counted, wrapped
 from tilewright.report.table import plain_table
 
@@ -42,6 +44,28 @@ class DividedRun(DividedResult, frozen=True):
     comparison: Comparison | None = None
     output: str | None = None
     timings: dict[str, float] = field(default_factory=dict)
+
+
+class DividedExplanation(DividedRun, frozen=True):
+    """A divided network whose slowest layers are explained: its form is that of the run."""
+
+
+@figure_lines.register
+def _(found: DividedRun, _shown: Shown) -> Iterator[RenderableType]:
+    yield division_table(found)
+    yield cost_table(found)
+    yield from division_totals(found)
+    if found.output:
+        yield f"written to {found.output}"
+
+
+@figure_lines.register
+def _(found: DividedExplanation, _shown: Shown) -> Iterator[RenderableType]:
+    yield division_table(found)
+    yield cost_table(found)
+    yield from division_totals(found)
+    yield ""
+    yield from division_explanation(found)
 
 
 def division_table(found: DividedResult) -> Table:

@@ -9,7 +9,7 @@ from tilewright.report.view import Explanation, LayerResult
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Subject:
     """An operator, or the layers of a network in its order; `explanations` has each distinct
     kernel under the name of its folder, empty for an operator.
     """

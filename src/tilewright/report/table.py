@@ -84,7 +84,9 @@ def _short_nest(text: str) -> str:
 def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True) -> Table:
     """One line per layer; the columns say which numbers are the model's and which simulated."""
     table = plain_table(_title(result))
-    for column in ("layer", "algorithm", "divided over", *(["schedule"] if schedules else [])):
+    table.add_column("layer", overflow="fold", min_width=5)
+    table.add_column("algorithm", no_wrap=True)  # one word, which a break would garble
+    for column in ("divided over", *(["schedule"] if schedules else [])):
         table.add_column(column, overflow="fold", min_width=min(len(column), 9))
     times = ("ms (model)", *([] if result.timed_by == "model" else [f"ms ({result.timed_by})"]))
     for column in (*times, "Gflop/s", "% of peak"):

@@ -12,11 +12,25 @@ from typing import Literal
 from msgspec import Struct
 
 from tilewright.codegen.artifact import RoutineCycles
+from tilewright.common.errors import CheckFailed
 from tilewright.cost.roofline import Roofline
+from tilewright.network.results import Comparison
 
 CheckResult = Literal["exact", "within bound", "not run"]
 TimedBy = Literal["simulated", "measured", "model"]
 """Sources of a time: the simulator, this computer, or the model if nothing was run."""
+
+
+def checked_by(other: Comparison | None) -> CheckResult:
+    """The result of a check by a comparison with the reference; CheckFailed beyond its bound."""
+    if other is None:
+        return "not run"
+    if not other.is_within_bound:
+        raise CheckFailed(
+            f"outputs differ from those of the reference by {other.largest_difference:.2e} of the "
+            f"largest magnitude, beyond {other.bound:g}"
+        )
+    return "exact" if not other.largest_difference else "within bound"
 
 
 class LayerResult(Struct, frozen=True):
@@ -88,6 +102,18 @@ class NetworkResult(Struct, frozen=True):
     def timed_by(self) -> TimedBy:
         """Whose the times of the layers are."""
         return self.layers[0].timed_by if self.layers else "simulated"
+
+
+class RunResult(Struct, frozen=True):
+    """An operator that was run: its figures, what the reference says of its result, and the largest
+    `error` over the largest value; `output` is the file of the result.
+    """
+
+    layer: LayerResult
+    machine: str
+    check: CheckResult
+    output: str | None = None
+    error: float | None = None
 
 
 class CauseRow(Struct, frozen=True):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.cns1_loops import HIDDEN_ERRORS, OUTPUT_ERRORS
-from tilewright import compile
+from support.compiled import kernel_of
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError, ShapeError
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
@@ -26,7 +26,7 @@ HIDDEN = ("x0 * x1 * (x1 - 1)", "i32,i8:i32:i16:even:wrap")
 
 
 def test_elements_are_used_where_they_lie():
-    kernel = compile(mapping(1024, OUTPUTS[0], dtype=OUTPUTS[1]), MACHINE)
+    kernel = kernel_of(mapping(1024, OUTPUTS[0], dtype=OUTPUTS[1]), MACHINE)
     assert print_program(kernel.program) == (
         "def map():\n"
         '    y: tensor("i16", "output", d0=1024)\n'
@@ -55,7 +55,7 @@ def test_elements_are_used_where_they_lie():
 )
 def test_numbers_are_exact_and_the_price_is_that_of_the_text(n, form):
     expression, dtype = form
-    kernel = compile(mapping(n, expression, dtype=dtype), MACHINE)
+    kernel = kernel_of(mapping(n, expression, dtype=dtype), MACHINE)
     assert kernel.check() == "exact"
     priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
     assert abs(priced - text) < max(20, 0.02 * text)
@@ -117,12 +117,12 @@ def test_any_expression_gives_the_reference_to_the_bit(expression, sizes, n, mac
 
 
 def test_long_loops_are_not_scheduled_and_stay_exact():
-    kernel = compile(mapping(500, " + x0 * ".join(["x0"] * 9), dtype="i32"), MACHINE)
+    kernel = kernel_of(mapping(500, " + x0 * ".join(["x0"] * 9), dtype="i32"), MACHINE)
     assert kernel.check() == "exact"
 
 
 def test_without_scalar_registers_constants_stay_in_the_scalar_unit():
-    kernel = compile(mapping(300, HIDDEN[0], dtype=HIDDEN[1]), WITHOUT)
+    kernel = kernel_of(mapping(300, HIDDEN[0], dtype=HIDDEN[1]), WITHOUT)
     (text,) = kernel.artifact.files.values()
     assert "$vs" not in text
     assert kernel.check() == "exact"
@@ -150,7 +150,7 @@ def _tree(depth):
 )
 def test_expressions_that_do_not_fit_the_registers_are_refused(expression, message):
     with pytest.raises(ProgramError) as caught:
-        compile(mapping(64, expression, dtype="i32"), MACHINE)
+        kernel_of(mapping(64, expression, dtype="i32"), MACHINE)
     assert str(caught.value) == message
 
 
@@ -194,7 +194,7 @@ def test_expressions_that_do_not_fit_the_registers_are_refused(expression, messa
 )  # fmt: skip
 def test_what_no_code_does_is_refused(expression, dtype, error, message):
     with pytest.raises(error) as caught:
-        compile(mapping(64, expression, dtype=dtype), MACHINE)
+        kernel_of(mapping(64, expression, dtype=dtype), MACHINE)
     assert str(caught.value) == message
 
 
@@ -206,7 +206,7 @@ def test_less_than_a_pass_is_priced_without_a_loop(monkeypatch):
 
     monkeypatch.setattr(emitted, "pipelined_lines", refused)
     op = mapping(7, "x0*x1*x0-x1*x0*x1", dtype="i8:i32:i16:even:wrap")
-    kernel = compile(op, MACHINE)
+    kernel = kernel_of(op, MACHINE)
     assert kernel.check() == "exact"
     text = run_artifact(kernel.artifact, kernel.machine).cycles
     assert abs(kernel.simulate().cycles - text) < 20

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright import compile
+from support.compiled import kernel_of
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.machine import load_machine
 from tilewright.ops.lookup import lookup
@@ -18,7 +18,7 @@ MACHINE = load_machine("cns1-128")
 
 @pytest.mark.parametrize("n", [1, 77, 128, 1000, 40000])
 def test_the_price_is_that_of_the_text_where_all_lookups_go_through_one_port(n):
-    kernel = compile(lookup(n, shift=4), MACHINE)
+    kernel = kernel_of(lookup(n, shift=4), MACHINE)
     assert kernel.check() == "exact"
     priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, MACHINE).cycles
     assert abs(priced - text) < max(20, 0.01 * text)
@@ -61,5 +61,5 @@ def test_the_loop_has_the_least_interval():
 )  # fmt: skip
 def test_other_tables_are_refused(op, error, message):
     with pytest.raises(error) as caught:
-        compile(op, MACHINE)
+        kernel_of(op, MACHINE)
     assert str(caught.value) == message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright import compile
+from support.compiled import kernel_of
 from tilewright.common.errors import MachineError, ScheduleError, ShapeError
 from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
@@ -15,7 +15,7 @@ MACHINE = load_machine("cns1-128")
 
 
 def test_a_product_copies_its_factors_and_takes_weights_and_sums_where_they_lie():
-    kernel = compile(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), MACHINE)
+    kernel = kernel_of(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), MACHINE)
     assert print_program(kernel.program) == (
         "def gemm():\n"
         '    a: tensor("i8", "input", rows=2, depth=64)\n'
@@ -49,7 +49,7 @@ def test_a_product_copies_its_factors_and_takes_weights_and_sums_where_they_lie(
 )
 def test_numbers_are_exact_and_the_price_is_that_of_the_text(m, n, k, dtype):
     """Small products are dominated by what surrounds the loop: they are within 150 cycles."""
-    kernel = compile(gemm(m=m, n=n, k=k, dtype=dtype), MACHINE)
+    kernel = kernel_of(gemm(m=m, n=n, k=k, dtype=dtype), MACHINE)
     assert kernel.check() == "exact"
     priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
     assert abs(priced - text) < max(150, 0.02 * text)
@@ -66,7 +66,7 @@ def test_numbers_are_exact_and_the_price_is_that_of_the_text(m, n, k, dtype):
 )
 def test_transposed_weights_are_read_along_the_terms(m, n, k):
     """The product of back-propagation: sums of 32 lanes are reduced for every row of weights."""
-    kernel = compile(gemm(m=m, n=n, k=k, transpose_b=True, dtype="i16:i32"), MACHINE)
+    kernel = kernel_of(gemm(m=m, n=n, k=k, transpose_b=True, dtype="i16:i32"), MACHINE)
     assert kernel.check() == "exact"
     priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
     assert abs(priced - text) < max(150, 0.02 * text)
@@ -74,7 +74,7 @@ def test_transposed_weights_are_read_along_the_terms(m, n, k):
 
 def test_a_long_kernel_is_refreshed_as_late_as_allowed():
     """Once in 128,000 cycles all ports are busy for 125 (section 2.1.4)."""
-    kernel = compile(gemm(m=2, n=512, k=1024, dtype="i8,i16:i32"), MACHINE)
+    kernel = kernel_of(gemm(m=2, n=512, k=1024, dtype="i8,i16:i32"), MACHINE)
     without = load_machine("cns1-128", {"memory.rdram.refresh_ns": 0})
     usual, cycles = (run_artifact(kernel.artifact, m).cycles for m in (without, MACHINE))
     assert 128_000 < usual < 256_000
@@ -83,7 +83,7 @@ def test_a_long_kernel_is_refreshed_as_late_as_allowed():
 
 def test_multiplication_and_addition_may_be_apart():
     apart = load_machine("cns1-128", {"core.vectors.multiply_accumulate": 0})
-    kernel = compile(gemm(m=1, n=128, k=256, dtype="i8,i16:i32"), apart)
+    kernel = kernel_of(gemm(m=1, n=128, k=256, dtype="i8,i16:i32"), apart)
     (text,) = kernel.artifact.files.values()
     assert "+= $v1 *" not in text
     assert kernel.check() == "exact"
@@ -100,9 +100,9 @@ def test_multiplication_and_addition_may_be_apart():
 def test_how_a_kernel_goes_through_a_matrix_is_a_number_of_the_machine(settings, least, most):
     """Two patterns, 64 rows of 128 columns: numbers stay exact, and cycles change as priced."""
     op = gemm(m=2, n=128, k=256, dtype="i8,i16:i32")
-    usual = run_artifact(compile(op, MACHINE).artifact, MACHINE).cycles
+    usual = run_artifact(kernel_of(op, MACHINE).artifact, MACHINE).cycles
     changed = load_machine("cns1-128", settings)
-    kernel = compile(op, changed)
+    kernel = kernel_of(op, changed)
     assert kernel.check() == "exact"
     text = run_artifact(kernel.artifact, kernel.machine).cycles
     assert least < text / usual < most
@@ -115,7 +115,7 @@ def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
         gemm(m=1, n=64, k=64, dtype="i8,i16:i32"),
         gemm(m=8, n=128, k=1, beta=1, dtype="i8,i16:i16"),
     ):
-        kernel = compile(op, without)
+        kernel = kernel_of(op, without)
         (text,) = kernel.artifact.files.values()
         assert "$vs" not in text
         assert kernel.check() == "exact"
@@ -168,7 +168,7 @@ def test_interleaved_codes_evict_a_kernel_unless_the_instruction_cache_is_associ
     caches = {"instruction_ways": ways, "instruction_line_bytes": line_bytes}
     caches["instruction_bytes"] = 32 * line_bytes
     machine = load_machine("cns1-128", {f"memory.caches.{k}": v for k, v in caches.items()})
-    whole, evicted = compile(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), machine).routines(
+    whole, evicted = kernel_of(gemm(m=2, n=128, k=64, dtype="i8,i16:i32"), machine).routines(
         simulated=True
     )
     assert (whole.call, evicted.call) == ("the whole source", "after interleaved codes")
@@ -187,7 +187,7 @@ def test_a_change_that_a_machine_has_already_is_not_asked_again():
 
 def test_extents_that_stripes_do_not_divide_are_refused_with_the_multiple():
     with pytest.raises(ShapeError) as caught:
-        compile(gemm(m=2, n=500, k=1024, dtype="i8,i16:i32"), MACHINE)
+        kernel_of(gemm(m=2, n=500, k=1024, dtype="i8,i16:i32"), MACHINE)
     assert str(caught.value) == (
         "machine 'cns1-128' multiplies over multiples of 64 of n; gemm m2 n500 k1024 has 500; "
         "pad with zeros to --n 512"
@@ -196,7 +196,7 @@ def test_extents_that_stripes_do_not_divide_are_refused_with_the_multiple():
 
 def test_transposed_weights_take_multiples_the_other_way_round():
     with pytest.raises(ShapeError) as caught:
-        compile(gemm(m=1, n=64, k=100, transpose_b=True, dtype="i16:i32"), MACHINE)
+        kernel_of(gemm(m=1, n=64, k=100, transpose_b=True, dtype="i16:i32"), MACHINE)
     assert str(caught.value) == (
         "machine 'cns1-128' multiplies over multiples of 64 of k; "
         "gemm m1 n64 k100 transpose_b has 100; pad with zeros to --k 128"
@@ -240,7 +240,7 @@ TYPES = "a Torrent multiplies factors of i8 or i16 by weights of i16 into sums o
 )
 def test_products_that_there_is_no_code_for_are_refused_with_what_there_is(op, why):
     with pytest.raises(ScheduleError) as caught:
-        compile(op, MACHINE)
+        kernel_of(op, MACHINE)
     nest = "batched" if op.kind == "batched_matmul" else "gemm"
     assert (
         str(caught.value) == f"none of the 80 schedules of nest '{nest}' is legal; the first: {why}"
@@ -257,14 +257,14 @@ def test_products_that_there_is_no_code_for_are_refused_with_what_there_is(op, w
     ],
 )
 def test_a_weight_update_adds_an_outer_product_where_the_weights_lie(m, n):
-    kernel = compile(gemm(m=m, n=n, k=1, beta=1, dtype="i8,i16:i16"), MACHINE)
+    kernel = kernel_of(gemm(m=m, n=n, k=1, beta=1, dtype="i8,i16:i16"), MACHINE)
     assert kernel.check() == "exact"
     priced, text = kernel.simulate().cycles, run_artifact(kernel.artifact, kernel.machine).cycles
     assert abs(priced - text) < max(30, 0.02 * text)
 
 
 def test_an_update_has_no_start_and_one_tensor_for_what_it_reads_and_writes():
-    kernel = compile(gemm(m=16, n=128, k=1, beta=1, dtype="i8,i16:i16"), MACHINE)
+    kernel = kernel_of(gemm(m=16, n=128, k=1, beta=1, dtype="i8,i16:i16"), MACHINE)
     assert print_program(kernel.program) == (
         "def gemm():\n"
         '    a: tensor("i8", "input", rows=16, depth=1)\n'
@@ -314,6 +314,6 @@ def test_an_update_has_no_start_and_one_tensor_for_what_it_reads_and_writes():
 )  # fmt: skip
 def test_updates_that_no_code_does_are_refused(machine, k, n, dtype, message):
     with pytest.raises((ScheduleError, ShapeError)) as caught:
-        compile(gemm(m=8, n=n, k=k, beta=1, dtype=dtype), machine)
+        kernel_of(gemm(m=8, n=n, k=k, beta=1, dtype=dtype), machine)
     own = find_machine(machine).name  # that of this computer has the name of its instruction set
     assert str(caught.value) == message.replace("'host'", f"'{own}'")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright import compile
+from support.compiled import kernel_of
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import lookup
@@ -58,7 +58,7 @@ INPUTS, HIDDEN, OUTPUTS, SHIFT, FACTOR = 64, 128, 64, 12, 3
 
 def _computed(op, **operands):
     """The result of an operator's code on the simulated node."""
-    kernel = compile(op, MACHINE)
+    kernel = kernel_of(op, MACHINE)
     (result,) = CODE.run(kernel.artifact, MACHINE, operands).values()
     return result
 

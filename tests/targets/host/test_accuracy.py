@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support.compiled import kernel_of
 from support.native import NATIVE_HOSTS
 from tilewright.compiler.checking import relative_error
-from tilewright.compiler.entry import compile
 from tilewright.ops import conv2d
 from tilewright.tune.accuracy import expected_error
 
@@ -18,7 +18,7 @@ LAYER = conv2d(
 
 @pytest.mark.parametrize("algorithm", ["implicit", "winograd2", "winograd4", "winograd6"])
 def test_measured_errors_are_within_the_expected(algorithm):
-    kernel = compile(LAYER, NATIVE_HOSTS[0], algorithm=algorithm, measure=False)
+    kernel = kernel_of(LAYER, NATIVE_HOSTS[0], algorithm=algorithm, measure=False)
     generator = np.random.default_rng(5)
     x, w = (2 * generator.random(s, np.float32) - 1 for s in LAYER.input_shapes)
     expected = expected_error(LAYER, kernel.option.candidate.seed)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compiled import kernel_of
 from tilewright.ops.mapping import mapping
 from tilewright.targets.host import run as host_run
 
@@ -19,7 +20,7 @@ EXTREMES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 88.0, -3.5]
 
 def compiled(expression: str, count: int, kind: str) -> Any:
     op = mapping(count, expression, dtype=kind)
-    return tw.compile(op, machine="host_portable", measure=False)
+    return kernel_of(op, machine="host_portable", measure=False)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -74,6 +75,6 @@ def test_a_kernel_is_run_as_its_makefile_builds_it(monkeypatch: pytest.MonkeyPat
     flags: list[tuple[str, ...]] = []
     monkeypatch.setattr(host_run, "load_library", lambda sources, given: flags.append(given))
     op = tw.ops.gemm(8, 8, 8, dtype="i8:i32")
-    kernel = tw.compile(op, machine="host_portable", measure=False)
+    kernel = kernel_of(op, machine="host_portable", measure=False)
     host_run.load_kernel(kernel.artifact, kernel.machine)
     assert flags == [("-fwrapv",)]

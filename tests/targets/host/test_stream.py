@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.candidates import Case, Machines, cases
+from support.compiled import kernel_of
 from support.examples import examples
 from support.host_programs import COPIES
 from support.native import NATIVE_SETTINGS, assert_exact, emitted, native_results
-from tilewright import compile
 from tilewright.compiler.checking import random_operands
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
@@ -84,7 +84,7 @@ def test_winograd_streams_whole_tiles_beyond_the_last_cache(
 ) -> None:
     machine = hosts(last_cache_bytes)[0]
     op = conv2d(batch=1, in_channels=16, out_channels=16, height=8, width=8, kernel=3, dtype="f32")
-    kernel = compile(op, machine, algorithm="winograd2", measure=False)
+    kernel = kernel_of(op, machine, algorithm="winograd2", measure=False)
     source = next(t for name, t in kernel.artifact.files.items() if name.endswith(".c"))
     assert ("_stream(at" in source) == (streamed and machine.core.vector_lanes > 2)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.compiled import kernel_of
 from support.explicit_programs import GEMM, SHARED
 from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import ProgramError, SimulationError
@@ -171,17 +172,17 @@ def test_all_groups_compute_an_operator_of_whole_arrays(partition: str) -> None:
     conv = tw.ops.conv2d(
         batch=3, in_channels=5, out_channels=12, height=9, width=4, kernel=3, padding=1
     )
-    kernel = tw.compile(conv, MACHINE, algorithm="implicit", partition=partition)
+    kernel = kernel_of(conv, MACHINE, algorithm="implicit", partition=partition)
     assert kernel.check_groups() == "exact"
 
 
 def test_what_arranging_takes_stands_beside_the_kernel() -> None:
     """A product whose rows are divided takes its operands as they lie; a convolution never does."""
-    gemm = tw.compile(tw.ops.gemm(m=64, n=48, k=32), MACHINE, partition="m")
+    gemm = kernel_of(tw.ops.gemm(m=64, n=48, k=32), MACHINE, partition="m")
     conv = tw.ops.conv2d(
         batch=8, in_channels=8, out_channels=16, height=8, width=8, kernel=3, padding=1
     )
-    kernel = tw.compile(conv, MACHINE, algorithm="implicit", partition="batch")
+    kernel = kernel_of(conv, MACHINE, algorithm="implicit", partition="batch")
     found, moved = (k.explanation(what_if=False) for k in (gemm, kernel))
     assert [(r.tensor, r.bytes, r.cycles) for r in found.arranged] == [
         ("a", 0, 0),

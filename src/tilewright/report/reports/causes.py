@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 
-from tilewright.report.subject import Compiled
+from tilewright.report.subject import Subject
 
 TITLE = "Cycles of every layer by cause, as CSV."
 SUFFIX = ".csv"
 
 
-def text(compiled: Compiled) -> str:
+def text(compiled: Subject) -> str:
     """One line for each cause of each layer; cycles are those of one core group or thread."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")

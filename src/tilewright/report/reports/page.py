@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tilewright.common.version import tool_version
 from tilewright.report.explain import explain_text
 from tilewright.report.markup import Markup, element, joined, table
-from tilewright.report.subject import Compiled
+from tilewright.report.subject import Subject
 from tilewright.report.view import CauseRow, LayerResult
 
 TITLE = "One HTML page: layers, time by cause, traffic, bounds and schedules."
@@ -55,7 +55,7 @@ pre { background: #f7fafc; padding: .8rem; overflow-x: auto; font-size: .82rem }
 """
 
 
-def text(compiled: Compiled) -> str:
+def text(compiled: Subject) -> str:
     """The page."""
     body = (_head(compiled), _legend(compiled), *_lines(compiled), _summary(compiled))
     page = element(
@@ -72,7 +72,7 @@ def text(compiled: Compiled) -> str:
     return f"<!DOCTYPE html>\n{page}\n"
 
 
-def _head(compiled: Compiled) -> Markup:
+def _head(compiled: Subject) -> Markup:
     timed = {layer.timed_by for layer in compiled.layers}
     given = [f"batch {compiled.batch}"] if compiled.batch is not None else []
     given += [compiled.dtype] if compiled.dtype else []
@@ -118,7 +118,7 @@ def _shares(causes: tuple[CauseRow, ...]) -> dict[str, float]:
     return {name: found[name] / total for name in _COLORS if found[name]}
 
 
-def _legend(compiled: Compiled) -> Markup:
+def _legend(compiled: Subject) -> Markup:
     used = {name for found in compiled.explanations.values() for name in _shares(found.causes)}
     keys = (
         element("span", _bar({name: 1.0}, 1.0, width="12"), name, class_="key")
@@ -145,7 +145,7 @@ def _bar(shares: dict[str, float], part: float, width: str = "100%") -> Markup:
     return element("svg", *pieces, width=width, height="12")
 
 
-def _lines(compiled: Compiled) -> Iterator[Markup]:
+def _lines(compiled: Subject) -> Iterator[Markup]:
     """A line for each layer, with its details behind it."""
     longest = max((layer.milliseconds for layer in compiled.layers), default=0.0) or 1.0
     for layer in compiled.layers:
@@ -166,7 +166,7 @@ def _lines(compiled: Compiled) -> Iterator[Markup]:
         yield element("details", element("summary", line), behind)
 
 
-def _summary(compiled: Compiled) -> Markup:
+def _summary(compiled: Subject) -> Markup:
     head = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
     return joined((element("h2", "Layers"), table(head, map(_row, compiled.layers))))
 

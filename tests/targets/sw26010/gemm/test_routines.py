@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.compiled import kernel_of
 from support.explicit_programs import gemm_variant
 from support.gemm_routine import run_routine
-from tilewright import compile, ops
+from tilewright import ops
 from tilewright.common.errors import ProgramError, ScheduleError, SimulationError
 from tilewright.ir.parser import parse
 from tilewright.ir.visit import instantiate
@@ -214,7 +215,7 @@ def test_a_mesh_without_a_primitive_is_refused(rows, columns):
         gemm_instances(product(OPERANDS + 'vector="n"'), other)
     assert str(error.value) == message
     with pytest.raises(ScheduleError) as error:
-        compile(ops.Gemm(m=64, n=64, k=64), other)
+        kernel_of(ops.Gemm(m=64, n=64, k=64), other)
     assert str(error.value) == message
 
 

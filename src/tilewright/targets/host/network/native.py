@@ -14,6 +14,7 @@ from importlib import import_module
 from math import prod
 from pathlib import Path
 from statistics import median
+from typing import NoReturn
 
 import msgspec
 
@@ -22,7 +23,7 @@ from tilewright.codegen.folder import new_folder
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError, GraphError
+from tilewright.common.errors import CapacityError, GraphError, SimulationError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
@@ -134,6 +135,14 @@ class HostNetwork:
         with new_folder(Path(directory)) as folder:
             write_native(folder, self.machine, artifact, numbers, code.inputs, code.outputs, found)
         return Path(directory)
+
+    @property
+    def simulated(self) -> NoReturn:
+        """Nothing: a network on this computer is measured."""
+        raise SimulationError(
+            f"machine {self.machine.name!r} is this computer: it is measured, not simulated",
+            fix="measure it",
+        )
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """Describe the network without running it."""

@@ -1,0 +1,248 @@
+"""The result of compiling anything: a plan, the toolchain that made it, and the way it is used.
+
+There is one class for operators and layers alone, whole networks and networks divided over cores.
+A `Way` is a module of functions on one kind of plan (`alone`, `whole`, `divided`), which is
+imported when it is first used, so that a network that only runs waits for no cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.deferred import Deferred
+from tilewright.common.progress import Progress, silent
+from tilewright.compiler.settings import Argument, Settings, Workload
+from tilewright.compiler.toolchain import Toolchain
+from tilewright.machine import Machine
+from tilewright.network.plans import Other
+from tilewright.report.figures import figures_text
+from tilewright.report.view import CheckResult
+
+Plan = TypeVar("Plan")
+Outputs: TypeAlias = dict[str, Array]
+Figures: TypeAlias = Any
+"""The `--json` form of a result: a struct of `report.view`, `network.results`, `report.division`,
+which `report.figures` shows as text."""
+
+
+class Way(Protocol[Plan]):
+    """Functions on plans of one kind. Errors are those of `Compiled`."""
+
+    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> Plan:
+        """Choose and generate."""
+
+    def title(self, made: Compiled[Plan]) -> str:
+        """The result in a few words."""
+
+    def arguments(self, made: Compiled[Plan]) -> tuple[Argument, ...]:
+        """Arrays that a run takes."""
+
+    def run(
+        self,
+        made: Compiled[Plan],
+        inputs: Sequence[Array],
+        named: Mapping[str, Array],
+        weights: Mapping[str, Array] | None,
+    ) -> Outputs:
+        """The outputs by name."""
+
+    def draw_weights(self, made: Compiled[Plan]) -> None:
+        """Take random numbers for weights that have none."""
+
+    def figures(self, made: Compiled[Plan], progress: Progress) -> Figures:
+        """What is known without running generated code."""
+
+    def checked(self, made: Compiled[Plan], progress: Progress) -> CheckResult:
+        """Run the code and compare with the reference."""
+
+    def judged(
+        self, made: Compiled[Plan], *, check: bool, measure: bool, progress: Progress
+    ) -> Figures:
+        """The figures, with a comparison and times as far as that is wanted."""
+
+    def measured(
+        self,
+        made: Compiled[Plan],
+        inputs: Mapping[str, Array] | None,
+        compare: Other | None,
+        progress: Progress,
+    ) -> tuple[Figures, Outputs]:
+        """(figures of a run, outputs by name); random inputs where none are given."""
+
+    def simulated(
+        self,
+        made: Compiled[Plan],
+        *,
+        unfused: bool,
+        trace_limit: int,
+        operands: Mapping[str, Array],
+        progress: Progress,
+    ) -> Any:
+        """The simulated run."""
+
+    def explained(
+        self,
+        made: Compiled[Plan],
+        part: str | None,
+        *,
+        changes: bool,
+        levels: bool,
+        routines: bool,
+        progress: Progress,
+    ) -> Figures:
+        """Where the time goes."""
+
+    def write(
+        self,
+        made: Compiled[Plan],
+        directory: Path,
+        weights: Mapping[str, Array] | None,
+        found: Figures,
+        progress: Progress,
+    ) -> Figures:
+        """Write all files; the figures with the folder."""
+
+
+WAYS: Mapping[str, Way[Any]] = {
+    name: cast("Way[Any]", Deferred(f"tilewright.compiler.{name}"))
+    for name in ("alone", "whole", "divided")
+}
+"""The ways to use a machine: `Toolchain.way` names that of a workload."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compiled(Generic[Plan]):
+    """A workload on one machine: the plan that was chosen, and what can be done with it.
+
+    `seconds` is how long compiling took. Methods raise GraphError for names that are not there,
+    ShapeError for arrays of the wrong shape, SimulationError and ToolError where the machine cannot
+    do what is asked, CheckFailed where generated code computes something else than the reference.
+    """
+
+    workload: Workload
+    toolchain: Toolchain
+    plan: Plan
+    way: Way[Plan]
+    settings: Settings
+    seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.way.title(self)}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the operator or network."""
+        return self.workload.name
+
+    @property
+    def machine(self) -> Machine:
+        """The machine it was compiled for."""
+        return self.toolchain.machine
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Arrays that `run` takes, in order."""
+        return self.way.arguments(self)
+
+    def run(
+        self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
+    ) -> Outputs:
+        """The outputs by name. Inputs are given in order or by name; not for several threads.
+
+        `weights` are needed once where a network came without numbers, as those of the zoo do.
+        """
+        return self.way.run(self, inputs, named, weights)
+
+    def draw_weights(self) -> None:
+        """Take random numbers for weights that have none."""
+        self.way.draw_weights(self)
+
+    def figures(self, progress: Progress = silent) -> Figures:
+        """What is known without running generated code; simulated times included."""
+        return self.way.figures(self, progress)
+
+    def check(self, progress: Progress = silent) -> CheckResult:
+        """Run the generated code on this computer, emulated where it is for another machine, and
+        compare with the reference: "exact", or "within bound" of what rounding may make.
+        """
+        return self.way.checked(self, progress)
+
+    def judged(self, *, check: bool, measure: bool, progress: Progress = silent) -> Figures:
+        """The figures; compared and timed as far as that is wanted and the machine allows."""
+        return self.way.judged(self, check=check, measure=measure, progress=progress)
+
+    def measure(
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        compare: Other | None = None,
+        progress: Progress = silent,
+    ) -> tuple[Figures, Outputs]:
+        """(figures of a run, outputs by name), of random inputs where none are given; a network's
+        outputs are compared with another computation's where `compare` names it.
+        """
+        return self.way.measured(self, inputs, compare, progress)
+
+    def simulate(
+        self,
+        *,
+        unfused: bool = False,
+        trace_limit: int = 0,
+        progress: Progress = silent,
+        **operands: Array,
+    ) -> Any:
+        """The simulated run: of an operator with every operand given also its result, and up to
+        `trace_limit` events; of a network, `unfused` with a stage for every operator beside it.
+        """
+        return self.way.simulated(
+            self, unfused=unfused, trace_limit=trace_limit, operands=operands, progress=progress
+        )
+
+    def explanation(
+        self,
+        part: str | None = None,
+        *,
+        changes: bool = True,
+        levels: bool = False,
+        routines: bool = True,
+        progress: Progress = silent,
+    ) -> Figures:
+        """Where the time goes: of one layer or stage, or of the whole. Of an operator also which
+        `changes` of the machine would help, and the roofline of all `levels` of memory; with
+        `routines`, which are simulated for seconds, the calls of generated code.
+        """
+        return self.way.explained(
+            self, part, changes=changes, levels=levels, routines=routines, progress=progress
+        )
+
+    def explain(self, part: str | None = None) -> str:
+        """Where the time goes, as text; without the routines of generated code."""
+        return figures_text(self.explanation(part, routines=False), self.machine)
+
+    def write(
+        self,
+        directory: str | Path,
+        weights: Mapping[str, Array] | None = None,
+        *,
+        result: Figures = None,
+        progress: Progress = silent,
+    ) -> Path:
+        """Write code and the `result`, by default the figures; the folder appears when it is
+        complete. `weights` are as for `run`.
+        """
+        found = self.figures(progress) if result is None else result
+        self.way.write(self, Path(directory), weights, found, progress)
+        return Path(directory)
+
+    def written(self, directory: Path, result: Figures, progress: Progress = silent) -> Figures:
+        """Write, and return the figures with the folder."""
+        return self.way.write(self, directory, None, result, progress)
+
+    def _repr_html_(self) -> str:
+        """The figures as a notebook shows them."""
+        return f"<pre>{escape(figures_text(self.figures(), self.machine))}</pre>"

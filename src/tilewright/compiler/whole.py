@@ -1,0 +1,230 @@
+"""Whole networks that a machine runs as one: what a `Compiled` does with them.
+
+In: a network. Out: what the machine's family compiled of it, compared, timed and explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.deferred import Deferred
+from tilewright.common.progress import Progress, silent
+from tilewright.compiler.compiled import Compiled, Figures, Outputs
+from tilewright.compiler.settings import Argument, Settings, Workload
+from tilewright.compiler.toolchain import Toolchain
+from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewriting import simplified
+from tilewright.graph.weights import random_inputs, random_weights
+from tilewright.network.explain import explained as explained_run
+from tilewright.network.explain import measured_explanation
+from tilewright.network.plans import NativeNetwork, Other
+from tilewright.network.refusal import require_networks
+from tilewright.network.results import Comparison, NetworkRun
+from tilewright.network.search import Search
+from tilewright.report.view import CheckResult, checked_by
+
+if TYPE_CHECKING:
+    from tilewright.compiler import stage
+    from tilewright.network import build, simulate
+else:  # heavy: numba
+    stage = Deferred("tilewright.compiler.stage")
+    build = Deferred("tilewright.network.build")
+    simulate = Deferred("tilewright.network.simulate")
+
+_CHECKED_FLOPS = 40 * 10**9
+"""Operations that an emulated network computes in about a minute."""
+_DEFAULT_ERROR = 1e-5
+"""Default limit on the deviation of algorithms on this computer."""
+
+Made = Compiled[NativeNetwork]
+
+
+def planned(workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
+    """The network as the family of the machine compiles it."""
+    networks, network = require_networks(chain.machine), workload.whole
+    how = _search(settings)
+    return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
+
+
+def _search(settings: Settings) -> Search:
+    return Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
+
+
+def title(made: Made) -> str:
+    """The network and its machine."""
+    return f"{made.name}: whole network on {made.machine.name}"
+
+
+def arguments(made: Made) -> tuple[Argument, ...]:
+    """The inputs of the network."""
+    return made.workload.arguments
+
+
+def run(
+    made: Made,
+    inputs: Sequence[Array],
+    named: Mapping[str, Array],
+    weights: Mapping[str, Array] | None,
+) -> Outputs:
+    """The outputs of the network."""
+    return made.plan.run(*inputs, weights=weights, **named)
+
+
+def draw_weights(made: Made) -> None:
+    """Random numbers for the weights that have none."""
+    made.plan.weights.update(random_weights(made.workload.whole))
+
+
+def figures(made: Made, progress: Progress = silent) -> NetworkRun:
+    """The figures that need no run: simulated where the machine is not this computer."""
+    if not made.toolchain.executes_here:
+        progress("simulate", 0, 1)
+    return made.plan.described(made.seconds)
+
+
+def checked(made: Made, progress: Progress) -> CheckResult:
+    """The outputs beside those of the reference."""
+    found = judged(made, check=True, measure=False, progress=progress)
+    return checked_by(found.comparison)
+
+
+def judged(made: Made, *, check: bool, measure: bool, progress: Progress) -> NetworkRun:
+    """Compared with the reference, or run and timed, as far as that is wanted."""
+    here = made.toolchain.executes_here
+    if check and not here:
+        comparison = _compared(made, progress)
+        return structs.replace(figures(made, progress), comparison=comparison)
+    if check or (measure and here):
+        return measured(made, None, "reference" if check else None, progress)[0]
+    return figures(made, progress)
+
+
+def measured(
+    made: Made,
+    inputs: Mapping[str, Array] | None,
+    compare: Other | None,
+    progress: Progress,
+) -> tuple[NetworkRun, Outputs]:
+    """The run of the network on these inputs. Without a comparison the weights are not kept, since
+    the plan has constants of its own.
+    """
+    network, weights = made.workload.whole, dict(made.plan.weights)
+    if compare is None:
+        network, weights = replace(network, values={}), {}
+    given = random_inputs(network) if inputs is None else inputs
+    progress("run", 0, 1)
+    return made.plan.measured(
+        network,
+        weights,
+        given,
+        compare=compare,
+        compile_seconds=made.seconds,
+        bound=_largest_deviation(made.settings),
+    )
+
+
+def _compared(made: Made, progress: Progress) -> Comparison | None:
+    """The emulated code against the reference, for as many images as emulation computes in a
+    minute or so; fewer images than the network's have a plan of their own.
+    """
+    network, plan = made.workload.whole, made.plan
+    batch = batch_of(network) or 1
+    flops = sum(op.flops for _, op in network.layers())
+    count = max(1, min(batch, _CHECKED_FLOPS * batch // max(1, flops)))
+    few = FewerImages(count).apply(network)
+    if few is not network:
+        how = replace(made.settings, progress=progress)
+        plan = planned(Workload.of(few), made.toolchain, how)
+        plan.weights.update(made.plan.weights)
+    progress("check", 0, 1)
+    found, _ = plan.measured(
+        few,
+        dict(made.plan.weights),
+        random_inputs(few),
+        compare="reference",
+        bound=_largest_deviation(made.settings),
+    )
+    if few is network or found.comparison is None:
+        return found.comparison
+    return structs.replace(found.comparison, images=count)
+
+
+def _largest_deviation(settings: Settings) -> float | None:
+    """The largest difference in a comparison, None for what the element type allows: algorithms
+    that are chosen for their deviation may have ten times that of one layer.
+    """
+    if settings.max_error is None or settings.max_error <= _DEFAULT_ERROR:
+        return None
+    return 10 * settings.max_error
+
+
+def simulated(
+    made: Made,
+    *,
+    unfused: bool,
+    trace_limit: int,
+    operands: Mapping[str, Array],
+    progress: Progress,
+) -> NetworkRun:
+    """The figures of the plan on the simulator, beside those of the `unfused` one."""
+    made.toolchain.require_simulated()
+    return simulate.described(
+        made.plan.simulated,
+        plan_seconds=made.seconds,
+        unfused=_unfused(made, progress) if unfused else None,
+    )
+
+
+def _unfused(made: Made, progress: Progress) -> simulate.PlanRun:
+    """The run of a plan with a stage for every operator."""
+    network = simplified(made.workload.whole)
+    plan = build.build_plan(
+        network, made.machine, _search(made.settings), fuse=False, progress=progress
+    )
+    return simulate.simulate_plan(plan, progress=progress)
+
+
+def explained(
+    made: Made,
+    part: str | None,
+    *,
+    changes: bool,
+    levels: bool,
+    routines: bool,
+    progress: Progress,
+) -> Figures:
+    """One stage of the network explained, or all of it."""
+    here, rewrites = made.toolchain.executes_here, list[str]()
+    if here:
+        draw_weights(made)
+    if part is not None:
+        if here:
+            return stage.measured_stage(measured(made, None, None, progress)[0], part)
+        return stage.simulated_stage(made.plan.simulated, part)
+    simplified(made.workload.whole, lambda name, *_: rewrites.append(name))
+    if here:
+        return measured_explanation(
+            measured(made, None, None, progress)[0], rewrites=tuple(rewrites)
+        )
+    found = simulated(made, unfused=True, trace_limit=0, operands={}, progress=progress)
+    called = stage.stage_routines(made.plan.simulated.plan, progress) if routines else ()
+    return explained_run(found, rewrites=tuple(rewrites), routines=called)
+
+
+def write(
+    made: Made,
+    directory: Path,
+    weights: Mapping[str, Array] | None,
+    found: NetworkRun,
+    progress: Progress,
+) -> NetworkRun:
+    """Write code, constants and figures."""
+    progress("write", 0, 1)
+    made.plan.write(directory, weights, result=found)
+    return structs.replace(found, output=str(directory))
