@@ -51,7 +51,8 @@ def _matters(network: Network, name: str, feeds: dict[str, Any]) -> bool:
     try:
         with_gradients(network, "loss", [name])
     except GraphError as error:
-        assert "does not depend" in str(error), error
+        if "does not depend" not in str(error):
+            raise
         assert not differences(network, feeds, name).any(), f"{name} matters"
         return False
     return True
@@ -65,7 +66,8 @@ def _check_again(
         try:
             twice, again = with_gradients(once, named[name], inputs[:1])
         except GraphError as error:
-            assert "does not depend" in str(error), error
+            if "does not depend" not in str(error):
+                raise
             continue
         expected = differences(once, feeds, inputs[0], named[name])
         _require(twice.evaluate(feeds)[again[inputs[0]]], expected, f"{name}, again")
