@@ -17,7 +17,7 @@ from tilewright.ops.gradient import gradient
 from tilewright.ops.normal_form import normal_form
 from tilewright.ops.notation import define
 from tilewright.targets.host.network.generate import generated
-from tilewright.targets.sw26010.networks import Sw26010Network
+from tilewright.targets.sw26010.networks import NETWORKS
 
 EMBEDDING = define("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype="f32")
 PRODUCT = define("y[b,o] += table[idx[b], i] * w[o,i]", b=6, o=4, i=8, table=(7, 8), dtype="f32")
@@ -51,8 +51,8 @@ def test_an_element_is_read_at_the_place_that_another_one_names(op):
     assert np.array_equal(bound.outputs()["y"], expected)
     plain = without_look_ups(network)
     plan = build_plan(plain, GROUP, quick_search(plain))
-    for machine in (PlannedNetwork, Sw26010Network):
-        found = machine(plain, plan, dict(plain.values)).run(**given)["y"]
+    for code in (None, NETWORKS):
+        found = PlannedNetwork(plain, plan, dict(plain.values), code).run(**given)["y"]
         assert found.dtype == expected.dtype
         assert np.array_equal(found, expected)
 

@@ -17,7 +17,7 @@ from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Concat, gemm
 from tilewright.ops.notation import define
 from tilewright.targets.host.network.generate import generated
-from tilewright.targets.sw26010.networks import Sw26010Network
+from tilewright.targets.sw26010.networks import NETWORKS
 
 SHAPE = (5, 24)
 
@@ -71,10 +71,11 @@ def require_equal(found, inputs, weights):
 def test_each_tensor_has_the_type_that_it_is_given():
     network, (inputs, weights) = mixed(), numbers()
     require_equal(network.evaluate({**inputs, **weights}), inputs, weights)
-    planned = Sw26010Network(network, build_plan(network, GROUP, quick_search(network)), weights)
+    plan = build_plan(network, GROUP, quick_search(network))
+    planned = PlannedNetwork(network, plan, weights, NETWORKS)
     run = simulate_plan(planned.plan)
     assert sum(run.by_cause().values()) == run.cycles
-    interpreted = PlannedNetwork(network, planned.plan, weights)
+    interpreted = PlannedNetwork(network, plan, weights)
     require_equal(interpreted.run(**inputs), inputs, weights)
     require_equal(planned.run(**inputs), inputs, weights)
 
