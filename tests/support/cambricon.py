@@ -1,34 +1,84 @@
-"""Operators compiled for a Cambricon, and numbers for them."""
+"""Programs of basic statements for Cambricon machines, run on the window executor."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.machine import load_machine
-from tilewright.ops import Op
-from tilewright.schedule.structures import Structure
-from tilewright.seeds.space import seeds_for
-from tilewright.tune.candidate import Candidate
-from tilewright.tune.choose import choose
-from tilewright.tune.search import _price
+from tilewright.asm import assemble, link
+from tilewright.isa import load_table
+from tilewright.machine import Machine
+from tilewright.ops.gemm import gemm
+from tilewright.simulate.window.launch import simulate_window
+from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.run import WindowRun
+from tilewright.targets.cambricon.runtime import Device
 
-MACHINE = load_machine("dla-al")
-KINDS = MACHINE.core.elements or ""
-"""Its element types, as operators name them."""
-
-
-def compiled(op: Op, algorithm: str | None = None, structure: Structure | None = None) -> Any:
-    """The best candidate of an operator, or that of one structure; None where none fits."""
-    if structure is None:
-        (choice,) = choose([op], MACHINE, algorithm=algorithm)
-        return choice.best.candidate
-    (seed,) = seeds_for(op, algorithm, whole=True)
-    (priced,) = _price(structure, [(op, {})], MACHINE, seed, 1)
-    best = priced.top(1) if priced.cycles.size else []
-    return Candidate(op, seed, (best[0],), {}) if best else None
+TABLE = load_table("cambricon")
+TYPES = "q8.8:q48.16:q8.8"
+"""Elements, exact sums, and elements again."""
 
 
-def operands(op: Op, number: int) -> tuple[np.ndarray, ...]:
-    """Random numbers of 16 bits, small enough that most sums do not saturate."""
-    draw = np.random.default_rng(number).integers
-    return tuple(draw(-300, 301, shape).astype(np.int16) for shape in op.input_shapes)
+def run(
+    text: str,
+    machine: Machine,
+    memories: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    values: bool = True,
+    read_only: tuple[Range, ...] = (),
+) -> WindowRun:
+    """Assemble, link and run statements."""
+    image = link([assemble(text, TABLE)], TABLE)
+    instructions = [placed.instruction for placed in image.instructions]
+    return simulate_window(
+        instructions, TABLE, machine, memories=memories, values=values, read_only=read_only
+    )
+
+
+def names(text: str, run: WindowRun) -> list[str]:
+    """The mnemonic of each long operation of a run, with its turn: `vmm0`, `vmm1`."""
+    image = link([assemble(text, TABLE)], TABLE)
+    seen: dict[str, int] = {}
+    found = []
+    for event in run.events:
+        mnemonic = image.instructions[event.number].instruction.mnemonic.removesuffix("a")
+        found.append(f"{mnemonic}{seen.get(mnemonic, 0)}")
+        seen[mnemonic] = seen.get(mnemonic, 0) + 1
+    return found
+
+
+def device(source: str, machine: Machine) -> Device:
+    """A machine with a program of the language."""
+    return Device(link([assemble(source, TABLE)], TABLE), machine)
+
+
+def launched(source: str, machine: Machine, **arrays: NDArray[Any]) -> Device:
+    """The same after a run on the arrays."""
+    found = device(source, machine)
+    for name, array in arrays.items():
+        found.upload(name, array)
+    found.launch()
+    return found
+
+
+def saturated(values: NDArray[Any]) -> NDArray[Any]:
+    """Values as 16-bit elements."""
+    return np.clip(values, -(2**15), 2**15 - 1).astype(np.int16)
+
+
+def layer(
+    weight: NDArray[Any], inputs: NDArray[Any], bias: NDArray[Any] | None, segment: int
+) -> NDArray[Any]:
+    """A fully-connected layer by the operator's fixed-point reference: one product, rounded once,
+    for each segment of inputs, added up with saturation. Vectors in, vector out.
+    """
+    total = np.zeros(len(weight), np.int64)
+    for first in range(0, len(inputs), segment):
+        part = np.ascontiguousarray(weight[:, first : first + segment])
+        product = gemm(len(weight), 1, part.shape[1], dtype=TYPES)
+        partial = product.reference(part, inputs[first : first + segment, None])[:, 0]
+        total = saturated(total + partial.astype(np.int64)).astype(np.int64)
+    return saturated(total if bias is None else total + bias)

@@ -39,4 +39,4 @@ def _instead(machine: Machine, layers: str) -> str:
     if any(dtype(name).is_float for name in types):
         return layers
     # networks have activations that integers cannot compute, so that no option takes their products
-    return f"compile its matrix products one by one, in {':'.join(types)}"
+    return f"compile its matrix products one by one, in {machine.core.elements or ':'.join(types)}"

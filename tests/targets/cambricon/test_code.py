@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from support.cambricon import KINDS, MACHINE, compiled, operands
+from support.cambricon_operators import KINDS, MACHINE, compiled, operands
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
 from tilewright.compiler.checking import check_code, program_inputs
 from tilewright.cost.estimate import estimate

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cambricon import KINDS, compiled
+from support.cambricon_operators import KINDS, compiled
 from tilewright.asm import Object, assemble, assemble_file, link
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
