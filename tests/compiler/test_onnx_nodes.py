@@ -10,7 +10,6 @@ import pytest
 from support.native import NATIVE_HOSTS
 from support.onnx_backend import Outcome, Runnable, node_tests, on_host, on_reference, read
 
-
 ROUNDED = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
 """Two results of 192 differ by two units in the last place of a half, since each node rounds."""
 EACH, EACH_HERE = 5, 40
