@@ -19,6 +19,7 @@ import onnx
 import onnxruntime
 
 from support.onnx_cases import every_case
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
@@ -245,9 +246,8 @@ def judged(content: bytes, reached: Callable[[str], None] = lambda _: None) -> J
 def _numbers(network: Network) -> dict[str, Any]:
     """Whole and half numbers, of which sums are exact."""
     generator = np.random.default_rng(0)
-    kinds = {"f32": np.float32, "f64": np.float64}
     return {
-        t.name: (generator.integers(-6, 7, t.shape) / 2).astype(kinds[t.dtype])
+        t.name: (generator.integers(-6, 7, t.shape) / 2).astype(dtype(t.dtype).numpy)
         for t in network.inputs
     }
 
