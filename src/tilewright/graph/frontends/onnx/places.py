@@ -335,12 +335,12 @@ def _fourier(importer: Importer, node: OnnxNode) -> None:
     axis = importer.axis(node, axis, len(shape))
     size, parts = shape[axis], shape[-1]
     length = int(importer.constant(node, 1).item()) if node.has_input(1) else size
-    back, half = bool(node.integer("inverse")), bool(node.integer("onesided"))
-    if (back and half) or parts > _COMPLEX or axis == len(shape) - 1:
-        raise GraphError(f"{node.title()}: takes signals of real or complex numbers, both ways")
+    half = bool(node.integer("onesided"))
+    if parts > _COMPLEX or axis == len(shape) - 1:
+        raise GraphError(f"{node.title()}: takes signals of real or complex numbers")
     count = length // 2 + 1 if half else length
     turns = np.outer(np.arange(count), np.arange(min(size, length)))
-    roots = np.exp((2j if back else -2j) * np.pi * turns / length) / (length if back else 1)
+    roots = np.exp(-2j * np.pi * turns / length)
     roots = np.pad(roots, ((0, 0), (0, size - roots.shape[1])))
     real = np.stack([roots.real, roots.imag], -1)
     weights = np.stack([real, np.stack([-roots.imag, roots.real], -1)], -2)[:, :, :parts]
@@ -465,7 +465,7 @@ PLACES = (
         ),
         (
             Attribute("axis", "integer", 1, until=19),
-            Attribute("inverse", "integer", 0, (0, 1)),
+            Attribute("inverse", "integer", 0, (0,)),
             Attribute("onesided", "integer", 0, (0, 1)),
         ),
         _fourier,
