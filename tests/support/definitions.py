@@ -179,7 +179,7 @@ def _place(access, step):
 
 def integers_for(rng, op):
     """Small integers for each operand, in its own type; of places those that there are."""
-    every = () if op.is_named else (op.result, *op.operands)
+    every = (op.result, *op.operands) if hasattr(op, "result") else ()
     sizes = {k: x.shape[d] for x in every for d, k in x.looked_up.items()}
     found = []
     for i, (shape, kind) in enumerate(zip(op.input_shapes, op.numerics.operands, strict=True)):
