@@ -89,12 +89,13 @@ def checked_time(
     times = _Times(numbers, [routines.time(call) for call in calls], table.instruction_cache)
     even = replace(recording, events=_even(recording.events, machine.cores))
     evenly = np.tile(times.slowest(recording.events), machine.cores)
-    views = (TEXT, View(True), View(True, True))
     return CheckedTime(
-        replayed(recording, machine, times.warm(recording.events)),
-        replayed(recording, machine, times.cold(recording.events)),
-        *(replayed(even, machine, evenly, view) for view in views),
-        len(recording.events),
+        cycles=replayed(recording, machine, times.warm(recording.events)),
+        cold_cycles=replayed(recording, machine, times.cold(recording.events)),
+        even_cycles=replayed(even, machine, evenly, TEXT),
+        aligned_cycles=replayed(even, machine, evenly, View(aligned=True)),
+        modelled_cycles=replayed(even, machine, evenly, View(aligned=True, in_step=True)),
+        statements=len(recording.events),
     )
 
 
@@ -134,7 +135,7 @@ class _Times:
         return found[own]
 
     def _places(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.searchsorted(self.numbers, calls[:, SUBJECT])
+        return np.asarray(np.searchsorted(self.numbers, calls[:, SUBJECT]), np.int64)
 
 
 def _even(events: NDArray[np.int64], cores: int) -> NDArray[np.int64]:

@@ -100,7 +100,7 @@ def _replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float
         core = _next(clock, waiting, at, ends)
         if core < 0:
             if not waiting.any():
-                return clock.max()
+                return float(clock.max())
             _meet(cycles, clock, waiting, at)
             continue
         event, kind = events[at[core]], events[at[core], KIND]
@@ -176,7 +176,7 @@ def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
             inside = (block if aligned else end) % size != 0
             total -= inside and _beside(edges, end, 1, event[LINE], request)
         start = end + event[STRIDE]
-    return total * each
+    return float(total * each)
 
 
 @piece
