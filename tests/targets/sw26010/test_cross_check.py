@@ -32,8 +32,9 @@ from tilewright.targets.sw26010.cross_check.check import (
     checked_time,
 )
 from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.layout import INTEGER, PLACE
 from tilewright.targets.sw26010.cross_check.memory import replayed
-from tilewright.targets.sw26010.cross_check.recording import INTEGER, PLACE, Call, Recording
+from tilewright.targets.sw26010.cross_check.recording import Call, Recording
 from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
 from tilewright.targets.sw26010.elementwise.routines import all_routines
 from tilewright.targets.sw26010.prices import MeshPrices

@@ -20,17 +20,9 @@ from tilewright.isa import load_table
 from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.layout import CALL, CORE, KIND, LINE, MEMORY, SUBJECT
 from tilewright.targets.sw26010.cross_check.memory import TEXT, View, replayed
-from tilewright.targets.sw26010.cross_check.recording import (
-    CALL,
-    CORE,
-    KIND,
-    LINE,
-    MEMORY,
-    MOST_EVENTS,
-    SUBJECT,
-    record,
-)
+from tilewright.targets.sw26010.cross_check.recording import MOST_EVENTS, record
 from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCycles
 
 
