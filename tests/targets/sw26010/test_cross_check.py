@@ -1,5 +1,6 @@
 """A kernel's time by its emitted text, held against the model and the kernel simulation."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -31,8 +32,9 @@ from tilewright.targets.sw26010.cross_check.check import (
     checked_time,
 )
 from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.layout import INTEGER, PLACE
 from tilewright.targets.sw26010.cross_check.memory import replayed
-from tilewright.targets.sw26010.cross_check.recording import INTEGER, PLACE, Call, Recording
+from tilewright.targets.sw26010.cross_check.recording import Call, Recording
 from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
 from tilewright.targets.sw26010.elementwise.routines import all_routines
 from tilewright.targets.sw26010.prices import MeshPrices
@@ -206,6 +208,17 @@ def test_a_kernel_with_too_many_statements_is_refused() -> None:
     with pytest.raises(SimulationError) as refused:
         checked_time(small_kernel(), MACHINE, most_statements=20)
     assert str(refused.value) == "gemm: more than 20 statements; check a smaller kernel"
+
+
+def test_code_that_computes_in_c_has_no_time() -> None:
+    kernel = small_kernel()
+    text = kernel.files["gemm_slave.c"].replace("dma_wait(", "c_tile[0] = 0;\n    dma_wait(", 1)
+    with pytest.raises(SimulationError) as refused:
+        checked_time(replace(kernel, files={**kernel.files, "gemm_slave.c": text}), MACHINE)
+    assert str(refused.value) == (
+        "gemm computes on its scratchpad in C, whose time no instruction says; "
+        "check kernels whose calls are all routines in assembly"
+    )
 
 
 def test_a_machine_without_instructions_has_no_time_of_code() -> None:

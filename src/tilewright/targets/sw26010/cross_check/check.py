@@ -20,17 +20,9 @@ from tilewright.isa import load_table
 from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.layout import CALL, CORE, KIND, LINE, MEMORY, SUBJECT
 from tilewright.targets.sw26010.cross_check.memory import TEXT, View, replayed
-from tilewright.targets.sw26010.cross_check.recording import (
-    CALL,
-    CORE,
-    KIND,
-    LINE,
-    MEMORY,
-    MOST_EVENTS,
-    SUBJECT,
-    record,
-)
+from tilewright.targets.sw26010.cross_check.recording import MOST_EVENTS, record
 from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCycles
 
 
@@ -89,12 +81,13 @@ def checked_time(
     times = _Times(numbers, [routines.time(call) for call in calls], table.instruction_cache)
     even = replace(recording, events=_even(recording.events, machine.cores))
     evenly = np.tile(times.slowest(recording.events), machine.cores)
-    views = (TEXT, View(True), View(True, True))
     return CheckedTime(
-        replayed(recording, machine, times.warm(recording.events)),
-        replayed(recording, machine, times.cold(recording.events)),
-        *(replayed(even, machine, evenly, view) for view in views),
-        len(recording.events),
+        cycles=replayed(recording, machine, times.warm(recording.events)),
+        cold_cycles=replayed(recording, machine, times.cold(recording.events)),
+        even_cycles=replayed(even, machine, evenly, TEXT),
+        aligned_cycles=replayed(even, machine, evenly, View(aligned=True)),
+        modelled_cycles=replayed(even, machine, evenly, View(aligned=True, in_step=True)),
+        statements=len(recording.events),
     )
 
 
@@ -134,7 +127,7 @@ class _Times:
         return found[own]
 
     def _places(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.searchsorted(self.numbers, calls[:, SUBJECT])
+        return np.asarray(np.searchsorted(self.numbers, calls[:, SUBJECT]), np.int64)
 
 
 def _even(events: NDArray[np.int64], cores: int) -> NDArray[np.int64]:

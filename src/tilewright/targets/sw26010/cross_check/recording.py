@@ -22,11 +22,8 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.errors import SimulationError
+from tilewright.targets.sw26010.cross_check.layout import CALL, KIND, SUBJECT
 
-GET, PUT, WAIT, CALL, SYNCHRONISE = range(5)
-KIND, LINE, SUBJECT, MEMORY, SIZE, STRIDE, BLOCK, CORE = range(8)
-INTEGER, NUMBER, PLACE, WORDS, LIST = range(5)
-MOST_REPLIES = 256
 MOST_EVENTS = 4_000_000
 """Statements of all cores together that are recorded: 256 MB."""
 

@@ -23,13 +23,8 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh, Value
 from tilewright.simulate.program import Program
-from tilewright.targets.sw26010.cross_check.recording import (
-    LIST,
-    NUMBER,
-    PLACE,
-    WORDS,
-    Call,
-)
+from tilewright.targets.sw26010.cross_check.layout import LIST, NUMBER, PLACE, WORDS
+from tilewright.targets.sw26010.cross_check.recording import Call
 
 _WORD_BYTES, _VECTOR_BYTES = 8, 32
 _FIRST_ARGUMENT, _REGISTER_ARGUMENTS, _STACK = 16, 6, "$30"

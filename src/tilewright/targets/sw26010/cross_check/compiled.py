@@ -1,0 +1,154 @@
+"""The loops over events: transfers and cores on one clock, and lines of the instruction cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.common.compiled import entry_point, piece
+from tilewright.targets.sw26010.cross_check import layout
+from tilewright.targets.sw26010.cross_check.layout import (
+    BLOCK,
+    CALL,
+    GET,
+    KIND,
+    LINE,
+    MEMORY,
+    MOST_REPLIES,
+    SIZE,
+    STRIDE,
+    SUBJECT,
+    SYNCHRONISE,
+    WAIT,
+)
+
+_TRANSACTION, _LATENCY, _ISSUE, _GET, _PUT, _GET_MORE, _PUT_MORE = range(7)
+_ALIGNED, _IN_STEP = 7, 8
+_PLACES = 1 << 16
+"""Edges of blocks that are remembered, by the last bits of their addresses."""
+
+
+@entry_point(layout)
+def replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
+    """The cycle at which the last core ends (`memory.replayed`)."""
+    cores, in_step = len(ends), numbers[_IN_STEP] > 0
+    clock, waiting = np.zeros(cores), np.zeros(cores, np.int64)
+    done, requests = np.zeros((cores, MOST_REPLIES)), np.zeros(cores, np.int64)
+    edges = np.full((_PLACES, 3), -1, np.int64)
+    free = 0.0
+    while True:
+        core = _next(clock, waiting, at, ends)
+        if core < 0:
+            if not waiting.any():
+                return float(clock.max())
+            _meet(cycles, clock, waiting, at)
+            continue
+        event, kind = events[at[core]], events[at[core], KIND]
+        if kind == CALL and cycles[at[core]] >= 0:
+            clock[core] += cycles[at[core]]
+        elif kind in (CALL, SYNCHRONISE):
+            waiting[core] = 1
+            continue
+        elif kind == WAIT:
+            clock[core] = max(clock[core], done[core, event[SUBJECT]])
+            if in_step:
+                waiting[core] = 1
+                continue
+        else:
+            requests[core] += 1
+            clock[core] += numbers[_ISSUE]
+            behind = _behind(events, at[core], ends[core]) if in_step else 0
+            free = max(free, clock[core] + behind * numbers[_ISSUE] + numbers[_LATENCY])
+            free += _service(event, numbers, edges, requests[core])
+            done[core, event[SUBJECT]] = free
+        at[core] += 1
+
+
+@piece
+def _next(clock: Any, waiting: Any, at: Any, ends: Any) -> int:
+    """The core that is behind all others that can go on; -1 where none can."""
+    found = -1
+    for core in range(len(clock)):
+        free = not waiting[core] and at[core] < ends[core]
+        if free and (found < 0 or clock[core] < clock[found]):
+            found = core
+    return found
+
+
+@piece
+def _behind(events: Any, at: int, end: int) -> int:
+    """Requests of the same statement that the core issues next."""
+    count = 0
+    while at + count + 1 < end and events[at + count + 1, LINE] == events[at, LINE]:
+        count += 1
+    return count
+
+
+@piece
+def _meet(cycles: Any, clock: Any, waiting: Any, at: Any) -> None:
+    """All waiting cores do their call together, from the time of the last one."""
+    latest = 0.0
+    for core in range(len(clock)):
+        if waiting[core]:
+            latest = max(latest, clock[core])
+    for core in range(len(clock)):
+        if waiting[core]:
+            clock[core] = latest - cycles[at[core]]
+            waiting[core] = 0
+            at[core] += 1
+
+
+@piece
+def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
+    """Cycles of one request: its transactions, those that a neighbour has moved left out."""
+    size = int(numbers[_TRANSACTION])
+    get = event[KIND] == GET
+    each, overhead = numbers[_GET if get else _PUT], numbers[_GET_MORE if get else _PUT_MORE]
+    aligned, start, total = numbers[_ALIGNED] > 0, event[MEMORY], 0.0
+    origin = start % size if aligned else 0
+    block = event[SIZE] if aligned and event[STRIDE] == 0 else event[BLOCK]
+    for _ in range(event[SIZE] // block):
+        end = start + block
+        total += (end - origin - 1) // size - (start - origin) // size + 1 + overhead
+        if block >= size:
+            inside = (block if aligned else start) % size != 0
+            total -= inside and _beside(edges, start, 0, event[LINE], request)
+            inside = (block if aligned else end) % size != 0
+            total -= inside and _beside(edges, end, 1, event[LINE], request)
+        start = end + event[STRIDE]
+    return float(total * each)
+
+
+@piece
+def _beside(edges: Any, address: int, at_end: int, line: int, request: int) -> bool:
+    """True if a block of the same statement lies at the other side of an address; else the address
+    is remembered.
+    """
+    other = (address // 4 * 2 + 1 - at_end) % _PLACES
+    if edges[other, 0] == address and edges[other, 1] == line and edges[other, 2] == request:
+        return True
+    own = (address // 4 * 2 + at_end) % _PLACES
+    edges[own, 0], edges[own, 1], edges[own, 2] = address, line, request
+    return False
+
+
+@entry_point(layout)
+def missing(
+    cores: Any, calls: Any, lines: Any, starts: Any, ends: Any, sets: int, ways: int
+) -> Any:
+    """Missing lines of each call (`fetch.missing_lines`)."""
+    held = np.full((sets, ways), -1, np.int64)
+    found = np.zeros(len(calls), np.int64)
+    for i in range(len(calls)):
+        if i and cores[i] != cores[i - 1]:
+            held[:] = -1
+        for at in range(starts[calls[i]], ends[calls[i]]):
+            own, place = held[lines[at] % sets], 0
+            while place < ways - 1 and own[place] != lines[at]:
+                place += 1
+            found[i] += own[place] != lines[at]
+            for behind in range(place, 0, -1):
+                own[behind] = own[behind - 1]
+            own[0] = lines[at]
+    return found
