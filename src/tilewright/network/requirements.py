@@ -68,7 +68,7 @@ def _has_types(node: Node) -> bool:
     """True if there are stages for its element types."""
     numerics, narrow = node.op.numerics, node.op.dtype in _NARROW
     parts = [] if node.op.is_named else definitions_in(node.op)
-    if parts and all(part.kind == "map" for part in parts):
+    if parts and all(part.gather is None for part in parts):
         return not narrow or all(part.body == "x0" for part in parts)
     return moves(node.op) or (numerics.is_float and not numerics.is_mixed and not narrow)
 

@@ -85,27 +85,33 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     used += [k for k in indices if k not in used]
     accesses += [op.operands[k] for k in used[len(accesses) - 2 :]]
     numbers = {k: 1 + place for place, k in enumerate(used)}
-    kinds = [op.numerics.sums, *(op.numerics.operands[k] for k in used)]
-    types = Numerics(tuple(kinds), op.numerics.sums, op.numerics.sums)
     solved = tuple(_read_by(access, numbers) for access in accesses)
+    return tuple(
+        Gradient(_made(op, operand, body, used, steps), tuple(used))
+        for steps in _solved(Steps(op.extents, solved, factors))
+    )
+
+
+def _made(
+    op: Definition, operand: int, body: Scalar, used: Sequence[int], steps: Steps
+) -> Definition:
+    """A part of the gradient, along solved steps, out of the gradient of the result and the
+    operands that are `used`.
+    """
+    dx, *given = steps.accesses
+    kept = {a for terms in dx.terms for a, _ in terms}
+    if steps.factors == 1 and any(access.fill is not None for access in given[1:]):
+        body = Apply("if", (Apply("==", (Element(0), Number(0.0))), Number(0.0), body))
+    gathers = bool(dx.read_from) or any(n > 1 for a, n in enumerate(steps.extents) if a not in kept)
+    kinds = (op.numerics.sums, *(op.numerics.operands[k] for k in used))
+    types = Numerics(kinds, op.numerics.sums, op.numerics.sums)
     axes = tuple(map(op.axis_name, range(len(op.extents))))
-    found = []
-    for steps in _solved(Steps(op.extents, solved, factors)):
-        dx, *given = steps.accesses
-        kept = {a for terms in dx.terms for a, _ in terms}
-        own = body
-        if factors == 1 and any(access.fill is not None for access in given[1:]):
-            own = Apply("if", (Apply("==", (Element(0), Number(0.0))), Number(0.0), body))
-        gathers = any(n > 1 for a, n in enumerate(steps.extents) if a not in kept)
-        gathers = gathers or bool(dx.read_from)
-        names = (f"d{op.tensor_name(operand + 1)}", f"d{op.tensor_name(0)}",
-                 *(op.tensor_name(i + 1) for i in used))  # fmt: skip
-        made = Definition(
-            steps.extents, replace(dx, fill=None), tuple(given), str(own),
-            "sum" if gathers else None, "x0", str(types), axes, names,
-        )  # fmt: skip
-        found.append(Gradient(made, tuple(used)))
-    return tuple(found)
+    names = (f"d{op.tensor_name(operand + 1)}", f"d{op.tensor_name(0)}",
+             *(op.tensor_name(i + 1) for i in used))  # fmt: skip
+    return Definition(
+        steps.extents, replace(dx, fill=None), tuple(given), str(body),
+        "sum" if gathers else None, "x0", str(types), axes, names,
+    )  # fmt: skip
 
 
 def _read_by(access: Access, numbers: Mapping[int, int]) -> Access:

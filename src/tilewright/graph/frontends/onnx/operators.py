@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.elementwise import ELEMENTWISE
 from tilewright.graph.frontends.onnx.integers import INTEGERS
+from tilewright.graph.frontends.onnx.known import KNOWN
 from tilewright.graph.frontends.onnx.moves import MOVES
 from tilewright.graph.frontends.onnx.places import PLACES
 from tilewright.graph.frontends.onnx.products import PRODUCTS
@@ -17,8 +18,8 @@ from tilewright.graph.frontends.onnx.typed import TYPED
 from tilewright.graph.frontends.onnx.windows import WINDOWS
 
 _READ = (
-    *ELEMENTWISE, *INTEGERS, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *REDUCTIONS, *RESIZE, *ROWS,
-    *SHAPING, *TYPED, *WINDOWS,
+    *ELEMENTWISE, *INTEGERS, *KNOWN, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *REDUCTIONS, *RESIZE,
+    *ROWS, *SHAPING, *TYPED, *WINDOWS,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {

@@ -12,7 +12,6 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer, converting, types_text
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.typed import TYPES
 from tilewright.ops import Reshape, Slice
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
@@ -353,29 +352,6 @@ def _fourier(importer: Importer, node: OnnxNode) -> None:
     importer.emit(node, op, x, importer.use(name, node.title()))
 
 
-def _constant_of_shape(importer: Importer, node: OnnxNode) -> None:
-    value = node.attributes.get("value", np.zeros(1, np.float32))
-    numbers = np.full(importer.integers(node, 0), np.asarray(value).reshape(-1)[0])
-    _as_constant(importer, node, numbers)
-
-
-def _range(importer: Importer, node: OnnxNode) -> None:
-    start, limit, delta = (importer.constant(node, i).reshape(-1)[0] for i in range(3))
-    _as_constant(importer, node, np.arange(start, limit, delta, dtype=start.dtype))
-
-
-def _eye_like(importer: Importer, node: OnnxNode) -> None:
-    """Ones on a diagonal, in the type of the operand or one that is named."""
-    name = node.input(0)
-    kind = importer.element_type(name, node.title())
-    rows, columns = importer.shape(node, 0, (kind,))
-    if "dtype" in node.attributes:
-        kind = TYPES.get(node.integer("dtype"), "")
-    if not kind:
-        raise GraphError(f"{node.title()}: dtype = {node.integer('dtype')} is not supported")
-    _as_constant(importer, node, np.eye(rows, columns, node.integer("k"), dtype(kind).numpy))
-
-
 def _parts_of(importer: Importer, node: OnnxNode, batch: int) -> tuple[Shape, tuple[str, ...]]:
     """(extents, tensors) of the places that the last axis of indices holds, from the front."""
     index, shape = importer.operand(node, 1, _INDICES), importer.shape(node, 0)
@@ -412,19 +388,9 @@ def _gather_nd(importer: Importer, node: OnnxNode) -> None:
     importer.emit(node, op, x, *names)
 
 
-def _size(importer: Importer, node: OnnxNode) -> None:
-    count = prod(importer.builder.shape(importer.operand(node, 0)))
-    _as_constant(importer, node, np.array(count, np.int64))
-
-
 def _chosen(importer: Importer, node: OnnxNode) -> None:
     """Branches are imported node by node (`importing`)."""
     raise GraphError(f"{node.title()}: the condition must be a constant")
-
-
-def _as_constant(importer: Importer, node: OnnxNode, numbers: np.ndarray) -> None:
-    """Numbers that are known as the output."""
-    importer.constants[node.output()] = numbers
 
 
 def _reshaped_like(importer: Importer, node: OnnxNode, x: str, shape: Shape) -> str:
@@ -447,13 +413,6 @@ PLACES = (
         (_ANY, Input("condition", "constant", "bool")),
         (Attribute("axis", "integer"),),
         _compress,
-    ),
-    Operator(
-        "ConstantOfShape",
-        (9, 20, 21, 23, 24, 25),
-        _constants("input"),
-        (Attribute("value", "tensor"),),
-        _constant_of_shape,
     ),
     Operator(
         "DFT",
@@ -479,13 +438,6 @@ PLACES = (
             Attribute("mode", "text", "DCR", ("DCR", "CRD"), since=11),
         ),
         _depth_to_space,
-    ),
-    Operator(
-        "EyeLike",
-        (9, 22),
-        (Input("input", elements="any"),),
-        (Attribute("dtype", "integer"), Attribute("k", "integer", 0)),
-        _eye_like,
     ),
     Operator("Expand", (8, 13), (_ANY, *_constants("shape")), (), _expand),
     Operator(
@@ -532,17 +484,6 @@ PLACES = (
         _one_hot,
     ),
     Operator(
-        "Range",
-        (11, 27),
-        (
-            Input("start", "constant", "number"),
-            Input("limit", "constant", "number"),
-            Input("delta", "constant", "number"),
-        ),
-        (Attribute("stash_type", "integer", 1, since=27),),
-        _range,
-    ),
-    Operator(
         "ScatterElements",
         (11, 13, 16, 18),
         (
@@ -567,7 +508,6 @@ PLACES = (
         (Attribute("reduction", "text", "none", ("none", "add"), since=16),),
         _scatter_nd,
     ),
-    Operator("Size", (1, 13, 19, 21, 23, 24, 25), (_ANY,), (), _size),
     Operator(
         "Split",
         (1, 2, 11, 13, 18),

@@ -124,7 +124,8 @@ class _Times:
         most = np.zeros(len(events), np.int64)
         np.maximum.at(most, places, np.abs(found[calls]))
         found[calls] = np.where(found[calls] < 0, -1, 1) * most[places]
-        return found[own]
+        of_core: NDArray[np.int64] = found[own]
+        return of_core
 
     def _places(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(np.searchsorted(self.numbers, calls[:, SUBJECT]), np.int64)
