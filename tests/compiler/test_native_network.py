@@ -21,7 +21,7 @@ from tilewright.graph.graph import Network
 from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.products import Ranked
+from tilewright.network.planning.products import Ranked
 from tilewright.network.search import Search
 from tilewright.ops import (
     Bias,

@@ -13,12 +13,12 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
-from tilewright.network.form import Form, StoredDim, canonical
-from tilewright.network.forms import Forms
-from tilewright.network.layouts import WholeNetwork
-from tilewright.network.products import Ranked
+from tilewright.network.planning.form import Form, StoredDim, canonical
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.layouts import WholeNetwork
+from tilewright.network.planning.products import Ranked
+from tilewright.network.planning.variants import as_it_stands
 from tilewright.network.search import Search
-from tilewright.network.variants import as_it_stands
 from tilewright.ops import Conv2d, Unary, conv2d, relu
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.planner import Rules, ranked_kernels

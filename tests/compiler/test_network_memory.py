@@ -16,7 +16,7 @@ from support.sanitized import INPUT_AND_OUTPUT, MAIN, have_sanitizers, run_sanit
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network
-from tilewright.network.arena import ALIGNMENT_BYTES, Life
+from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life
 from tilewright.targets.host.network import places
 from tilewright.targets.host.network.run import NetworkCode
 from tilewright.targets.host.vectors.instruction_sets import instruction_set

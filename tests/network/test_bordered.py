@@ -5,12 +5,12 @@ import pytest
 
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.network.bordered import Bordered, Borders, bordered
 from tilewright.network.build import build_plan
-from tilewright.network.forms import Forms
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.memory import bordered as with_border
-from tilewright.network.products import one_group
+from tilewright.network.planning.bordered import Bordered, Borders, bordered
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.memory import bordered as with_border
+from tilewright.network.planning.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, conv2d, relu

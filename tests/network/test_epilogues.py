@@ -3,8 +3,8 @@
 from support.plans import GROUP, ONE_WAY
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.network.build import rank_network
-from tilewright.network.epilogues import Rankings, ranked_epilogues
-from tilewright.network.variants import variants
+from tilewright.network.planning.epilogues import Rankings, ranked_epilogues
+from tilewright.network.planning.variants import variants
 from tilewright.ops import Bias, conv2d, relu
 
 
@@ -22,6 +22,6 @@ def test_a_product_with_its_epilogue_is_ranked_once_for_all_drafts(monkeypatch):
     known = Rankings()
     first = ranked_epilogues([request], ranked, GROUP, known)
     assert first[request], "it pays"
-    monkeypatch.setattr("tilewright.network.epilogues.kept_rankings", None)
+    monkeypatch.setattr("tilewright.network.planning.epilogues.kept_rankings", None)
     (variant,) = variants(whole, fuse=True)
     assert ranked_epilogues([variant.chains[0].request], ranked, GROUP, known) == first

@@ -9,8 +9,8 @@ import pytest
 
 from support.plans import GROUP
 from tilewright.common.errors import ProgramError
-from tilewright.network.arena import Life, place
-from tilewright.network.form import (
+from tilewright.network.planning.arena import Life, place
+from tilewright.network.planning.form import (
     Form,
     StoredDim,
     canonical,
@@ -19,7 +19,7 @@ from tilewright.network.form import (
     row_major,
     same_memory,
 )
-from tilewright.network.forms import Forms, _plain_form
+from tilewright.network.planning.forms import Forms, _plain_form
 from tilewright.ops import Conv2d, conv2d
 from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
@@ -60,7 +60,7 @@ def test_a_form_is_found_from_the_numbers_of_its_elements() -> None:
 def test_a_form_is_held_against_every_portion_of_the_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tilewright.network.form._PORTION", 100)
+    monkeypatch.setattr("tilewright.network.planning.form._PORTION", 100)
     numbers = (BLOCKED.places() + 1).reshape(2, 7, 8, 16)
     assert form_of(SHAPE, numbers) == BLOCKED
     for at in np.argwhere(numbers)[1::97]:
@@ -122,10 +122,10 @@ def test_the_form_of_many_images_is_found_on_few(
         images.append(op.batch)
         return _plain_form(op, *rest)
 
-    monkeypatch.setattr("tilewright.network.forms._plain_form", counted)
+    monkeypatch.setattr("tilewright.network.planning.forms._plain_form", counted)
     forms = [Forms().of(candidate) for candidate in candidates]
     assert max(images) == (8 if "fours" in algorithm else 2), "two blocks, or two images"
-    monkeypatch.setattr("tilewright.network.forms._FEW_IMAGES", ())
+    monkeypatch.setattr("tilewright.network.planning.forms._FEW_IMAGES", ())
     images.clear()
     assert forms == [Forms().of(candidate) for candidate in candidates]
     assert set(images) == {32}

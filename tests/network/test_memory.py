@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.network.form import StoredDim, canonical, row_major
-from tilewright.network.memory import Memory
+from tilewright.network.planning.form import StoredDim, canonical, row_major
+from tilewright.network.planning.memory import Memory
 
 
 def in_blocks(shape, size):

@@ -17,8 +17,8 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.layouts import WholeNetwork, nearest
 from tilewright.network.planned import PlannedNetwork
+from tilewright.network.planning.layouts import WholeNetwork, nearest
 from tilewright.network.requirements import require_lowered
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import Binary, Softmax, gemm, relu

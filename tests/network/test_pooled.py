@@ -6,14 +6,14 @@ import pytest
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
-from tilewright.network.bordered import Bordered
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.pieces import Spacing, pieces_of
 from tilewright.network.planned import PlannedNetwork
+from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.pieces import Spacing, pieces_of
+from tilewright.network.planning.variants import variants
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
-from tilewright.network.variants import variants
 from tilewright.ops import Bias, Unary, average_pool2d, conv2d, max_pool2d, relu
 from tilewright.seeds.pooling import PoolWindows
 from tilewright.targets.sw26010.emulation.run import run_emulated
@@ -108,7 +108,7 @@ def test_windows_bias_and_rectifier_are_part_of_the_convolution(algorithm, dtype
 def test_it_is_faster_than_stages_of_their_own(monkeypatch):
     net, search = network(behind="neg"), Search(algorithm="winograd2_fused", keep=2)
     fused = build_plan(net, GROUP, search)
-    monkeypatch.setattr("tilewright.network.variants.windows_of", lambda pool: None)
+    monkeypatch.setattr("tilewright.network.planning.variants.windows_of", lambda pool: None)
     plain = build_plan(net, GROUP, search)
     assert computed(plain) == [("conv",), ("pool",), ("bias", "relu", "neg")]
     assert fused.lower_bound_cycles <= fused.estimate_cycles

@@ -9,12 +9,12 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
-from tilewright.network.form import Form, StoredDim, row_major
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.pieces import Spacing, pieces_of
 from tilewright.network.plan import Plan
+from tilewright.network.planning.form import Form, StoredDim, row_major
+from tilewright.network.planning.pieces import Spacing, pieces_of
+from tilewright.network.planning.shares import Division, share_of
 from tilewright.network.search import Search
-from tilewright.network.shares import Division, share_of
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
 from tilewright.ops.access import Access, straight

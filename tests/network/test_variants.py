@@ -5,10 +5,10 @@ import pytest
 
 from support.plans import GROUP, quick_search
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.network.ahead import without_ahead
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.variants import variants
+from tilewright.network.planning.ahead import without_ahead
+from tilewright.network.planning.variants import variants
 from tilewright.ops import BatchNorm, Unary, conv2d, max_pool2d
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network

@@ -16,7 +16,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
-from tilewright.network.products import Ranked
+from tilewright.network.planning.products import Ranked
 from tilewright.ops import (
     BatchNorm,
     Bias,

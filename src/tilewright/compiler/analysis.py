@@ -22,7 +22,7 @@ from tilewright.machine.keys import document_key
 from tilewright.machine.parts import Direction, Engine
 from tilewright.network.groups import Cut, GroupWork
 from tilewright.network.plan import Stage
-from tilewright.network.products import one_group
+from tilewright.network.planning.products import one_group
 from tilewright.ops import Op
 from tilewright.passes.lowering import lowering_of
 from tilewright.report.view import Adding, Arranged, Change, Explanation, LayerResult, Rejected

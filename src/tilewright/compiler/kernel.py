@@ -48,8 +48,8 @@ from tilewright.cost.roofline import Roofline, roofline
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.machine.load import fitted_variant
-from tilewright.network.arranging import arranged_by_cores
 from tilewright.network.groups import DRIVES, GroupWork, group_work
+from tilewright.network.planning.arranging import arranged_by_cores
 from tilewright.ops import Op
 from tilewright.partition import Piece
 from tilewright.report.explain import explain_text

@@ -16,9 +16,9 @@ from tilewright.compiler.analysis import routines_of
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.network.explain import Routines
-from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage
-from tilewright.network.products import one_group
+from tilewright.network.planning.form import form_text
+from tilewright.network.planning.products import one_group
 from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import PlanRun
 from tilewright.report.view import CauseRow, StageExplanation, StageTensor

@@ -17,12 +17,14 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.machine import Machine
-from tilewright.network.builder import Builder, drafted
-from tilewright.network.epilogues import saved_cycles
-from tilewright.network.layouts import WholeNetwork, nearest
 from tilewright.network.plan import Plan, Schedules
-from tilewright.network.planner import Planner, Programs
-from tilewright.network.products import Ranked, ranked_products
+from tilewright.network.planning.builder import Builder, drafted
+from tilewright.network.planning.epilogues import saved_cycles
+from tilewright.network.planning.layouts import WholeNetwork, nearest
+from tilewright.network.planning.planner import Planner, Programs
+from tilewright.network.planning.products import Ranked, ranked_products
+from tilewright.network.planning.together import ranked_shares
+from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
     own_part,
     require_lowered,
@@ -30,8 +32,6 @@ from tilewright.network.requirements import (
 )
 from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.together import ranked_shares
-from tilewright.network.variants import Variant
 
 
 def build_plan(

@@ -3,8 +3,8 @@
 In: a partition and the candidate that computes its pieces. Out: for each tensor of the pieces'
 program its form, and for each group its region of the whole operand and the border of zeros that
 its piece has. A family's driver is generated from it: it starts all groups, whose cores arrange
-whole operands in C order as the pieces' tensors (`network.arranging`), compute, and put the result
-into its place.
+whole operands in C order as the pieces' tensors (`network.planning.arranging`), compute, and put
+the result into its place.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Protocol
 from tilewright.codegen.artifact import Artifact
 from tilewright.common.dtypes import dtype
 from tilewright.machine import Capability, Machine
-from tilewright.network.form import Form, StoredDim
-from tilewright.network.forms import Forms
 from tilewright.network.plan import Stage
+from tilewright.network.planning.form import Form, StoredDim
+from tilewright.network.planning.forms import Forms
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.partition import Partition

@@ -21,9 +21,9 @@ from tilewright.graph.names import quoted
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import parse_scalar
-from tilewright.network.ahead import WithAhead
-from tilewright.network.epilogues import Finished
 from tilewright.network.plan import Plan, Stage, Value
+from tilewright.network.planning.ahead import WithAhead
+from tilewright.network.planning.epilogues import Finished
 from tilewright.ops.mapping import Mapping as Elementwise
 from tilewright.ops.mapping import Reduction
 

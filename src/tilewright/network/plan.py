@@ -2,9 +2,9 @@
 
 In: nothing; these are the values that `network.build` makes, `network.interpret` and
 `network.simulate` run and a family emits. The plan is that of one group of cores: groups divide the
-images, each runs all stages on its own. Of few images they divide stages (`network.pieces`,
-`network.shares`): all see the same values, and wait for each other where a stage needs what others
-have computed.
+images, each runs all stages on its own. Of few images they divide stages
+(`network.planning.pieces`, `network.planning.shares`): all see the same values, and wait for each
+other where a stage needs what others have computed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
 from tilewright.machine import Machine
-from tilewright.network.arena import Life, place
-from tilewright.network.form import Form
+from tilewright.network.planning.arena import Life, place
+from tilewright.network.planning.form import Form
+from tilewright.network.planning.shares import Division
 from tilewright.network.results import LayoutChoice
-from tilewright.network.shares import Division
 from tilewright.network.waits import Use, cycles_before, meetings, steps
 from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate

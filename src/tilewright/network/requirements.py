@@ -20,8 +20,8 @@ from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewrites.look_ups import LookUps
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
-from tilewright.network.arena import Life
-from tilewright.network.lowering import is_lowered, is_view, moves
+from tilewright.network.planning.arena import Life
+from tilewright.network.planning.lowering import is_lowered, is_view, moves
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.definitions import definitions_in
 

@@ -13,9 +13,9 @@ from math import ceil
 from typing import TypeVar
 
 from tilewright.common.progress import Progress, silent
-from tilewright.network.form import form_text
 from tilewright.network.plan import Plan, Stage, Work
-from tilewright.network.products import one_group
+from tilewright.network.planning.form import form_text
+from tilewright.network.planning.products import one_group
 from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds, StageResult
 from tilewright.simulate.kernel.level import KernelRun, simulate
 

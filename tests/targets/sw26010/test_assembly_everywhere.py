@@ -18,7 +18,7 @@ from tilewright.graph.graph import Network
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Scalar, operand_count, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
-from tilewright.network.expressions import elementwise
+from tilewright.network.planning.expressions import elementwise
 from tilewright.network.search import Search
 from tilewright.ops import (
     BatchNorm,

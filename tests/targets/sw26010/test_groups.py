@@ -14,9 +14,9 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import ProgramError, SimulationError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.network.arranging import arranged_by_cores
-from tilewright.network.form import Form, row_major
 from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.planning.arranging import arranged_by_cores
+from tilewright.network.planning.form import Form, row_major
 from tilewright.ops.box import Box
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulation.run import run_emulated

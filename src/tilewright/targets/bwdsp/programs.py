@@ -25,7 +25,7 @@ from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
-from tilewright.network.products import Ranked, ranked_products
+from tilewright.network.planning.products import Ranked, ranked_products
 from tilewright.network.search import BY_THE_MODEL
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Conv2d

@@ -20,10 +20,10 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import TensorKind
 from tilewright.machine import Machine
-from tilewright.network.arranging import WHOLE
 from tilewright.network.groups import Cut, GroupWork
 from tilewright.network.plan import Stage
-from tilewright.network.products import one_group
+from tilewright.network.planning.arranging import WHOLE
+from tilewright.network.planning.products import one_group
 from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import (
     HOST_FLAGS,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import DType
 from tilewright.ir.scalar import parse_scalar
-from tilewright.network.form import Form
+from tilewright.network.planning.form import Form
 
 
 class Constant(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Epilogues that kernels have in registers: biases, sums and rectifiers, and borders around both.
 
 In: the expression that follows a product, and the form in which its result is wanted. Out: a
-`InRegisters` candidate, for `network.layouts` to choose where that is faster than a pass.
+`InRegisters` candidate, for `network.planning.layouts` to choose where that is faster than a pass.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, parse_scalar
-from tilewright.network.epilogues import Epilogue, Finished
-from tilewright.network.form import Form, StoredDim
+from tilewright.network.planning.epilogues import Epilogue, Finished
+from tilewright.network.planning.form import Form, StoredDim
 from tilewright.targets.host.emit.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
 from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual, Step, parameter
 from tilewright.tune.candidate import Candidate

@@ -16,7 +16,7 @@ from tilewright.graph.names import safe_name
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
-from tilewright.network.products import Ranked
+from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of

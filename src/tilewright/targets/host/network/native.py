@@ -29,7 +29,7 @@ from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.normalisation import FoldedNormalisation
 from tilewright.machine import Machine
-from tilewright.network.ahead import WithAhead, without_ahead
+from tilewright.network.planning.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
 from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import NetworkRun

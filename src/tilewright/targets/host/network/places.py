@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 from tilewright.codegen.artifact import TensorInfo
 from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, silent
-from tilewright.network.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.network.plan import Plan, Stage, overwritable
+from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.targets.host.emit.header import pack_name, stored_elements
 from tilewright.targets.host.network.constants import Constant
 from tilewright.targets.host.network.kernels import Kernel, Kernels, arguments

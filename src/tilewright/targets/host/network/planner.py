@@ -15,14 +15,14 @@ from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered
-from tilewright.network.epilogues import Epilogue, Request
-from tilewright.network.form import Form
-from tilewright.network.forms import Forms
 from tilewright.network.plan import Scheduled, Schedules
-from tilewright.network.products import Ranked, by_cycles
+from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.epilogues import Epilogue, Request
+from tilewright.network.planning.form import Form
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.products import Ranked, by_cycles
+from tilewright.network.planning.variants import Variant, as_it_stands
 from tilewright.network.search import Search
-from tilewright.network.variants import Variant, as_it_stands
 from tilewright.ops import Op
 from tilewright.ops.mapping import Mapping as Elementwise
 from tilewright.ops.mapping import Reduction

@@ -25,7 +25,7 @@ from tilewright.ir.nodes import Program, Tensor, TensorKind
 from tilewright.machine import Machine
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Value
-from tilewright.network.products import one_group
+from tilewright.network.planning.products import one_group
 from tilewright.ops.op import Shape
 from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import (

@@ -1,9 +1,9 @@
 """A plan whose products are chosen and whose other schedules are not: drafts of stages, in order.
 
 In: the nodes of a network that are computed in one go, and how each tensor is held and each product
-is computed (`network.layouts`). Out: a `Builder` that has appended the drafts of all stages; with
-the schedules of the others it says what all of it costs, and is made a plan. `network.build`
-chooses between them.
+is computed (`network.planning.layouts`). Out: a `Builder` that has appended the drafts of all
+stages; with the schedules of the others it says what all of it costs, and is made a plan.
+`network.build` chooses between them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tilewright.common.dtypes import main_type
 from tilewright.graph.graph import Node, State
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
-from tilewright.network.arena import Life, place
-from tilewright.network.bordered import Bordered
-from tilewright.network.expressed import Expressed, Read, expressed
-from tilewright.network.expressions import elementwise
-from tilewright.network.form import Form, row_major
-from tilewright.network.forms import Forms
-from tilewright.network.layouts import Chain, Layouts
-from tilewright.network.lowering import lowered
-from tilewright.network.memory import Draft, Located, Memory, unbordered
-from tilewright.network.pieces import Beside, Share
 from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of, overwritable
+from tilewright.network.planning.arena import Life, place
+from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.expressed import Expressed, Read, expressed
+from tilewright.network.planning.expressions import elementwise
+from tilewright.network.planning.form import Form, row_major
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.layouts import Chain, Layouts
+from tilewright.network.planning.lowering import lowered
+from tilewright.network.planning.memory import Draft, Located, Memory, unbordered
+from tilewright.network.planning.pieces import Beside, Share
+from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import refuse_crowded
 from tilewright.network.results import LayoutChoice
-from tilewright.network.variants import Variant
 from tilewright.network.waits import Use, cycles_before
 from tilewright.ops import CONTRACTIONS
 from tilewright.seeds.epilogues import operand_name
@@ -301,7 +301,9 @@ class Builder:
 
 
 def drafted(variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False) -> Builder:
-    """All stages of a way to compute a network, drafted; `views`: as `network.memory` says."""
+    """All stages of a way to compute a network, drafted; `views`: as `network.planning.memory`
+    says.
+    """
     builder = Builder(variant, layouts, forms, views=views)
     for chain in variant.chains:
         builder.add(chain)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from tilewright.graph.graph import Node
 from tilewright.ir.scalar import Element, Scalar, renumbered
-from tilewright.network.expressions import Constant, Elementwise, Operand, elementwise
+from tilewright.network.planning.expressions import Constant, Elementwise, Operand, elementwise
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from itertools import repeat
 
 from tilewright.machine import Machine
-from tilewright.network.access import access_of, blocked_loops
-from tilewright.network.form import Form, row_major
 from tilewright.network.groups import Cut, GroupWork
-from tilewright.network.memory import Draft, Memory
-from tilewright.network.products import ranked_stages
+from tilewright.network.planning.access import access_of, blocked_loops
+from tilewright.network.planning.form import Form, row_major
+from tilewright.network.planning.memory import Draft, Memory
+from tilewright.network.planning.products import ranked_stages
 from tilewright.ops.box import Box
 from tilewright.ops.mapping import Mapping
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilewright.network.form import Form, StoredDim, canonical
-from tilewright.network.shares import Division
+from tilewright.network.planning.form import Form, StoredDim, canonical
+from tilewright.network.planning.shares import Division
 from tilewright.ops import Conv2d, Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Shape

@@ -16,12 +16,12 @@ from tilewright.graph.graph import Node
 from tilewright.ir.nodes import Program
 from tilewright.ir.scalar import Element, parse_scalar
 from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered
-from tilewright.network.expressed import expressed
-from tilewright.network.form import Form
-from tilewright.network.pieces import Beside, Pieces, Share
-from tilewright.network.products import Ranked, constants_of, one_group
-from tilewright.network.together import shares_in
+from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.expressed import expressed
+from tilewright.network.planning.form import Form
+from tilewright.network.planning.pieces import Beside, Pieces, Share
+from tilewright.network.planning.products import Ranked, constants_of, one_group
+from tilewright.network.planning.together import shares_in
 from tilewright.network.waits import next_cycles
 from tilewright.ops import Op
 from tilewright.ops.op import Shape

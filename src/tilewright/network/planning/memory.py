@@ -1,9 +1,9 @@
 """The memory of a plan in the making: values, where each tensor lies, stages that write them.
 
-In: forms and expressions from `network.builder`. Out: drafts of stages; a tensor that is wanted in
-another form gets a stage that copies it, and places that hold no element are filled. Where stages
-work on `views`, those that gather or move elements read a tensor as it lies and write the form that
-is wanted next.
+In: forms and expressions from `network.planning.builder`. Out: drafts of stages; a tensor that is
+wanted in another form gets a stage that copies it, and places that hold no element are filled.
+Where stages work on `views`, those that gather or move elements read a tensor as it lies and write
+the form that is wanted next.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Array
 from tilewright.graph.names import safe_name
-from tilewright.network.access import access_of, blocked_loops, normalised_mapping, run_together
-from tilewright.network.form import Form, StoredDim, canonical, row_major, same_memory
 from tilewright.network.plan import Role, Scheduled, Stage, Value, Work
+from tilewright.network.planning.access import (
+    access_of,
+    blocked_loops,
+    normalised_mapping,
+    run_together,
+)
+from tilewright.network.planning.form import Form, StoredDim, canonical, row_major, same_memory
 from tilewright.ops import Op
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import Mapping

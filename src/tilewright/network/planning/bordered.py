@@ -14,8 +14,8 @@ from tilewright.cost.estimate import estimate
 from tilewright.ir.nodes import Call, Program, Range, Stmt, Tile, Transfer
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
-from tilewright.network.form import Form
-from tilewright.network.memory import unbordered
+from tilewright.network.planning.form import Form
+from tilewright.network.planning.memory import unbordered
 from tilewright.tune.candidate import Candidate, NestChoice
 
 _NAMES = {2: "rows", 3: "cols"}

@@ -15,8 +15,8 @@ from msgspec import structs
 from tilewright.common.progress import Progress, Steps, uncounted
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
-from tilewright.network.pieces import Share
 from tilewright.network.plan import Scheduled
+from tilewright.network.planning.pieces import Share
 from tilewright.network.search import Search
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.space import Seed

@@ -18,10 +18,17 @@ import numpy as np
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
 from tilewright.ir.primitives.maps import Gathering
-from tilewright.network.access import Index, access_of, normalised_reduction
-from tilewright.network.form import canonical, permuted, row_major
-from tilewright.network.memory import Draft, Located, Memory, bordered, in_order, unbordered
 from tilewright.network.plan import Work
+from tilewright.network.planning.access import Index, access_of, normalised_reduction
+from tilewright.network.planning.form import canonical, permuted, row_major
+from tilewright.network.planning.memory import (
+    Draft,
+    Located,
+    Memory,
+    bordered,
+    in_order,
+    unbordered,
+)
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box

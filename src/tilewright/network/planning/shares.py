@@ -2,7 +2,7 @@
 
 In: a mapping or a reduction. Out: that of one group's share, and how far apart the groups' tensors
 begin in the whole ones: the groups launch one program with other addresses. The work is divided
-along the outermost loop that comes out even. `network.pieces` does the same for products.
+along the outermost loop that comes out even. `network.planning.pieces` does the same for products.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from math import prod
 import numpy as np
 
 from tilewright.common.expr import evaluate
-from tilewright.network.bordered import Bordered
-from tilewright.network.form import Form, Indices, StoredDim, canonical, form_of, like
-from tilewright.network.pieces import Share
+from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.form import Form, Indices, StoredDim, canonical, form_of, like
+from tilewright.network.planning.pieces import Share
 from tilewright.ops import Op
 from tilewright.seeds.pooling import result_shape
 from tilewright.seeds.space import Seed, interface, parameters

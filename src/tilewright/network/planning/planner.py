@@ -13,14 +13,14 @@ from tilewright.common.progress import Steps
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.widening import Widening
 from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered, Borders
-from tilewright.network.epilogues import Rankings, Request, ranked_epilogues
-from tilewright.network.form import Form
-from tilewright.network.forms import Forms
 from tilewright.network.plan import Schedules
-from tilewright.network.products import Ranked, one_group, ranked_stages
-from tilewright.network.together import ranked_parts
-from tilewright.network.variants import Variant, variants
+from tilewright.network.planning.bordered import Bordered, Borders
+from tilewright.network.planning.epilogues import Rankings, Request, ranked_epilogues
+from tilewright.network.planning.form import Form
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.products import Ranked, one_group, ranked_stages
+from tilewright.network.planning.together import ranked_parts
+from tilewright.network.planning.variants import Variant, variants
 from tilewright.ops.op import Op
 from tilewright.tune.candidate import Candidate
 
@@ -70,7 +70,9 @@ class Programs:
         self._borders = Borders(one_group(machine))
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """Variants of the network, from `network.variants`, with all elements in whole words."""
+        """Variants of the network, from `network.planning.variants`, with all elements in whole
+        words.
+        """
         return variants(Widening().apply(network), fuse=fuse)
 
     def epilogues(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.common.errors import ProgramError
-from tilewright.network.form import Form
+from tilewright.network.planning.form import Form
 from tilewright.ops.access import Access, Term
 from tilewright.ops.mapping import Mapping, Reduction
 

@@ -1,8 +1,8 @@
 """The form of each tensor, and the candidate that computes each product.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
-`network.builder` drafts a plan. `nearest` takes the fastest candidate of every product, while
-`WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
+`network.planning.builder` drafts a plan. `nearest` takes the fastest candidate of every product,
+while `WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
 (dynamic programming on chains and joining branches, CP-SAT on the rest). A pass or copy is priced
 at the engine's best, so that what is chosen is judged by the plans that come out (`network.build`).
 """
@@ -19,13 +19,13 @@ import numpy as np
 from tilewright.common.dtypes import dtype, main_type
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
-from tilewright.network.bordered import Bordered
-from tilewright.network.epilogues import Request
-from tilewright.network.expressions import elementwise
-from tilewright.network.form import Form, permuted, row_major, same_memory
-from tilewright.network.forms import Forms
-from tilewright.network.memory import in_order, unbordered
-from tilewright.network.products import Ranked
+from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.epilogues import Request
+from tilewright.network.planning.expressions import elementwise
+from tilewright.network.planning.form import Form, permuted, row_major, same_memory
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.memory import in_order, unbordered
+from tilewright.network.planning.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.ops.op import Shape
@@ -33,7 +33,7 @@ from tilewright.partition.solve import Choice, cheapest
 from tilewright.tune.candidate import Candidate
 
 if TYPE_CHECKING:
-    from tilewright.network.planner import Planner
+    from tilewright.network.planning.planner import Planner
 
 _OTHER_ORDER = 10.0
 """Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""

@@ -15,11 +15,11 @@ from tilewright.common.expr import evaluate
 from tilewright.common.progress import Progress
 from tilewright.machine import Machine
 from tilewright.network.groups import stored_forms
-from tilewright.network.pieces import Pieces, Share, pieces_of
 from tilewright.network.plan import Scheduled
-from tilewright.network.products import by_cycles, one_group
+from tilewright.network.planning.pieces import Pieces, Share, pieces_of
+from tilewright.network.planning.products import by_cycles, one_group
+from tilewright.network.planning.shares import Division, share_of
 from tilewright.network.search import Search
-from tilewright.network.shares import Division, share_of
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate

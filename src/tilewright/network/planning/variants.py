@@ -14,9 +14,9 @@ from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
-from tilewright.network.ahead import without_ahead
-from tilewright.network.epilogues import Request, epilogue_of
-from tilewright.network.layouts import Chain
+from tilewright.network.planning.ahead import without_ahead
+from tilewright.network.planning.epilogues import Request, epilogue_of
+from tilewright.network.planning.layouts import Chain
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Shape
 from tilewright.seeds.conv2d_winograd import applies

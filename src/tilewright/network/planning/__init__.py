@@ -1,0 +1,1 @@
+"""Choices of a network's plan: how operators fuse, lie in memory, and are divided over groups."""
