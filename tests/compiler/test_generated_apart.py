@@ -21,7 +21,7 @@ from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.search import Search
 from tilewright.ops import Conv2d, conv2d
-from tilewright.seeds import conv2d_direct
+from tilewright.seeds.convolution import direct as conv2d_direct
 from tilewright.seeds.space import Seed, seed, unregister
 from tilewright.targets.host.network.apart import generated_apart
 from tilewright.targets.host.network.generate import generated

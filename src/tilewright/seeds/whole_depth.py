@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ops import Conv2d, Gemm
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.direct import CHANNELS_LAST, is_product, pixel_product
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     GROUPS,
     IN_CHANNELS,
@@ -28,7 +29,6 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.gemm import gemm_seed
 from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed

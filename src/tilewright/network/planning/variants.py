@@ -19,7 +19,7 @@ from tilewright.network.planning.epilogues import Request, epilogue_of
 from tilewright.network.planning.layouts import Chain
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Shape
-from tilewright.seeds.conv2d_winograd import applies
+from tilewright.seeds.convolution.winograd import applies
 from tilewright.seeds.pooling import windows_of
 
 

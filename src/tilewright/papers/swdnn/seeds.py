@@ -18,8 +18,8 @@ any other schedule; images are not: other batches have no such plan.
 from __future__ import annotations
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d_fours import images_in_fours
-from tilewright.seeds.conv2d_implicit_columns import images_by_columns
+from tilewright.seeds.convolution.fours import images_in_fours
+from tilewright.seeds.convolution.implicit_columns import images_by_columns
 from tilewright.seeds.space import Seed, seed
 
 

@@ -13,8 +13,8 @@ from functools import cache
 from itertools import product
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import BATCH, Window, images, results, weights
-from tilewright.seeds.conv2d_implicit import direct_nest
+from tilewright.seeds.convolution.implicit import direct_nest
+from tilewright.seeds.convolution.tensors import BATCH, Window, images, results, weights
 from tilewright.seeds.nest import axis
 from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Reorder, Split, Stage, Vectorize

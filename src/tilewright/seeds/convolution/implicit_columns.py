@@ -10,9 +10,16 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import BATCH, CHANNELS_OUTER, Window, images, results, weights
-from tilewright.seeds.conv2d_fours import WEIGHTS_ORDER
-from tilewright.seeds.conv2d_implicit import TAPS, direct_nest
+from tilewright.seeds.convolution.fours import WEIGHTS_ORDER
+from tilewright.seeds.convolution.implicit import TAPS, direct_nest
+from tilewright.seeds.convolution.tensors import (
+    BATCH,
+    CHANNELS_OUTER,
+    Window,
+    images,
+    results,
+    weights,
+)
 from tilewright.seeds.nest import axis
 from tilewright.seeds.space import Seed, Space, layout, seed
 

@@ -14,7 +14,8 @@ from functools import cache
 from tilewright.common.expr import Expr
 from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.implicit import TAPS, direct_nest
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     GROUPS,
     IN_CHANNELS,
@@ -26,7 +27,6 @@ from tilewright.seeds.conv2d import (
     Window,
     weights,
 )
-from tilewright.seeds.conv2d_implicit import TAPS, direct_nest
 from tilewright.seeds.nest import TensorSpec, axis, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 

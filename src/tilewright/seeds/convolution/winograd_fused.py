@@ -3,7 +3,7 @@ a block of tiles follow each other there, so that main memory sees images and re
 
 Kernels are transformed first, and all of U stays in the scratchpad: for few channels. A block is
 part of one row of tiles, of several columns or of several images; these may be stored in vectors of
-four (`conv2d_fours`).
+four (`convolution.fours`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from tilewright.common.expr import Expr, ceil_div
 from tilewright.ir.primitives import make_primitive
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.fours import IMAGE_BLOCK, IMAGES_ORDER, LANES, pixels_in_fours
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
     GROUPS,
@@ -28,8 +29,7 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_fours import IMAGE_BLOCK, IMAGES_ORDER, LANES, pixels_in_fours
-from tilewright.seeds.conv2d_winograd import (
+from tilewright.seeds.convolution.winograd import (
     applies,
     filter_transform,
     transformed_kernels,

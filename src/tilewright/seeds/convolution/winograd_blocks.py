@@ -15,7 +15,7 @@ from functools import cache
 
 from tilewright.common.expr import Expr, Var, ceil_div
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.tensors import (
     GROUPS,
     IN_CHANNELS,
     OUT_CHANNELS,
@@ -24,7 +24,7 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_winograd import applies, winograd_roundings
+from tilewright.seeds.convolution.winograd import applies, winograd_roundings
 from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Blocks, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE

@@ -18,7 +18,8 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.implicit import FEW_IMAGES, direct_nest
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
     CHANNELS_OUTER,
@@ -27,7 +28,6 @@ from tilewright.seeds.conv2d import (
     results,
     weights,
 )
-from tilewright.seeds.conv2d_implicit import FEW_IMAGES, direct_nest
 from tilewright.seeds.nest import axis
 from tilewright.seeds.space import Alternative, Seed, Space, seed
 from tilewright.seeds.steps import Layout, Pad, Reorder, Spread, Stage, Vectorize, Walk

@@ -13,7 +13,7 @@ from math import sqrt
 from tilewright.common.expr import Expr, ceil_div
 from tilewright.ir.winograd import TEXTBOOK_POINTS, amplification
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
     GROUPS,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
     CHANNELS_OUTER,

@@ -12,7 +12,7 @@ from functools import cache
 
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
-from tilewright.seeds.conv2d import (
+from tilewright.seeds.convolution.tensors import (
     BATCH,
     GROUPS,
     IN_CHANNELS,
