@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.codegen.arrays import read_arrays
 from tilewright.codegen.artifact import Array
-from tilewright.common.errors import ShapeError, ToolError
+from tilewright.common.digits import LARGEST_PIXEL, handwritten_digits
+from tilewright.common.errors import ShapeError
 from tilewright.ops.op import Shape, show_shape
 
-_DIGITS = Path("datasets", "data", "digits.csv.gz")
-_LARGEST_PIXEL = 16
 _FIX = "write them with numpy.savez(FILE, images=IMAGES, labels=LABELS)"
 
 
@@ -116,17 +114,6 @@ def read_examples(path: Path) -> tuple[Examples, Examples | None]:
 
 
 def digits() -> Examples:
-    """The 1797 handwritten digits of 8x8 pixels from 0 to 1 that scikit-learn ships (Alpaydin and
-    Kaynak 1998); its file is read and nothing of it imported.
-
-    Raises ToolError where scikit-learn is not installed.
-    """
-    package = find_spec("sklearn")
-    if package is None or package.origin is None:
-        raise ToolError(
-            "the digits are a file of scikit-learn, which is not installed",
-            fix="pip install 'tilewright[data]'",
-        )
-    rows = np.loadtxt(Path(package.origin).parent / _DIGITS, delimiter=",", dtype=np.float32)
-    images = rows[:, :-1].reshape(-1, 1, 8, 8) / _LARGEST_PIXEL
-    return Examples(images, rows[:, -1].astype(np.int64))
+    """The 1797 handwritten digits that tilewright ships, as 8x8 pixels from 0 to 1."""
+    pixels, labels = handwritten_digits()
+    return Examples(pixels[:, np.newaxis].astype(np.float32) / LARGEST_PIXEL, labels)

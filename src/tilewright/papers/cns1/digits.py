@@ -1,23 +1,21 @@
 """Training on handwritten digits, pattern by pattern: scaled arithmetic, the report's literal one,
 and floating point; and the same bits on several nodes and on one.
 
-The digits are 1797 images of 8 x 8 pixels (E. Alpaydin and C. Kaynak, Optical Recognition of
-Handwritten Digits, UCI Machine Learning Repository, CC BY 4.0). A network of 64 pixels and a bias,
+The digits are 1797 images of 8 x 8 pixels (`common.digits`). A network of 64 pixels and a bias,
 256 hidden nodes and 10 outputs learns four fifths of them; the accuracy is that of the others. The
 report trains no network.
 """
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from tilewright.common.digits import LARGEST_PIXEL, handwritten_digits
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
@@ -32,7 +30,6 @@ SCALING = Scaling(weight_bits=12, activation_bits=7, error_bits=11)
 HIDDEN, OUTPUTS, INPUTS, CLASSES = 256, 512, 80, 10
 EPOCHS, SEEDS, SHIFT, RATE = 10, 5, 8, 3
 _ONE, _HALF = 127, 1 << 14
-_FILE = Path(__file__).parent / "data" / "digits.csv.gz"
 MODES = ("scaled", "literal", "float")
 
 
@@ -55,12 +52,11 @@ class Digits:
 
 def digits() -> Digits:
     """All of them."""
-    with gzip.open(_FILE, "rt", encoding="ascii") as file:
-        rows = np.loadtxt(file, delimiter=",")
-    inputs = np.zeros((len(rows), INPUTS), np.int8)
-    inputs[:, :64] = np.round(rows[:, :64] * (_ONE / 16))
+    pixels, classes = handwritten_digits()
+    inputs = np.zeros((len(pixels), INPUTS), np.int8)
+    inputs[:, :64] = np.round(pixels.reshape(-1, 64) * (_ONE / LARGEST_PIXEL))
     inputs[:, 64] = _ONE
-    return Digits(inputs, rows[:, 64].astype(np.int64))
+    return Digits(inputs, classes)
 
 
 def sigmoid_table() -> Array:
