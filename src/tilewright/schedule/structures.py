@@ -128,15 +128,22 @@ def _combinations(
     return tuple((*chosen, *steps) for chosen in layouts for steps in every)
 
 
+class _OtherVector(ScheduleError):
+    """Vectors along a dimension of the result that is not contiguous: no reason by itself, since
+    another schedule has them along the other one.
+    """
+
+
 def _none_is_legal(nest: str, refused: Sequence[TilewrightError]) -> ScheduleError:
     if not refused:
         return ScheduleError(
             f"nest {nest!r} has no schedule", fix="give each choice an alternative"
         )
+    first = next((e for e in refused if not isinstance(e, _OtherVector)), refused[0])
     return ScheduleError(
         f"none of the {len(refused)} schedules of nest {nest!r} is legal; the first: "
-        f"{refused[0].message}",
-        fix=refused[0].fix,
+        f"{first.message}",
+        fix=first.fix,
     )
 
 
@@ -244,7 +251,7 @@ def _check_vector(p: Decisions, contiguous: str) -> None:
     """
     if contiguous and p.vector != contiguous:
         chosen = f"vectorize({p.vector})" if p.vector else "no vectorize"
-        raise ScheduleError(
+        raise _OtherVector(
             f"{chosen}: the result is contiguous along {contiguous}",
             fix=f"vectorize({contiguous}) or another layout of the result",
         )

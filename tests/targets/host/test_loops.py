@@ -30,7 +30,7 @@ def written(op: Loops, threads: int = 1) -> str:
     """The C text of an operator."""
     writer, kind = CWriter(), dtype(op.dtype)
     if isinstance(op, Mapping):
-        write_mapping(op, kind, writer, threads)
+        write_mapping(op, writer, threads)
     else:
         write_reduction(op, kind, writer, threads)
     return writer.text()

@@ -159,7 +159,7 @@ def _of_diagonals(access: Access) -> Access:
     """Dimensions that one loop runs along at once, with those between them, as a single one.
 
     >>> _of_diagonals(Access((5, 5), (((0, 1),), ((0, 1),)), (0, 0)))
-    Access(shape=(25,), terms=(((0, 6),),), offsets=(0,), fill=None)
+    Access(shape=(25,), terms=(((0, 6),),), offsets=(0,), fill=None, read_from=())
     """
     for loop in access.axes:
         dims = [d for d, terms in enumerate(access.terms) if any(own == loop for own, _ in terms)]

@@ -194,7 +194,7 @@ class _Stages:
         form = row_major(shape)
         if self.node.op.is_named:
             form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
-        if tensor is not self.node.op.definitions[-1]:
+        if number + 1 < len(self.node.inputs) + len(self.node.op.definitions):
             return self.memory.value(f"{output}_{self._name(number)}", form)
         keeps = self.node.op.is_named
         return self.memory.result(output, form) if keeps else self.memory.value(output, form)
