@@ -111,14 +111,19 @@ def test_check_refuses_what_compile_refuses_on_this_computer(tmp_path: Path) -> 
         [numpy_helper.from_array(np.ones((3, 4), np.int8), "w")],
     )
     path = saved(tmp_path, helper.make_model(graph))
-    why = "node mm: gemm takes i8,i8:i32; whole networks on this computer compute floats"
+    machine = "host\\w*"
+    why = rf"node mm: no stage on {machine} computes gemm of i8,i8:i32"
+    way_out = (
+        "fix: products, windows and functions of elements take floats of one type; integers and "
+        "truth values are computed by definitions and moved"
+    )
     results = [
         CliRunner().invoke(app, [command, str(path), "-m", "host"])
         for command in ("compile", "check")
     ]
     assert [result.exit_code for result in results] == [1, 3]
-    assert results[0].stderr == f"error: {why}\n  fix: compile its operators one by one\n"
+    assert re.fullmatch(f"error: {why}\n  {way_out}\n", results[0].stderr)
     refused, fix, total = results[1].stdout.splitlines()
-    assert refused.endswith(f": a stage for every operator: {why}")
-    assert fix == "         fix: compile its operators one by one"
+    assert re.search(f": a stage for every operator: {why}$", refused)
+    assert fix.strip() == way_out
     assert re.fullmatch(r"1 checks on host\w*, 1 refused", total)

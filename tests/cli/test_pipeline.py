@@ -88,7 +88,7 @@ def test_a_torrent_runs_on_the_arguments_and_data_of_a_file(tmp_path: Path) -> N
     np.savez(data, **{"$v99": np.array(5)})
     assert pipeline(tmp_path, TORRENT, "-m", "cns1-128", "--input", str(data), code=1) == (
         "error: '$v99' is no register, memory or data of the program\n"
-        "  fix: registers: $0 to $vs31; memories: cache, main; data: none\n"
+        "  fix: registers: $0 to $vs31; memories: cache, main, host; data: none\n"
     )
 
 

@@ -81,7 +81,7 @@ def test_options_that_do_not_go_together(tmp_path):
     [
         ("cns1/table5_1", "cns1/table5_1"),
         ("swdnn/table2", "swdnn/table2"),
-        ("cns1", "cns1/chapter3"),
+        ("cns1", "cns1/all_nodes"),
     ],
 )
 def test_options_that_an_experiment_does_not_read_are_refused(experiment, name):

@@ -67,5 +67,5 @@ def test_a_step_is_planned_and_learns_on_each_machine(network, machine):
 def test_states_are_written_in_place(machine):
     """Each state is one value of the plan, and counted once."""
     step = tw.training_step(two_layers(8), Optimiser("momentum"))
-    found = tw.compile(step, machine=machine).described()
+    found = tw.compile(step, machine=machine).plan.described()
     assert found.state_bytes == 8 * sum(np.prod(step.tensors[s.tensor].shape) for s in step.states)

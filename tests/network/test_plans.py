@@ -163,7 +163,7 @@ def test_what_no_stage_computes_is_refused_by_name_before_any_search():
 
 def _renamed(op):
     class Mystery:
-        kind = "mystery"
+        kind, definitions = "mystery", ()
 
         def __getattr__(self, name):
             return getattr(op, name)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Elementary, Number, Scalar
 
 BITS = tuple(name for name, f in FUNCTIONS.items() if getattr(f, "types", "") == "bits")
-OF_FLOATS = tuple(name for name in FUNCTIONS if name not in BITS)
+OF_BITS = (*BITS, "rem", "rem_floor")
+"""Functions of bits, and what is made of them."""
+OF_FLOATS = tuple(name for name in FUNCTIONS if name not in OF_BITS)
 OF_INTEGERS = (
     *(n for n, f in FUNCTIONS.items() if isinstance(f, Elementary) and f.types != "floats"),
     *("clip", "max", "min", "neg", "relu", "sign"),

@@ -31,6 +31,7 @@ from tilewright.cost.product_bounds import (
     require_tile,
 )
 from tilewright.graph.graph import Network
+from tilewright.graph.rewriting import simplified
 from tilewright.ir.nodes import Program
 from tilewright.ir.verify import verify
 from tilewright.machine import Machine
@@ -222,7 +223,7 @@ def _whole(network: Network, chain: Toolchain) -> tuple[Finding, ...]:
     """
     machine = chain.machine
     part, _ = own_part(network, machine)
-    runs = partial(require_networks(machine).require, network, machine)
+    runs = partial(require_networks(machine).require, simplified(network), machine)
     rules = [("a stage for every operator", runs)]
     if not chain.executes_here:
         rules.append(("live tensors fit main memory", partial(require_room, part, machine)))

@@ -66,7 +66,7 @@ _TYPES = ("dtype", "sum_dtype", "result_dtype")
 
 def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Workload:
     """An operator, or the products of a network; `known_dtype` as in `read_network`, of operators
-    where it names several types.
+    alone where it names several types.
 
     Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
     """
@@ -76,7 +76,7 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
         found = _defined(name, options, known_dtype)
         if not isinstance(found, Network):
             return Workload(DEFINED, ((DEFINED, found),))
-    return Workload.of(read_network(name, options, known_dtype))
+    return Workload.of(read_network(name, options, "f64" if ":" in known_dtype else known_dtype))
 
 
 def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:

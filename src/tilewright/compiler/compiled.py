@@ -15,11 +15,12 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.deferred import Deferred
+from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.settings import Argument, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
-from tilewright.network.plans import Other
+from tilewright.network.plans import Other, Session
 from tilewright.report.figures import figures_text
 from tilewright.report.view import CheckResult
 
@@ -157,6 +158,17 @@ class Compiled(Generic[Plan]):
         `weights` are needed once where a network came without numbers, as those of the zoo do.
         """
         return self.way.run(self, inputs, named, weights)
+
+    def session(self, states: Mapping[str, Array]) -> Session:
+        """A network compiled as a whole with its states, which begin like this.
+
+        Raises GraphError where it is compiled in another way.
+        """
+        begin = getattr(self.plan, "session", None)
+        if begin is None:
+            raise GraphError(f"{self.name} is not compiled as a whole: it keeps no states")
+        session: Session = begin(states)
+        return session
 
     def draw_weights(self) -> None:
         """Take random numbers for weights that have none."""

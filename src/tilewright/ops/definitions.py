@@ -120,7 +120,8 @@ class Named(Typed):
         """
         require_operands(self, operands)
         exact = not self.numerics.is_float
-        return evaluated_in_order(self, in_own_type(self, operands) if exact else operands)
+        found = evaluated_in_order(self, in_own_type(self, operands) if exact else operands)
+        return found if found.flags.writeable else found.copy()
 
 
 class _Stated(Op, Protocol):

@@ -199,6 +199,17 @@ class Concat(Named):
         """Each tensor's dimensions follow the result's."""
         return (same_dimensions(len(self.out_shape)),) * (1 + len(self.input_shapes))
 
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The part of each tensor that lies in the region: each dimension by itself, also of a
+        tensor without one (`follows`).
+        """
+        found, offset = [], 0
+        for shape in self.input_shapes:
+            start, stop = (end - offset for end in result.sides[self.axis])
+            found.append(result.along(self.axis, (start, stop)) & Box.whole(shape))
+            offset += shape[self.axis]
+        return tuple(found)
+
     def part(self, result: Box, terms: Box | None = None) -> Concat:
         """The tensors that lie in the region, behind each other."""
         boxes = self.needed(result)

@@ -86,7 +86,7 @@ def train(
     step = training_step(network, asked.optimiser, asked.micro_batches)
     task = _Task(step, network, examples, test, asked)
     states, before = task.start()
-    session = compile(step, machine, progress=progress).plan.session(states)
+    session = compile(step, machine, progress=progress).session(states)
     return task.run(session, before, told, progress)
 
 

@@ -77,6 +77,8 @@ def _python(function: str, x: list[int], kind: DType) -> Any:
             return x[0] << x[1] if 0 <= x[1] < 64 else 0
         case ">>":
             return x[0] >> x[1] if 0 <= x[1] < 64 else -(x[0] < 0)
+        case "quo":
+            return 0 if x[1] == 0 else abs(x[0]) // abs(x[1]) * (1 if x[0] * x[1] > 0 else -1)
         case _:
             return eval(f"{x[0]} {function} ({x[1]})")
 
@@ -148,7 +150,7 @@ def test_integers_are_whole(number: float) -> None:
 
 def test_floats_have_no_bits() -> None:
     own = [n for n, f in FUNCTIONS.items() if isinstance(f, Elementary) and f.types == "bits"]
-    assert own == ["&", "|", "^", "~", "<<", ">>"]
+    assert own == ["&", "|", "^", "~", "<<", ">>", "quo"]
     with pytest.raises(ProgramError) as refusal:
         check_floats(parse_scalar("1 + (x0 & x1)"))
     assert str(refusal.value) == "floats have no 'x0 & x1'; compute bits in an integer type"

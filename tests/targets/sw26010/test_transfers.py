@@ -139,10 +139,10 @@ CONV = Conv2d(4, 32, 64, 8, 8, (3, 3), padding=(1, 1, 1, 1))
 )
 def test_candidates_beyond_a_limit_are_dropped_and_the_best_other_one_is_emitted(what, limit):
     machine = load_machine("sw26010_cg", {f"dma.limits.{what}_bytes": str(limit)})
-    free = tilewright.compile(CONV, machine="sw26010_cg")
+    free = tilewright.compile(CONV, machine="sw26010_cg").plan.only
     with pytest.raises(CapacityError, match=f"dma.limits.{what}_bytes is {limit};"):
         CODE.emit(free.program, machine)
-    found = tilewright.compile(CONV, machine=machine)
+    found = tilewright.compile(CONV, machine=machine).plan.only
     assert CODE.emit(found.program, machine).files
     assert found.result.estimate_cycles >= free.result.estimate_cycles
 
@@ -161,7 +161,7 @@ def test_where_no_tile_keeps_a_limit_the_least_that_would_do_is_told(what, limit
         f"{limit}; --set {key}={needed} or more"
     )
     enough = load_machine("sw26010_cg", {key: str(needed)})
-    assert CODE.emit(tilewright.compile(CONV, machine=enough).program, enough).files
+    assert CODE.emit(tilewright.compile(CONV, machine=enough).plan.only.program, enough).files
 
 
 def test_stages_of_a_network_keep_the_limits_of_a_descriptor():
