@@ -23,7 +23,7 @@ def compiled(op: Op, algorithm: str | None = None, structure: Structure | None =
         (choice,) = choose([op], MACHINE, algorithm=algorithm)
         return choice.best.candidate
     (seed,) = seeds_for(op, algorithm, whole=True)
-    (priced,) = _price([structure], [(op, {})], MACHINE, seed, 1)
+    ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, 1)
     best = priced.top(1) if priced.cycles.size else []
     return Candidate(op, seed, (best[0],), {}) if best else None
 

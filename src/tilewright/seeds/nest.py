@@ -67,7 +67,7 @@ class TensorSpec:
         if numerics.is_float and not numerics.is_mixed:
             return numerics.sums
         if self.operand is not None:
-            return numerics.operands[self.operand]
+            return numerics.operands[min(self.operand, len(numerics.operands) - 1)]
         if self.kind in ("input", "constant"):
             raise ScheduleError(
                 f"tensor {self.name!r} does not say which operand's element type it has",

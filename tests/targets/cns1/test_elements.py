@@ -176,8 +176,9 @@ def test_expressions_that_do_not_fit_the_registers_are_refused(expression, messa
             "map: 3000000000 is no i32, which has -2147483648 to 2147483647",
         ),
         (
-            "x0 + x1 + x2", "i32", ShapeError,
-            "map takes up to 2 operands of integers, found 3; map its parts one after the other",
+            "x0 + x1 + x2", "i32", ScheduleError,
+            "none of the 1 schedules of nest 'map' is legal; the first: a Torrent maps up to 2 "
+            "tensors, found 3; map its parts one after the other",
         ),
         ("1 + 2", "i32", ShapeError, "map: '1 + 2' reads no element; name x0 in it"),
         (

@@ -56,6 +56,10 @@ class PlaceOperands:
         return replace(program, buffers=tuple(replace(b, space=CACHE) for b in program.buffers))
 
 
+_MOST_OPERANDS = 2
+"""Tensors that the code of a map has addresses for, beside its result."""
+
+
 def updates_weights(call: Call, program: Program) -> bool:
     """True if a product is added to what C holds before the program runs."""
     c = call.operands[0]
@@ -69,6 +73,11 @@ def _check_map(call: Call, program: Program) -> None:
         raise ScheduleError(
             f"a Torrent maps elements of {', '.join(sorted(_ELEMENTS))}, found {', '.join(kinds)}",
             fix="--dtype i8:i32:i16:even:wrap, or other such types",
+        )
+    if len(kinds) > 1 + _MOST_OPERANDS:
+        raise ScheduleError(
+            f"a Torrent maps up to {_MOST_OPERANDS} tensors, found {len(kinds) - 1}",
+            fix="map its parts one after the other",
         )
     if not all(isinstance(operand, Tile) for operand in call.operands):
         raise ScheduleError(
