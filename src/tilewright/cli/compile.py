@@ -88,7 +88,7 @@ def _way(asked: Compile, chain: Toolchain) -> str:
 
 
 def _workload(asked: Compile, chain: Toolchain, way: str) -> Workload:
-    """What is to be compiled; layers alone in the element type of kernels."""
+    """The workload; layers alone are in the element type of kernels."""
     own = way != "alone" or chain.machine.core.elements is not None
     usual = chain.usual_type if own else "f64"
     workload = read_workload(asked.network, asked.operator, usual)

@@ -56,7 +56,7 @@ class Way(Protocol[Plan]):
         """Take random numbers for weights that have none."""
 
     def figures(self, made: Compiled[Plan], progress: Progress) -> Figures:
-        """What is known without running generated code."""
+        """Figures that need no run of generated code."""
 
     def checked(self, made: Compiled[Plan], progress: Progress) -> CheckResult:
         """Run the code and compare with the reference."""
@@ -175,7 +175,7 @@ class Compiled(Generic[Plan]):
         self.way.draw_weights(self)
 
     def figures(self, progress: Progress = silent) -> Figures:
-        """What is known without running generated code; simulated times included."""
+        """Figures that need no run of generated code; simulated times included."""
         return self.way.figures(self, progress)
 
     def check(self, progress: Progress = silent) -> CheckResult:

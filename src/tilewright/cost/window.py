@@ -27,7 +27,7 @@ _FEW = 1e-9
 
 
 class Window(NamedTuple):
-    """What is in flight while a candidate is played, and what operations use.
+    """Operations in flight while a candidate is played, and what they use.
 
     `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
     when each unit is free, and for both slots of each buffer when its last writer and its last

@@ -271,7 +271,7 @@ class Definition(Typed):
         return tuple(found)
 
     def _moved_by(self, place: Sequence[tuple[int, int]], among: dict[int, int]) -> set[int]:
-        """What moves a place; if that is several, those of one step left out."""
+        """Axes that move a place; of several, those of one step are left out."""
         found = {among[a] for a, _ in place if a in among}
         several = {among[a] for a, _ in place if a in among and self.extents[a] > 1}
         return found if len(found) == 1 else several

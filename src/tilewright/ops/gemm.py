@@ -89,7 +89,7 @@ class Gemm(Named):
 
     @property
     def flops(self) -> int:
-        """Those of the products: scaling and adding are few beside them."""
+        """Operations of the products: scaling and adding are few beside them."""
         return self.definition.flops
 
     @cached_property

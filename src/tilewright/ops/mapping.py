@@ -169,7 +169,7 @@ class Mapping(_InMemory):
         return len(self.extents)
 
     def on(self, extents: Shape, result: Access, accesses: Sequence[Access]) -> Mapping:
-        """The same work on other loops and places."""
+        """This work on other loops and places."""
         return replace(self, extents=extents, result=result, operands=tuple(accesses))
 
     @property
@@ -296,7 +296,7 @@ class Reduction(_InMemory):
         return (self.operand,)
 
     def on(self, extents: Shape, result: Access, accesses: Sequence[Access]) -> Reduction:
-        """The same work on other loops and places, as many of them kept."""
+        """This work on other loops and places, as many of them kept."""
         return replace(self, extents=extents, result=result, operand=accesses[0])
 
     @property

@@ -328,7 +328,7 @@ def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
 
 
 def _case(grids: _Grids, machine: Machine, seed: Seed) -> Case:
-    """What is priced of a structure; tensors that the seed makes ahead of all calls are packed as
+    """The priced program of a structure; tensors that the seed makes ahead of all calls are packed as
     constants are.
     """
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)

@@ -67,7 +67,7 @@ def reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
 
 @piece
 def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
-    """What keeps an instruction on messages from issuing: (cause, cycle to look again)."""
+    """The obstacle of an instruction on messages: (cause, cycle to look again)."""
     x = core.registers_integer
     if row.special == SPECIAL_RECEIVE:
         first = core.inbox[row.value]

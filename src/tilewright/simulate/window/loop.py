@@ -49,7 +49,7 @@ class Code(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes while a program runs; `at` holds the counters below."""
+    """State of a running program; `at` holds the counters below."""
 
     at: Ints
     register: Ints
@@ -241,7 +241,7 @@ def _least_slot(s: State) -> int:
 
 @piece
 def _obstacle(p: Code, s: State, rules: Rules, number: int) -> int:
-    """What keeps a step from issuing, or -1; `at[LAST]` becomes the cycle to look again."""
+    """The obstacle of a step, or -1; `at[LAST]` becomes the cycle to look again."""
     time = s.at[TIME]
     when = 0
     for i in range(READS):

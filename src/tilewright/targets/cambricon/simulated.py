@@ -55,7 +55,7 @@ def kernel_run(
 
 
 def _titles(text: str, instructions: Sequence[Instruction]) -> list[str]:
-    """What each instruction is of: the last comment before its line."""
+    """The subject of each instruction: the last comment before its line."""
     found, title = [""], ""
     for line in text.splitlines():
         comment = line.strip()

@@ -290,7 +290,7 @@ def _top(importer: Importer, node: OnnxNode) -> None:
 
 
 def _triangle(importer: Importer, node: OnnxNode) -> None:
-    """What lies above or below a diagonal, the rest zero: rows and columns are compared."""
+    """Elements above or below a diagonal, the rest zero: rows and columns are compared."""
     x, shape = importer.operand(node, 0), importer.shape(node, 0)
     k = int(importer.constant(node, 1).reshape(-1)[0]) if node.has_input(1) else 0
     kept = np.triu if node.integer("upper") else np.tril

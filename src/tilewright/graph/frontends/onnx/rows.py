@@ -26,7 +26,7 @@ def _step(importer: Importer, node: OnnxNode, body: str, *names: str) -> str:
 
 
 def _of_rows(importer: Importer, node: OnnxNode, function: str, x: str, axes: Sequence[int]) -> str:
-    """What is gathered of rows along axes, which stay with one element."""
+    """Rows gathered along axes, which stay with one element."""
     op = Reduce(function, importer.builder.shape(x), tuple(axes), importer.dtype)
     return importer.step(node, op, x, suffix=f"_{function}")
 

@@ -179,7 +179,7 @@ def train(
 
 
 def _program(steps: Sequence[Forward | Backward]) -> str:
-    """What every node runs: the steps, then what they call, then the handlers."""
+    """The program of every node: the steps, then what they call, then the handlers."""
     sums = tuple(one for step in steps for one in step.sums)
     lines = [*prologue(), *installed(sums, SCRATCH)]
     lines += [line for step in steps for line in step.lines()]

@@ -107,7 +107,7 @@ class _Times:
         return found
 
     def cold(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same with the lines that each call misses, one after the other."""
+        """These cycles with the lines that each call misses, one after the other."""
         found, calls = self.warm(events), events[:, KIND] == CALL
         if self.cache is None:
             return found

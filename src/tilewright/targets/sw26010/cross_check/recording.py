@@ -1,4 +1,4 @@
-"""What emitted code asks for: the transfers, waits and calls of every core, in order.
+"""Requests of emitted code: the transfers, waits and calls of every core, in order.
 
 In: the files of an artifact. Out: a `Recording`. The code of the cores is compiled unchanged, with
 the dispatch of its products, against a runtime that notes each request instead of computing.
