@@ -328,8 +328,8 @@ def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
 
 
 def _case(grids: _Grids, machine: Machine, seed: Seed) -> Case:
-    """The priced program of a structure; tensors that the seed makes ahead of all calls are packed as
-    constants are.
+    """The priced program of a structure; tensors that the seed makes ahead of all calls are packed
+    as constants are.
     """
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     divided = seed.together if machine.thread_count > 1 else None
