@@ -128,9 +128,9 @@ def whole_list() -> Network:
     return net.build((*outputs, total))
 
 
-@pytest.mark.parametrize("name", ["sw26010", "sw26010_measured"])
-def test_no_stage_of_any_operator_is_priced_by_assumption(name: str) -> None:
-    plan = build_plan(whole_list(), load_machine(name), Search(keep=1))
+def test_no_stage_of_any_operator_is_priced_by_assumption() -> None:
+    """On the machine whose branches cost cycles; the other one has the same routines."""
+    plan = build_plan(whole_list(), load_machine("sw26010_measured"), Search(keep=1))
     for stage, routines in zip(plan.stages, stage_routines(plan), strict=True):
         assert routines, stage.label
         for routine in routines:
