@@ -63,11 +63,22 @@ class TensorSpec:
             check_name("dimension", name)
 
     def element_type(self, numerics: Numerics) -> DType:
-        """Its element type. Raises ScheduleError for an input of mixed types without an operand."""
+        """Its element type. Raises ScheduleError for an input of mixed types without an operand, or
+        with one of which no type is known.
+        """
         if numerics.is_float and not numerics.is_mixed:
             return numerics.sums
         if self.operand is not None:
-            return numerics.operands[min(self.operand, len(numerics.operands) - 1)]
+            # Types that are all the same are named for two operands, however many there are.
+            if self.operand >= len(numerics.operands) and len({*numerics.operands}) == 1:
+                return numerics.operands[0]
+            if self.operand < len(numerics.operands):
+                return numerics.operands[self.operand]
+            raise ScheduleError(
+                f"tensor {self.name!r} is operand {self.operand}, types are named for "
+                f"{len(numerics.operands)}",
+                fix="name one for each operand, in order",
+            )
         if self.kind in ("input", "constant"):
             raise ScheduleError(
                 f"tensor {self.name!r} does not say which operand's element type it has",

@@ -1,11 +1,11 @@
 """Functions of single precision as C that compilers turn into vectors: no branch, no table.
 
-In: names of elementary functions of `ir.scalar`. Out: C text. Every argument has a result within
-1.5 units in the last place, subnormal, infinite and no numbers included
-(`benchmarks/host_functions.py` tries them all). Products and sums round apart (`SEPARATE`), so that
-every instruction set gives the same bits. The polynomials are fits of our own, of the least
-relative error; reductions are Cody and Waite's, "Software Manual for the Elementary Functions"
-(1980).
+In: names of elementary functions of `ir.scalar`. Out: C text. Results are within 1.5 units in the
+last place on every 500th bit pattern, subnormal, infinite and no numbers included
+(`benchmarks/host_functions.py` tries any share of them). Products and sums round apart
+(`SEPARATE`), so that every instruction set gives the same bits. The polynomials are fits of our
+own, of the least relative error; reductions are Cody and Waite's, "Software Manual for the
+Elementary Functions" (1980).
 """
 
 from __future__ import annotations
