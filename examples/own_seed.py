@@ -6,7 +6,7 @@ finds tiles, layouts and loop order, infers transfers and double buffering, and 
 """
 
 import tilewright as tw
-from tilewright.seeds import conv2d as c
+from tilewright.seeds.convolution import tensors as c
 from tilewright.seeds.nest import axis, nest, tensor
 from tilewright.seeds.space import Seed, Space
 from tilewright.seeds.steps import Layout
