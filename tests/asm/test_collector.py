@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from tilewright.asm import assemble
-from tilewright.asm.text.collector import collector_paused
+from tilewright.asm.assemble import collector_paused
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 

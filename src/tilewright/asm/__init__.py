@@ -10,16 +10,16 @@ from tilewright.asm.disassemble import disassemble
 from tilewright.asm.encode import decode, encode
 from tilewright.asm.limits import Limits
 from tilewright.asm.objects.elf import elf_bytes
-from tilewright.asm.objects.elf_read import read_elf
 from tilewright.asm.objects.files import (
     dependency_rule,
     object_summary,
+    read_elf,
     read_object,
     stored_table_name,
     write_object,
 )
 from tilewright.asm.objects.link import LinkErrors, link
-from tilewright.asm.objects.listing import listing
+from tilewright.asm.objects.listing import expansion_trace, listing
 from tilewright.asm.objects.object import (
     LineEntry,
     Object,
@@ -29,7 +29,6 @@ from tilewright.asm.objects.object import (
     Section,
     Symbol,
 )
-from tilewright.asm.text.trace import expansion_trace
 
 __all__ = [
     "Diagnostic",

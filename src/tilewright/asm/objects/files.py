@@ -3,15 +3,285 @@
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from tilewright.asm.encode import decode
 from tilewright.asm.front_end import maps_of
+from tilewright.asm.limits import DEFAULT_LIMITS
+from tilewright.asm.objects import elf_format as fmt
 from tilewright.asm.objects.elf import elf_bytes
-from tilewright.asm.objects.elf_read import read_elf, read_table_name
-from tilewright.asm.objects.object import Object, Section, Symbol
+from tilewright.asm.objects.object import (
+    Object,
+    PlacedInstruction,
+    Relocation,
+    RelocationKind,
+    Section,
+    Symbol,
+)
+from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
+from tilewright.asm.text.expression import signed64
 from tilewright.common.errors import AssemblyError
 from tilewright.common.files import new_file, require_regular
 from tilewright.isa import InstructionTable
+
+# ELF64 files back to objects: what `elf` writes, each field checked.
+
+_LETTERS = {flag: letter for letter, flag in fmt.FLAG_OF_LETTER.items()}
+_KINDS = {number: kind for kind, number in fmt.KIND_NUMBERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """A section header."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+
+
+def read_elf(data: bytes, table: InstructionTable, *, name: str = "<object>") -> Object:
+    """The object or image in an ELF file made with this table. Raises AssemblyError."""
+    with _located(name):
+        return _Reader(_File(data), table).read()
+
+
+def read_table_name(data: bytes, *, name: str = "<object>") -> str:
+    """The name of the instruction table that an ELF file was made with. Raises AssemblyError."""
+    with _located(name):
+        return _File(data).table_name
+
+
+@contextmanager
+def _located(name: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except struct.error:
+        raise AssemblyError("the ELF file is cut off", where=name) from None
+    except AssemblyError as error:
+        raise AssemblyError(error.message, where=name, fix=error.fix) from None
+
+
+class _File:
+    """The bytes of a file, by sections."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:4] != b"\x7fELF" or data[4:5] != b"\2":
+            raise AssemblyError("not an ELF64 file", fix="make it with tilewright asm")
+        self.data = data
+        self.order: fmt.ByteOrder = "little" if data[5:6] == b"\1" else "big"
+        self.fields = fmt.header(self.order).unpack_from(data, 16)
+        self.type, self.machine = self.fields[0], self.fields[1]
+
+    @cached_property
+    def headers(self) -> list[_Header]:
+        """The section headers."""
+        offset, count, names_index = self.fields[5], self.fields[11], self.fields[12]
+        table = self.slice(offset, count * fmt.SECTION_HEADER_BYTES)
+        rows = list(fmt.section_header(self.order).iter_unpack(table))
+        if not names_index < count:
+            raise AssemblyError("the ELF file has no section names")
+        strings = self.slice(rows[names_index][4], rows[names_index][5])
+        return [_Header(_string(strings, row[0]), *row[1:9]) for row in rows]
+
+    def slice(self, offset: int, size: int) -> bytes:
+        """`size` bytes of the file from `offset`. Raises AssemblyError."""
+        if offset + size > len(self.data):
+            raise AssemblyError("the ELF file is cut off")
+        return self.data[offset : offset + size]
+
+    def content_of(self, header: _Header) -> bytes:
+        """The bytes of a section."""
+        return b"" if header.type == fmt.SECTION_NOBITS else self.slice(header.offset, header.size)
+
+    @property
+    def table_name(self) -> str:
+        """The instruction table that the section made for it names."""
+        found = [header for header in self.headers if header.name == fmt.TABLE_SECTION]
+        return _string(self.content_of(found[0]), 0) if found else "an unknown table"
+
+
+class _Reader:
+    """One file being read."""
+
+    def __init__(self, file: _File, table: InstructionTable) -> None:
+        if file.machine != table.elf_machine:
+            raise AssemblyError(
+                f"machine {file.machine:#x} is not {table.elf_machine:#x}, that of {table.name}"
+            )
+        if file.type not in (fmt.TYPE_RELOCATABLE, fmt.TYPE_EXECUTABLE):
+            raise AssemblyError(f"ELF type {file.type} is neither an object nor an image")
+        self.file, self.table = file, table
+        self.order, self.type, self.headers = file.order, file.type, file.headers
+
+    def read(self) -> Object:
+        """The whole object."""
+        self._check_table()
+        sections = tuple(self._section(h) for h in self.headers if self._is_content(h))
+        file_name, symbols, names = self._symbols()
+        relocations = self._relocations(names)
+        _check_names(sections, symbols, relocations)
+        return Object(
+            self.table.instruction_set,
+            self.order,
+            self.table.word_bits // 8,
+            file_name,
+            sections,
+            symbols,
+            relocations,
+            instructions=_instructions(sections, symbols, relocations, self.table),
+            is_linked=self.type == fmt.TYPE_EXECUTABLE,
+            elf_machine=self.table.elf_machine,
+        )
+
+    def _by_type(self, kind: int) -> list[_Header]:
+        return [header for header in self.headers if header.type == kind]
+
+    def _is_content(self, header: _Header) -> bool:
+        own = header.name == fmt.TABLE_SECTION or header.name.startswith(fmt.DEBUG_PREFIX)
+        return header.type in (fmt.SECTION_PROGBITS, fmt.SECTION_NOBITS) and not own
+
+    def _check_table(self) -> None:
+        name = self.file.table_name
+        if name != self.table.instruction_set:
+            raise AssemblyError(
+                f"the object is for {name}, not for {self.table.instruction_set}",
+                fix="load its own table",
+            )
+
+    def _section(self, header: _Header) -> Section:
+        alignment = max(header.alignment, 1)
+        if alignment & (alignment - 1) or alignment > DEFAULT_LIMITS.alignment_bytes:
+            raise AssemblyError(f"section {header.name} has the alignment {alignment}")
+        flags = "".join(letter for flag, letter in _LETTERS.items() if header.flags & flag)
+        return Section(
+            header.name,
+            "".join(sorted(flags)),
+            self.file.content_of(header),
+            header.size,
+            alignment,
+            header.type == fmt.SECTION_NOBITS,
+            header.address,
+        )
+
+    def _symbols(self) -> tuple[str, tuple[Symbol, ...], list[str]]:
+        """The source's name, the symbols, and the name (or section) of each index."""
+        tables = self._by_type(fmt.SECTION_SYMTAB)
+        if len(tables) != 1 or not tables[0].link < len(self.headers):
+            raise AssemblyError("the ELF file has no symbol table")
+        strings = self.file.content_of(self.headers[tables[0].link])
+        file_name, symbols, names = "", [], []
+        for row in self._rows(tables[0], fmt.symbol_record(self.order)):
+            name, kind, index = _string(strings, row[0]), row[1] & 15, row[3]
+            if kind == fmt.KIND_FILE:
+                file_name = name
+            elif kind == fmt.KIND_SECTION:
+                name = self._named(index)
+            elif name:
+                symbols.append(self._symbol(name, row))
+            names.append(name)
+        return file_name, tuple(symbols), names
+
+    def _rows(self, header: _Header, record: struct.Struct) -> list[tuple[int, ...]]:
+        content = self.file.content_of(header)
+        return list(record.iter_unpack(content[: len(content) - len(content) % record.size]))
+
+    def _symbol(self, name: str, row: tuple[int, ...]) -> Symbol:
+        information, index, value, size = row[1], row[3], row[4], row[5]
+        section: str | None = None
+        if index == fmt.INDEX_ABSOLUTE:
+            section = ""
+        elif index != fmt.INDEX_UNDEFINED:
+            section = self._named(index)
+            value -= self.headers[index].address
+        kind = _KINDS.get(information & 15, "")
+        is_global = information >> 4 == fmt.BIND_GLOBAL
+        return Symbol(name, section, signed64(value), is_global, kind, size)
+
+    def _named(self, index: int) -> str:
+        if not 0 < index < len(self.headers):
+            raise AssemblyError(f"a symbol is in section {index}, which does not exist")
+        return self.headers[index].name
+
+    def _relocations(self, names: list[str]) -> tuple[Relocation, ...]:
+        found: list[Relocation] = []
+        for header in self._by_type(fmt.SECTION_RELA):
+            target = self._named(header.info)
+            size = self.headers[header.info].size
+            for offset, information, addend in self._rows(
+                header, fmt.relocation_record(self.order)
+            ):
+                index, number = information >> 32, information & 0xFFFFFFFF
+                try:
+                    kind, operand = fmt.relocation_kind_and_operand(number)
+                    name = names[index]
+                except (ValueError, IndexError):
+                    raise AssemblyError(f"relocation {information:#x} is not known") from None
+                if offset + DATA_BYTES.get(kind, self.table.word_bits // 8) > size:
+                    raise AssemblyError(f"a relocation at {offset:#x} is outside {target}")
+                found.append(Relocation(target, offset, kind, name, addend, operand))
+        return tuple(found)
+
+
+def _string(strings: bytes, offset: int) -> str:
+    end = strings.find(b"\0", offset)
+    if end < 0:
+        raise AssemblyError("a name is outside the string table")
+    return strings[offset:end].decode("utf-8", "replace")
+
+
+def _check_names(
+    sections: tuple[Section, ...], symbols: tuple[Symbol, ...], relocations: tuple[Relocation, ...]
+) -> None:
+    """Every symbol and relocation must be in a section that is there, once."""
+    names = {section.name for section in sections}
+    if len(names) != len(sections):
+        raise AssemblyError("two sections have the same name")
+    known = names | {symbol.name for symbol in symbols}
+    for symbol in symbols:
+        if symbol.section and symbol.section not in names:
+            raise AssemblyError(
+                f"'{symbol.name}' is in section {symbol.section}, which has no bytes"
+            )
+    for relocation in relocations:
+        if relocation.section not in names or relocation.symbol not in known:
+            raise AssemblyError(
+                f"a relocation for '{relocation.symbol}' in {relocation.section} has no place"
+            )
+
+
+def _instructions(
+    sections: tuple[Section, ...],
+    symbols: tuple[Symbol, ...],
+    relocations: tuple[Relocation, ...],
+    table: InstructionTable,
+) -> tuple[PlacedInstruction, ...]:
+    """The code sections decoded, with labels where symbols and relocations are."""
+    labels: dict[tuple[str | None, int], list[str]] = {}
+    for symbol in symbols:
+        labels.setdefault((symbol.section, symbol.value), []).append(symbol.name)
+    fixed = {(r.section, r.offset): r for r in relocations if r.kind >= RelocationKind.OPERAND}
+    step, placed = table.word_bits // 8, []
+    for section in sections:
+        for offset in range(0, len(section.data) - step + 1, step) if section.is_code else ():
+            instruction = decode(section.data[offset : offset + step], table)
+            if instruction is not None:
+                names = tuple(labels.get((section.name, offset), ()))
+                instruction = symbolic(instruction, fixed.get((section.name, offset)), names)
+                placed.append(PlacedInstruction(section.name, offset, instruction))
+    return tuple(placed)
+
 
 _LARGEST_FILE_BYTES = 1 << 30
 

@@ -8,8 +8,9 @@ so that an error costs one line and a repeated line costs nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
@@ -42,9 +43,194 @@ from tilewright.asm.text.parsed import (
     ParsedString,
     ParsedType,
 )
-from tilewright.asm.text.scan import line_scanner
-from tilewright.asm.text.statements import statement_reader
+from tilewright.asm.text.templates import Template
 from tilewright.isa import InstructionTable
+
+# Reading plain lines without the grammar: a label, an instruction, operands of the common kinds.
+#
+# In: a line. Out: what the grammar would make of it, or None for every line that is not plain:
+# such a line may be anything, also wrong. Plain operands are registers, decimal and hexadecimal
+# numbers, names, and memory operands with a number.
+
+Match = re.Match[str]
+
+_BLANK = r"[ \t\r]*+"
+_NAME = r"\.?[A-Za-z_][A-Za-z0-9_.]*+"
+_WORD = r"[A-Za-z_][A-Za-z0-9_.]*+"
+_PLAIN_LABEL = rf"(?!\.(?:loc|file)(?![A-Za-z0-9_.])){_NAME}"
+_NUMBER = r"(?:0[xX][0-9A-Fa-f]{1,16}|[1-9][0-9]{0,17}|0)(?![A-Za-z0-9_.])"
+_MOST_OPERANDS = 6
+
+
+class _Groups(NamedTuple):
+    """The groups of one operand in the pattern of a line."""
+
+    register: int
+    base: int
+    offset_sign: int
+    offset: int
+    mark: int
+    sign: int
+    number: int
+    name: int
+
+
+def line_scanner(syntax: Syntax) -> Callable[[str], ParsedLine | None]:
+    """The scanner of a syntax. It matches a line once, without ever going back in it."""
+    pattern = re.compile(_line_pattern(syntax))
+    index = pattern.groupindex
+    groups = [
+        _Groups(*(index[f"{kind}{place}"] for kind in _Groups._fields))
+        for place in range(_MOST_OPERANDS)
+    ]
+
+    def scan(text: str) -> ParsedLine | None:
+        found = pattern.match(text)
+        if found is None:
+            return None
+        label, word = found["label"], found["word"]
+        labels = (ParsedLabel(label, _span_of_group(found, "label")),) if label else ()
+        if not word:
+            return ParsedLine(labels)
+        operands: list[ParsedOperand] = []
+        last = found.lastindex or 0
+        for group in groups:
+            if group.register > last:
+                break
+            first, behind = found.span(group.register)
+            if first < 0:
+                operands.append(_plain_operand(found, group))
+            else:
+                operands.append(ParsedRegister(text[first:behind], Span(first + 1, behind - first)))
+        return ParsedLine(labels, word, _span_of_group(found, "word"), tuple(operands))
+
+    return scan
+
+
+def _line_pattern(syntax: Syntax) -> str:
+    """A label, a word and operands, all optional; the operands' groups are numbered by place."""
+    operands = ""
+    for place in reversed(range(_MOST_OPERANDS)):
+        comma = "," if place else ""
+        operands = rf"(?:{comma}{_BLANK}(?:{_operand_pattern(syntax, place)}){_BLANK}{operands})?"
+    return (
+        rf"{_BLANK}(?:(?P<label>{_PLAIN_LABEL}){_BLANK}:{_BLANK})?(?:(?P<word>{_WORD}){_BLANK}{operands})?"
+        rf"(?:{syntax.comment_pattern})?\Z"
+    )
+
+
+def _operand_pattern(syntax: Syntax, place: int) -> str:
+    immediate = rf"(?P<mark{place}>{re.escape(syntax.dialect.immediate)}){_BLANK}"
+    number = (
+        rf"{f'(?:{immediate})?' if syntax.dialect.immediate else f'(?P<mark{place}>(?!))?'}"
+        rf"(?P<sign{place}>-)?{_BLANK}(?P<number{place}>{_NUMBER})"
+    )
+    memory = _memory_pattern(syntax, place)
+    register = rf"(?P<register{place}>{syntax.register_pattern})"
+    return rf"{register}|{memory}|{number}|(?P<name{place}>{_NAME})"
+
+
+def _memory_pattern(syntax: Syntax, place: int) -> str:
+    style = syntax.dialect.memory_style
+    opening, closing = re.escape(style.opening), re.escape(style.closing)
+    base = rf"{opening}{_BLANK}(?P<base{place}>{syntax.register_pattern}){_BLANK}"
+    sign = rf"(?P<offset_sign{place}>{{}}){_BLANK}"
+    offset = rf"(?P<offset{place}>{_NUMBER}){_BLANK}"
+    minus = f"(?:{sign.format('-')})?"
+    match style.separator:
+        case "":
+            return rf"(?:{minus}{offset})?{base}{closing}"
+        case "+":
+            return rf"{base}(?:{sign.format('[+-]')}{offset})?{closing}"
+        case separator:
+            mark = re.escape(style.mark)
+            return rf"{base}(?:{separator}{_BLANK}{mark}{_BLANK}{minus}{offset})?{closing}"
+
+
+def _plain_operand(found: Match, group: _Groups) -> ParsedOperand:
+    """An operand that is no register, the most frequent one."""
+    if found[group.number]:
+        value = _number(found, group.sign, group.number)
+        mark = found[group.mark]
+        return ParsedImmediate(value, _span_of_group(found, group.mark)) if mark else value
+    if found[group.name]:
+        return Name(found[group.name], _span_of_group(found, group.name))
+    offset = _number(found, group.offset_sign, group.offset) if found[group.offset] else None
+    return ParsedMemory(
+        offset, ParsedRegister(found[group.base], _span_of_group(found, group.base))
+    )
+
+
+def _number(found: Match, sign: int, number: int) -> Expression:
+    value = Integer(int(found[number], 0), _span_of_group(found, number))
+    return Unary("-", value, _span_of_group(found, sign), 2) if found[sign] == "-" else value
+
+
+def _span_of_group(found: Match, group: str | int) -> Span:
+    first, behind = found.span(group)
+    return Span(first + 1, behind - first)
+
+
+# Reading of instructions that are written as statements: `$v5 += $v1 * $vs1`.
+#
+# In: a line. Out: the `ParsedLine` of the instruction whose template it fits, or None where it
+# fits none: such a line is a directive, a label, a mnemonic with operands, or wrong. The first
+# template that fits counts.
+
+ReadOperand = Callable[[str], ParsedLine | Fault]
+
+_STATEMENT_LABEL = r"[ \t]*(?:(?P<label>[A-Za-z_.][A-Za-z0-9_.]*)[ \t]*:)?[ \t]*"
+
+
+def statement_reader(
+    syntax: Syntax, read_operand: ReadOperand
+) -> Callable[[str], ParsedLine | None]:
+    """The reader of a syntax's statements; `read_operand` parses a line of one operand."""
+    end = rf"[ \t\r]*(?:{syntax.comment_pattern})?\Z"
+    statements = [
+        (template, re.compile(rf"{_STATEMENT_LABEL}(?P<body>{template.pattern}){end}"))
+        for template in syntax.templates
+    ]
+
+    def read(text: str) -> ParsedLine | None:
+        for template, pattern in statements:
+            match = pattern.match(text)
+            if match is not None:
+                return _line(template, match, read_operand)
+        return None
+
+    return read
+
+
+def _line(template: Template, match: re.Match[str], read_operand: ReadOperand) -> ParsedLine:
+    label = match["label"]
+    labels = (ParsedLabel(label, _span_of_group(match, "label")),) if label else ()
+    operands = tuple(
+        _statement_operand(match, f"o{role}", read_operand) for role, _ in template.slots
+    )
+    return ParsedLine(labels, template.mnemonic, _span_of_group(match, "body"), operands)
+
+
+def _statement_operand(
+    match: re.Match[str], group: str, read_operand: ReadOperand
+) -> ParsedOperand:
+    """A register, or what the parser makes of an operand that stands at the same columns."""
+    written = match[group]
+    if written.startswith("$"):
+        return ParsedRegister(written, _span_of_group(match, group))
+    padding = " " * (match.start(group) - 1)
+    found = read_operand(f"x{padding}{written}")
+    if isinstance(found, Fault):
+        raise found
+    if len(found.operands) != 1:
+        raise Fault(
+            SourceError.SYNTAX,
+            "an operand is missing",
+            _span_of_group(match, group),
+            fix="write a number",
+        )
+    return found.operands[0]
+
 
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "b": 8, "f": 12, "0": 0, "\\": 92, '"': 34, "'": 39}
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
