@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tilewright.cli import output
 from tilewright.cli.main import app
 from tilewright.common.errors import BusyError
-from tilewright.compiler import pipeline
+from tilewright.compiler import alone
 from tilewright.report.table import layer_table
 from tilewright.report.view import LayerResult, NetworkResult
 from tilewright.tune import native
@@ -84,7 +84,7 @@ def busy(monkeypatch):
     def refuses(artifact, machine):
         raise BusyError("0 undisturbed samples of '0' on 2 threads", fix="wait")
 
-    monkeypatch.setattr(pipeline, "measured_seconds", refuses)
+    monkeypatch.setattr(alone, "measured_seconds", refuses)
 
 
 @pytest.mark.usefixtures("busy")

@@ -9,8 +9,8 @@ from msgspec import structs
 from support.compiled import kernel_of
 from tilewright.codegen.folder import ArtifactError, new_folder
 from tilewright.common.errors import MachineError, ProgramError
+from tilewright.compiler.alone import compile_layers
 from tilewright.compiler.artifact import read_kernel, read_network, stored_op
-from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import gemm

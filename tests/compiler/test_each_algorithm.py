@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tilewright.common.errors import CheckFailed, SimulationError
-from tilewright.compiler import each_algorithm, pipeline
+from tilewright.compiler import alone
 from tilewright.compiler.adding import simulated_run
-from tilewright.compiler.each_algorithm import with_option
-from tilewright.compiler.pipeline import compile_layers
+from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
@@ -23,8 +22,8 @@ IMAGES = 8
 
 @pytest.fixture(autouse=True)
 def few_images_are_enough(monkeypatch):
-    enough = each_algorithm._host_work(replace(LAYER, batch=IMAGES))
-    monkeypatch.setattr(each_algorithm, "_ENOUGH_OPERATIONS", enough)
+    enough = alone._host_work(replace(LAYER, batch=IMAGES))
+    monkeypatch.setattr(alone, "_ENOUGH_OPERATIONS", enough)
 
 
 def compiled(check):
@@ -65,7 +64,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_of_the_code_are_found_with_few_images_as_with_all(kernel, fault):
     option = option_of(kernel, "winograd2_fused")
-    few = with_option(*each_algorithm._with_fewer_images(kernel, option))
+    few = with_option(*alone._with_fewer_images(kernel, option))
     assert few.op.batch == IMAGES
     for case in (with_option(kernel, option), few):
         assert case.check() == "exact"
@@ -98,8 +97,8 @@ def test_a_layer_is_checked_while_the_next_is_generated(monkeypatch):
         begun.set()
         return replace(kernel, checked="exact")
 
-    monkeypatch.setattr(pipeline, "simulated_run", run)
-    monkeypatch.setattr(each_algorithm, "_checked", checked)
+    monkeypatch.setattr(alone, "simulated_run", run)
+    monkeypatch.setattr(alone, "_checked", checked)
     network = compile_layers("net", PRODUCTS, MACHINE, Settings(check="each layer", keep=1))
     assert {kernel.checked for kernel in network.kernels.values()} == {"exact"}
     assert network.checks == ()
@@ -120,10 +119,10 @@ def test_what_all_checks_need_is_made_beside_the_search(monkeypatch):
         done.append("checked")
         return replace(kernel, checked="exact")
 
-    choose_all = pipeline.choose
+    choose_all = alone.choose
     monkeypatch.setattr(Sw26010Code, "make_ready", make_ready)
-    monkeypatch.setattr(pipeline, "choose", choose)
-    monkeypatch.setattr(each_algorithm, "_checked", checked)
+    monkeypatch.setattr(alone, "choose", choose)
+    monkeypatch.setattr(alone, "_checked", checked)
     compile_layers("net", PRODUCTS, MACHINE, Settings(check="each layer", keep=1))
     assert done == ["prepared", "checked", "checked"]
     compile_layers("net", PRODUCTS, MACHINE, Settings(check="none", keep=1))
@@ -141,8 +140,8 @@ def test_nothing_is_checked_while_this_computer_is_measured(monkeypatch):
         done.append("checked")
         return kernel
 
-    monkeypatch.setattr(pipeline, "measured_seconds", measured)
-    monkeypatch.setattr(each_algorithm, "_checked", checked)
+    monkeypatch.setattr(alone, "measured_seconds", measured)
+    monkeypatch.setattr(alone, "_checked", checked)
     host = load_machine("host_portable")
     compile_layers("net", PRODUCTS, host, Settings(check="each layer", keep=1))
     assert done == ["measured", "measured", "checked", "checked"]

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from support.native import NATIVE_HOSTS
 from support.plans import GROUP
 from tilewright.codegen.c.compiler import compiled
-from tilewright.compiler.stage import stage_routines
+from tilewright.compiler.explanation import stage_routines
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network

@@ -7,10 +7,9 @@ import pytest
 
 from support.compiled import kernel_of
 from tilewright.common.errors import BusyError, CapacityError, GraphError, ScheduleError, ShapeError
-from tilewright.compiler import pipeline
-from tilewright.compiler.each_algorithm import with_option
+from tilewright.compiler import alone
+from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.entry import compile, load
-from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
@@ -166,7 +165,7 @@ def test_on_a_busy_computer_all_times_are_the_models(monkeypatch, caplog):
         return 1.0
 
     calls = []
-    monkeypatch.setattr(pipeline, "measured_seconds", measured)
+    monkeypatch.setattr(alone, "measured_seconds", measured)
     layers = [(name, gemm(16, 16, depth)) for name, depth in (("a", 8), ("b", 16), ("c", 32))]
     compiled = compile_layers("net", layers, load_machine("host_portable"), Settings(keep=1))
     assert [kernel.measured for kernel in compiled.kernels.values()] == [None] * 3

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tilewright.common.errors import GraphError
-from tilewright.compiler.stage import computed, measured_stage, require_nameable
+from tilewright.compiler.explanation import computed, measured_stage, require_nameable
 from tilewright.graph import network
 from tilewright.graph.graph import Network
 from tilewright.network.plan import Stage

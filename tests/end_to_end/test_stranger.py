@@ -21,9 +21,9 @@ from tilewright.cli.main import app
 from tilewright.codegen.artifact import EMITS, RUNS
 from tilewright.common.errors import CapacityError, ProgramError, SimulationError
 from tilewright.common.expr import Const
+from tilewright.compiler.alone import compile_layers
 from tilewright.compiler.checking import random_operands
 from tilewright.compiler.entry import load
-from tilewright.compiler.pipeline import compile_layers
 from tilewright.compiler.settings import Settings
 from tilewright.ir.nodes import Buffer, Program, Wait
 from tilewright.ir.parser import parse

@@ -22,7 +22,7 @@ from tilewright.network.planning.layouts import WholeNetwork, nearest
 from tilewright.network.requirements import require_lowered
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import Binary, Softmax, gemm, relu
-from tilewright.report.network_explain import network_explanation_text
+from tilewright.report.network import network_explanation_text
 
 
 @settings(max_examples=4, phases=[Phase.reuse, Phase.generate])

@@ -22,11 +22,11 @@ from tilewright.ir.printer import print_program
 from tilewright.ir.verify import Stage, verify
 from tilewright.ir.visit import instantiate
 from tilewright.passes.base import Pass
-from tilewright.passes.divide_threads import DivideThreads
 from tilewright.passes.double_buffer import DoubleBuffer
 from tilewright.passes.first_product import FirstProduct
 from tilewright.passes.handle_boundary import HandleBoundary
 from tilewright.passes.infer_dma import InferDma
+from tilewright.passes.pipeline import DivideThreads
 from tilewright.passes.simplify import Simplify
 
 MESH = (2, 2)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tilewright.partition.divided import LayerPlan, MovePlan, SharePlan
-from tilewright.report.division_picture import layer_picture
+from tilewright.report.division import layer_picture
 
 SHAPE = (1, 4, 6, 8)
 LEFT = ((0, 1), (0, 2), (0, 6), (0, 4))

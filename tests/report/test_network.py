@@ -17,11 +17,11 @@ from tilewright.network.results import (
 )
 from tilewright.report.network import (
     comparison_text,
+    network_explanation_text,
     network_table,
     network_totals,
     plan_totals,
 )
-from tilewright.report.network_explain import network_explanation_text
 
 STAGE = StageResult("fc", "gemm m1 n2 k3", "prepacked", 0.0025, 0.00375, 1.5)
 RUN = NetworkRun("net", "host", "f32", (STAGE,), 0.25, 4_000_000, 500_000, 0.0046, 2.5)

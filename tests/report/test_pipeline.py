@@ -11,10 +11,16 @@ from tilewright.isa import Instruction, Label, Memory, Operand, Register, load_t
 from tilewright.isa import make_instruction as make
 from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
-from tilewright.report.minimum import minimum_text
-from tilewright.report.pipeline import hottest_loop, pipeline_report
-from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
-from tilewright.report.pipeline_text import pipeline_text, pressure_text, stall_text, timeline_text
+from tilewright.report.perfetto import pipeline_perfetto_json
+from tilewright.report.pipeline import (
+    hottest_loop,
+    minimum_text,
+    pipeline_report,
+    pipeline_text,
+    pressure_text,
+    stall_text,
+    timeline_text,
+)
 from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program

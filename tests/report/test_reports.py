@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 import tilewright as tw
 from tilewright.cli.main import app
 from tilewright.compiler.artifact import read_compiled
-from tilewright.report.discovery import load_report, report_titles
 from tilewright.report.reports.page import spent_on
-from tilewright.report.subject import Subject
+from tilewright.report.subject import Subject, load_report, report_titles
 from tilewright.report.view import CauseRow, Explanation, LayerResult
 
 

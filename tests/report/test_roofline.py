@@ -1,7 +1,7 @@
 """A roofline as text, whole."""
 
 from tilewright.cost.roofline import Level, Roofline, Stream
-from tilewright.report.roofline import roofline_text
+from tilewright.report.explain import roofline_text
 
 MEMORY = Level(
     "main <-> scratchpad",

@@ -17,10 +17,9 @@ from support.examples import examples
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.isa.table import Communication
-from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
+from tilewright.simulate.instruction_level import DeadlockError, simulate_core, simulate_mesh
 from tilewright.simulate.launch import Mesh, UnitOrder
 from tilewright.simulate.program import Program
-from tilewright.simulate.stopped import DeadlockError
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from support.examples import examples
 from tilewright.isa import Instruction, load_table
 from tilewright.isa.table import Communication
-from tilewright.simulate.instruction_level import simulate_mesh
+from tilewright.simulate.instruction_level import DeadlockError, simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import Program
-from tilewright.simulate.stopped import DeadlockError
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")

@@ -9,8 +9,7 @@ import pytest
 from tilewright.common.errors import CapacityError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.simulate.kernel.prepare import prepare
-from tilewright.simulate.kernel.program import PreparedProgram
+from tilewright.simulate.kernel.program import PreparedProgram, prepare
 
 MACHINE = load_machine("sw26010_cg")
 

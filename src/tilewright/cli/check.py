@@ -42,7 +42,7 @@ from tilewright.ops import Op
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.plan import space
 from tilewright.passes.lowering import lowering_of
-from tilewright.report.findings import CheckReport, Finding
+from tilewright.report.view import CheckReport, Finding
 from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
 from tilewright.tune.ways import Way, ways

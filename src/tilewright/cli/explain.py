@@ -16,8 +16,8 @@ from tilewright.cli.workload import (
     show,
 )
 from tilewright.compiler.compiled import Figures
+from tilewright.compiler.explanation import require_nameable
 from tilewright.compiler.settings import Workload
-from tilewright.compiler.stage import require_nameable
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.compiler.written import Written, no_layer, read_written
 from tilewright.graph.names import quoted

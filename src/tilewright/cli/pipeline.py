@@ -18,15 +18,15 @@ from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
 from tilewright.machine import Machine
-from tilewright.report.minimum import minimum_text
+from tilewright.report.perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline import (
     PipelineReport,
     hottest_loop,
     longest_loop,
+    minimum_text,
     pipeline_report,
+    pipeline_text,
 )
-from tilewright.report.pipeline_perfetto import pipeline_perfetto_json
-from tilewright.report.pipeline_text import pipeline_text
 from tilewright.simulate.image import load_image, with_data
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import Program

@@ -8,7 +8,7 @@ from tilewright.cli.arguments import Report
 from tilewright.codegen.folder import write_text
 from tilewright.common.errors import ToolError
 from tilewright.compiler.artifact import read_compiled
-from tilewright.report.discovery import load_report, report_titles
+from tilewright.report.subject import load_report, report_titles
 
 
 class ReportResult(Struct, frozen=True):

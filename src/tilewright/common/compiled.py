@@ -15,7 +15,10 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import _dynfunc, types
+from numba import (  # type: ignore[attr-defined]  # _dynfunc: a module without declarations
+    _dynfunc,
+    types,
+)
 from numba.core import serialize, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult
@@ -148,7 +151,7 @@ def entry_point(*modules: ModuleType) -> Callable[[Function], Function]:
     """
 
     def compiled(function: Function) -> Function:
-        own = (sys.modules[__name__], pieces, sys.modules[function.__module__])
+        own = (sys.modules[__name__], sys.modules[function.__module__])
         options: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
         found: Any = numba.njit(**options)(function)
         found._cache = _FunctionCache(function, (*own, *modules))

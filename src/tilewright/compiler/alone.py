@@ -5,25 +5,359 @@ In: a workload. Out: its `Kernels`, and what a `Compiled` does with them.
 
 from __future__ import annotations
 
+import logging
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 from msgspec import structs
 
-from tilewright.codegen.artifact import Array
+from tilewright.codegen.artifact import EMITS, READIES, Array
+from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
+from tilewright.compiler.adding import adding_program, simulated_run
 from tilewright.compiler.checking import compare as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.compiled import Compiled, Outputs
-from tilewright.compiler.kernel import Kernels
-from tilewright.compiler.pipeline import compile_layers
-from tilewright.compiler.settings import Argument, Settings, Workload
+from tilewright.compiler.kernel import Kernel, Kernels
+from tilewright.compiler.settings import Argument, Check, Layer, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
+from tilewright.machine import Machine
 from tilewright.network.plans import Other
+from tilewright.ops import Op
 from tilewright.ops.op import in_own_type
-from tilewright.report.view import CheckResult, Explanation, LayerResult, NetworkResult, RunResult
+from tilewright.report.view import (
+    AlgorithmCheck,
+    CheckResult,
+    Explanation,
+    LayerResult,
+    NetworkResult,
+    RunResult,
+)
+from tilewright.tune.choose import Choice, Option, choose, confirm_choice
+from tilewright.tune.measure import SimulatedMeasure, schedule_text
+from tilewright.tune.native import NativeMeasure, measured_seconds
+from tilewright.tune.replay import replay
+
+# Checking a network's code by one layer for each algorithm that applies to it.
+#
+# In: the kernels of a network. Out: what their code gave. An algorithm runs on the layer that is
+# least work to run on the host; where it won there, as the very code that was generated,
+# otherwise with no more images than are work for about half a second. Where all core groups
+# together have no more to do, the code that starts them and arranges their operands runs too.
+
+Work: TypeAlias = tuple[Kernel, Option]
+"""A layer, and the option whose code runs."""
+
+_OPERATIONS_PER_ELEMENT = 500
+"""The emulation multiplies at some 30 Gflop/s; data is made and compared at 60 M elements/s."""
+_ENOUGH_OPERATIONS = 10_000_000_000
+"""Work for about half a second."""
+_CHECKS_AT_A_TIME = 2
+"""Whole layers' tensors are in memory while one is checked; more at a time would take too much."""
+
+
+Wanted: TypeAlias = Mapping[str, tuple[Op, Option]]
+"""The options whose code is to run, and their layers' operators."""
+
+
+def wanted_checks(choices: Sequence[Choice], which: Check) -> Wanted:
+    """The operators and options to run: none, the winner of each layer, or for each algorithm its
+    best option on the layer that is least work to run on the host.
+    """
+    match which:
+        case "none":
+            return {}
+        case "each layer":
+            return {str(i): (choice.op, choice.best) for i, choice in enumerate(choices)}
+        case "each algorithm":
+            found: dict[str, tuple[Op, Option]] = {}
+            for choice in sorted(choices, key=lambda choice: _host_work(choice.op)):
+                for option in choice.options:
+                    found.setdefault(option.algorithm, (choice.op, option))
+            return found
+
+
+class Checks:
+    """Checks that run two at a time, in processes of their own, beside what else is done: each
+    begins when the kernel of its layer is there, and what all of them need is made before.
+    """
+
+    def __init__(self, machine: Machine, which: Check, progress: Progress) -> None:
+        self._which = which
+        self._wanted: Wanted = {}
+        self._progress = progress
+        self._threads = ThreadPoolExecutor(_CHECKS_AT_A_TIME)
+        self._running: dict[str, Future[Kernel]] = {}
+        family = None if which == "none" else READIES.of(machine)
+        self._ready = self._threads.submit(family.make_ready, machine) if family else None
+
+    def choose(self, choices: Sequence[Choice]) -> None:
+        """Say of what there will be kernels."""
+        self._wanted = wanted_checks(choices, self._which)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def begin(self, kernels: Iterable[Kernel]) -> None:
+        """Start the wanted checks of these layers, the largest first, so that none of them is left
+        over for the end.
+        """
+        of_op = {kernel.op: kernel for kernel in kernels}
+        own = [(name, *pair) for name, pair in self._wanted.items() if pair[0] in of_op]
+        for name, op, option in sorted(own, key=lambda w: -_host_work(w[2].partition.piece)):
+            self._running[name] = self._threads.submit(self._when_ready, of_op[op], option)
+
+    def _when_ready(self, kernel: Kernel, option: Option) -> Kernel:
+        if self._ready is not None:
+            self._ready.result()
+        return _checked(kernel, option)
+
+    def finished(
+        self, kernels: Mapping[Op, Kernel]
+    ) -> tuple[dict[Op, Kernel], tuple[AlgorithmCheck, ...]]:
+        """The kernels with what their own code gave, and what the code of each option gave."""
+        total = len(self._running)
+        if total:
+            self._progress("check", 0, total)
+        for done, _ in enumerate(as_completed(self._running.values()), 1):
+            self._progress("check", done, total)
+        result = dict(kernels)
+        checks: list[AlgorithmCheck] = []
+        for name, (op, option) in self._wanted.items():
+            case = self._running[name].result()
+            if option is kernels[op].option:
+                result[op] = replace(kernels[op], checked=case.checked)
+            conv = case.op.convolution
+            images = conv.batch if conv is not None and conv != op else None
+            shape = case.option.partition.piece.describe()
+            checks.append(AlgorithmCheck(option.algorithm, case.name, shape, case.checked, images))
+        return result, tuple(checks)
+
+
+def with_option(kernel: Kernel, option: Option) -> Kernel:
+    """The kernel as it would be had `option` won."""
+    program = option.candidate.program(kernel.machine)
+    code = EMITS.required(kernel.machine).emit(program, kernel.machine)
+    adding = adding_program(option, kernel.machine)
+    other = replace(kernel, option=option, program=program, artifact=code, adding=adding)
+    if kernel.simulated is None:
+        return replace(other, measured=None)
+    return replace(other, simulated=simulated_run(other.programs, kernel.machine))
+
+
+def _checked(kernel: Kernel, option: Option) -> Kernel:
+    """The kernel that was run and checked for a layer and an option: `kernel` if the option won."""
+    won = option is kernel.option
+    case = kernel if won else with_option(*_with_fewer_images(kernel, option))
+    return replace(case, checked=_ran(case))
+
+
+def _ran(case: Kernel) -> CheckResult:
+    """The check of all core groups' code if that is little work, else of one group's."""
+    little = _host_work(case.op) <= _ENOUGH_OPERATIONS
+    return case.check_groups() if case.is_driven and little else case.check()
+
+
+def _with_fewer_images(kernel: Kernel, option: Option) -> Work:
+    """The layer and the option with so few images that they are enough work, but no more; with as
+    many as the algorithm needs.
+    """
+    while _host_work(option.partition.piece) > _ENOUGH_OPERATIONS:
+        op = kernel.op.convolution
+        if op is None or op.batch % 2:
+            break
+        op = replace(op, batch=op.batch // 2)
+        try:
+            choice = _choice_like(option, op, kernel.machine)
+        except ScheduleError:
+            break
+        kernel, option = replace(kernel, op=op, choice=choice), choice.best
+    return kernel, option
+
+
+def _choice_like(option: Option, op: Op, machine: Machine) -> Choice:
+    """The option's schedule for another operator; where it is none for that, the best one of its
+    algorithm. Raises ScheduleError where the algorithm does not apply.
+    """
+    kind = option.partition.kind
+    try:
+        return replay(op, machine, schedule_text(option.candidate), kind)
+    except ScheduleError:
+        (choice,) = choose([op], machine, algorithm=option.algorithm, partition=kind)
+        return choice
+
+
+def _host_work(op: Op) -> int:
+    """Operations, and elements that are made, moved and compared, in operations' worth."""
+    shapes = (*op.input_shapes, op.out_shape)
+    return op.flops + _OPERATIONS_PER_ELEMENT * sum(math.prod(s) for s in shapes)
+
+
+# The compiler: operators in, kernels out. One straight function is the pipeline.
+#
+# choose (partition, algorithm and schedule, by the model) -> confirm (by a measure, if asked) ->
+# instantiate -> emit -> simulate, or measure where the machine is this computer -> check (if
+# asked).
+
+_LOG = logging.getLogger(__name__)
+
+
+def compile_layers(
+    name: str, layers: Sequence[Layer], machine: Machine, settings: Settings
+) -> Kernels:
+    """The pipeline, for all layers together; equal layers are compiled once."""
+    if not layers:
+        raise GraphError(f"{name} has no convolution or matrix product to compile")
+    watch = _Watch()
+    EMITS.required(machine, "compile a network as a whole" if Toolchain(machine).divides else "")
+    machine = machine.of_one_program
+    chain = Toolchain(machine)
+    firsts = {op: layer for layer, op in reversed(layers)}
+    ops = list(dict.fromkeys(op for _, op in layers))
+
+    with Checks(machine, settings.check, settings.progress) as running:
+        choices = _chosen(ops, firsts, machine, settings, strict=len(layers) == 1)
+        watch.lap("choose")
+        choices = _confirmed(choices, chain, settings)
+        watch.lap("confirm")
+        running.choose(choices)
+        kernels = _generated(choices, firsts, chain, settings, watch, running)
+        kernels, found = running.finished(kernels)
+    checks = found if settings.check == "each algorithm" else ()
+    watch.lap("check")
+    tuning = watch.seconds["choose"] + watch.seconds["confirm"]
+    by_layer = {layer: kernels[op] for layer, op in layers}
+    batch = max((conv.batch for op in ops if (conv := op.convolution)), default=None)
+    return Kernels(name, machine, batch, ops[0].dtype, by_layer, tuning, watch.seconds, checks)
+
+
+def _chosen(
+    ops: Sequence[Op],
+    names: Mapping[Op, str],
+    machine: Machine,
+    settings: Settings,
+    *,
+    strict: bool,
+) -> list[Choice]:
+    """The search's choice for each operator, or the one schedule that is given."""
+    if settings.schedule is not None:
+        if len(ops) > 1:
+            raise ScheduleError(f"a schedule is one operator's, found {len(ops)} operators")
+        return [replay(ops[0], machine, settings.schedule, settings.partition)]
+    return choose(
+        ops,
+        machine,
+        algorithm=settings.algorithm,
+        partition=settings.partition,
+        max_error=settings.max_error,
+        strict=strict,
+        keep=max(settings.keep, settings.top),
+        names=[names[op] for op in ops] if len(ops) > 1 else (),
+        steps=partial(settings.progress, "choose"),
+    )
+
+
+def _generated(
+    choices: Sequence[Choice],
+    names: Mapping[Op, str],
+    chain: Toolchain,
+    settings: Settings,
+    watch: _Watch,
+    checks: Checks,
+) -> dict[Op, Kernel]:
+    """The kernels with their times, all by the same clock: where the computer is too busy to
+    measure one of them, all have the model's time. Their checks begin at once, but not beside a
+    measure.
+    """
+    machine, native = chain.machine, chain.executes_here
+    emits = EMITS.required(machine)
+    kernels: dict[Op, Kernel] = {}
+    for choice in choices:
+        settings.progress("generate", len(kernels), len(choices))
+        op, option = choice.op, choice.best
+        _LOG.info("%s: %s by %s", names[op], op.describe(), option.algorithm)
+        program = option.candidate.program(machine)
+        watch.lap("instantiate")
+        code = emits.emit(program, machine)
+        watch.lap("emit")
+        adding = adding_program(option, machine)
+        kernels[op] = Kernel(names[op], op, machine, choice, option, program, code, adding=adding)
+        try:
+            kernels[op] = _timed(kernels[op], chain, settings)
+        except BusyError as error:
+            _LOG.warning("times are the model's, not measured: %s", error.message)
+            settings = replace(settings, measure=False)
+            kernels = {known: replace(k, measured=None) for known, k in kernels.items()}
+        watch.lap("measure" if native else "simulate")
+        if not native:
+            checks.begin([kernels[op]])
+    if native:
+        checks.begin(kernels.values())
+    settings.progress("generate", len(choices), len(choices))
+    return kernels
+
+
+def _timed(kernel: Kernel, chain: Toolchain, settings: Settings) -> Kernel:
+    """The kernel with its time: simulated, or measured where the machine is this computer."""
+    if not chain.executes_here:
+        return replace(kernel, simulated=simulated_run(kernel.programs, kernel.machine))
+    if not settings.measure:
+        return kernel
+    return replace(kernel, measured=measured_seconds(kernel.artifact, kernel.machine))
+
+
+class _Watch:
+    """Seconds of each stage, added up over the layers."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+
+def _confirmed(choices: list[Choice], chain: Toolchain, settings: Settings) -> list[Choice]:
+    """The choices with their best candidates measured, if that is asked for. The progress counts
+    simulated candidates, one operator's may take minutes; this computer measures an operator's at
+    the same time.
+    """
+    if settings.top < 1:
+        return choices
+    native = chain.executes_here
+    counts = [1 if native else len(choice.options[: settings.top]) for choice in choices]
+    confirmed = []
+    for index, (choice, count) in enumerate(zip(choices, counts, strict=True)):
+        before, every = sum(counts[:index]), sum(counts)
+        settings.progress("confirm", before, every)
+        found = confirm_choice(
+            choice,
+            settings.top,
+            chain.machine,
+            NativeMeasure() if native else SimulatedMeasure(),
+            records=settings.records,
+            executor=settings.executor,
+            advance=partial(_share, settings, before, count, every),
+        )
+        confirmed.append(found)
+    settings.progress("confirm", sum(counts), sum(counts))
+    return confirmed
+
+
+def _share(settings: Settings, before: int, count: int, every: int, done: int, total: int) -> None:
+    """One operator's part of the progress: equal candidates are measured once."""
+    settings.progress("confirm", before + count * done // total, every)
 
 
 def planned(workload: Workload, chain: Toolchain, settings: Settings) -> Kernels:

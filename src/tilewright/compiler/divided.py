@@ -30,8 +30,7 @@ from tilewright.network.rival import against
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.grids import IMAGES
-from tilewright.report.division import DividedExplanation, DividedRun
-from tilewright.report.division_picture import layer_picture
+from tilewright.report.division import DividedExplanation, DividedRun, layer_picture
 from tilewright.report.view import CheckResult, checked_by
 
 _FORMAT = "tilewright divided network 2"

@@ -30,10 +30,10 @@ from tilewright.network.search import Search
 from tilewright.report.view import CheckResult, checked_by
 
 if TYPE_CHECKING:
-    from tilewright.compiler import stage
+    from tilewright.compiler import explanation
     from tilewright.network import build, simulate
 else:  # heavy: numba
-    stage = Deferred("tilewright.compiler.stage")
+    stage = Deferred("tilewright.compiler.explanation")
     build = Deferred("tilewright.network.build")
     simulate = Deferred("tilewright.network.simulate")
 
@@ -205,15 +205,15 @@ def explained(
         draw_weights(made)
     if part is not None:
         if here:
-            return stage.measured_stage(measured(made, None, None, progress)[0], part)
-        return stage.simulated_stage(made.plan.simulated, part)
+            return explanation.measured_stage(measured(made, None, None, progress)[0], part)
+        return explanation.simulated_stage(made.plan.simulated, part)
     simplified(made.workload.whole, lambda name, *_: rewrites.append(name))
     if here:
         return measured_explanation(
             measured(made, None, None, progress)[0], rewrites=tuple(rewrites)
         )
     found = simulated(made, unfused=True, trace_limit=0, operands={}, progress=progress)
-    called = stage.stage_routines(made.plan.simulated.plan, progress) if routines else ()
+    called = explanation.stage_routines(made.plan.simulated.plan, progress) if routines else ()
     return explained_run(found, rewrites=tuple(rewrites), routines=called)
 
 

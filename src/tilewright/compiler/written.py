@@ -15,11 +15,10 @@ from tilewright.codegen.folder import KERNEL_FILE, ArtifactError
 from tilewright.codegen.stored import network_kind
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress
-from tilewright.compiler.account import every_call
-from tilewright.compiler.analysis import changes_that_help, routines_of
 from tilewright.compiler.artifact import read_kernel, read_network, stored_op
 from tilewright.compiler.compiled import Figures
 from tilewright.compiler.divided import read_divided
+from tilewright.compiler.explanation import changes_that_help, every_call, routines_of
 from tilewright.cost.roofline import roofline
 from tilewright.graph.names import quoted
 from tilewright.machine import Machine

@@ -11,9 +11,73 @@ from itertools import zip_longest
 from typing import assert_never
 
 from tilewright.codegen.artifact import RoutineCycles
-from tilewright.report.routines import LEGEND, routine_rows
+from tilewright.cost.roofline import Level, Roofline, Stream
+from tilewright.report.stage_table import wrapped
 from tilewright.report.table import duration, short_schedule
-from tilewright.report.view import CauseRow, Change, Explanation, Rejected, TrafficRow
+from tilewright.report.view import (
+    CauseRow,
+    Change,
+    Explanation,
+    Rejected,
+    StageExplanation,
+    TrafficRow,
+)
+
+# The calls of routines of generated code as rows of a table.
+#
+# In: calls with what they are priced at and what their code takes. Out: rows of words, which fit
+# a line of 100 columns.
+
+_NAME_COLUMNS, _CALL_COLUMNS, _STAGE_COLUMNS = 34, 34, 24
+_SHOWN_CALLS = 6
+"""Calls shown of one routine; the others are counted."""
+
+
+def routine_rows(routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
+    """A table of calls: those of each routine that take most in all, and how many others it has."""
+    counted = any(r.calls is not None for r in routines)
+    rows: list[tuple[str, ...]] = [
+        ("routine", "call", *(["calls"] * counted), "priced", "simulated")
+    ]
+    for name in dict.fromkeys(r.name for r in routines):
+        own = [r for r in routines if r.name == name]
+        most = sorted(own, key=lambda r: -(r.calls or 1) * r.priced_cycles)[:_SHOWN_CALLS]
+        for r in (r for r in own if r in most):
+            simulated = "" if r.simulated_cycles is None else str(r.simulated_cycles)
+            calls = [str(r.calls)] if counted else []
+            words = _shortened(name, _NAME_COLUMNS), _shortened(r.call, _CALL_COLUMNS)
+            rows.append((*words, *calls, str(r.priced_cycles), simulated))
+        if len(own) > len(most):
+            others = sum(r.calls or 1 for r in own if r not in most)
+            noun = f"{len(own) - len(most)} other shapes"
+            rows.append(("", noun, *([str(others)] * counted), "", ""))
+    return rows
+
+
+LEGEND = (
+    "priced: by the model, fitted constants included",
+    "simulated: the routine alone, instruction by instruction, its code in the cache",
+)
+STAGE_HEAD = ("stage", "routine", "shapes", "calls", "priced", "simulated")
+
+
+def stage_rows(stage: str, routines: Sequence[RoutineCycles]) -> list[tuple[str, ...]]:
+    """A row for each routine of a stage: distinct calls, calls, and the cycles of all of them."""
+    rows: list[tuple[str, ...]] = []
+    for name in dict.fromkeys(r.name for r in routines):
+        own = [(r, r.calls or 1) for r in routines if r.name == name]
+        priced = sum(calls * r.priced_cycles for r, calls in own)
+        exact = [calls * r.simulated_cycles for r, calls in own if r.simulated_cycles is not None]
+        simulated = str(sum(exact)) if len(exact) == len(own) else ""
+        numbers = map(str, (len(own), sum(calls for _, calls in own), priced))
+        words = stage if not rows else "", _shortened(name, _NAME_COLUMNS)
+        rows.append((_shortened(words[0], _STAGE_COLUMNS), words[1], *numbers, simulated))
+    return rows
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
+
 
 _WORTH_SAYING = 0.01
 """A change that gains less is not said to help."""
@@ -273,3 +337,140 @@ def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         cells = [first.ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
         yield "  " + "  ".join(cells).rstrip()
+
+
+# A roofline in text: bandwidth required and available at each level, and what they bound.
+#
+# In: a `Roofline`. Out: lines of text; the streams of a level stand under it.
+
+_HEAD = ("level", "block", "required GB/s", "available GB/s", "share", "Gflop/s", "squared")
+
+
+def roofline_text(r: Roofline, threads: int = 1) -> str:
+    """The whole roofline, ended by what bounds the program; of several threads that of each."""
+    return (
+        "\n".join([*_roofline_head(r, threads), *columns([_HEAD, *_levels(r)]), *_verdict(r)])
+        + "\n"
+    )
+
+
+def _roofline_head(r: Roofline, threads: int) -> Iterator[str]:
+    whose = "one core group" if threads == 1 else f"one of {threads} threads"
+    yield (
+        f"roofline of {whose} (model): peak {r.peak_flops / 1e9:.1f} Gflop/s, "
+        f"execution efficiency {100 * r.execution_efficiency:.1f} %"
+    )
+
+
+def _levels(r: Roofline) -> Iterator[tuple[str, ...]]:
+    for level in r.levels:
+        yield _level_row(level)
+        if len(level.streams) > 1:
+            yield from map(_stream, level.streams)
+    yield _level_row(r.direct)
+
+
+def _level_row(level: Level) -> tuple[str, ...]:
+    return (
+        level.name,
+        "",
+        _giga(level.required_bytes_per_second),
+        _giga(level.available_bytes_per_second),
+        f"{level.share:.3g}",
+        _giga(level.roofline_flops),
+        _giga(level.squared_flops),
+    )
+
+
+def _stream(stream: Stream) -> tuple[str, ...]:
+    return (
+        f"  {stream.name}",
+        f"{stream.block_bytes:.0f}" if stream.block_bytes else "",
+        _giga(stream.required_bytes_per_second),
+        _giga(stream.available_bytes_per_second),
+        *[""] * 3,
+    )
+
+
+def _verdict(r: Roofline) -> Iterator[str]:
+    least = min(r.levels, key=lambda level: level.share)
+    computing = least.share > r.execution_efficiency
+    cause = "the primitives" if computing else f"the bandwidth of {least.name}"
+    yield f"bound by {cause}: {_giga(r.roofline_flops)} Gflop/s if all overlaps, " + (
+        f"{_giga(r.squared_flops)} by the squared shares of swDNN III-D"
+    )
+    if r.useful_fraction < 1:
+        yield f"{100 * (1 - r.useful_fraction):.1f} % of the operations are padding, not counted"
+
+
+def _giga(value: float) -> str:
+    return f"{value / 1e9:.1f}" if value >= 1e8 else f"{value / 1e9:.2g}"
+
+
+# One stage of a network explained in text: what it computes of which tensors, where its time
+# goes.
+#
+# In: a `StageExplanation`. Out: lines of text.
+
+
+def stage_text(e: StageExplanation) -> str:
+    """The whole explanation."""
+    sections = [
+        _stage_head(e),
+        _tensors(e),
+        _stage_causes(e),
+        _stage_traffic(e),
+        _stage_routines(e),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+
+
+def _stage_head(e: StageExplanation) -> Iterator[str]:
+    groups = f"{e.groups} core groups of " if e.groups > 1 else ""
+    divided = f", divided by {e.divided}" if e.divided else ""
+    yield f"{e.stage}: {e.label}"
+    yield f"{e.work} on {groups}{e.machine}, {e.dtype}{divided}"
+    if e.nodes and e.nodes != (e.stage,):
+        several = "operators" if len(e.nodes) > 1 else "operator"
+        yield wrapped(f"{several} {', '.join(e.nodes)}")
+    share = f"{100 * e.share:.1f} % of the network's time"
+    if e.cycles is not None:
+        yield (
+            f"{e.cycles} cycles simulated ({duration(e.milliseconds)}), "
+            f"{e.estimate_cycles} by the model; {share}"
+        )
+    elif e.timed_by == "measured":
+        yield f"{duration(e.milliseconds)} measured, {share}; {_moved(e)}"
+    else:
+        yield f"not measured; moves {e.moved_bytes} bytes"
+
+
+def _moved(e: StageExplanation) -> str:
+    rate = e.moved_bytes / max(1e-9, 1e-3 * e.milliseconds) / 1e9
+    return f"moves {e.moved_bytes} bytes, {rate:.2f} GB/s"
+
+
+def _tensors(e: StageExplanation) -> Iterator[str]:
+    if not e.tensors:
+        return
+    yield wrapped(e.computes)
+    rows = [("", "tensor", "in memory", "bytes")]
+    rows += [(t.name, t.value, f"{t.dtype} ({t.form})", str(t.size_bytes)) for t in e.tensors]
+    yield from columns(rows)
+
+
+def _stage_causes(e: StageExplanation) -> Iterator[str]:
+    if e.causes:
+        yield "time by cause (simulated)"
+        yield from cause_lines(e.causes)
+
+
+def _stage_traffic(e: StageExplanation) -> Iterator[str]:
+    if e.traffic:
+        yield "traffic of one core group (simulated)"
+        yield from traffic_lines(e.traffic, sum(cause.cycles for cause in e.causes))
+
+
+def _stage_routines(e: StageExplanation) -> Iterator[str]:
+    if e.routines:
+        yield from routine_lines(e.routines)

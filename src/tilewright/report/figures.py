@@ -17,11 +17,15 @@ from tilewright.machine import Machine
 from tilewright.network.explain import MeasuredExplanation, NetworkExplanation
 from tilewright.network.results import NetworkRun
 from tilewright.ops.numerics import sums_called
-from tilewright.report.explain import explain_text
-from tilewright.report.network import network_table, network_totals, plan_table, plan_totals
-from tilewright.report.network_explain import measured_explanation_text, network_explanation_text
-from tilewright.report.roofline import roofline_text
-from tilewright.report.stage import stage_text
+from tilewright.report.explain import explain_text, roofline_text, stage_text
+from tilewright.report.network import (
+    measured_explanation_text,
+    network_explanation_text,
+    network_table,
+    network_totals,
+    plan_table,
+    plan_totals,
+)
 from tilewright.report.stage_table import PAGE
 from tilewright.report.table import duration, layer_table, schedule_legend, totals
 from tilewright.report.view import Explanation, NetworkResult, RunResult, StageExplanation

@@ -17,6 +17,8 @@ from tilewright.report.table import plain_table
 
 PAGE = 100
 """Columns of a line of text."""
+STUCK = "\u00a0"
+"""A space that no line breaks at."""
 _MOST_LABEL, _LEAST_LABEL = 48, 24
 _LEAST_NAME = 12
 _INDENT = "  "
@@ -123,3 +125,11 @@ def _add(table: Table, head: str, width: int, *, is_figure: bool = False) -> Non
 def cut(text: str, width: int) -> str:
     """The text; an ellipsis stands for what does not fit."""
     return text if len(text) <= width else f"{text[: max(0, width - 3)].rstrip()}..."
+
+
+def wrapped(line: str) -> str:
+    """A line of words in lines that fit a page."""
+    text = textwrap.fill(
+        line, PAGE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return text.replace(STUCK, " ")

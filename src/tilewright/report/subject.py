@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 
+from tilewright.common.modules import titles_below
 from tilewright.report.view import Explanation, LayerResult
 
 
@@ -25,3 +28,28 @@ class Subject:
     def explained(self, layer: LayerResult) -> Explanation | None:
         """The explanation of the kernel that a layer calls."""
         return self.explanations.get(layer.artifact or "")
+
+
+# Reports by name: a module `report/reports/NAME.py` with TITLE, SUFFIX and a function `text`.
+
+_FOLDER = Path(__file__).parent / "reports"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One way to write down what was compiled; `suffix` is that of its files."""
+
+    name: str
+    suffix: str
+    text: Callable[[Subject], str]
+
+
+def report_titles() -> dict[str, str]:
+    """Name -> title of every report, sorted, read without importing one."""
+    return titles_below(_FOLDER)
+
+
+def load_report(name: str) -> Report:
+    """Import one report of `report_titles()`."""
+    module = import_module(f"tilewright.report.reports.{name}")
+    return Report(name, module.SUFFIX, module.text)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.common.errors import CheckFailed
+from tilewright.cost.product_bounds import ProductRoofline
 from tilewright.cost.roofline import Roofline
 from tilewright.network.results import Comparison
 
@@ -247,3 +248,25 @@ class StageExplanation(Struct, frozen=True):
     causes: tuple[CauseRow, ...] = ()
     traffic: tuple[TrafficRow, ...] = ()
     routines: tuple[RoutineCycles, ...] = ()
+
+
+# Findings of `check`, as values.
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was checked: `status` is ok, note or refused."""
+
+    subject: str
+    rule: str
+    status: str
+    message: str = ""
+    fix: str = ""
+
+
+class CheckReport(Struct, frozen=True):
+    """The `--json` form of `check`; `roofline` where tiles of a product were asked for."""
+
+    machine: str
+    findings: tuple[Finding, ...]
+    refused: int
+    roofline: ProductRoofline | UnsetType = UNSET

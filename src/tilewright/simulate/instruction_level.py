@@ -9,18 +9,246 @@ Every number comes from the instruction table. Main memory and DMA are not part 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.common.errors import MachineError
+from tilewright.common.errors import MachineError, SimulationError
 from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.simulate.launch import Core, Mesh, Registers, UnitOrder, launch, per_core
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
-from tilewright.simulate.stopped import raise_if_stopped
+from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import Arrays
 from tilewright.simulate.units.mesh import run_decoupled, run_in_order
+
+# Runs that end badly: faults, deadlocks, and the cycle limit, each as one `SimulationError`.
+#
+# A deadlock carries a `DeadlockReport`: which core waits for which, and the counters of both
+# sides.
+
+
+@dataclass(frozen=True)
+class BlockedCore:
+    """A core that waits: for what, at which instruction, for which core (None: no core can unblock
+    it).
+
+    Counters are (row bus, column bus): what it put, what it got, and what lies in its own buffers.
+    `messages` are those that came and were not received: the kind and the source of each.
+    """
+
+    core: int
+    row: int
+    column: int
+    cause: str
+    instruction: int
+    line: int
+    text: str
+    waits_for: int | None
+    puts: tuple[int, int]
+    gets: tuple[int, int]
+    waiting_entries: tuple[int, int]
+    messages: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class DeadlockReport:
+    """All blocked cores, and the cores of one wait-for cycle or chain in order.
+
+    `cycle` is closed (the last waits for the first) unless `ends_at_finished` names a finished core
+    that the last one waits for.
+    """
+
+    at_cycle: int
+    blocked: tuple[BlockedCore, ...]
+    cycle: tuple[int, ...]
+    ends_at_finished: int | None
+
+    def text(self) -> str:
+        """The report, one blocked core of the cycle per line."""
+        by_core = {entry.core: entry for entry in self.blocked}
+        lines = [_blocked_line(by_core[core]) for core in self.cycle]
+        if self.ends_at_finished is not None:
+            lines.append(f"core {self.ends_at_finished} has finished")
+        others = len(self.blocked) - len(self.cycle)
+        if others:
+            lines.append(f"{others} more cores wait")
+        return "\n  ".join(lines)
+
+
+class DeadlockError(SimulationError):
+    """Cores that wait for each other for ever; `report` has the wait-for cycle and the counters."""
+
+    code = "deadlock"
+
+    def __init__(self, report: DeadlockReport) -> None:
+        message = f"deadlock in cycle {report.at_cycle}:\n  {report.text()}"
+        super().__init__(message)
+        self.report = report
+
+
+_WAITING = {
+    layout.GET_ROW: "gets from the row bus",
+    layout.GET_COLUMN: "gets from the column bus",
+    layout.PUT_ROW: "puts to the row bus",
+    layout.PUT_COLUMN: "puts to the column bus",
+    layout.SYNC: "synchronises",
+    layout.AWAIT: "waits for a message",
+}
+
+
+def _blocked_line(entry: BlockedCore) -> str:
+    nobody = entry.waits_for is None
+    waits = ", and no other core is there" if nobody else f", waits for core {entry.waits_for}"
+    where = (
+        f"core {entry.core} (row {entry.row}, column {entry.column}) {entry.cause} "
+        f"at '{entry.text}'{_place(entry.instruction, entry.line)}{waits}"
+    )
+    if entry.cause == _WAITING[layout.AWAIT]:
+        held = [f"of kind {kind} from core {source}" for kind, source in entry.messages]
+        return f"{where}; not received: {', '.join(held) or 'none'}"
+    return (
+        f"{where}; row bus: "
+        f"{entry.puts[0]} puts, {entry.gets[0]} gets, {entry.waiting_entries[0]} waiting; "
+        f"column bus: {entry.puts[1]} puts, {entry.gets[1]} gets, "
+        f"{entry.waiting_entries[1]} waiting"
+    )
+
+
+def _place(instruction: int, line: int) -> str:
+    return f" (instruction {instruction}, line {line})" if line else f" (instruction {instruction})"
+
+
+def raise_if_stopped(
+    state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]
+) -> None:
+    """Raise the error that ended the run early, if any."""
+    status, machine = state.cores["status"], state.machine[0]
+    for c in range(len(programs)):
+        if status[c] == layout.FAULTED:
+            raise _fault(state, c, programs[c], bases[c])
+    if (status == layout.DONE).all():
+        return
+    if machine["next"] == layout.NEVER:
+        raise DeadlockError(deadlock_report(state, programs, bases))
+    running = int((status == layout.RUNNING).sum())
+    limit = int(machine["max_cycles"])
+    raise SimulationError(
+        f"{running} of {len(programs)} cores still run after {limit} cycles",
+        fix="raise max_cycles (--max-cycles), or look for a loop that never ends",
+    )
+
+
+def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> SimulationError:
+    record = state.cores[c]
+    number = int(record["fault_instruction"]) - base
+    instruction = program.instructions[number]
+    address, table = int(record["fault_address"]), program.table
+    size = table.access_bytes(instruction.spec)
+    match int(record["fault"]):
+        case layout.MISALIGNED:
+            alignment = table.alignment_bytes(instruction.spec)
+            what = f"address {address} is not aligned to {alignment} bytes"
+        case layout.OUT_OF_RANGE:
+            memory = table.memory_of(instruction.spec)
+            where = f"the {memory.capacity_bytes}-byte {table.memory_title(memory)}"
+            what = f"{size} bytes at address {address} lie outside {where}"
+        case layout.BAD_TARGET:
+            what = f"branch to address {address} outside the program"
+        case layout.NO_NODE:
+            what = f"a message from node {address} would leave the fabric, or stay where it is"
+        case layout.NO_MULTICAST:
+            what = "the fabric has no multicast"
+        case layout.NO_ROOM:
+            what = f"{address} messages are on their way or not received: there is no room for more"
+        case _:
+            what = f"no other core at place {address} of the bus"
+    where = f"core {c}{_place(number, instruction.line)}"
+    return SimulationError(f"{instruction.text()}: {what}", where=where)
+
+
+def deadlock_report(
+    state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]
+) -> DeadlockReport:
+    """Report which core waits for which, once no core can go on."""
+    blocked = tuple(
+        _blocked(state, c, programs[c], bases[c])
+        for c in range(len(programs))
+        if state.cores["status"][c] == layout.RUNNING
+    )
+    chain, finished = _wait_for_cycle({entry.core: entry.waits_for for entry in blocked})
+    return DeadlockReport(int(state.machine["now"][0]), blocked, chain, finished)
+
+
+def _wait_for_cycle(waits: dict[int, int | None]) -> tuple[tuple[int, ...], int | None]:
+    """The closed cycle reached from the first core, else the chain to a core that has finished."""
+    chain: list[int] = []
+    core: int | None = next(iter(waits))
+    while core in waits and core not in chain:
+        chain.append(core)
+        core = waits[core]
+    if core in waits:
+        return tuple(chain[chain.index(core) :]), None
+    return tuple(chain), core
+
+
+def _blocked(state: layout.Arrays, c: int, program: Program, base: int) -> BlockedCore:
+    record = state.cores[c]
+    number, cause = int(record["cause_instruction"]) - base, int(record["blocked_by"])
+    instruction = program.instructions[number]
+    columns = int(state.machine["columns"][0])
+
+    def pair(name: str) -> tuple[int, int]:
+        row_bus, column_bus = record[name].tolist()
+        return row_bus, column_bus
+
+    return BlockedCore(
+        core=c,
+        row=c // columns,
+        column=c % columns,
+        cause=_WAITING[cause],
+        instruction=number,
+        line=instruction.line,
+        text=instruction.text(),
+        waits_for=_waits_for(state, c, cause),
+        puts=pair("puts"),
+        gets=pair("gets"),
+        waiting_entries=pair("count"),
+        messages=_inbox(state, c),
+    )
+
+
+def _inbox(state: layout.Arrays, c: int) -> tuple[tuple[int, int], ...]:
+    found = []
+    for kind, place in enumerate(state.cores["inbox"][c].tolist()):
+        while place:
+            found.append((kind, int(state.flights["source"][place - 1])))
+            place = int(state.flights["following"][place - 1])
+    return tuple(found)
+
+
+def _waits_for(state: layout.Arrays, c: int, cause: int) -> int | None:
+    """The receiver whose buffer is full, the missing core of a sync, or a possible sender.
+
+    Of the possible senders the first that still runs is taken: while it is blocked too, it cannot
+    put.
+    """
+    cores = state.cores
+    columns = int(state.machine["columns"][0])
+    row_start = c - c % columns
+    match cause:
+        case layout.GET_ROW:
+            peers = range(row_start, row_start + columns)
+        case layout.GET_COLUMN:
+            peers = range(c % columns, len(cores), columns)
+        case layout.AWAIT:
+            peers = range(len(cores))
+        case _:
+            return int(cores["blocker"][c])
+    others = [p for p in peers if p != c]
+    running = [p for p in others if cores["status"][p] == layout.RUNNING]
+    return next(iter(running + others), None)
 
 
 def simulate_core(

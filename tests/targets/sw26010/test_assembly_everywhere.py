@@ -13,7 +13,7 @@ import pytest
 from support.every_operator import named_classes
 from support.expressions import TANGLED
 from support.scalars import OF_FLOATS
-from tilewright.compiler.stage import stage_routines
+from tilewright.compiler.explanation import stage_routines
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Scalar, operand_count, parse_scalar

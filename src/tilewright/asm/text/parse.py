@@ -89,7 +89,7 @@ def line_scanner(syntax: Syntax) -> Callable[[str], ParsedLine | None]:
         if found is None:
             return None
         label, word = found["label"], found["word"]
-        labels = (ParsedLabel(label, _span_of_group(found, "label")),) if label else ()
+        labels = (ParsedLabel(label, _span_in(found, "label")),) if label else ()
         if not word:
             return ParsedLine(labels)
         operands: list[ParsedOperand] = []
@@ -102,7 +102,7 @@ def line_scanner(syntax: Syntax) -> Callable[[str], ParsedLine | None]:
                 operands.append(_plain_operand(found, group))
             else:
                 operands.append(ParsedRegister(text[first:behind], Span(first + 1, behind - first)))
-        return ParsedLine(labels, word, _span_of_group(found, "word"), tuple(operands))
+        return ParsedLine(labels, word, _span_in(found, "word"), tuple(operands))
 
     return scan
 
@@ -152,21 +152,19 @@ def _plain_operand(found: Match, group: _Groups) -> ParsedOperand:
     if found[group.number]:
         value = _number(found, group.sign, group.number)
         mark = found[group.mark]
-        return ParsedImmediate(value, _span_of_group(found, group.mark)) if mark else value
+        return ParsedImmediate(value, _span_in(found, group.mark)) if mark else value
     if found[group.name]:
-        return Name(found[group.name], _span_of_group(found, group.name))
+        return Name(found[group.name], _span_in(found, group.name))
     offset = _number(found, group.offset_sign, group.offset) if found[group.offset] else None
-    return ParsedMemory(
-        offset, ParsedRegister(found[group.base], _span_of_group(found, group.base))
-    )
+    return ParsedMemory(offset, ParsedRegister(found[group.base], _span_in(found, group.base)))
 
 
 def _number(found: Match, sign: int, number: int) -> Expression:
-    value = Integer(int(found[number], 0), _span_of_group(found, number))
-    return Unary("-", value, _span_of_group(found, sign), 2) if found[sign] == "-" else value
+    value = Integer(int(found[number], 0), _span_in(found, number))
+    return Unary("-", value, _span_in(found, sign), 2) if found[sign] == "-" else value
 
 
-def _span_of_group(found: Match, group: str | int) -> Span:
+def _span_in(found: Match, group: str | int) -> Span:
     first, behind = found.span(group)
     return Span(first + 1, behind - first)
 
@@ -204,11 +202,11 @@ def statement_reader(
 
 def _line(template: Template, match: re.Match[str], read_operand: ReadOperand) -> ParsedLine:
     label = match["label"]
-    labels = (ParsedLabel(label, _span_of_group(match, "label")),) if label else ()
+    labels = (ParsedLabel(label, _span_in(match, "label")),) if label else ()
     operands = tuple(
         _statement_operand(match, f"o{role}", read_operand) for role, _ in template.slots
     )
-    return ParsedLine(labels, template.mnemonic, _span_of_group(match, "body"), operands)
+    return ParsedLine(labels, template.mnemonic, _span_in(match, "body"), operands)
 
 
 def _statement_operand(
@@ -217,7 +215,7 @@ def _statement_operand(
     """A register, or what the parser makes of an operand that stands at the same columns."""
     written = match[group]
     if written.startswith("$"):
-        return ParsedRegister(written, _span_of_group(match, group))
+        return ParsedRegister(written, _span_in(match, group))
     padding = " " * (match.start(group) - 1)
     found = read_operand(f"x{padding}{written}")
     if isinstance(found, Fault):
@@ -226,7 +224,7 @@ def _statement_operand(
         raise Fault(
             SourceError.SYNTAX,
             "an operand is missing",
-            _span_of_group(match, group),
+            _span_in(match, group),
             fix="write a number",
         )
     return found.operands[0]

@@ -7,16 +7,48 @@ program.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from itertools import product as combinations
+from typing import TypeAlias, assert_never
 
-from tilewright.common.expr import Expr
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import CapacityError, SimulationError
+from tilewright.common.expr import Const, Expr, evaluate, free_vars, product, substitute
 from tilewright.common.straight_line import StraightLine, straight_line
-from tilewright.cost.calls import PricedCall
-from tilewright.cost.steps import TransferStep
-from tilewright.ir.nodes import Barrier, Call, Transfer
+from tilewright.cost.calls import PricedCall, priced_call
+from tilewright.cost.steps import (
+    BranchStep,
+    CallStep,
+    LoopStep,
+    Step,
+    TransferStep,
+    first_core,
+    steps_of,
+)
+from tilewright.ir.chains import ChainRules
+from tilewright.ir.nodes import (
+    CORE_SYMBOLS,
+    SCRATCHPAD,
+    Barrier,
+    Buffer,
+    Call,
+    For,
+    Operand,
+    Program,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+    memory_words,
+)
 from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.printer import print_head
+from tilewright.ir.visit import map_stmt, walk
+from tilewright.machine import Machine
+from tilewright.passes.lowering import LOWERS, lowering_of
 from tilewright.simulate.kernel.signature import Timed
 
 MAIN_MEMORY = ""
@@ -145,3 +177,255 @@ class PreparedProgram:
     works: tuple[Work, ...]
     buffers: dict[str, SlotSize]
     allocated_bytes: int
+
+
+# Prepare a program to be timed: number statements, collect what their time depends on.
+#
+# In: an instantiated explicit-stage program and a machine. Out: a `PreparedProgram`, or an error
+# for a program that this machine cannot run at all.
+
+
+def prepare(program: Program, machine: Machine) -> PreparedProgram:
+    """Check that the program can run on the machine and number its statements.
+
+    Raises SimulationError for free parameters and operands in main memory, CapacityError where the
+    buffers do not fit the scratchpad.
+    """
+    if program.parameters:
+        raise SimulationError(
+            f"program {program.name!r} has parameters without a value: "
+            f"{', '.join(program.parameters)}",
+            fix="instantiate it first",
+        )
+    builder = _Builder(program, machine)
+    body = builder.body(steps_of(program, chains=_chains(machine)))
+    for timed in _timed(body, builder.mesh):
+        for name in sorted(timed.outer_symbols):
+            raise SimulationError(f"symbol {name!r} of program {program.name!r} has no value")
+    buffers = {b.name: builder.slots(b.name) for b in program.buffers}
+    allocated = _allocated_bytes(program, machine, buffers)
+    return PreparedProgram(body, tuple(builder.moves), tuple(builder.works), buffers, allocated)
+
+
+def _chains(machine: Machine) -> ChainRules | None:
+    """The chains that are one call. One that overwrites C would take the fill of C into the call,
+    and with it what the simulator knows of the slot: there each product is a call.
+    """
+    rules = lowering_of(machine).chains if LOWERS.of(machine) else None
+    return None if rules is None or rules.overwrites else rules
+
+
+def _allocated_bytes(program: Program, machine: Machine, buffers: dict[str, SlotSize]) -> int:
+    """Bytes up to the end of the last buffer, as placed or one after the other, of all memories."""
+    ends: dict[str, int] = {}
+    for b in program.buffers:
+        unit, end = machine.space(b.space).alignment_bytes, ends.get(b.space, 0)
+        size = -(-buffers[b.name].bytes * buffers[b.name].copies // unit) * unit
+        ends[b.space] = end + size if b.offset_bytes is None else max(end, b.offset_bytes + size)
+    for space, end in ends.items():
+        if end > machine.space(space).available_bytes:
+            words = "a scratchpad" if space == SCRATCHPAD else memory_words(space)
+            raise CapacityError(
+                f"the buffers of {program.name!r} take {end} bytes of {words} that offers "
+                f"{machine.space(space).available_bytes}",
+                fix="use smaller tiles or fewer buffer copies",
+            )
+    return sum(ends.values())
+
+
+class _Builder:
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self._program = program
+        self._core = first_core(machine)
+        self._machine = machine
+        self.mesh = {n: value for n, value in self._core.items() if n not in CORE_SYMBOLS}
+        self._loops = 0
+        self._scope: tuple[str, ...] = ()
+        self._regions = 0
+        self.moves: list[Move] = []
+        self.works: list[Work] = []
+
+    def slots(self, name: str) -> SlotSize:
+        buffer = self._program.buffer(name)
+        elements = int(evaluate(buffer.elements, self.mesh))
+        copies = int(evaluate(buffer.copies, self.mesh))
+        size = elements * dtype(buffer.dtype).size_bytes
+        return SlotSize(copies, elements, size, self._sharing(buffer))
+
+    def _sharing(self, buffer: Buffer) -> frozenset[str]:
+        start, end = self._addresses(buffer)
+        beside = (b for b in self._program.buffers if b != buffer and b.space == buffer.space)
+        others = ((b.name, *self._addresses(b)) for b in beside)
+        return frozenset(name for name, low, high in others if low < end and start < high)
+
+    def _addresses(self, buffer: Buffer) -> tuple[int, int]:
+        """First byte and end; an empty range before the allocation pass."""
+        if buffer.offset_bytes is None:
+            return 0, 0
+        size = int(evaluate(buffer.elements * buffer.copies, self.mesh))
+        return buffer.offset_bytes, buffer.offset_bytes + size * dtype(buffer.dtype).size_bytes
+
+    def body(self, steps: tuple[Step, ...]) -> tuple[Action, ...]:
+        return tuple(self._step(step) for step in steps)
+
+    def _on_first_core(self, e: Expr) -> Expr:
+        return substitute(e, self._core)
+
+    def _step(self, step: Step) -> Action:
+        match step:
+            case LoopStep():
+                return self._loop(step)
+            case BranchStep(condition, then, orelse):
+                return Branch(self._on_first_core(condition), self.body(then), self.body(orelse))
+            case TransferStep():
+                return self._move(step)
+            case Wait(buffer, slot):
+                return Pause(buffer, self._on_first_core(slot), print_head(step))
+            case CallStep():
+                return self._work(step)
+            case Barrier():
+                return step
+            case _:
+                assert_never(step)
+
+    def _loop(self, step: LoopStep) -> Loop:
+        stmt = step.stmt
+        self._scope = (*self._scope, stmt.var)
+        body = self.body(step.body)
+        self._scope = self._scope[:-1]
+        timed = tuple(dict.fromkeys(_timed(body, self.mesh)))
+        self._loops += 1
+        extent = self._on_first_core(stmt.extent)
+        number, text = self._loops, print_head(stmt)
+        return Loop(number, stmt.var, extent, body, timed, text)
+
+    def _move(self, step: TransferStep) -> Move:
+        text, extents = print_head(step.stmt), tuple(r.extent for r in step.stmt.ranges)
+        slot, region = self._on_first_core(step.stmt.slot), self._region(extents, text)
+        move = Move(len(self.moves), step.bound(self._core), slot, region, text)
+        self.moves.append(move)
+        return move
+
+    def _region(self, extents: tuple[Expr, ...], text: str) -> Region:
+        bound = tuple(substitute(e, self.mesh) for e in extents)
+        symbols = frozenset().union(*(free_vars(e) for e in bound)) - set(CORE_SYMBOLS)
+        self._regions += 1
+        return Region(self._regions, text, bound, tuple(sorted(symbols)))
+
+    def _result(self, call: Call) -> Region | None:
+        """Region that the result's put stores; None unless there is one, around the call."""
+        if not isinstance(call.primitive, MatrixProduct):
+            return None
+        if not isinstance(call.operands[0], View):
+            return None
+        buffer = call.operands[0].buffer
+        kept = {
+            tuple(r.extent for r in s.ranges): print_head(s)
+            for s in walk(self._program.body)
+            if isinstance(s, Transfer) and s.direction == "put" and s.buffer == buffer
+        }
+        regions = [self._region(extents, text) for extents, text in kept.items()]
+        return (
+            regions[0]
+            if len(regions) == 1 and set(regions[0].symbols) <= set(self._scope)
+            else None
+        )
+
+    def _work(self, step: CallStep) -> Work:
+        stmt = step.stmt
+        local = map_stmt(stmt, self._on_first_core)
+        assert isinstance(local, Call)
+        tensors = [o.tensor for o in local.operands if isinstance(o, Tile)]
+        if tensors and not lowering_of(self._machine).in_place:
+            raise SimulationError(
+                f"{stmt.primitive.name} works on {tensors[0]!r} in main memory",
+                where=print_head(stmt),
+                fix="infer the transfers of the program first",
+            )
+        dims, axes = step.dims, _tile_axes(local.primitive, local.operands)
+        links = [*_links(step.loops or ())]
+        slots = [_slot(operand) for operand in local.operands]
+        numbers = (
+            *(slot for _, slot, _ in slots),
+            *(elements for _, _, elements in slots),
+            *map(self._on_first_core, dims.values()),
+            *(substitute(e, at) for at in links for a in axes for e in (a.start, a.extent, a.step)),
+        )
+        buffers, number = tuple(buffer for buffer, _, _ in slots), len(self.works)
+        work = Work(
+            number,
+            local,
+            priced_call(local, {}, self._program),
+            buffers,
+            tuple(dims),
+            axes,
+            self._result(stmt),
+            numbers,
+            print_head(stmt),
+            len(links),
+        )
+        self.works.append(work)
+        return work
+
+
+def _links(loops: tuple[For, ...]) -> Iterator[dict[str, int]]:
+    """The indices of the loops of a chain at each of its links."""
+    counts = [range(int(evaluate(f.extent, {}))) for f in loops]
+    for indices in combinations(*counts):
+        yield dict(zip((f.var for f in loops), indices, strict=True))
+
+
+def _slot(operand: Operand) -> tuple[str, Expr, Expr]:
+    """Buffer, slot and elements of the tile under an operand; nothing of one in main memory."""
+    match operand:
+        case View(buffer, slot, shape):
+            return buffer, slot, product(shape)
+        case Tile():
+            return MAIN_MEMORY, Const(0), Const(0)
+        case _:
+            assert_never(operand)
+
+
+def _tile_axes(primitive: Primitive, operands: tuple[Operand, ...]) -> tuple[TileAxis, ...]:
+    """The axes that decide which part of a matrix product is padding."""
+    if not isinstance(primitive, MatrixProduct):
+        return ()
+    return tuple(
+        TileAxis(operand, len(operands[operand].ranges), dim, role, r.start, r.extent, r.step)
+        for operand in range(3)
+        for dim, (role, r) in enumerate(
+            zip(operands[operand].roles, operands[operand].ranges, strict=True)
+        )
+        if role != "."
+    )
+
+
+def _timed(body: tuple[Action, ...], mesh: dict[str, int]) -> list[Timed]:
+    """The expressions of `body` that decide what happens and what it costs, constants left out."""
+    found: list[Timed] = []
+    for step in body:
+        match step:
+            case Loop():
+                inside = [t.inside(step.var, step.extent) for t in step.timed]
+                found += [Timed(step.extent), *inside]
+            case Branch(condition, then, orelse):
+                found += [Timed(condition), *_timed(then, mesh), *_timed(orelse, mesh)]
+            case Move():
+                found += [Timed(e) for e in (step.slot, *step.step.numbers)]
+                found += [_on_mesh(e, mesh) for e in step.region.extents]
+            case Pause():
+                found.append(Timed(step.slot))
+            case Work():
+                found += [Timed(e) for e in step.numbers]
+                found += [_on_mesh(e, mesh) for e in (step.result.extents if step.result else ())]
+            case Barrier():
+                pass
+            case _:
+                assert_never(step)
+    return [t for t in found if free_vars(t.expr)]
+
+
+def _on_mesh(e: Expr, mesh: dict[str, int]) -> Timed:
+    """An expression over the cores: its core symbols are like loops inside."""
+    timed = Timed(e).inside("rid", Const(mesh["mesh_rows"]))
+    return timed.inside("cid", Const(mesh["mesh_columns"]))

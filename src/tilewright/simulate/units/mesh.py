@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.isa import effects
 from tilewright.simulate.units import (
     buses,
-    decoupled,
     execute,
     integers,
     issue,
@@ -15,20 +16,185 @@ from tilewright.simulate.units import (
     ports,
     streams,
 )
-from tilewright.simulate.units.decoupled import step_decoupled
-from tilewright.simulate.units.issue import settle, step_in_order
+from tilewright.simulate.units.issue import (
+    choose_unit,
+    commit,
+    fetched_at,
+    obstacle,
+    settle,
+    stall,
+    step_in_order,
+)
 from tilewright.simulate.units.layout import (
+    DONE,
     FAULTED,
+    FETCH,
+    INTERACTS,
+    IS_BRANCH,
+    IS_CHANNEL,
+    IS_LOAD,
+    IS_ORDERED,
+    IS_STORE,
+    ISSUING,
     NEVER,
+    ORDER,
+    PENALTY,
     RUNNING,
     Arrays,
     CoreState,
     MachineState,
+    RowState,
     State,
 )
 from tilewright.simulate.units.messages import advance, head_time
 
-_SOURCES = (buses, decoupled, effects, execute, integers, issue, layout, messages, ports, streams)
+_SOURCES = (buses, effects, execute, integers, issue, layout, messages, ports, streams)
+
+# Units that run out of order relative to each other, each in order itself.
+#
+# Reported for the SW26010: a vector instruction that waits does not hold up a later load. Fetched
+# instructions wait in a window; one may issue if no older waiting one shares a unit, a register
+# dependence, or a memory or communication order with it. Fetch stops behind a branch until the
+# branch issues.
+
+
+@piece
+def fetch(s: State, m: MachineState, core: CoreState, t: int) -> None:
+    """Fill the window up to the next branch."""
+    while 0 <= core.fetch < core.end and core.queued < m.window and t >= core.fetch_at:
+        i = core.fetch
+        if m.cache_sets and fetched_at(m, core, i, t) > t:
+            core.fetch_at, core.fetch_cause = core.line_at, FETCH
+            return
+        core.queue[core.queued] = i
+        core.queued += 1
+        if at(s.code, i).flags & INTERACTS:
+            core.contacts += 1
+        core.fetch = -1 if at(s.code, i).flags & IS_BRANCH else i + 1
+
+
+@piece
+def ordered_after(own: int, older: int) -> bool:
+    """True if an instruction of these kinds (FLAGS) must stay behind waiting older kinds."""
+    if own & IS_ORDERED or older & IS_ORDERED:
+        return True
+    if own & IS_STORE and older & (IS_LOAD | IS_STORE):
+        return True
+    if own & IS_LOAD and older & IS_STORE:
+        return True
+    return own & older & IS_CHANNEL != 0
+
+
+@piece
+def depends(core: CoreState, row: RowState, stamp: int) -> bool:
+    """True if it has a register dependence on a waiting older instruction (RAW, WAW, WAR)."""
+    written, result = core.pending_write, row.waits
+    if written[row.a] == stamp or written[row.b] == stamp or written[row.c] == stamp:
+        return True
+    return bool(written[result] == stamp or core.pending_read[result] == stamp)
+
+
+@piece
+def mark_waiting(core: CoreState, row: RowState, stamp: int) -> None:
+    """Note the registers of an instruction that stays in the window."""
+    zero = core.ready.shape[0] - 2
+    for register in (row.a, row.b, row.c):
+        if register != zero:
+            core.pending_read[register] = stamp
+    if row.waits != zero:
+        core.pending_write[row.waits] = stamp
+
+
+@piece
+def try_issue(
+    s: State, m: MachineState, core: CoreState, row: RowState, units: int, stamp: int, t: int
+) -> Any:
+    """(cause, register, cycle to look again) for a waiting instruction that order does not hold."""
+    if depends(core, row, stamp):
+        return ORDER, -1, NEVER
+    if m.overwrite_next_cycle and core.read_at[row.d] == t:
+        return ORDER, -1, t + 1
+    unit = choose_unit(m, core, units, 0, t)
+    return obstacle(s, m, core, row, units, unit, t)
+
+
+@piece
+def cycle_decoupled(s: State, m: MachineState, core: CoreState, t: int) -> bool:
+    """One cycle of a core with decoupled units; False when others must catch up first."""
+    fetch(s, m, core, t)
+    if t > m.now and not m.ideal and core.contacts > 0:
+        core.wake = t
+        return False
+    stamp, waiting = t + 1, core.queued
+    issued, kept, busy_units, older, again = 0, 0, 0, 0, NEVER
+    oldest = core.queue[0] if waiting else max(core.fetch, core.base)
+    first_cause, first_register = core.fetch_cause, -1
+    for k in range(waiting):
+        i = core.queue[k]
+        row = at(s.code, i)
+        units = row.units & ~busy_units
+        cause, register, when = ORDER, -1, NEVER
+        held = kept > 0 and ordered_after(row.flags, older)
+        if issued < m.width and units and not held:
+            cause, register, when = try_issue(s, m, core, row, units, stamp, t)
+        if cause == ISSUING:
+            if issued == 0:
+                settle(s, m, core, t)
+            core.pc = i
+            following = commit(s, m, core, row, choose_unit(m, core, units, 0, t), t)
+            if following < 0:
+                return False
+            issued += 1
+            if row.flags & INTERACTS:
+                core.contacts -= 1
+            if row.flags & IS_BRANCH:
+                core.fetch, core.fetch_cause = following, PENALTY
+                core.fetch_at = t + 1 + (m.taken_branch_penalty if following != i + 1 else 0)
+            continue
+        if k == 0:
+            first_cause, first_register = cause, register
+        again = min(again, when)
+        core.queue[kept] = i
+        kept += 1
+        busy_units |= row.units
+        older |= row.flags
+        mark_waiting(core, row, stamp)
+    core.queued = kept
+    if issued:
+        core.issue_cycles += 1
+        again = t + 1
+    elif kept == 0:
+        again = core.fetch_at
+    finish_cycle(s, m, core, oldest, issued, first_cause, first_register, again, t)
+    return core.wake <= m.max_cycles
+
+
+@piece
+def finish_cycle(
+    s: State,
+    m: MachineState,
+    core: CoreState,
+    oldest: int,
+    issued: int,
+    cause: int,
+    register: int,
+    again: int,
+    t: int,
+) -> None:
+    """Charge the cycle and decide when to look at the core again."""
+    if core.queued == 0 and core.fetch >= core.end:
+        core.status, core.wake = DONE, NEVER
+        return
+    if not issued:
+        stall(s, m, core, oldest, cause, register, t)
+    core.wake = again
+
+
+@piece
+def step_decoupled(s: State, m: MachineState, core: CoreState) -> None:
+    """Run a core from the present cycle up to its next contact with another core."""
+    while cycle_decoupled(s, m, core, core.wake):
+        pass
 
 
 @piece

@@ -8,29 +8,162 @@ engine's peak (roofline); the changes are simulated on a machine with that one n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeAlias
 
 from tilewright.codegen.artifact import ROUTINES, RoutineCycles
+from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.account import Account
+from tilewright.cost.causes import copy_cycles, model_causes
 from tilewright.cost.prices import prices_of
+from tilewright.cost.timing import moved_bytes
+from tilewright.cost.totals import CallGroup, TransferGroup, executed
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted, safe_name
 from tilewright.ir.nodes import SCRATCHPAD, Program
+from tilewright.ir.threads import busiest_thread
 from tilewright.machine import Machine
 from tilewright.machine.build import changed
 from tilewright.machine.keys import document_key
 from tilewright.machine.parts import Direction, Engine
+from tilewright.network.explain import Routines
 from tilewright.network.groups import Cut, GroupWork
-from tilewright.network.plan import Stage
+from tilewright.network.plan import Plan, Stage
+from tilewright.network.planning.form import form_text
 from tilewright.network.planning.products import one_group
+from tilewright.network.results import NetworkRun
+from tilewright.network.simulate import PlanRun
 from tilewright.ops import Op
+from tilewright.passes.allocate_buffers import buffer_bytes
 from tilewright.passes.lowering import lowering_of
-from tilewright.report.view import Adding, Arranged, Change, Explanation, LayerResult, Rejected
-from tilewright.simulate.kernel.level import simulate
+from tilewright.passes.split_ahead import split_ahead
+from tilewright.report.view import (
+    Adding,
+    Arranged,
+    CauseRow,
+    Change,
+    Explanation,
+    LayerResult,
+    Rejected,
+    StageExplanation,
+    StageTensor,
+    TimedBy,
+    TrafficRow,
+)
+from tilewright.simulate.kernel.level import KernelRun, simulate
 from tilewright.tune.accuracy import expected_error
 from tilewright.tune.candidate import NestChoice
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
+
+# Time of a kernel by cause, according to the simulator or to the model alone.
+#
+# In: a simulated run, or a program and its estimated cycles. Out: an `Account`. A time measured
+# on this computer has no causes of its own: those of the model stand beside it, named as such.
+
+Seconds: TypeAlias = float
+
+
+@dataclass(frozen=True)
+class Account:
+    """Cycles of one core group, or of the thread of it that has most to do; `causes` sum to
+    `cycles`, `bound` names the largest part.
+
+    `useful_flops` are those of all matrix products on elements of tensors. `measured_seconds` is
+    the time on this computer, where it was measured.
+    """
+
+    cycles: int
+    causes: tuple[CauseRow, ...]
+    traffic: tuple[TrafficRow, ...]
+    useful_flops: int
+    scratchpad_bytes: int
+    bound: str
+    timed_by: TimedBy
+    measured_seconds: Seconds | None = None
+
+    def seconds(self, clock_hz: int) -> Seconds:
+        """The time: as measured, else the cycles at this clock."""
+        return self.cycles / clock_hz if self.measured_seconds is None else self.measured_seconds
+
+
+def simulated_account(run: KernelRun) -> Account:
+    """The account of a simulated run."""
+    return Account(
+        run.cycles,
+        tuple(CauseRow(c.kind, c.subject, c.cycles) for c in run.causes),
+        tuple(
+            TrafficRow(
+                t.tensor, t.direction, t.asked_bytes, t.moved_bytes, t.requests, t.engine_cycles
+            )
+            for t in run.tensors
+        ),
+        run.useful_flops,
+        run.allocated_bytes,
+        run.bound(),
+        "simulated",
+    )
+
+
+def every_call(program: Program) -> Program:
+    """The part of a program that runs with every call, not once ahead of them."""
+    _, found = split_ahead(program)
+    return found
+
+
+def model_account(
+    program: Program, machine: Machine, cycles: float, measured_seconds: Seconds | None
+) -> Account:
+    """The account by the model of a program whose core makes its copies itself; of several threads
+    that of the one with most to do. What runs ahead of all calls is left out.
+
+    What calls, copies and barriers do not explain of the estimate is waiting for operands in place.
+    """
+    program = every_call(program)
+    _, all_calls = executed(program, machine)
+    own = replace(program, body=busiest_thread(program.body))
+    transfers, _ = executed(own, machine)
+    causes = model_causes(program, machine, cycles)
+    rows = [CauseRow(kind, subject, c) for (kind, subject), c in causes]
+    return Account(
+        sum(row.cycles for row in rows),
+        tuple(rows),
+        tuple(_traffic(moved, machine) for moved in transfers),
+        sum(_flops(c, machine) for c in all_calls),
+        sum(buffer_bytes(b) for b in program.buffers),
+        _bound(rows),
+        "model" if measured_seconds is None else "measured",
+        measured_seconds,
+    )
+
+
+def _flops(group: CallGroup, machine: Machine) -> int:
+    return group.count * int(group.stmt.primitive.flops(group.dims, machine.mesh.columns))
+
+
+def _bound(rows: Sequence[CauseRow]) -> str:
+    """The largest part of the time by the model, by name."""
+    names = {"copy": "copies", "primitive": "primitives", "caches": "caches", "barrier": "barriers"}
+    parts: dict[str, int] = {}
+    for row in rows:
+        name = names.get(row.kind, "compute")
+        parts[name] = parts.get(name, 0) + row.cycles
+    return max(parts, key=lambda part: parts[part]) if parts else "compute"
+
+
+def _traffic(group: TransferGroup, machine: Machine) -> TrafficRow:
+    shape, count = group.shape, group.count
+    return TrafficRow(
+        group.stmt.tensor,
+        group.stmt.direction,
+        count * int(shape.asked_bytes),
+        count * int(moved_bytes(machine, shape)),
+        count * int(shape.requests),
+        round(count * copy_cycles(group, machine)),
+    )
+
 
 _SHOWN_REJECTED = 3
 
@@ -276,3 +409,125 @@ def _halved(field: str, engines: Mapping[str, Engine]) -> dict[str, int]:
 
 def _settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{path}={value:.12g}" for path, value in settings.items())
+
+
+# One stage of a network that is no product, explained.
+#
+# In: the simulated run of a plan, or the measured one of a network on this computer, and the
+# stage's name. Out: a `report.view.StageExplanation`.
+
+_WITHOUT_TENSOR = ("plain_layout",)
+"""Stages of this computer that are not named after something of the network."""
+
+
+def simulated_stage(run: PlanRun, name: str) -> StageExplanation:
+    """The explanation of a stage of a plan; GraphError where there is none of that name."""
+    plan, machine = run.plan, run.plan.machine
+    number = _numbered(name, {s.name: s.nodes for s in plan.stages})
+    stage, own, single = plan.stages[number], run.runs[number], one_group(machine)
+    cycles, account = run.cycles_of(number), simulated_account(own)
+    before = [CauseRow(kind, "", amount) for kind, amount in plan.before[number].items()]
+    return StageExplanation(
+        plan.name,
+        machine.name,
+        plan.dtype,
+        stage.name,
+        stage.label,
+        stage.work,
+        stage.nodes,
+        "simulated",
+        1e3 * cycles / machine.clock_hz,
+        cycles / max(1, run.cycles),
+        sum(row.moved_bytes for row in account.traffic),
+        max(plan.groups, stage.groups),
+        stage.division.kind if stage.division else "",
+        computed(stage),
+        tuple(_tensors(plan, stage)),
+        cycles,
+        round(stage.candidate.cycles + sum(row.cycles for row in before)),
+        tuple(sorted((*account.causes, *before), key=lambda row: -row.cycles)),
+        account.traffic,
+        routines_of(stage.candidate.program(single), single, simulated=True),
+    )
+
+
+def stage_routines(plan: Plan, progress: Progress = silent) -> tuple[Routines, ...]:
+    """The calls of each stage's code, those of equal stages simulated once."""
+    single, found = one_group(plan.machine), dict[int, Routines]()
+    for number, stage in enumerate(plan.stages):
+        progress("routines", number, len(plan.stages))
+        chosen = stage.candidate
+        if id(chosen) not in found:
+            found[id(chosen)] = routines_of(chosen.program(single), single, simulated=True)
+    progress("routines", len(plan.stages), len(plan.stages))
+    return tuple(found[id(stage.candidate)] for stage in plan.stages)
+
+
+def measured_stage(run: NetworkRun, name: str) -> StageExplanation:
+    """The explanation of a stage on this computer; a time of zero if nothing was measured."""
+    stages = run.stages
+    stage = stages[_numbered(name, {s.name: s.nodes for s in stages})]
+    total = sum(s.measured_milliseconds or 0.0 for s in stages)
+    milliseconds = stage.measured_milliseconds
+    return StageExplanation(
+        run.network,
+        run.machine,
+        run.dtype,
+        stage.name,
+        stage.label,
+        stage.work,
+        stage.nodes,
+        "model" if milliseconds is None else "measured",
+        milliseconds or 0.0,
+        (milliseconds or 0.0) / (total or 1.0),
+        stage.moved_bytes or 0,
+    )
+
+
+def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
+    """Index of the stage called `name`, given the nodes that each stage computes."""
+    if name in nodes:
+        return list(nodes).index(name)
+    for stage, own in nodes.items():
+        if name in own:
+            raise GraphError(
+                f"there is no stage {quoted(name)}: {stage} computes it", fix=f"--layer {stage}"
+            )
+    known = ", ".join(nodes)
+    raise GraphError(
+        f"there is no stage {quoted(name)}", fix=f"{_meant(name, nodes)}the stages are {known}"
+    )
+
+
+def require_nameable(network: Network, name: str) -> None:
+    """Raise GraphError for what no stage of any plan is called, before there is one: stages are
+    named after operators, tensors and outputs.
+    """
+    nodes = [node.name for node in network.nodes]
+    tensors = (safe_name(tensor) for tensor in network.tensors)
+    stems = {*nodes, *tensors, *_WITHOUT_TENSOR}
+    if any(name == stem or name.startswith(f"{stem}_") for stem in stems):
+        return
+    if any(name == f"output{number}" for number in range(len(network.outputs))):
+        return
+    raise GraphError(
+        f"there is no stage {quoted(name)}",
+        fix=f"{_meant(name, nodes)}stages are named after the operators {', '.join(nodes)}",
+    )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), 1)
+    return f"did you mean {close[0]}? " if close else ""
+
+
+def computed(stage: Stage) -> str:
+    """The computation of a stage, in words."""
+    own = stage.op.in_memory
+    return stage.op.describe() if own is None else own.in_words()
+
+
+def _tensors(plan: Plan, stage: Stage) -> Iterable[StageTensor]:
+    for name, number in stage.arguments:
+        value = plan.values[number]
+        yield StageTensor(name, value.name, form_text(value.form), value.dtype, value.size_bytes)
