@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Titled:
+    """The title of one thing, and the module below a folder that makes it, as `FOLDER/MODULE`."""
+
+    title: str
+    module: str
+
+
+def titled_below(folder: Path) -> dict[str, Titled]:
+    """Things by name, sorted: a module below that has a TITLE is one, `FOLDER/MODULE` or `MODULE`;
+    one with TITLES has several beside it, `FOLDER/NAME` for each key.
+    """
+    found: dict[str, Titled] = {}
+    for path in folder.rglob("*.py"):
+        place = path.relative_to(folder).with_suffix("")
+        for name, title in _titles(path).items():
+            called = (place.parent / (name or place.name)).as_posix()
+            found[called] = Titled(title, place.as_posix())
+    return dict(sorted(found.items()))
 
 
 def titles_below(folder: Path) -> dict[str, str]:
-    """`FOLDER/MODULE` or `MODULE` -> title of each module below that has one, sorted by name."""
-    found: dict[str, str] = {}
-    for path in sorted(folder.rglob("*.py")):
-        title = _title(path)
-        if title is not None:
-            found[path.relative_to(folder).with_suffix("").as_posix()] = title
-    return found
+    """Name -> title of `titled_below`."""
+    return {name: one.title for name, one in titled_below(folder).items()}
 
 
-def _title(path: Path) -> str | None:
+def _titles(path: Path) -> dict[str, str]:
+    """Titles that a module says by name; its own has none."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TITLE":
-            return str(ast.literal_eval(node.value))
-    return None
+        match node:
+            case ast.Assign(targets=[ast.Name(id="TITLE")], value=value):
+                return {"": str(ast.literal_eval(value))}
+            case ast.Assign(targets=[ast.Name(id="TITLES")], value=value):
+                found: dict[str, Any] = ast.literal_eval(value)
+                return found
+    return {}

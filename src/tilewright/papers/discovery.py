@@ -1,4 +1,5 @@
-"""Experiments by name: a module `papers/PAPER/EXPERIMENT.py` that says its TITLE is one.
+"""Experiments by name: a module `papers/PAPER/EXPERIMENT.py` that says its TITLE is one, and one
+that says TITLES has several, each a function by its name.
 
 In: the tree of this package. Out: names and titles, read without importing anything, and the
 experiment itself when it is wanted.
@@ -6,12 +7,14 @@ experiment itself when it is wanted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
-from tilewright.common.modules import titles_below
+from tilewright.common.modules import titled_below
 from tilewright.papers.figures import save_figure
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Result
@@ -21,15 +24,13 @@ _ROOT = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of a paper."""
+    """One table or figure of a paper: `run` and `draw` of its module, or of a module with TITLES
+    the functions `NAME` and `draw_NAME`.
+    """
 
     name: str
+    title: str
     module: ModuleType
-
-    @property
-    def title(self) -> str:
-        """The experiment's subject, in one line."""
-        return str(self.module.TITLE)
 
     @property
     def takes_options(self) -> bool:
@@ -37,22 +38,32 @@ class Experiment:
         paper = import_module(self.module.__name__.rpartition(".")[0])
         return any(hasattr(one, "TAKES_OPTIONS") for one in (self.module, paper))
 
+    @property
+    def runs(self) -> Callable[[Lab], Result]:
+        """The function that reproduces it."""
+        own = self.name.rpartition("/")[2] if self._is_one_of_several else "run"
+        return cast("Callable[[Lab], Result]", getattr(self.module, own))
+
     def run(self, lab: Lab) -> Result:
         """The published numbers beside ours. Errors: whatever the stages raise."""
-        found = self.module.run(lab)
+        found = self.runs(lab)
         assert isinstance(found, Result), self.name
         return found
 
     def save_figure(self, result: Result, stem: Path) -> list[Path]:
         """Write the picture as `stem`.svg and `stem`.png; no files where there is none."""
-        if not hasattr(self.module, "draw"):
-            return []
-        return save_figure(self.module.draw(result), stem)
+        own = f"draw_{self.name.rpartition('/')[2]}" if self._is_one_of_several else "draw"
+        draw = getattr(self.module, own, None)
+        return [] if draw is None else save_figure(draw(result), stem)
+
+    @property
+    def _is_one_of_several(self) -> bool:
+        return hasattr(self.module, "TITLES")
 
 
 def titles() -> dict[str, str]:
     """`PAPER/EXPERIMENT` -> title, of every experiment, sorted by name."""
-    found = {name: title for name, title in titles_below(_ROOT).items() if "/" in name}
+    found = {name: one.title for name, one in titled_below(_ROOT).items() if "/" in name}
     return dict(sorted(found.items(), key=lambda item: _order(item[0])))
 
 
@@ -69,7 +80,9 @@ def select(wanted: str) -> list[str]:
 
 def load_experiment(name: str) -> Experiment:
     """Import one experiment of `titles()`."""
-    return Experiment(name, import_module(f"tilewright.papers.{name.replace('/', '.')}"))
+    found = titled_below(_ROOT)[name]
+    module = import_module(f"tilewright.papers.{found.module.replace('/', '.')}")
+    return Experiment(name, found.title, module)
 
 
 def _order(name: str) -> tuple[str, str, int]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.papers.cns1 import chapter5, chapter7
+from tilewright.papers.cns1 import recall as of_recall
+from tilewright.papers.cns1 import training as of_training
 from tilewright.papers.cns1.cases import CASES, MODEL, WORST, recall_share
 from tilewright.papers.cns1.printed import reproduced
-from tilewright.papers.cns1.table5_5 import rate_of
-from tilewright.papers.cns1.table7_1 import rate_of as training_rate_of
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
@@ -16,15 +15,17 @@ TITLE = "the conclusions in numbers"
 
 def run(lab: Lab) -> Result:
     """Best rates, scaling, memory, and what all optimizations are worth together."""
-    recall = {row.name: row.ours or 0.0 for row in chapter5.run(Lab()).rows}
-    training = {row.name: row.ours or 0.0 for row in chapter7.run(Lab()).rows}
+    recall = {row.name: row.ours or 0.0 for row in of_recall.chapter5(Lab()).rows}
+    training = {row.name: row.ours or 0.0 for row in of_training.chapter7(Lab()).rows}
     small = [case for case in CASES if case.nodes == 128]
-    rates = {case: rate_of(case) for case in small}
+    rates = {case: of_recall.recall_rate_of(case) for case in small}
     read = read_cycles(MODEL.machine(), VECTOR_BYTES)
     best = max(small, key=lambda case: rates[case])
     ours = {
         "recall [10^9 connections per second]": rates[best],
-        "training [10^9 updates per second]": max(training_rate_of(c, WORST) for c in small),
+        "training [10^9 updates per second]": max(
+            of_training.training_rate_of(c, WORST) for c in small
+        ),
         "recall of the peak [percent]": recall_share(best, rates[best]),
         "speedup of training by 1024 nodes": training["speedup by 1024 nodes, fixed local size"],
         "training with a faster memory [times]": training["a faster memory [times]"],

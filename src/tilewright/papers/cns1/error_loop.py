@@ -1,21 +1,35 @@
-"""The error loop of training on a simulated node: the report's listing, and ours."""
+"""The error loop of training on a simulated node: Figures 6.1, 6.2, both listings.
+
+Each table or figure is a function by its name in `TITLES`.
+"""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from tilewright.machine import load_machine
 from tilewright.machine.model import Leaf
+from tilewright.papers.cns1.bars import spans
+from tilewright.papers.cns1.cases import CHIPS
+from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.cns1.repaired import listing
-from tilewright.papers.model import Row, compare
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
 from tilewright.targets.cns1.node import assembled, node_table, run_node
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
+from tilewright.targets.cns1.timing.training import error_pass_cycles
+
+TITLES = {
+    "figure6_1": "a pass of the error loop that misses",
+    "figure6_2": "a pass of the error loop that hits",
+}
 
 ELEMENTS, STACK, OUTPUTS = 1024, 4000, 1024
 ONE_SIZE: dict[str, Leaf] = {"memory.main.capacity_bytes": 8 << 20}
@@ -90,3 +104,38 @@ def rows(missing: bool) -> list[Row]:
         name = f"ours, {ELEMENTS} elements"
         found.append(compare(name, None, whole.cycles, "simulated", note="four passes miss"))
     return found
+
+
+# Figure 6.1: one pass of the error loop whose accesses miss the open lines.
+
+
+def figure6_1(lab: Lab) -> Result:
+    """The closed form to the digit; beside it the report's listing on a simulated node."""
+    ours: dict[str, float] = {}
+    for chips, suffix in CHIPS.items():
+        machine = load_machine(f"cns1-128{suffix}")
+        _, miss = error_pass_cycles(machine)
+        ours[f"pass with a miss, {chips}"] = miss
+        first = read_cycles(machine, VECTOR_BYTES).dirty_miss
+        ours["pass with a miss, after the first data"] = miss - first
+    return reproduced(lab, "figure6_1", TITLES["figure6_1"], ours, beside=rows(missing=True))
+
+
+def draw_figure6_1(result: Result) -> Figure:
+    """Timeline of when each unit is busy, in the listing on a simulated node."""
+    return spans(pass_spans(missing=True), title=TITLES["figure6_1"], x_label="cycles")
+
+
+# Figure 6.2: one pass of the error loop whose accesses hit the open lines.
+
+
+def figure6_2(lab: Lab) -> Result:
+    """The closed form; beside it the listing on a simulated node, and our pipelined loop."""
+    hit, _ = error_pass_cycles(load_machine("cns1-128"))
+    ours = {"pass with hits": float(hit)}
+    return reproduced(lab, "figure6_2", TITLES["figure6_2"], ours, beside=rows(missing=False))
+
+
+def draw_figure6_2(result: Result) -> Figure:
+    """Timeline of when each unit is busy, in the listing on a simulated node."""
+    return spans(pass_spans(missing=False), title=TITLES["figure6_2"], x_label="cycles")

@@ -7,15 +7,20 @@ cycles of the repaired listing and of ours, on the same random numbers.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from tilewright.isa import InstructionTable
 from tilewright.machine import load_machine
-from tilewright.papers.cns1 import listing_runs
 from tilewright.papers.cns1.printed import PAPER
+from tilewright.papers.cns1.repaired import listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
@@ -25,6 +30,82 @@ from tilewright.targets.cns1.kernels.bodies import (
 )
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
 from tilewright.targets.cns1.kernels.run import NodeResult
+from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
+
+# The report's listings on a simulated node: arrays in, results and cycles out.
+#
+# Registers and the stack are as the head of each listing says; the stack lies in the data cache.
+
+Array = NDArray[Any]
+STACK, CACHE_BYTES = 4000, 4096
+
+
+def forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
+    """The next layer of two patterns by the listing of recall, of one by that of training."""
+    rows, columns = weights.shape
+    patterns = len(inputs)
+    start = -(-weights.nbytes // len(table)) * len(table)
+    main = np.zeros(start + len(table), np.uint8)
+    main[: weights.nbytes], main[start:] = _bytes(weights), _bytes(table)
+    first = patterns * rows
+    outputs = [first + i * columns for i in range(patterns)]
+    others = [rows, *outputs] if patterns == 2 else outputs
+    stack = [*others, shift, start + len(table) // 2]
+    name = "recall" if patterns == 2 else "forward"
+    run = _run(name, main, [inputs], stack, {"$4": 0, "$5": rows, "$6": columns, "$7": 0})
+    values = run.memory("cache")[first : first + patterns * columns].view(np.int8)
+    return NodeResult(values.reshape(patterns, columns), weights.shape, run)
+
+
+def errors(results: Array, outputs: Array, factor: int) -> NodeResult:
+    """factor * (results - outputs)."""
+    count, place = len(results), 1024
+    registers = {"$4": 0, "$5": count, "$6": 0, "$7": place}
+    run = _run("errors", _bytes(results), [outputs], [factor], registers)
+    values = run.memory("cache")[place : place + 2 * count].view("<i2")
+    return NodeResult(values, (count,), run)
+
+
+def update(weights: Array, error: Array, data: Array) -> NodeResult:
+    """weights + data x error^T."""
+    rows, columns = weights.shape
+    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
+    run = _run("update", _bytes(weights), [data, error], [rows], registers)
+    values = run.memory("main")[: weights.nbytes].view("<i2").reshape(rows, columns)
+    return NodeResult(values, weights.shape, run)
+
+
+def backward(weights: Array, error: Array, hidden: Array) -> NodeResult:
+    """hidden * (hidden - 1) * (weights x error)."""
+    rows, columns = weights.shape
+    main = np.zeros(weights.nbytes + 2 * rows, np.uint8)
+    main[: weights.nbytes] = _bytes(weights)
+    registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
+    run = _run("backward", main, [hidden, error], [rows, weights.nbytes], registers)
+    values = run.memory("main")[weights.nbytes : weights.nbytes + 2 * rows].view("<i2")
+    return NodeResult(values, weights.shape, run)
+
+
+def _run(
+    name: str, main: Bytes, cached: list[Array], stack: list[int], registers: dict[str, int]
+) -> CoreRun:
+    """`cached` arrays follow each other in the data cache."""
+    image = np.zeros(CACHE_BYTES, np.uint8)
+    image[: sum(a.nbytes for a in cached)] = np.concatenate([_bytes(a) for a in cached])
+    parameters = _bytes(np.array(stack, "<i4"))
+    image[STACK : STACK + len(parameters)] = parameters
+    program = assembled(listing(name), _node(), f"{name}.s")
+    return run_node(program, main=main, cache=image, registers={**registers, "$29": STACK})
+
+
+@cache
+def _node() -> InstructionTable:
+    return node_table(load_machine("cns1-128"))
+
+
+def _bytes(array: Array) -> Bytes:
+    return np.ascontiguousarray(array).view(np.uint8).ravel()
+
 
 TITLE = "the report's listings beside our kernels, on a simulated node"
 LOOPS = {
@@ -121,19 +202,19 @@ def _runs(kernel: Kernel) -> tuple[NodeResult, NodeResult]:
     if kernel.name == "error":
         vectors = of_bytes(kernel.columns), of_bytes(kernel.columns)
         ours = kernels.errors(machine, *vectors, _FACTOR)
-        return listing_runs.errors(*vectors, _FACTOR), ours
+        return errors(*vectors, _FACTOR), ours
     weights = random.integers(-300, 300, (kernel.rows, kernel.columns)).astype("<i2")
     error = random.integers(-3000, 3000, kernel.columns).astype("<i2")
     match kernel.name:
         case "recall" | "forward pass":
             inputs = of_bytes(2 if kernel.name == "recall" else 1, kernel.rows)
             given = weights, inputs, of_bytes(1 << 15), _SHIFT
-            return listing_runs.forward(*given), kernels.forward(machine, *given)
+            return forward(*given), kernels.forward(machine, *given)
         case "back-propagation":
             vector = of_bytes(kernel.rows)
-            listed = listing_runs.backward(weights, error, vector)
+            listed = backward(weights, error, vector)
             return listed, kernels.backward(machine, weights, error, vector)
         case _:
             vector = of_bytes(kernel.rows)
-            listed = listing_runs.update(weights, error, vector)
+            listed = update(weights, error, vector)
             return listed, kernels.update(machine, weights, error, vector)
