@@ -29,7 +29,7 @@ def main() -> int:
     options = parser.parse_args()
     core = core_machine(load_machine("bwdsp-56"))
     computes = programs_of(doubles(core), "f64").compute if options.programs else by_reference
-    shares = sums = 0
+    parts = sums = 0
     for seed in range(options.seed, options.seed + options.count):
         try:
             case = random_case(seed)
@@ -37,9 +37,9 @@ def main() -> int:
         except Exception as error:
             print(f"case {seed} failed: {error}", file=sys.stderr)
             return 1
-        shares += sum(len(p.division.shares) for p in case.plan.layers)
+        parts += sum(len(p.division.parts) for p in case.plan.layers)
         sums += sum(p.division.partial for p in case.plan.layers)
-    print(f"{options.count} cases from {options.seed}: {shares} shares, {sums} layers with "
+    print(f"{options.count} cases from {options.seed}: {parts} parts, {sums} layers with "
           "divided sums, all equal to the reference")  # fmt: skip
     if options.programs:
         _networks(core)

@@ -322,7 +322,7 @@ def test_check_names_every_layer_that_fits_no_buffer():
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "8 checks on bwdsp-56, 0 refused")
     done = run("lenet5", "--set", f"{BUFFERS}=1500", command="check")
     assert done.exit_code == 3
-    rule = "a core's share fits its buffers"
+    rule = "a core's part fits its buffers"
     assert done.stdout.splitlines()[:4] == [
         f"ok       c1: {rule}",
         f"ok       s2: {rule}",

@@ -49,12 +49,12 @@ def test_strategies_by_name():
 @given(st.sampled_from(LAYERS), cores_of, st.data())
 def test_each_element_is_kept_once_and_each_term_added_once(layer, cores, data):
     division = data.draw(divisions(layer, cores))
-    assert 1 <= len(division.shares) == division.grid.cells <= cores
+    assert 1 <= len(division.parts) == division.grid.cells <= cores
     kept = np.zeros(layer.shape, int)
     summed = np.zeros(layer.op.out_shape, int)
-    for share in division.shares:
-        kept[share.kept.slices] += 1
-        summed[share.summed.slices] += 1 if share.terms is None else share.terms.size
+    for part in division.parts:
+        kept[part.kept.slices] += 1
+        summed[part.summed.slices] += 1 if part.terms is None else part.terms.size
     assert (kept == 1).all()
     assert (summed == (np.prod(layer.op.terms, dtype=int) if division.partial else 1)).all()
 
@@ -75,8 +75,8 @@ def test_both_ways_to_count_what_moves(name, data, cores):
     assert moved(a.kept, b.needs[0][1])[0, 0] == sum(move.values for move in sent)
     assert b.weights[0] == sum(
         box.size
-        for share in second.shares
-        for _, box in layer.weights(share.summed, share.terms, share.kept)
+        for part in second.parts
+        for _, box in layer.weights(part.summed, part.terms, part.kept)
     )
     assert b.sums[0] == sum(move.values for move in reductions(layer, second))
 
@@ -106,7 +106,7 @@ def test_grids_of_vgg16(name, cores, strategy, grid):
 def test_the_last_tile_of_a_row_may_be_smaller():
     layer = VGG["conv4_3"]
     (grid,) = find_strategy("output_tiles").grids(layer, 56)
-    widths = [share.kept.shape[3] for share in divide(layer, grid, "output_tiles").shares]
+    widths = [part.kept.shape[3] for part in divide(layer, grid, "output_tiles").parts]
     assert widths[:4] == [8, 8, 8, 4]
 
 
@@ -134,9 +134,9 @@ def test_blocks_are_those_of_the_cns1(machine, parts):
     local = on_each_node(nodes, Layers(4096, 8192, 1024))
     found = {(g.counts[1], g.parts): g for g in find_strategy("blocks").grids(layer, nodes.cores)}
     division = divide(layer, found[parts], "blocks")
-    assert len(division.shares) == nodes.cores
-    assert {share.summed.shape for share in division.shares} == {(1, local.hidden)}
-    assert {share.terms.shape for share in division.shares} == {(local.inputs,)}
+    assert len(division.parts) == nodes.cores
+    assert {part.summed.shape for part in division.parts} == {(1, local.hidden)}
+    assert {part.terms.shape for part in division.parts} == {(local.inputs,)}
     assert options(layer, Grids.of(layer, [found[parts]]), nodes.cores).weights[0] == 8192 * 4096
 
 

@@ -59,7 +59,7 @@ def test_a_pyramid_computes_the_same_without_exchanges():
     plan = best_plan(layers, 4, Weights(1, 0, 1), most_work=2.5, recompute=True)
     strategies = [planned.division.strategy for planned in plan.layers]
     assert strategies == ["recomputed", "recomputed", "equal_products"]
-    assert (plan.cost, len(plan.layers[2].division.shares)) == (0, 4)
+    assert (plan.cost, len(plan.layers[2].division.parts)) == (0, 4)
     Case(whole, plan, numbers(whole, 1)).check()
 
 

@@ -48,24 +48,24 @@ def test_cores_have_what_they_read_by_their_keeps_and_moves(how):
             for target in move.targets:
                 nothing = np.zeros(shapes[move.tensor], bool)
                 arrived.setdefault((move.tensor, target), nothing)[slices(move.region)] = True
-        for share in plan.shares:
-            for name, region in share.reads.items():
+        for part in plan.parts:
+            for name, region in part.reads.items():
                 if name in shapes:
-                    mask = arrived.get((name, share.core), np.zeros(shapes[name], bool))
-                    assert mask[slices(region)].all(), (plan.name, share.core)
-            kept = have[plan.result, share.core] = np.zeros(shapes[plan.result], bool)
-            kept[slices(share.keeps)] = True
+                    mask = arrived.get((name, part.core), np.zeros(shapes[name], bool))
+                    assert mask[slices(region)].all(), (plan.name, part.core)
+            kept = have[plan.result, part.core] = np.zeros(shapes[plan.result], bool)
+            kept[slices(part.keeps)] = True
 
 
 def test_divided_sums_reach_who_keeps_them():
     _, plans = planned("divided sums")
     (plan,) = (plan for plan in plans if plan.name == "c3")
-    got = {share.core: np.zeros((2, 16, 10, 10), int) for share in plan.shares}
-    for share in plan.shares:
-        got[share.core][slices(share.keeps)] += 1
+    got = {part.core: np.zeros((2, 16, 10, 10), int) for part in plan.parts}
+    for part in plan.parts:
+        got[part.core][slices(part.keeps)] += 1
     sums = [move for move in plan.moves if move.tensor == plan.result + SUMS]
     for move in sums:
         for target in move.targets:
             got[target][slices(move.region)] += 1
-    for share in plan.shares:
-        assert (got[share.core][slices(share.keeps)] == len(plan.shares)).all()
+    for part in plan.parts:
+        assert (got[part.core][slices(part.keeps)] == len(plan.parts)).all()

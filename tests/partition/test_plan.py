@@ -34,8 +34,8 @@ def counted(plan):
             else:
                 found += Volume(inputs=sum(box.size for _, box in wanted))
         found += Volume(sums=sum(m.values for m in reductions(layer, division, planned.cores)))
-        for share in division.shares:
-            boxes = layer.weights(share.summed, share.terms, share.kept)
+        for part in division.parts:
+            boxes = layer.weights(part.summed, part.terms, part.kept)
             found += Volume(weights=sum(box.size for _, box in boxes))
     return found
 
@@ -146,12 +146,12 @@ def test_imbalance_is_of_what_the_cores_compute():
     """Ten cores that all compute the whole softmax are in balance; so are equal halos."""
     (prob,) = (layer for layer in VGG if isinstance(layer.op, Softmax))
     channels = fixed_plan([prob], 10, "output_channels").layers[0].division
-    assert len(channels.shares) == 10
-    assert imbalance(prob, channels.shares) == 1.0
+    assert len(channels.parts) == 10
+    assert imbalance(prob, channels.parts) == 1.0
     rows = fixed_plan([VGG[0]], 56, "output_tiles").layers[0].division
-    assert imbalance(VGG[0], rows.shares) == 1.0
+    assert imbalance(VGG[0], rows.parts) == 1.0
     uneven = divide(VGG[0], along(undivided(VGG[0]), ROWS, ((0, 24), (24, 224))), "rows")
-    assert imbalance(VGG[0], uneven.shares) == pytest.approx(2 * 200 / 224)
+    assert imbalance(VGG[0], uneven.parts) == pytest.approx(2 * 200 / 224)
 
 
 def test_without_a_limit_one_core_does_everything():
@@ -161,7 +161,7 @@ def test_without_a_limit_one_core_does_everything():
 
 def test_more_cores_than_rows():
     plan = fixed_plan(layers_of(network("lenet5", 1))[:4], 300, "rows")
-    assert [len(planned.division.shares) for planned in plan.layers] == [28, 14, 10, 5]
+    assert [len(planned.division.parts) for planned in plan.layers] == [28, 14, 10, 5]
 
 
 def test_a_strategy_that_does_not_apply_is_refused():

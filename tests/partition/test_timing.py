@@ -130,7 +130,7 @@ def test_a_message_waits_for_its_links():
     three = next(g for g in find_strategy("rows").grids(before[0], 3) if g.cells == 3)
     plan = given_plan([*before, layer], 56, [("rows", three), ("rows", grids[1])], MODEL)
     first, last = finish_cycles(plan, MODEL, overlapped=False)
-    sent = [share.kept.size for share in plan.layers[0].division.shares[1:]]
+    sent = [part.kept.size for part in plan.layers[0].division.parts[1:]]
     link = MODEL.link_values_per_cycle
     assert last - first > sum(sent) / link + layer.op.flops / MODEL.flops_per_cycle
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from tilewright.partition.divided import LayerPlan, MovePlan, SharePlan
+from tilewright.partition.divided import LayerPlan, MovePlan, PartPlan
 from tilewright.report.division import layer_picture
 
 SHAPE = (1, 4, 6, 8)
@@ -13,11 +13,11 @@ LEFT = ((0, 1), (0, 2), (0, 6), (0, 4))
 RIGHT = ((0, 1), (0, 2), (0, 6), (4, 8))
 BELOW = ((0, 1), (2, 4), (0, 6), (0, 8))
 NOTHING = ((0, 0), (0, 0), (0, 0), (0, 0))
-SHARES = tuple(SharePlan(core, keeps, keeps, None, {}, {}) for core, keeps in
+PARTS = tuple(PartPlan(core, keeps, keeps, None, {}, {}) for core, keeps in
                enumerate((LEFT, RIGHT, BELOW, NOTHING)))  # fmt: skip
 HALO = MovePlan("x", 0, (1,), (1,), ((0, 1), (0, 2), (0, 6), (3, 4)), adds=False)
 SUMS = MovePlan("y sums", 3, (1, 2), (2, 3), ((0, 1), (0, 2), (0, 3), (4, 8)), adds=True)
-PLAN = LayerPlan("conv", "y", "products", SHARES, (HALO, SUMS))
+PLAN = LayerPlan("conv", "y", "products", PARTS, (HALO, SUMS))
 HEADING = "conv on toy: channels x columns, grid 1x2x1x2 (products)"
 PICTURE = layer_picture(PLAN, SHAPE, 4, HEADING, 0)
 
@@ -64,11 +64,11 @@ def test_inputs_from_main_memory_are_not_nothing():
 
 
 def test_titles_of_many_panels_are_short_and_can_be_read():
-    shares = tuple(
-        SharePlan(n % 4, ((n, n + 1), (0, 4), (0, 6), (0, 8)), LEFT, None, {}, {})
+    parts = tuple(
+        PartPlan(n % 4, ((n, n + 1), (0, 4), (0, 6), (0, 8)), LEFT, None, {}, {})
         for n in range(120)
     )
-    picture = layer_picture(replace(PLAN, shares=shares, moves=()), (120, *SHAPE[1:]), 4, "x", 0)
+    picture = layer_picture(replace(PLAN, parts=parts, moves=()), (120, *SHAPE[1:]), 4, "x", 0)
     assert "kept by cores, of 120x4x6x8 (i images, c channels)" in picture
     sizes = re.findall(r'font-size:([\d.]+)px">i \d+, c 0-3<', picture)
     assert len(sizes) == 119  # that of image 0 says only the channels
@@ -77,7 +77,7 @@ def test_titles_of_many_panels_are_short_and_can_be_read():
 
 def test_a_matrix_has_one_panel():
     halves = (((0, 1), (0, 500)), ((0, 1), (500, 1000)))
-    shares = tuple(SharePlan(n, keeps, keeps, None, {}, {}) for n, keeps in enumerate(halves))
-    picture = layer_picture(replace(PLAN, shares=shares, moves=()), (1, 1000), 2, "fc", 0)
+    parts = tuple(PartPlan(n, keeps, keeps, None, {}, {}) for n, keeps in enumerate(halves))
+    picture = layer_picture(replace(PLAN, parts=parts, moves=()), (1, 1000), 2, "fc", 0)
     texts = re.findall(r">([^<>]+)</text>", picture)
     assert texts[:4] == ["fc", "kept by cores, of 1x1000", "0", "1"]

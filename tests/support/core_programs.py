@@ -1,4 +1,4 @@
-"""Whole networks on cores whose programs are compared with the reference, part by part."""
+"""Whole networks on cores whose programs are compared with the reference, task by task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.machine import Machine
 from tilewright.ops import LocalResponseNorm, Softmax
 from tilewright.partition.execute import execute
 from tilewright.partition.layers import layers_of
-from tilewright.partition.parts import Operands, Part, by_reference
+from tilewright.partition.parts import Operands, Task, by_reference
 from tilewright.partition.plan import best_plan
 from tilewright.targets.bwdsp.programs import CorePrograms
 
@@ -28,23 +28,23 @@ def doubles(core: Machine) -> Machine:
 
 
 def check_parts(network: Network, cores: int, programs: CorePrograms) -> int:
-    """Each different part, on small whole numbers near what it reads: exact, unless an operator
+    """Each different task, on small whole numbers near what it reads: exact, unless an operator
     adds up what was rounded. What follows reads what the reference makes. Returns their number.
     """
     plan = best_plan(layers_of(network), cores)
-    seen = set[Part]()
+    seen = set[Task]()
 
-    def both(part: Part, operands: Operands) -> np.ndarray:
-        if part not in seen:
-            seen.add(part)
+    def both(task: Task, operands: Operands) -> np.ndarray:
+        if task not in seen:
+            seen.add(task)
             small = [np.clip(np.rint(array), -_LARGEST, _LARGEST) for array in operands[0]]
             given = [small, *operands[1:]]
-            found, expected = programs.compute(part, given), by_reference(part, given)
-            if any(isinstance(op, _ROUNDS) for op in part.ops):
+            found, expected = programs.compute(task, given), by_reference(task, given)
+            if any(isinstance(op, _ROUNDS) for op in task.ops):
                 np.testing.assert_allclose(found, expected, rtol=1e-6)
             else:
                 np.testing.assert_array_equal(found, expected)
-        return by_reference(part, operands)
+        return by_reference(task, operands)
 
     execute(network, plan, numbers(network, 2), both)
     return len(seen)

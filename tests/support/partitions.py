@@ -28,7 +28,7 @@ from tilewright.ops.box import Box
 from tilewright.partition.execute import CoreMemory, Execution, execute
 from tilewright.partition.grids import Grid, undivided
 from tilewright.partition.layers import Layer, layers_of
-from tilewright.partition.parts import Computes, by_reference, divide, parts_of
+from tilewright.partition.parts import Computes, by_reference, divide, tasks_of
 from tilewright.partition.plan import PartitionPlan, Planned, best_plan, given_plan
 from tilewright.partition.strategies import STRATEGIES
 
@@ -68,14 +68,14 @@ class _Layers(Execution):
     def _compute(self, planned: Planned) -> None:
         super()._compute(planned)
         layer = planned.layer
-        (share,) = divide(layer, undivided(layer), "whole").shares
+        (part,) = divide(layer, undivided(layer), "whole").parts
         whole = CoreMemory(0)
         for name in layer.reads:
             whole.put(name, Box.whole(self._network.tensors[name].shape), self._assembled(name))
-        (part,) = parts_of(layer, share)
-        expected = self._begun(layer, share, part, whole)
+        (task,) = tasks_of(layer, part)
+        expected = self._begun(layer, part, task, whole)
         small = np.clip(np.rint(expected), -_LARGEST, _LARGEST)
-        for core, own in zip(planned.cores, planned.division.shares, strict=True):
+        for core, own in zip(planned.cores, planned.division.parts, strict=True):
             if own.kept.size:
                 memory, place = self.memories[core], own.kept.slices
                 np.testing.assert_array_equal(memory.read(layer.output, own.kept), expected[place])

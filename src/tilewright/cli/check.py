@@ -47,7 +47,7 @@ from tilewright.tune.choose import padded_axes
 from tilewright.tune.fit import require_fit
 from tilewright.tune.ways import Way, ways
 
-_FITS = "a core's share fits its buffers"
+_FITS = "a core's part fits its buffers"
 _BRIEF = 30
 """More findings than this are shown without those that are well."""
 _NAMED = 3

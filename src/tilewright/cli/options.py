@@ -245,7 +245,7 @@ class DivisionOptions:
         bool,
         typer.Option(
             "--place",
-            help="Choose the core of each share, too; share j is on core j otherwise.",
+            help="Choose the core of each part, too; part j is on core j otherwise.",
             rich_help_panel=_DIVIDED,
         ),
     ] = False

@@ -63,7 +63,7 @@ class Settings:
 
     Where cores divide a network, `partition` names strategies, the `objective` says what a plan has
     least of, no core computes more than `most_work` times its even part, and with `place` the core
-    of each share is chosen, too.
+    of each part is chosen, too.
     """
 
     algorithm: str | None = None

@@ -42,9 +42,9 @@ class DividesNetworks(Protocol):
         """The plan that costs least as `weights` count, of all grids or of those of one `strategy`
         (or several, with commas between). No core computes more of a layer than `most_work` times
         what it has by the BWDSP paper's, or by the most even grid of `strategy`; above 1 halos may
-        be computed again. With `place` the core of each share is chosen, too.
+        be computed again. With `place` the core of each part is chosen, too.
 
-        Raises PartitionError where no tile fits, there is no such strategy, or shares are to be
+        Raises PartitionError where no tile fits, there is no such strategy, or parts are to be
         placed where cycles count, halos are computed again or the fabric multicasts.
         """
 

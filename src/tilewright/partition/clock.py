@@ -27,14 +27,14 @@ from tilewright.ops.box import Box
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
-from tilewright.partition.parts import Share, Times, parts_of, work_of
+from tilewright.partition.parts import Part, Times, tasks_of, work_of
 from tilewright.partition.plan import PartitionPlan, Planned
 
 
 @dataclass(frozen=True)
 class Message:
     """Values sent from one core to another at `leaves_cycles` or later. Messages of one multicast
-    share a `tree`, and pass each link once.
+    part a `tree`, and pass each link once.
     """
 
     leaves_cycles: float
@@ -81,9 +81,9 @@ class _Clock:
         first, loaded = self._weights(planned)
         self._barrier(loaded)
         ends, behind = {}, {}
-        for core, share in zip(planned.cores, planned.division.shares, strict=True):
+        for core, part in zip(planned.cores, planned.division.parts, strict=True):
             begin = max(self.done[core], arrived[core], first[core])
-            cycles, behind[core] = self._computing(planned.layer, share)
+            cycles, behind[core] = self._computing(planned.layer, part)
             self.began[core] = begin
             self.done[core] = ends[core] = max(begin + cycles, loaded[core])
         self._barrier(self.done)
@@ -95,11 +95,11 @@ class _Clock:
         self.made[planned.layer.output] = {core: self.done[core] for core in planned.cores}
         return max(self.done[core] for core in planned.cores)
 
-    def _computing(self, layer: Layer, share: Share) -> tuple[float, float]:
+    def _computing(self, layer: Layer, part: Part) -> tuple[float, float]:
         """Cycles before a core gets sums of others, and behind that."""
         if self.times is None:
-            return layer.op.flops * work_of(layer, share) / self.model.flops_per_cycle, 0.0
-        first, *others = (self.times[part].compute_cycles for part in parts_of(layer, share))
+            return layer.op.flops * work_of(layer, part) / self.model.flops_per_cycle, 0.0
+        first, *others = (self.times[task].compute_cycles for task in tasks_of(layer, part))
         return first, sum(others)
 
     def _barrier(self, times: list[float]) -> None:
@@ -148,8 +148,8 @@ class _Clock:
         """
         first, last = [0.0] * self.plan.cores, [0.0] * self.plan.cores
         known: dict[object, tuple[float, float]] = {}
-        for core, share in zip(planned.cores, planned.division.shares, strict=True):
-            for key, box in self._from_memory(planned.layer, share):
+        for core, part in zip(planned.cores, planned.division.parts, strict=True):
+            for key, box in self._from_memory(planned.layer, part):
                 if not (self.model.multicasts and (key, box) in known):
                     begin = max(self.memory_free, self._free(core))
                     stream = box.size / self.model.load_values_per_cycle
@@ -161,11 +161,11 @@ class _Clock:
                 last[core] = max(last[core], end)
         return first, last
 
-    def _from_memory(self, layer: Layer, share: Share) -> Iterable[tuple[str, Box]]:
-        for name, box in layer.needed(share.summed, share.terms):
+    def _from_memory(self, layer: Layer, part: Part) -> Iterable[tuple[str, Box]]:
+        for name, box in layer.needed(part.summed, part.terms):
             if name not in self.made and box.size:
                 yield name, box
-        yield from layer.weights(share.summed, share.terms, share.kept)
+        yield from layer.weights(part.summed, part.terms, part.kept)
 
     def _sums(self, exchanges: Exchanges, ends: dict[int, float]) -> None:
         """Partial sums go to who finishes them."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
@@ -25,7 +25,7 @@ from tilewright.partition.execute import SUMS, execute
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move
 from tilewright.partition.objective import Weights
-from tilewright.partition.parts import Programs, Share, imbalance
+from tilewright.partition.parts import Part, Programs, imbalance
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.partition.timing import (
     LayerTime,
@@ -40,7 +40,7 @@ Region = tuple[tuple[int, int], ...]
 """[first, one past the last] of each dimension."""
 
 
-class SharePlan(Struct, frozen=True):
+class PartPlan(Struct, frozen=True):
     """One core's part of a layer: it `reads` regions of tensors that it has or gets, takes regions
     of `weights` in the operator's shape, adds up some or all terms of the first operator's result,
     and keeps a region of the layer's.
@@ -68,43 +68,43 @@ class MovePlan(Struct, frozen=True):
 
 
 class LayerPlan(Struct, frozen=True):
-    """Plan of one layer: the share of each core, the moves before it and, for sums, those behind
+    """Plan of one layer: the part of each core, the moves before it and, for sums, those behind
     it.
     """
 
     name: str
     result: str
     strategy: str
-    shares: tuple[SharePlan, ...]
+    parts: tuple[PartPlan, ...] = field(name="shares")
     moves: tuple[MovePlan, ...]
 
 
 def layer_plans(plan: PartitionPlan) -> list[LayerPlan]:
-    """Every share and every move, the layers in the order in which they are computed."""
+    """Every part and every move, the layers in the order in which they are computed."""
     both = zip(plan.layers, plan.exchanges, strict=True)
     return [_layer_plan(planned, sent, plan.cores) for planned, sent in both]
 
 
 def _layer_plan(planned: Planned, exchanges: Exchanges, cores: int) -> LayerPlan:
-    layer, shares = planned.layer, zip(planned.cores, planned.division.shares, strict=True)
+    layer, parts = planned.layer, zip(planned.cores, planned.division.parts, strict=True)
     named = [*exchanges.inputs, (layer.output + SUMS, exchanges.sums)]
     return LayerPlan(
         layer.name,
         layer.output,
         planned.division.strategy,
-        tuple(_share_plan(layer, core, share) for core, share in shares),
+        tuple(_part_plan(layer, core, part) for core, part in parts),
         tuple(one for name, sent in named for one in _move_plans(name, sent, cores)),
     )
 
 
-def _share_plan(layer: Layer, core: int, share: Share) -> SharePlan:
-    return SharePlan(
+def _part_plan(layer: Layer, core: int, part: Part) -> PartPlan:
+    return PartPlan(
         core,
-        share.kept.sides,
-        share.summed.sides,
-        None if share.terms is None else share.terms.sides,
-        _sides(layer.needed(share.summed, share.terms)),
-        _sides(layer.weights(share.summed, share.terms, share.kept)),
+        part.kept.sides,
+        part.summed.sides,
+        None if part.terms is None else part.terms.sides,
+        _sides(layer.needed(part.summed, part.terms)),
+        _sides(layer.weights(part.summed, part.terms, part.kept)),
     )
 
 
@@ -240,7 +240,7 @@ class DividedNetwork:
         )
 
     def layer_plans(self) -> list[LayerPlan]:
-        """Every share and every move: what a runtime needs."""
+        """Every part and every move: what a runtime needs."""
         return layer_plans(self.plan)
 
     def traffic(self) -> list[LayerTraffic]:
@@ -252,9 +252,9 @@ def _layer(
     planned: Planned, time: LayerTime, program: ProgramTime, cores: int, ms: float
 ) -> DividedLayer:
     layer, division, volume = planned.layer, planned.division, planned.volume
-    shares = zip(planned.cores, division.shares, strict=True)
-    busy = {core for core, share in shares if share.summed.size}
-    largest = max(division.shares, key=lambda share: share.summed.size)
+    parts = zip(planned.cores, division.parts, strict=True)
+    busy = {core for core, part in parts if part.summed.size}
+    largest = max(division.parts, key=lambda part: part.summed.size)
     reads = [box.shape for _, box in layer.needed(largest.summed, largest.terms)]
     return DividedLayer(
         layer.name,
@@ -266,7 +266,7 @@ def _layer(
         reads[0] if reads else (),
         len(busy),
         tuple(core for core in range(cores) if core not in busy),
-        imbalance(layer, division.shares),
+        imbalance(layer, division.parts),
         volume.activations,
         volume.inputs,
         volume.weights,

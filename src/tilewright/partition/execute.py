@@ -19,7 +19,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
-from tilewright.partition.parts import Computes, Part, Share, by_reference, parts_of
+from tilewright.partition.parts import Computes, Part, Task, by_reference, tasks_of
 from tilewright.partition.plan import PartitionPlan, Planned
 
 SUMS = " sums"
@@ -104,37 +104,37 @@ class Execution:
 
     def _compute(self, planned: Planned) -> None:
         layer, division = planned.layer, planned.division
-        every = list(zip(planned.cores, division.shares, strict=True))
-        parts = [parts_of(layer, share) for share in division.shares]
+        every = list(zip(planned.cores, division.parts, strict=True))
+        tasks = [tasks_of(layer, part) for part in division.parts]
         found = {
-            core: self._begun(layer, share, first, self.memories[core])
-            for (core, share), (first, *_) in zip(every, parts, strict=True)
+            core: self._begun(layer, part, first, self.memories[core])
+            for (core, part), (first, *_) in zip(every, tasks, strict=True)
         }
         if division.partial:
             found = self._reduced(planned, found)
-        for (core, share), (_, *others) in zip(every, parts, strict=True):
-            if share.kept.size:
+        for (core, part), (_, *others) in zip(every, tasks, strict=True):
+            if part.kept.size:
                 values = found[core]
-                for part in others:
-                    (own, *more) = self._step_operands(layer, share.kept)
-                    values = self._computes(part, [[values, *own], *more])
-                self.memories[core].put(layer.output, share.kept, values)
+                for task in others:
+                    (own, *more) = self._step_operands(layer, part.kept)
+                    values = self._computes(task, [[values, *own], *more])
+                self.memories[core].put(layer.output, part.kept, values)
 
-    def _begun(self, layer: Layer, share: Share, part: Part, memory: CoreMemory) -> Array:
+    def _begun(self, layer: Layer, part: Part, task: Task, memory: CoreMemory) -> Array:
         """The first part of what one core computes."""
         op, first = layer.op, layer.steps[0]
-        computed = op.computable(share.summed, share.terms)
+        computed = op.computable(part.summed, part.terms)
         operands = []
         for name, box, shape in zip(
-            first.operands, op.needed(computed, share.terms), op.input_shapes, strict=True
+            first.operands, op.needed(computed, part.terms), op.input_shapes, strict=True
         ):
             if box.size and name in layer.reads:
                 operands.append(memory.read(name, box))
             elif box.size:
                 operands.append(self._weight(name, shape, box))
-        if len(part.ops) > 1:
-            return self._computes(part, [operands, *self._step_operands(layer, share.kept)])
-        return self._computes(part, [operands])[share.summed.within(computed).slices]
+        if len(task.ops) > 1:
+            return self._computes(task, [operands, *self._step_operands(layer, part.kept)])
+        return self._computes(task, [operands])[part.summed.within(computed).slices]
 
     def _weight(self, name: str, shape: Sequence[int], box: Box) -> Array:
         return self._given[name].reshape(shape)[box.slices]
@@ -144,22 +144,22 @@ class Execution:
         layer, division = planned.layer, planned.division
         wide = np.int64 if not layer.op.numerics.is_float else None
         totals: dict[int, Array] = {}
-        parts: dict[int, Array] = {}
+        counted: dict[int, Array] = {}
         regions: dict[int, Box] = {}
-        sums = {c: s.summed for c, s in zip(planned.cores, division.shares, strict=True)}
-        for core, share in zip(planned.cores, division.shares, strict=True):
-            if share.kept.size:
-                region = regions[core] = layer.regions(share.kept)[0]
-                own = partial[core][region.within(share.summed).slices]
+        sums = {c: s.summed for c, s in zip(planned.cores, division.parts, strict=True)}
+        for core, part in zip(planned.cores, division.parts, strict=True):
+            if part.kept.size:
+                region = regions[core] = layer.regions(part.kept)[0]
+                own = partial[core][region.within(part.summed).slices]
                 totals[core] = own.astype(wide or own.dtype)
-                parts[core] = np.ones(region.shape, np.int64)
+                counted[core] = np.ones(region.shape, np.int64)
         found = self.messages(layer.output + SUMS, reductions(layer, division, planned.cores))
         for together in rounds(found, self._plan.cores):
             for source, target, box in together:
                 place = box.within(regions[target]).slices
                 totals[target][place] += partial[source][box.within(sums[source]).slices]
-                parts[target][place] += 1
-        for core, counts in parts.items():
+                counted[target][place] += 1
+        for core, counts in counted.items():
             _require_all_terms(layer, core, regions[core], counts, division.grid.parts)
         return {core: _written_back(layer.op, total) for core, total in totals.items()}
 

@@ -1,7 +1,7 @@
 """Grids: how the result of a layer, and its sums, are cut into cells, one for each core.
 
 A `Grid` is one list of intervals for each axis: the dimensions of the result, then those of the
-sums. `Grids` are many of one layer as arrays of numbers, and `cells_of` the regions of all their
+sums. `Grids` are many of one layer as arrays of numbers, and `parts_in` the regions of all their
 cells at once. Strategies combine the cuts of single extents to grids.
 """
 
@@ -231,9 +231,9 @@ def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The cells of some grids, one grid after the other: the number of its `grid` and its `core`
-    for each; the region of the layer's result, which several cells have in common where sums are
+class Parts:
+    """Parts of the cells of some grids, one grid after the other: the number of its `grid` and its
+    `core` for each; the region of the layer's result, which several cells have in common where sums are
     divided; the part of it that the cell keeps, the part of that which no other cell owns, and its
     terms.
     """
@@ -246,8 +246,8 @@ class Cells:
     terms: Regions
 
 
-def cells_of(grids: Grids) -> Cells:
-    """The regions of all cells.
+def parts_in(grids: Grids) -> Parts:
+    """The parts of all cells.
 
     Where sums are divided, the cells of one region keep an equal part of it each, cut along its
     longest dimension; the last ones nothing where that has too few elements.
@@ -268,7 +268,7 @@ def cells_of(grids: Grids) -> Cells:
         part = part * grids.counts[grid, axis] + digits[:, axis]
     scattered = _scattered(region, parts, part)
     whole = (parts == 1)[:, None, None]
-    return Cells(grid, core, region, scattered, np.where(whole, owned, scattered), terms)
+    return Parts(grid, core, region, scattered, np.where(whole, owned, scattered), terms)
 
 
 def _products(numbers: Integers) -> Integers:

@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 
 from tilewright.ops.box import Box
 from tilewright.partition.layers import Layer
-from tilewright.partition.parts import Division, Share
-
-Owned = tuple[int, Box]
-"""A core and a region."""
+from tilewright.partition.parts import Division, Owner, Part
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Held:
     what they own.
     """
 
-    owners: tuple[Owned, ...]
+    owners: tuple[Owner, ...]
     partial: bool = False
     kept: Mapping[int, Box] = field(default_factory=dict)
 
@@ -50,42 +47,42 @@ class Move:
 
 
 def held(division: Division, cores: Sequence[int] | None = None) -> Held:
-    """Placement of a layer's result; share j is on `cores[j]`, by default on core j."""
+    """Placement of a layer's result; part j is on `cores[j]`, by default on core j."""
     placed = _placed(division, cores)
-    some = [(core, share) for core, share in placed if share.kept.size]
-    more = {core: share.kept for core, share in some if share.kept != share.owned}
-    owners = ((core, share.owned) for core, share in some if share.owned.size)
+    some = [(core, part) for core, part in placed if part.kept.size]
+    more = {core: part.kept for core, part in some if part.kept != part.owned}
+    owners = (Owner(core, part.owned) for core, part in some if part.owned.size)
     return Held(tuple(owners), kept=more)
 
 
 def held_sums(division: Division, cores: Sequence[int] | None = None) -> Held:
     """Placement of the partial sums of a layer's first step, before they are added up."""
-    owners = tuple((core, share.summed) for core, share in _placed(division, cores))
+    owners = tuple(Owner(core, part.summed) for core, part in _placed(division, cores))
     return Held(owners, partial=division.partial)
 
 
 def needs(
     layer: Layer, division: Division, cores: Sequence[int] | None = None
-) -> dict[str, list[Owned]]:
+) -> dict[str, list[Owner]]:
     """The regions of each tensor of `layer.reads` that cores take."""
-    found: dict[str, list[Owned]] = {name: [] for name in layer.reads}
-    for core, share in _placed(division, cores):
-        for name, box in layer.needed(share.summed, share.terms):
-            found[name].append((core, box))
+    found: dict[str, list[Owner]] = {name: [] for name in layer.reads}
+    for core, part in _placed(division, cores):
+        for name, box in layer.needed(part.summed, part.terms):
+            found[name].append(Owner(core, box))
     return found
 
 
-def moves(source: Held, wanted: Iterable[Owned]) -> tuple[Move, ...]:
+def moves(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
     """Moves that bring each core the regions `wanted` there, less what it has; a region that
     several cores lack is one move with several targets.
     """
-    targets: dict[Owned, list[int]] = defaultdict(list)
+    targets: dict[Owner, list[int]] = defaultdict(list)
     for core, box in wanted:
         for owner, region in source.owners:
             common = region & box
             if common.size and owner != core:
                 for left in _lacking(common, source.kept.get(core)):
-                    targets[owner, left].append(core)
+                    targets[Owner(owner, left)].append(core)
     return tuple(
         Move(owner, tuple(dict.fromkeys(cores)), box, source.partial)
         for (owner, box), cores in targets.items()
@@ -104,9 +101,9 @@ def reductions(
     if not division.partial:
         return ()
     finished = [
-        (core, layer.regions(share.kept)[0])
-        for core, share in _placed(division, cores)
-        if share.kept.size
+        Owner(core, layer.regions(part.kept)[0])
+        for core, part in _placed(division, cores)
+        if part.kept.size
     ]
     return moves(held_sums(division, cores), finished)
 
@@ -137,6 +134,6 @@ def rounds(found: Sequence[Move], cores: int) -> Iterator[list[tuple[int, int, B
         yield by_distance[distance]
 
 
-def _placed(division: Division, cores: Sequence[int] | None) -> Iterator[tuple[int, Share]]:
-    numbers = range(len(division.shares)) if cores is None else cores
-    return zip(numbers, division.shares, strict=True)
+def _placed(division: Division, cores: Sequence[int] | None) -> Iterator[tuple[int, Part]]:
+    numbers = range(len(division.parts)) if cores is None else cores
+    return zip(numbers, division.parts, strict=True)

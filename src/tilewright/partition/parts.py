@@ -1,8 +1,8 @@
-"""Who computes what of a layer: a division gives each core its share, a share is one or two parts.
+"""Who computes what of a layer: a division gives each core its part, a part is one or two tasks.
 
-In: a layer and a `Grid`. Out: a `Division` with one share for each cell; shares may differ in size,
-and cores may have none. Of a share: its `Part`s, operators that follow each other on what the core
-has. Shares of equal extents have equal parts, wherever their regions lie, so that a layer on many
+In: a layer and a `Grid`. Out: a `Division` with one part for each cell; parts may differ in size,
+and cores may have none. Of a part: its `Task`s, operators that follow each other on what the core
+has. Parts of equal extents have equal tasks, wherever their boxes lie, so that a layer on many
 cores has few different ones.
 """
 
@@ -11,17 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tilewright.common.progress import Progress, silent
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
-from tilewright.partition.grids import Grid, Grids, Regions, cells_of
+from tilewright.partition.grids import Grid, Grids, Regions, parts_in
 from tilewright.partition.layers import Layer
 
 
+class Owner(NamedTuple):
+    """A core, by its number, and the box of a tensor that it has, gets or adds up."""
+
+    core: int
+    box: Box
+
+
 @dataclass(frozen=True)
-class Share:
+class Part:
     """Work of one core in a layer.
 
     It adds up the `terms` (all without them) of the region `summed` of the first step's result; of
@@ -37,11 +44,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Division:
-    """One way to divide a layer: share j is that of core j. `partial` where sums are divided."""
+    """One way to divide a layer: part j is that of core j. `partial` where sums are divided."""
 
     strategy: str
     grid: Grid
-    shares: tuple[Share, ...]
+    parts: tuple[Part, ...]
 
     @property
     def partial(self) -> bool:
@@ -51,19 +58,19 @@ class Division:
     @property
     def tile(self) -> tuple[int, ...]:
         """The extents of the largest region that a core sums up."""
-        return max((share.summed.shape for share in self.shares), key=math.prod)
+        return max((part.summed.shape for part in self.parts), key=math.prod)
 
 
 def divide(layer: Layer, grid: Grid, strategy: str) -> Division:
     """The division of `layer` along `grid`."""
-    found = cells_of(Grids.of(layer, [grid]))
-    shares = []
+    found = parts_in(Grids.of(layer, [grid]))
+    parts = []
     every = zip(found.region, found.kept, found.owned, found.terms, strict=True)
     for region, kept, owned, terms in every:
         summed = layer.regions(box_of(region))[0]
         given = box_of(terms) if grid.parts > 1 else None
-        shares.append(Share(box_of(kept), summed, box_of(owned), given))
-    return Division(strategy, grid, tuple(shares))
+        parts.append(Part(box_of(kept), summed, box_of(owned), given))
+    return Division(strategy, grid, tuple(parts))
 
 
 def box_of(region: Regions) -> Box:
@@ -76,7 +83,7 @@ Operands = Sequence[Sequence[Array]]
 
 
 @dataclass(frozen=True)
-class Part:
+class Task:
     """Operators of which each but the first takes the result of the one before and weights;
     `weights` says which operands of the first are weights.
     """
@@ -86,8 +93,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class PartTime:
-    """Cycles of a part's programs on one core: those in which it computes, and all, where what is
+class TaskTime:
+    """Cycles of a task's programs on one core: those in which it computes, and all, where what is
     read and written passes its ports tile by tile.
     """
 
@@ -95,62 +102,62 @@ class PartTime:
     streamed_cycles: float
 
 
-Times = Mapping[Part, PartTime]
-"""The time of each part."""
-Computes = Callable[[Part, Operands], Array]
-"""The result of a part."""
+Times = Mapping[Task, TaskTime]
+"""The time of each task."""
+Computes = Callable[[Task, Operands], Array]
+"""The result of a task."""
 
 
 class Programs(Protocol):
-    """Programs that compute parts on the cores of one machine."""
+    """Programs that compute tasks on the cores of one machine."""
 
-    def times(self, parts: Mapping[Part, str], progress: Progress = silent) -> Times:
-        """The time of each part; `parts` gives each the name of a layer, for refusals."""
+    def times(self, tasks: Mapping[Task, str], progress: Progress = silent) -> Times:
+        """The time of each task; `tasks` gives each the name of a layer, for refusals."""
 
-    def compute(self, part: Part, operands: Operands) -> Array:
-        """The result of a part."""
+    def compute(self, task: Task, operands: Operands) -> Array:
+        """The result of a task."""
 
 
-def parts_of(layer: Layer, share: Share) -> tuple[Part, ...]:
-    """The parts that a core computes of a layer: a single one if its sums are whole, else the sums,
+def tasks_of(layer: Layer, part: Part) -> tuple[Task, ...]:
+    """The tasks that a core computes of a layer: a single one if its sums are whole, else the sums,
     then the other steps on those sums that it finishes.
     """
-    computed, regions = layer.op.computable(share.summed, share.terms), layer.regions(share.kept)
-    needed = zip(layer.steps[0].operands, layer.op.needed(computed, share.terms), strict=True)
+    computed, regions = layer.op.computable(part.summed, part.terms), layer.regions(part.kept)
+    needed = zip(layer.steps[0].operands, layer.op.needed(computed, part.terms), strict=True)
     weights = tuple(name not in layer.reads for name, box in needed if box.size)
-    first = layer.op.part(computed, share.terms)
+    first = layer.op.part(computed, part.terms)
     pairs = list(zip(layer.steps[1:], regions[1:], strict=True))
     behind = tuple(step.op.part(region) for step, region in pairs if region.size)
-    if share.terms is None and computed == regions[0]:
-        return (Part((first, *behind), weights),)
-    sums = Part((first,), weights)
+    if part.terms is None and computed == regions[0]:
+        return (Task((first, *behind), weights),)
+    sums = Task((first,), weights)
     if not behind:
         return (sums,)
     others = len(layer.steps[1].operands) - 1
-    return sums, Part(behind, (False, *[True] * others))
+    return sums, Task(behind, (False, *[True] * others))
 
 
-def work_of(layer: Layer, share: Share) -> float:
+def work_of(layer: Layer, part: Part) -> float:
     """A core's fraction of the operations of a layer's first step."""
     op = layer.op
-    return _terms_added(layer, share) / (Box.whole(op.terms).size * Box.whole(op.out_shape).size)
+    return _terms_added(layer, part) / (Box.whole(op.terms).size * Box.whole(op.out_shape).size)
 
 
-def imbalance(layer: Layer, shares: Iterable[Share]) -> float:
+def imbalance(layer: Layer, parts: Iterable[Part]) -> float:
     """Terms added by the busiest core over the average of all cores that compute."""
-    work = [one for share in shares if (one := _terms_added(layer, share))]
+    work = [one for part in parts if (one := _terms_added(layer, part))]
     return max(work) * len(work) / sum(work) if work else 1.0
 
 
-def _terms_added(layer: Layer, share: Share) -> int:
+def _terms_added(layer: Layer, part: Part) -> int:
     """Terms that a core adds up for all elements that it computes of the first step."""
-    terms = Box.whole(layer.op.terms) if share.terms is None else share.terms
-    return layer.op.computable(share.summed, share.terms).size * terms.size
+    terms = Box.whole(layer.op.terms) if part.terms is None else part.terms
+    return layer.op.computable(part.summed, part.terms).size * terms.size
 
 
-def by_reference(part: Part, operands: Operands) -> Array:
-    """The result of a part, each operator by its reference."""
-    value = part.ops[0].reference(*operands[0])
-    for op, own in zip(part.ops[1:], operands[1:], strict=True):
+def by_reference(task: Task, operands: Operands) -> Array:
+    """The result of a task, each operator by its reference."""
+    value = task.ops[0].reference(*operands[0])
+    for op, own in zip(task.ops[1:], operands[1:], strict=True):
         value = op.reference(value, *own)
     return value

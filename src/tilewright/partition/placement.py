@@ -1,6 +1,6 @@
-"""Placement of shares on cores: the shares of a plan moved to where most of their data lies.
+"""Placement of parts on cores: the parts of a plan moved to where most of their data lies.
 
-In: a plan with share j of every layer on core j. Out: the same divisions with the cores of each
+In: a plan with part j of every layer on core j. Out: the same divisions with the cores of each
 layer assigned, one layer after the other, so that as much as possible of what it reads lies where
 it is read; what a later layer loses by that is not looked at. For a chain, where each exchange
 depends on its own two layers alone, grids and cores are chosen together.
@@ -24,12 +24,12 @@ from tilewright.partition.volumes import sizes
 
 
 def placed(plan: PartitionPlan) -> PartitionPlan:
-    """The plan with its shares assigned to cores; never one that moves more."""
+    """The plan with its parts assigned to cores; never one that moves more."""
     owners: dict[str, Held] = {}
     found = []
     for planned in plan.layers:
         common = _common(planned, owners, plan.cores)
-        cores = _assigned(common)[: len(planned.division.shares)]
+        cores = _assigned(common)[: len(planned.division.parts)]
         here = tuple(cores)
         activations = _read(planned, owners) - int(common[np.arange(len(here)), here].sum())
         volume = replace(planned.volume, activations=activations)
@@ -40,8 +40,8 @@ def placed(plan: PartitionPlan) -> PartitionPlan:
 
 
 def placed_plan(space: Space) -> PartitionPlan:
-    """A plan with its shares placed: the cheapest of a chain; of other networks the cheapest of
-    shares in order, placed afterwards, of which nothing is proven.
+    """A plan with its parts placed: the cheapest of a chain; of other networks the cheapest of
+    parts in order, placed afterwards, of which nothing is proven.
     """
     if all((source, number) == (number - 1, number) for source, number, _ in space.exchanges):
         return best_placed_plan(space)
@@ -54,7 +54,7 @@ def placed_plan(space: Space) -> PartitionPlan:
 
 
 def best_placed_plan(space: Space) -> PartitionPlan:
-    """The cheapest plan of a chain of layers, shares placed as well as they can be.
+    """The cheapest plan of a chain of layers, parts placed as well as they can be.
 
     In a chain every exchange depends on the placement of its own two layers alone. Exchanges start
     at what no placement can be below, and take their own best placement once they are chosen, until
@@ -85,32 +85,32 @@ def best_placed_plan(space: Space) -> PartitionPlan:
 
 
 def _overlaps(need: Regions, kept: Regions) -> NDArray[np.int64]:
-    """Values that each share reads and each core has, at (share, core)."""
+    """Values that each part reads and each core has, at (part, core)."""
     start = np.maximum(need[:, None, :, 0], kept[None, :, :, 0])
     stop = np.minimum(need[:, None, :, 1], kept[None, :, :, 1])
     return sizes(np.stack([start, stop], axis=-1))
 
 
 def _common(planned: Planned, owners: dict[str, Held], cores: int) -> NDArray[np.int64]:
-    """Values that each share reads and each core has, at (share, core)."""
+    """Values that each part reads and each core has, at (part, core)."""
     found = np.zeros((cores, cores), np.int64)
     for name, wanted in needs(planned.layer, planned.division).items():
         for core, region in owners[name].owners if name in owners else ():
-            for share, box in wanted:
-                found[share, core] += (region & box).size
+            for part, box in wanted:
+                found[part, core] += (region & box).size
     return found
 
 
 def _read(planned: Planned, owners: dict[str, Held]) -> int:
-    """Values of other layers that all shares read."""
+    """Values of other layers that all parts read."""
     wanted = needs(planned.layer, planned.division)
     return sum(box.size for name in wanted if name in owners for _, box in wanted[name])
 
 
 def _assigned(common: NDArray[np.int64]) -> list[int]:
-    """The core of each share, such that the most lies where it is read."""
+    """The core of each part, such that the most lies where it is read."""
     problem = SimpleLinearSumAssignment()
     left, right = np.indices(common.shape)
     problem.add_arcs_with_cost(left.ravel(), right.ravel(), -common.ravel())
     problem.solve()
-    return [problem.right_mate(share) for share in range(len(common))]
+    return [problem.right_mate(part) for part in range(len(common))]

@@ -48,7 +48,7 @@ _ROUNDS = 32
 
 @dataclass(frozen=True)
 class Planned:
-    """Division of one layer; share j is on core `cores[j]`. `work` is the busiest core's fraction
+    """Division of one layer; part j is on core `cores[j]`. `work` is the busiest core's fraction
     of the layer's operations.
     """
 
@@ -102,7 +102,7 @@ def fixed_plan(
     weights: Weights = WITHOUT_INPUTS,
 ) -> PartitionPlan:
     """Every layer as one strategy divides it first. Raises PartitionError where it does not, or
-    where a share does not fit the buffers of `model`.
+    where a part does not fit the buffers of `model`.
     """
     found = find_strategy(strategy)
     choices: list[tuple[str, Grid]] = []
@@ -145,7 +145,7 @@ def best_plan(
     `most_work` is what the busiest core may have to do, as a multiple of what it has under the
     BWDSP paper's strategy, or by the most even grid of `strategies` where that is more; None for
     any. A layer that no strategy divides is divided by output channels, or not at all. With the
-    `model` of a machine shares fit its buffers, and cycles may count. With `recompute` cores may
+    `model` of a machine parts fit its buffers, and cycles may count. With `recompute` cores may
     compute the halos of the next layer themselves. `steps` counts the layers whose divisions are
     priced. Raises PartitionError where no division is that even, or none fits.
     """
@@ -350,7 +350,7 @@ class Space:
         )
         inputs = int(self._inputs(number)[own])
         volume = Volume(between, inputs, int(table.weights[own]), int(table.sums[own]))
-        cores = tuple(range(len(division.shares)))
+        cores = tuple(range(len(division.parts)))
         return Planned(layer, division, cores, volume, float(table.work[own]))
 
 

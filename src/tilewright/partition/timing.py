@@ -22,13 +22,13 @@ from tilewright.common.progress import Progress, silent
 from tilewright.machine.messages import Link, route
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.moves import Exchanges, Move
-from tilewright.partition.parts import Part, PartTime, Programs, Times, parts_of, work_of
+from tilewright.partition.parts import Programs, Task, TaskTime, Times, tasks_of, work_of
 from tilewright.partition.plan import PartitionPlan, Planned
 
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Cycles of one layer, and the share of the busiest link that its exchange keeps busy."""
+    """Cycles of one layer, and the part of the busiest link that its exchange keeps busy."""
 
     compute_cycles: float
     exchange_cycles: float
@@ -47,28 +47,28 @@ class ProgramTime:
     """Number of different programs that cores run for a layer, and the time of the slowest core."""
 
     programs: int
-    slowest: PartTime
+    slowest: TaskTime
 
 
 def program_times(
     plan: PartitionPlan, programs: Programs, progress: Progress = silent
 ) -> tuple[Times, tuple[ProgramTime, ...]]:
-    """The time of each part, and of each layer."""
-    every = [[parts_of(one.layer, s) for s in one.division.shares] for one in plan.layers]
-    different: dict[Part, str] = {}
-    for planned, shares in zip(plan.layers, every, strict=True):
-        for part in (part for parts in shares for part in parts):
-            different.setdefault(part, planned.layer.name)
+    """The time of each task, and of each layer."""
+    every = [[tasks_of(one.layer, s) for s in one.division.parts] for one in plan.layers]
+    different: dict[Task, str] = {}
+    for planned, parts in zip(plan.layers, every, strict=True):
+        for task in (task for tasks in parts for task in tasks):
+            different.setdefault(task, planned.layer.name)
     times = programs.times(different, progress)
-    return times, tuple(_program_time(shares, times) for shares in every)
+    return times, tuple(_program_time(parts, times) for parts in every)
 
 
-def _program_time(shares: Sequence[tuple[Part, ...]], times: Times) -> ProgramTime:
-    alike = set(shares)
-    compute = max(sum(times[part].compute_cycles for part in parts) for parts in alike)
-    streamed = max(sum(times[part].streamed_cycles for part in parts) for parts in alike)
+def _program_time(parts: Sequence[tuple[Task, ...]], times: Times) -> ProgramTime:
+    alike = set(parts)
+    compute = max(sum(times[task].compute_cycles for task in tasks) for tasks in alike)
+    streamed = max(sum(times[task].streamed_cycles for task in tasks) for tasks in alike)
     return ProgramTime(
-        len({part for parts in alike for part in parts}), PartTime(compute, streamed)
+        len({task for tasks in alike for task in tasks}), TaskTime(compute, streamed)
     )
 
 
@@ -164,14 +164,14 @@ def _cores(
     planned: Planned, count: int, carried: Mapping[Link, int], made: set[str], value_bytes: int
 ) -> Iterator[CoreTraffic]:
     layer = planned.layer
-    shares = dict(zip(planned.cores, planned.division.shares, strict=True))
+    parts = dict(zip(planned.cores, planned.division.parts, strict=True))
     for core in range(count):
         work, loaded = 0.0, 0
-        if share := shares.get(core):
-            work = work_of(layer, share)
-            read = layer.needed(share.summed, share.terms)
+        if part := parts.get(core):
+            work = work_of(layer, part)
+            read = layer.needed(part.summed, part.terms)
             loaded = sum(box.size for name, box in read if name not in made)
-            weights = layer.weights(share.summed, share.terms, share.kept)
+            weights = layer.weights(part.summed, part.terms, part.kept)
             loaded += sum(box.size for _, box in weights)
         values = (carried.get((core, core), 0), carried.get((core, -1), 0), loaded)
         if work or any(values):

@@ -28,7 +28,7 @@ from tilewright.partition.compiled import (
     multicast_values,
 )
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.grids import Cells, Grids, Integers, Regions, cells_of
+from tilewright.partition.grids import Grids, Integers, Parts, Regions, parts_in
 from tilewright.partition.layers import Layer, Step
 from tilewright.partition.parts import box_of
 
@@ -151,7 +151,7 @@ class Options:
 
 def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None) -> Options:
     """The arrays of some grids of `layer` with at most `cores` cells each."""
-    every = _Every(len(grids), cores, cells_of(grids))
+    every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
     summed, _ = _back(layer, found.region)
     own, others = _back(layer, found.kept)
@@ -190,7 +190,7 @@ class _Every:
 
     grids: int
     cores: int
-    cells: Cells
+    cells: Parts
 
     @property
     def none(self) -> Integers:

@@ -20,7 +20,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from tilewright.network.results import Comparison
-from tilewright.partition.divided import DividedLayer, DividedResult, LayerPlan, MovePlan, SharePlan
+from tilewright.partition.divided import DividedLayer, DividedResult, LayerPlan, MovePlan, PartPlan
 from tilewright.report.figures import Shown, figure_lines
 from tilewright.report.network import comparison_text, counted
 from tilewright.report.stage_table import wrapped
@@ -117,7 +117,7 @@ def division_totals(found: DividedRun) -> Iterator[str]:
 def _totals(found: DividedRun) -> Iterator[str]:
     yield (
         "grid: cores along images x channels x rows x columns of the result, and along what sums "
-        "run over; tile: the largest core's share of the result; reads: what it reads for it"
+        "run over; tile: the largest core's part of the result; reads: what it reads for it"
     )
     moved = {kind: sum(getattr(layer, kind) for layer in found.layers) for kind in _KINDS}
     once = "once, however many cores get it" if found.multicast else "for every core that gets it"
@@ -243,7 +243,7 @@ def layer_picture(
     values of the network's inputs that its cores read from main memory.
     """
     width, height = 3 * _MARGIN + 2 * _SIDE, 3 * _MARGIN + _SIDE
-    moved = [*_panels(plan.shares, shape), *_matrix(plan.moves, cores, loaded)]
+    moved = [*_panels(plan.parts, shape), *_matrix(plan.moves, cores, loaded)]
     body = [
         _text(width / 2, _MARGIN / 2, heading, _HEADING),
         f'<g transform="translate(0 {_MARGIN / 2:g})">{"".join(moved)}</g>',
@@ -256,30 +256,30 @@ def layer_picture(
     )
 
 
-def _panels(shares: Sequence[SharePlan], shape: Sequence[int]) -> Iterator[str]:
+def _panels(parts: Sequence[PartPlan], shape: Sequence[int]) -> Iterator[str]:
     """The cores of each part of images and channels in a panel of its own."""
-    parts: dict[tuple[Interval, ...], list[SharePlan]] = defaultdict(list)
-    for share in shares:
-        if all(stop > start for start, stop in share.keeps):
-            parts[share.keeps[:-2]].append(share)
+    found: dict[tuple[Interval, ...], list[PartPlan]] = defaultdict(list)
+    for part in parts:
+        if all(stop > start for start, stop in part.keeps):
+            found[part.keeps[:-2]].append(part)
     rows, columns = shape[-2:]
-    across = ceil(sqrt(len(parts) * rows / columns))
-    down = ceil(len(parts) / across)
+    across = ceil(sqrt(len(found) * rows / columns))
+    down = ceil(len(found) / across)
     pitch = _SIDE / across, _SIDE / down
     room = pitch[0] - _GAP, pitch[1] - _GAP - _LINE
     scale = min(room[0] / columns, room[1] / rows)
     scales = (scale, scale) if len(shape) > _MATRIX else (room[0] / columns, _BAND / rows)
-    title_of, words = _titles(sorted(parts), pitch[0])
+    title_of, words = _titles(sorted(found), pitch[0])
     title = f"kept by cores, of {_picture_shape(shape)}{words}"
     yield _text(_MARGIN + _SIDE / 2, _MARGIN / 2, title)
-    for number, (leading, own) in enumerate(sorted(parts.items())):
+    for number, (leading, own) in enumerate(sorted(found.items())):
         x = _MARGIN + number % across * pitch[0]
         y = _MARGIN + number // across * pitch[1] + _LINE
         size = _fitting(title_of[leading], pitch[0])
         if size >= _SMALLEST_TEXT:
             yield _text(x + scales[0] * columns / 2, y - 3, title_of[leading], size)
-        for share in own:
-            yield from _region(share, x, y, scales)
+        for part in own:
+            yield from _region(part, x, y, scales)
 
 
 def _titles(
@@ -299,15 +299,15 @@ def _fitting(text: str, width: float) -> float:
     return min(_LARGEST_TEXT, width / (_TEXT_WIDTH * max(len(text), 1)))
 
 
-def _region(share: SharePlan, x: float, y: float, scales: tuple[float, float]) -> Iterator[str]:
-    (top, bottom), (left, right) = share.keeps[-2:]
+def _region(part: PartPlan, x: float, y: float, scales: tuple[float, float]) -> Iterator[str]:
+    (top, bottom), (left, right) = part.keeps[-2:]
     x, y = x + scales[0] * left, y + scales[1] * top
     w, h = scales[0] * (right - left), scales[1] * (bottom - top)
-    color = _COLORS[share.core % len(_COLORS)]
+    color = _COLORS[part.core % len(_COLORS)]
     yield _square(x, y, w, h, f'fill="{color}" stroke="#777" stroke-width="0.5"')
     size = min(_LARGEST_TEXT, w / 2, h * 0.9)
     if size >= _SMALLEST_TEXT:
-        yield _text(x + w / 2, y + h / 2 + size / 3, str(share.core), size)
+        yield _text(x + w / 2, y + h / 2 + size / 3, str(part.core), size)
 
 
 def _matrix(moves: Sequence[MovePlan], cores: int, loaded: int) -> Iterator[str]:

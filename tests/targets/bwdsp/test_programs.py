@@ -1,4 +1,4 @@
-"""Programs of one core of a BWDSP: their time by hand, and that they compute what shares need."""
+"""Programs of one core of a BWDSP: their time by hand, and that they compute what parts need."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import load_machine
 from tilewright.ops import Pool2d, conv2d, relu
 from tilewright.partition.layers import layers_of
-from tilewright.partition.parts import Part, parts_of
+from tilewright.partition.parts import Task, tasks_of
 from tilewright.partition.plan import fixed_plan
 from tilewright.targets.bwdsp.core import READ, RESULTS, core_machine
 from tilewright.targets.bwdsp.programs import programs_of
@@ -43,10 +43,10 @@ def test_the_cycles_of_a_product_by_hand():
 
 def test_tiles_pass_the_ports_while_the_core_computes():
     """With 64 terms of each of 9 taps computing hides the streams; a pooling waits for its port."""
-    conv = Part((conv2d(batch=1, in_channels=64, out_channels=64, height=16, width=16, kernel=3,
+    conv = Task((conv2d(batch=1, in_channels=64, out_channels=64, height=16, width=16, kernel=3,
                         padding=1, dtype="f32"), relu((1, 64, 16, 16), dtype="f32")),
                 (False, True))  # fmt: skip
-    pool = Part((Pool2d("max", 1, 64, 16, 16, (2, 2), (2, 2), dtype="f32"),), (False,))
+    pool = Task((Pool2d("max", 1, 64, 16, 16, (2, 2), (2, 2), dtype="f32"),), (False,))
     times = programs_of(CORE, "f32").times({conv: "conv", pool: "pool"})
     peak = conv.ops[0].flops / 32
     assert peak < times[conv].compute_cycles < times[conv].streamed_cycles < 1.15 * peak
@@ -55,7 +55,7 @@ def test_tiles_pass_the_ports_while_the_core_computes():
 
 @pytest.mark.parametrize("cores", [4])
 def test_lenet5_by_programs(cores):
-    """Every part computes from whole numbers what the reference makes of them; softmax rounds."""
+    """Every task computes from whole numbers what the reference makes of them; softmax rounds."""
     check_parts(network("lenet5", 1, dtype="f32"), cores, programs_of(CORE, "f32"))
 
 
@@ -72,13 +72,13 @@ def test_shares_of_equal_extents_have_one_program():
     """
     (layer, *_) = layers_of(network("vgg16", 1, dtype="f32"))
     (planned,) = fixed_plan([layer], 56, "output_tiles").layers
-    parts = {part for share in planned.division.shares for part in parts_of(layer, share)}
-    times = programs_of(CORE, "f32").times(dict.fromkeys(parts, "conv1_1"))
-    assert (len(parts), len({id(time) for time in times.values()})) == (3, 1)
+    tasks = {task for part in planned.division.parts for task in tasks_of(layer, part)}
+    times = programs_of(CORE, "f32").times(dict.fromkeys(tasks, "conv1_1"))
+    assert (len(tasks), len({id(time) for time in times.values()})) == (3, 1)
 
 
 def test_a_part_that_fits_no_core_is_refused_by_its_layer_and_the_buffers_of_the_machine():
-    product = Part((conv2d(batch=1, in_channels=8, out_channels=4, height=5, width=5, kernel=5,
+    product = Task((conv2d(batch=1, in_channels=8, out_channels=4, height=5, width=5, kernel=5,
                            dtype="f32"),), (False, True))  # fmt: skip
     buffers = core_machine(load_machine("bwdsp-56", {"memory.buffers.capacity_bytes": "60"}))
     main = core_machine(load_machine("bwdsp-56", {"memory.main.capacity_bytes": "1000"}))

@@ -91,6 +91,6 @@ def _idle() -> Iterator[Row]:
     ):
         name = baseline.layer.name
         if name.startswith("conv"):
-            idle = [CORES - len(p.division.shares) for p in (baseline, optimised, best)]
+            idle = [CORES - len(p.division.parts) for p in (baseline, optimised, best)]
             yield compare(f"{name}: idle cores, {OPTIMISED}", None, idle[1], "exact",
                           note=f"{BASELINE} {idle[0]}, {BEST} {idle[2]}")  # fmt: skip

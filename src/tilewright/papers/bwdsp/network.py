@@ -56,14 +56,14 @@ def padded_reads(strategy: str) -> Iterator[tuple[str, int, int]]:
         op = planned.layer.op.convolution or planned.layer.op.pooling
         assert op is not None
         padded = real = 0
-        for share in planned.division.shares:
-            terms = share.terms or Box.whole(op.terms)
+        for part in planned.division.parts:
+            terms = part.terms or Box.whole(op.terms)
             taps = terms.sides[1:] if op.convolution else [(0, k) for k in op.kernel]
             sides = [
                 seen(side, taps[axis], op.stride[axis], op.padding[axis])
-                for axis, side in enumerate(share.summed.sides[2:])
+                for axis, side in enumerate(part.summed.sides[2:])
             ]
-            box = op.needed(share.summed, share.terms)[0]
+            box = op.needed(part.summed, part.terms)[0]
             padded += box.shape[1] * (sides[0][1] - sides[0][0]) * (sides[1][1] - sides[1][0])
             real += box.size
         yield planned.layer.name, padded, real

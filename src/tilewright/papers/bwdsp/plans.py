@@ -25,7 +25,7 @@ from tilewright.partition.plan import fixed_plan, space
 TITLE = "values that the best plans of networks move on 56 cores"
 _ACTIVATIONS = "activations"
 _EVERYTHING = "everything"
-_PLACED = "activations, shares placed by assignment"
+_PLACED = "activations, parts placed by assignment"
 _OBJECTIVES = {
     _ACTIVATIONS: Weights(activations=1, weights=0, sums=1),
     _EVERYTHING: Weights(activations=1, weights=1, sums=1),

@@ -23,7 +23,7 @@ from tilewright.targets.bwdsp.programs import programs_of
 _LOG = logging.getLogger(__name__)
 
 
-class Division:
+class Divider:
     """All cores of the grid; activations stay in their buffers, weights stream from main memory."""
 
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
@@ -102,4 +102,4 @@ def _element(network: Network, machine: Machine) -> str:
     return element
 
 
-DIVISION = Division()
+DIVISION = Divider()

@@ -1,6 +1,6 @@
-"""The programs of a core: every part of a divided network as a network of its own on one core.
+"""The programs of a core: every task of a divided network as a network of its own on one core.
 
-In: parts. Out: their time, and their results by the meaning of the programs. Tiles of what a part
+In: tasks. Out: their time, and their results by the meaning of the programs. Tiles of what a task
 reads come in through one port and results leave through the other, while the core computes: of its
 three buffers one is read, one takes what is read next, one takes results. Values arrive in the
 order in which a program takes them, with a border of zeros: changes of layout between what is
@@ -30,7 +30,7 @@ from tilewright.network.search import BY_THE_MODEL
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Conv2d
 from tilewright.ops.op import Array, Op
-from tilewright.partition.parts import Operands, Part, PartTime, Times
+from tilewright.partition.parts import Operands, Task, TaskTime, Times
 from tilewright.targets.bwdsp.refusals import of_whole
 
 _WAITS = ("wait bandwidth", "wait latency")
@@ -48,28 +48,28 @@ class CorePrograms:
 
     core: Machine
     element: str
-    _plans: dict[Part, Plan] = field(default_factory=dict)
-    _times: dict[Part, PartTime] = field(default_factory=dict)
+    _plans: dict[Task, Plan] = field(default_factory=dict)
+    _times: dict[Task, TaskTime] = field(default_factory=dict)
 
-    def times(self, parts: Mapping[Part, str], progress: Progress = silent) -> Times:
-        """Simulated time of each part; parts that differ only in their borders share one program.
-        Raises PartitionError that names the layer whose part fits no core.
+    def times(self, tasks: Mapping[Task, str], progress: Progress = silent) -> Times:
+        """Simulated time of each task; tasks that differ only in their borders share one program.
+        Raises PartitionError that names the layer whose task fits no core.
         """
-        plain = {part: _without_border(part) for part in parts}
-        layers = {own: parts[part] for part, own in reversed(plain.items())}
+        plain = {task: _without_border(task) for task in tasks}
+        layers = {own: tasks[task] for task, own in reversed(plain.items())}
         self._make(plain.values(), progress, layers)
-        for number, part in enumerate(plain.values(), 1):
-            if part not in self._times:
-                self._times[part] = _time(self._plans[part])
+        for number, task in enumerate(plain.values(), 1):
+            if task not in self._times:
+                self._times[task] = _time(self._plans[task])
             progress("simulate", number, len(plain))
-        return {part: self._times[own] for part, own in plain.items()}
+        return {task: self._times[own] for task, own in plain.items()}
 
-    def compute(self, part: Part, operands: Operands) -> Array:
-        """The result of a part, by the meaning of its programs."""
-        plain, kind = _without_border(part), dtype(self.element).numpy
+    def compute(self, task: Task, operands: Operands) -> Array:
+        """The result of a task, by the meaning of its programs."""
+        plain, kind = _without_border(task), dtype(self.element).numpy
         self._make([plain])
         first, *others = operands
-        if (conv := part.ops[0].convolution) is not None:
+        if (conv := task.ops[0].convolution) is not None:
             first = [np.pad(first[0], _border(conv)), first[1]]
         every = [array for own in (first, *others) for array in own]
         numbers = {f"x{i}": np.asarray(array, kind) for i, array in enumerate(every)}
@@ -78,19 +78,19 @@ class CorePrograms:
 
     def _make(
         self,
-        parts: Iterable[Part],
+        tasks: Iterable[Task],
         progress: Progress = silent,
-        layers: Mapping[Part, str] = MappingProxyType({}),
+        layers: Mapping[Task, str] = MappingProxyType({}),
     ) -> None:
-        """Plans of parts that have none yet: their products are ranked together."""
-        missing = [part for part in dict.fromkeys(parts) if part not in self._plans]
-        networks = [_network(part, self.element) for part in missing]
-        names = [layers.get(part, "of a part") for part in missing]
+        """Plans of tasks that have none yet: their products are ranked together."""
+        missing = [task for task in dict.fromkeys(tasks) if task not in self._plans]
+        networks = [_network(task, self.element) for task in missing]
+        names = [layers.get(task, "of a part") for task in missing]
         ranked = _ranked(networks, names, self.core, progress)
         every = zip(missing, networks, names, strict=True)
-        for number, (part, network, name) in enumerate(every, 1):
+        for number, (task, network, name) in enumerate(every, 1):
             try:
-                self._plans[part] = build_plan(network, self.core, ranked=ranked)
+                self._plans[task] = build_plan(network, self.core, ranked=ranked)
             except CapacityError as error:
                 raise of_whole(error, self.core, name) from None
             progress("generate", number, len(missing))
@@ -113,11 +113,11 @@ def _ranked(networks: list[Network], names: list[str], core: Machine, progress: 
         raise of_whole(error, core, of.get(error.where, error.where)) from None
 
 
-def _network(part: Part, element: str) -> Network:
-    """A part as a network: operands are called x0, x1, and so on."""
+def _network(task: Task, element: str) -> Network:
+    """A task as a network: operands are called x0, x1, and so on."""
     builder = NetworkBuilder("part", element)
-    (first, *others), names = part.ops, list[str]()
-    for is_weight, shape in zip(part.weights, first.input_shapes, strict=True):
+    (first, *others), names = task.ops, list[str]()
+    for is_weight, shape in zip(task.weights, first.input_shapes, strict=True):
         add = builder.weight if is_weight else builder.input
         names.append(add(f"x{len(names)}", shape))
     count, value = len(names), builder.apply(first, *names, name="op0")
@@ -130,15 +130,15 @@ def _network(part: Part, element: str) -> Network:
     return builder.build((value,))
 
 
-def _without_border(part: Part) -> Part:
+def _without_border(task: Task) -> Task:
     """A convolution of images that come with their border."""
-    first, *others = part.ops
+    first, *others = task.ops
     if (op := first.convolution) is None:
-        return part
+        return task
     _, _, rows, columns = _border(op)
     height, width = op.height + sum(rows), op.width + sum(columns)
     plain = replace(op, height=height, width=width, padding=(0, 0, 0, 0))
-    return Part((plain, *others), part.weights)
+    return Task((plain, *others), task.weights)
 
 
 def _border(op: Conv2d) -> tuple[tuple[int, int], ...]:
@@ -146,7 +146,7 @@ def _border(op: Conv2d) -> tuple[tuple[int, int], ...]:
     return (0, 0), (0, 0), (top, bottom), (left, right)
 
 
-def _time(plan: Plan) -> PartTime:
+def _time(plan: Plan) -> TaskTime:
     """The simulated time of all stages but those that only change a layout."""
     run = simulate_plan(plan)
     compute = streamed = 0
@@ -155,4 +155,4 @@ def _time(plan: Plan) -> PartTime:
             kinds = found.by_kind()
             streamed += found.cycles
             compute += found.cycles - sum(kinds.get(kind, 0) for kind in _WAITS)
-    return PartTime(compute, streamed)
+    return TaskTime(compute, streamed)
