@@ -1,4 +1,4 @@
-"""Accesses to a network's tensors: forms in, accesses of mappings and reductions out.
+"""Accesses to a network's tensors: forms in, accesses of work on tensors as they lie out.
 
 A stage runs over loops; the index of an element along each axis of a tensor is a sum of loop
 indices. `access_of` finds the place of that element in memory, `normalised` brings the loops and
@@ -15,7 +15,7 @@ from math import prod
 from tilewright.common.errors import ProgramError
 from tilewright.network.planning.form import Form
 from tilewright.ops.access import Access, Term
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 
 Index = tuple[tuple[Term, ...], int]
 """The index along one axis: terms of (loop, step), and a constant."""
@@ -108,22 +108,13 @@ class _Loops:
     accesses: tuple[Access, ...]
 
 
-def normalised_mapping(op: Mapping) -> Mapping:
+def normalised(op: InMemory) -> InMemory:
     """`op` with the fewest loops and memory dimensions; as it is where places are looked up."""
-    if any(access.read_from for access in op.operands):
+    if op.has_look_ups:
         return op
-    found = _normalised(_Loops(op.extents, (op.result, *op.operands)), len(op.extents))
+    found = _normalised(_Loops(op.extents, (op.result, *op.operands)), op.outer)
     result, *operands = found.accesses
     return replace(op, extents=found.extents, result=result, operands=tuple(operands))
-
-
-def normalised_reduction(op: Reduction) -> Reduction:
-    """`op` with the fewest loops and memory dimensions."""
-    found = _normalised(_Loops(op.extents, (op.result, op.operand)), op.kept)
-    result, operand = found.accesses
-    gathered = len([n for n in op.extents[op.kept :] if n > 1])
-    kept = len(found.extents) - gathered
-    return replace(op, extents=found.extents, kept=kept, result=result, operand=operand)
 
 
 def _normalised(loops: _Loops, kept: int) -> _Loops:

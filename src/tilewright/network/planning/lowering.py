@@ -1,4 +1,4 @@
-"""Operators without a product as stages: the mappings and reductions that their definitions are.
+"""Operators without a product as stages: their definitions on tensors as they lie.
 
 In: an operator with its definitions and what the plan has so far. Out: drafts, appended, for each
 definition: its accesses say where an element comes from and goes to. A transpose and a reshape move
@@ -17,9 +17,8 @@ import numpy as np
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
-from tilewright.ir.primitives.maps import Gathering
 from tilewright.network.plan import Work
-from tilewright.network.planning.access import Index, access_of, normalised_reduction
+from tilewright.network.planning.access import Index, access_of, normalised
 from tilewright.network.planning.form import canonical, permuted, row_major
 from tilewright.network.planning.memory import (
     Draft,
@@ -32,12 +31,12 @@ from tilewright.network.planning.memory import (
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Computed, Definition
+from tilewright.ops.definition import Computed, Definition, Gather
 from tilewright.ops.definitions import definitions_in
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Array, Shape
 
-_GATHERED: dict[str, tuple[Gathering, str]] = {
+_GATHERED: dict[str, tuple[Gather, str]] = {
     "sum": ("sum", ""),
     "max": ("max", ""),
     "min": ("max", "-"),
@@ -207,7 +206,7 @@ class _Stages:
     def _zeros(self, y: Located) -> None:
         """Zeros in all places of the result."""
         shape, kind = y.form.shape, self.memory.values[y.value].dtype
-        zeros = Mapping(shape, straight(shape), (), "0.0", kind)
+        zeros = InMemory(shape, straight(shape), (), "0.0", dtype=kind)
         name = f"{self.node.name}_zeros"
         self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
 
@@ -245,7 +244,7 @@ class _Stages:
             if op.gather is None:
                 self._mapped(op, (extents, to, taken), places, y)
             else:
-                self._reduced(op, (places[0], y), (extents, to, taken[0]))
+                self._reduced(op, places, y, (extents, to, taken))
 
     def _mapped(
         self,
@@ -255,7 +254,7 @@ class _Stages:
         y: Located,
     ) -> None:
         extents, to, taken = loops
-        mapping = Mapping(extents, to, tuple(taken), op.body, op.dtype)
+        mapping = InMemory(extents, to, tuple(taken), op.body, dtype=op.dtype)
         work: Work = "layout" if op.body == "x0" or op.has_look_ups else "elementwise"
         nodes = (self.node.name,)
         self.memory.mapped(nodes[0], work, mapping, y, operands, nodes=nodes, flops=op.flops)
@@ -263,29 +262,30 @@ class _Stages:
     def _reduced(
         self,
         op: Definition,
-        places: tuple[Located, Located],
-        loops: tuple[Shape, Access, Access],
+        operands: Sequence[Located],
+        y: Located,
+        loops: tuple[Shape, Access, Sequence[Access]],
     ) -> None:
         """The gathered axes behind the others."""
-        (x, y), (extents, to, source), name = places, loops, self.node.name
+        (extents, *accesses), name = (loops[0], loops[1], *loops[2]), self.node.name
         order = (*op.kept, *op.gathered)
         number = {a: i for i, a in enumerate(order)}
-        result, operand = (
+        result, *given = (
             replace(a, terms=tuple(tuple((number[i], s) for i, s in place) for place in a.terms))
-            for a in (to, source)
+            for a in accesses
         )
         if op.gather not in _GATHERED:
             raise GraphError(
                 f"node {name}: no stage gathers by {op.gather!r}",
                 fix="a sum of logarithms, or one product after the other",
             )
-        function, sign = _GATHERED[op.gather]
+        gather, sign = _GATHERED[op.gather]
         body = f"-({op.body})" if sign and op.body != "x0" else sign + op.body
-        found = normalised_reduction(
-            Reduction(tuple(extents[a] for a in order), len(op.kept), result, operand, function,
-                      body, op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
+        found = normalised(
+            InMemory(tuple(extents[a] for a in order), result, tuple(given), body, gather,
+                     op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
         )  # fmt: skip
-        arguments = (("x0", x.value), ("y", y.value))
+        arguments = (*((f"x{i}", x.value) for i, x in enumerate(operands)), ("y", y.value))
         label, self.gathered_flops = self._label(op), self.gathered_flops + op.flops
         self.memory.append(Draft(name, label, "window", found, arguments, (name,), op.flops))
 
