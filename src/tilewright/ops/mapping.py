@@ -59,9 +59,7 @@ class InMemory(Definition):
             raise ShapeError(f"reduce: no stage gathers by {self.gather} what is looked up")
         between = [a for a in self.gathered if a < self.outer and self.extents[a] > 1]
         if between:
-            raise ShapeError(
-                f"reduce: axis {between[0]} is gathered and stands before the result's"
-            )
+            raise ShapeError(f"reduce: axis {between[0]} stands before those of the result")
         if any(access.fill is not None for access in self.operands):
             self._require_neutral()
 
