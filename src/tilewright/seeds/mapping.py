@@ -143,7 +143,10 @@ def _reduction(
     y, x = _tensor("y", "output", result), _tensor("x0", "input", operand, 0, unit=not own)
     gathered = tuple(axes[a] for a in own) or (unit,)
     taps = tuple(axes[a] for a in range(kept, rank) if a not in own)
-    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, axes[:kept], strict=False))
+    single = tuple(tuple(term for term in terms if term[0] < kept) for terms in operand[0])
+    blocks = _blocks((result, (single, operand[1])))
+    tiled = tuple(a for n, a in enumerate(axes[:kept]) if n not in blocks)
+    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, tiled, strict=False))
     written = _use(y, result, axes)
     last = Epilogue(Map(finish), (written,)) if finish != "x0" else None
     body = nest(
@@ -157,8 +160,8 @@ def _reduction(
         function=function,
         expression=expression,
     )
-    cut = (*axes[:kept], *(gathered if own else ()))
-    space = spread(Space(body).split(*cut), axes[:kept])
+    cut = (*tiled, *(gathered if own else ()))
+    space = spread(Space(body).split(*cut), tiled)
     space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
     if taps:
         space = space.stage(x, taps[0])

@@ -53,7 +53,7 @@ def _dimension(form: Form, dims: Sequence[int], step: int, extent: int, axis: in
     for d in dims:
         own = form.dims[d].step
         larger = [form.dims[o].step for o in dims if form.dims[o].step > own]
-        if step % own == 0 and (extent - 1) * step < min(larger, default=1 << 62):
+        if step % own == 0 and (extent - 1) * abs(step) < min(larger, default=1 << 62):
             return d
     raise _not_along(axis)
 
@@ -115,6 +115,28 @@ def normalised(op: InMemory) -> InMemory:
     found = _normalised(_Loops(op.extents, (op.result, *op.operands)), op.outer)
     result, *operands = found.accesses
     return replace(op, extents=found.extents, result=result, operands=tuple(operands))
+
+
+def forwards_gathered(op: InMemory) -> InMemory:
+    """`op` with the axes that it gathers reversed where no operand is read forwards along them:
+    their order is free.
+    """
+    for axis in range(op.outer, len(op.extents)):
+        steps = [s for x in op.operands for place in x.terms for a, s in place if a == axis]
+        if steps and max(steps) < 0:
+            operands = tuple(_reversed(x, axis, op.extents[axis]) for x in op.operands)
+            op = replace(op, operands=operands)
+    return op
+
+
+def _reversed(access: Access, axis: int, extent: int) -> Access:
+    """The access with the steps of an axis taken from the last one on."""
+    offsets = (
+        offset + sum(s * (extent - 1) for a, s in place if a == axis)
+        for offset, place in zip(access.offsets, access.terms, strict=True)
+    )
+    terms = (tuple((a, -s if a == axis else s) for a, s in place) for place in access.terms)
+    return replace(access, terms=tuple(terms), offsets=tuple(offsets))
 
 
 def _normalised(loops: _Loops, kept: int) -> _Loops:

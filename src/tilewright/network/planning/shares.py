@@ -68,7 +68,7 @@ def _part(access: Access, loop: int, extents: Sequence[int]) -> tuple[Access, in
     before, behind = shape[:d], shape[d + 1 :]
     along = sum(step for own, step in terms if own == loop)
     reach = access.offsets[d] + sum((extents[own] - 1) * step for own, step in terms) + 1
-    if len(moved) > 1:
+    if len(moved) > 1 or any(step < 0 for _, step in terms):
         return None
     if prod(before) == 1:
         return replace(access, shape=(*before, reach, *behind)), along * prod(behind)
