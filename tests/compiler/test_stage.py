@@ -14,7 +14,8 @@ from tilewright.graph.graph import Network
 from tilewright.network.plan import Stage
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.ops import Gemm
-from tilewright.ops.mapping import Access, Mapping, Reduction
+from tilewright.ops.access import Access
+from tilewright.ops.mapping import InMemory
 
 
 def run_of(*milliseconds: float | None) -> NetworkRun:
@@ -76,14 +77,14 @@ FIRST = Access((2,), (((0, 1),),), (0,))
 @pytest.mark.parametrize(
     ("op", "words"),
     [
-        (Mapping((2, 3), ROWS, (), "1.0"), "y = 1.0 for 2x3 places"),
-        (Mapping((2, 3), ROWS, (ROWS,), "exp(x0)"), "y = exp(x0) for 2x3 elements"),
+        (InMemory((2, 3), ROWS, (), "1.0"), "y = 1.0 for 2x3 places"),
+        (InMemory((2, 3), ROWS, (ROWS,), "exp(x0)"), "y = exp(x0) for 2x3 elements"),
         (
-            Reduction((2, 3), 1, FIRST, ROWS, "max", "x0 * x0"),
+            InMemory((2, 3), FIRST, (ROWS,), "x0 * x0", "max"),
             "y = the largest of x0 * x0 over 3 elements, 2 times",
         ),
         (
-            Reduction((2, 3), 1, FIRST, ROWS, "sum", "x0", "x0 / 3.0"),
+            InMemory((2, 3), FIRST, (ROWS,), "x0", "sum", "x0 / 3.0"),
             "y = the sum of x0 over 3 elements, 2 times, and of that x0 / 3.0",
         ),
         (Gemm(1, 2, 3), Gemm(1, 2, 3).describe()),

@@ -18,7 +18,7 @@ from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
 from tilewright.ops.access import Access, straight
-from tilewright.ops.mapping import Mapping
+from tilewright.ops.mapping import InMemory
 
 MACHINE = load_machine("sw26010")
 
@@ -149,7 +149,7 @@ def test_pieces_that_overlap_along_an_inner_dimension_are_no_parts_of_one_tensor
 
 def test_a_share_along_an_inner_dimension_sees_its_own_part_alone() -> None:
     turned = Access((5, 8), (((1, 1),), ((0, 1),)), (0, 0))
-    found = share_of(Mapping((8, 5), straight((8, 5)), (turned,)), 4)
+    found = share_of(InMemory((8, 5), straight((8, 5)), (turned,)), 4)
     assert found is not None
     share, division = found
     assert division == Division("elements", 4, (2, 10))
@@ -158,4 +158,4 @@ def test_a_share_along_an_inner_dimension_sees_its_own_part_alone() -> None:
 
 
 def test_what_comes_out_even_on_no_number_of_groups_is_not_divided() -> None:
-    assert share_of(Mapping((7, 5), straight((7, 5)), (straight((7, 5)),)), 4) is None
+    assert share_of(InMemory((7, 5), straight((7, 5)), (straight((7, 5)),)), 4) is None

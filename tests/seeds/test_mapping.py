@@ -13,7 +13,7 @@ from tilewright.ir.parser import parse
 from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops.access import Access, straight
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.simulate.kernel.level import simulate
 
 GROUP = load_machine("sw26010_cg")
@@ -32,7 +32,7 @@ def test_the_best_program_computes_the_reference(op, seed):
     expected, written = op.reference(*inputs), ~np.isnan(found)
     np.testing.assert_array_equal(found[written], expected[written])
     own = np.zeros(op.out_shape, bool)
-    kept = op.extents[: op.kept] if isinstance(op, Reduction) else op.extents
+    kept = op.extents[: op.outer]
     own[op.result.index(kept)] = True
     assert written[own].all()
     run = simulate(program, GROUP)
@@ -46,7 +46,7 @@ def test_blocks_beside_a_border_of_channels_are_copied_block_by_block(block):
     """
     into = Access((2 * block + 4, 9), (((0, block), (1, 1)), ((2, 1),)), (2, 0))
     blocks = Access((2, 9, block), (((0, 1),), ((2, 1),), ((1, 1),)), (0, 0, 0))
-    op = Mapping((2, block, 9), into, (blocks,), "x0")
+    op = InMemory((2, block, 9), into, (blocks,), "x0")
     candidate, emits = candidate_of(op, GROUP), EMITS.required(GROUP)
     program = candidate.program(GROUP)
     inputs = inputs_of(op, np.random.default_rng(0))
@@ -74,23 +74,24 @@ def test_the_generated_code_computes_the_reference(op):
     ("make", "message"),
     [
         (
-            lambda: Mapping((4,), straight((3,))),
+            lambda: InMemory((4,), straight((3,)), ()),
             "map: dimension 0 of 3 is addressed from 0 to 3",
         ),
         (
-            lambda: Mapping((4,), straight((4,)), (), "x0"),
+            lambda: InMemory((4,), straight((4,)), (), "x0"),
             "map: 'x0' reads more than 0 operands",
         ),
         (
-            lambda: Mapping((4, 2), straight((4,)), (), "1"),
-            "map: axis 1 does not move the place in the result",
+            lambda: InMemory((4, 2), straight((4,)), (), "1"),
+            "map: the result is written twice by steps of i1; gather them: += for their sum, "
+            "max= for the largest",
         ),
         (
-            lambda: Reduction((4, 2), 1, straight((4, 2)), straight((4, 2)), "sum"),
-            "reduce: the result has axes beyond the 1 that are kept",
+            lambda: InMemory((2, 4), straight((4,), (1,)), (straight((2, 4)),), "x0", "sum"),
+            "reduce: axis 0 stands before those of the result",
         ),
         (
-            lambda: Mapping((4,), Access((4,), (((0, 1),),), ()), (), "1"),
+            lambda: InMemory((4,), Access((4,), (((0, 1),),), ()), (), "1"),
             "map: each of 1 dimensions needs one place",
         ),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.machine import Machine
 from tilewright.ops.access import Access
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Op
 from tilewright.seeds.space import interface, seeds_for
 from tilewright.tune.candidate import Candidate
@@ -33,7 +33,7 @@ def _access(draw: Draw, axes: list[tuple[int, int]], *, bordered: bool) -> Acces
 
 
 @st.composite
-def mappings(draw: Draw) -> Mapping:
+def mappings(draw: Draw) -> InMemory:
     """Up to three operands, broadcast along some axes, in any layout, with borders and steps."""
     extents = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     axes = list(enumerate(extents))
@@ -45,11 +45,11 @@ def mappings(draw: Draw) -> Mapping:
     expression = " + ".join([*terms, "1"])
     result = _access(draw, axes, bordered=draw(st.booleans()))
     kind = draw(st.sampled_from(("f64", "f32")))
-    return Mapping(extents, result, tuple(operands), f"abs({expression})", kind)
+    return InMemory(extents, result, tuple(operands), f"abs({expression})", dtype=kind)
 
 
 @st.composite
-def reductions(draw: Draw, *, beyond: bool = False) -> Reduction:
+def reductions(draw: Draw, *, beyond: bool = False) -> InMemory:
     """Windows over one axis, and further axes that are gathered whole; some windows may reach
     `beyond` the operand.
     """
@@ -76,7 +76,7 @@ def reductions(draw: Draw, *, beyond: bool = False) -> Reduction:
     )
     result = _access(draw, list(enumerate(kept)), bordered=draw(st.booleans()))
     finish = draw(st.sampled_from(("x0", "x0 / 4")))
-    return Reduction(extents, len(kept), result, operand, function, expression, finish)
+    return InMemory(extents, result, (operand,), expression, function, finish)
 
 
 def candidate_of(op: Op, machine: Machine) -> Candidate:

@@ -24,8 +24,7 @@ from tilewright.ir.scalar import parse_scalar
 from tilewright.network.plan import Plan, Stage, Value
 from tilewright.network.planning.ahead import WithAhead
 from tilewright.network.planning.epilogues import Finished
-from tilewright.ops.mapping import Mapping as Elementwise
-from tilewright.ops.mapping import Reduction
+from tilewright.ops.mapping import InMemory
 
 
 def interpret_plan(
@@ -118,10 +117,10 @@ def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[
             yield starts[-1], _interpreted(plan, program, tensors, stage.arguments[-1][0])
 
 
-def _by_operator(op: Elementwise | Reduction, operands: Sequence[Array]) -> Array:
+def _by_operator(op: InMemory, operands: Sequence[Array]) -> Array:
     shaped = [x.reshape(shape) for x, shape in zip(operands, op.input_shapes, strict=True)]
     written = np.zeros(op.out_shape, np.bool_)
-    extents = op.extents[: op.kept]
+    extents = op.extents[: op.outer]
     op.result.write(written, extents, np.ones(extents, np.bool_))
     found = op.reference(*shaped)
     if dtype(op.out_dtype).is_float:

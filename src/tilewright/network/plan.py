@@ -121,9 +121,9 @@ class Stage:
 def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
     """The operands of a mapping that it reads in the very places that it writes."""
     own = op.in_memory
-    if own is None or own.kept < len(own.extents) or {*own.operand_dtypes} != {own.out_dtype}:
+    if own is None or own.gather is not None or {*own.operand_dtypes} != {own.out_dtype}:
         return
-    for access, value in zip(own.accesses, reads, strict=True):
+    for access, value in zip(own.operands, reads, strict=True):
         if access == own.result and reads.count(value) == 1:
             yield value
 

@@ -63,26 +63,26 @@ class Definition(Typed):
     tensors: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        require_shape("definition", "extents", self.extents)
+        require_shape(self._word, "extents", self.extents)
         if len(self.extents) > _MOST_AXES:
             raise ShapeError(
-                f"definition: {len(self.extents)} axes, at most {_MOST_AXES} are taken"
+                f"{self._word}: {len(self.extents)} axes, at most {_MOST_AXES} are taken"
             )
         if max(self.extents, default=1) >= _MOST_EXTENT:
             raise ShapeError(
-                f"definition: an axis takes less than {_MOST_EXTENT:,} steps, found "
+                f"{self._word}: an axis takes less than {_MOST_EXTENT:,} steps, found "
                 f"{show_shape(self.extents)}"
             )
         for access in (self.result, *self.operands):
-            access.check("definition", self.extents)
+            access.check(self._word, self.extents)
             self._require_indices(access)
         self._require_written_once()
         if operand_count(self.scalar) > len(self.operands):
             raise ShapeError(
-                f"definition: {self.body[:60]!r} reads more than {len(self.operands)} operands"
+                f"{self._word}: {self.body[:60]!r} reads more than {len(self.operands)} operands"
             )
         if operand_count(parse_scalar(self.finish)) > 1:
-            raise ShapeError(f"definition: {self.finish[:60]!r} reads more than the gathered x0")
+            raise ShapeError(f"{self._word}: {self.finish[:60]!r} reads more than the gathered x0")
         if not self.numerics.is_float:
             self._require_integral()
 
@@ -120,7 +120,7 @@ class Definition(Typed):
         idle = [a for a in self.gathered if self.gather is None and self.extents[a] > 1]
         if idle:
             raise ShapeError(
-                f"definition: the result is written twice by steps of {self.axis_name(idle[0])}",
+                f"{self._word}: the result is written twice by steps of {self.axis_name(idle[0])}",
                 fix="gather them: += for their sum, max= for the largest",
             )
 
@@ -129,9 +129,14 @@ class Definition(Typed):
             integral(self.scalar)
             integral(parse_scalar(self.finish))
         except ProgramError as error:
-            raise ShapeError(f"definition: {error.message}", fix=error.fix) from error
+            raise ShapeError(f"{self._word}: {error.message}", fix=error.fix) from error
         if self.is_contraction and len(self.operands) == _FACTORS:
             require_products("definition", self.numerics)
+
+    @property
+    def _word(self) -> str:
+        """The word that errors begin with."""
+        return "definition"
 
     @property
     def kind(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.common.fixed_point import exact_product
-from tilewright.ir.scalar import Scalar, integral, parse_scalar
+from tilewright.ir.scalar import Scalar, integral, parse_scalar, wrapped
 from tilewright.ops.access import elements_of, straight
 from tilewright.ops.op import Array, Shape, for_sums, in_double, in_integers, in_own_type, rounded
 
@@ -88,10 +88,12 @@ def _gathered(op: Definition, operands: Sequence[Array]) -> Array:
     kind = np.float64 if op.numerics.is_float else np.int64
     found = np.empty(kept, kind)
     body, finish = _scalar(op, op.body), _scalar(op, op.finish)
+    wraps = op.gather is None and not op.numerics.is_float  # at each step, as cores compute
     for part in _portions(op.extents, op.kept):
         shape = [len(range(*s.indices(n))) for s, n in zip(part, op.extents, strict=True)]
         own = [x[_along(part, x.shape)] for x in elements]
-        values = np.broadcast_to(np.asarray(body.value(own), kind), shape)
+        each = wrapped(body, own, op.numerics.sums) if wraps else body.value(own)
+        values = np.broadcast_to(np.asarray(each, kind), shape)
         if op.gather == "any":
             values = (values != 0).astype(kind)
         if op.gather is not None and op.gathered:

@@ -1,126 +1,84 @@
-"""Operators on tensors as they lie in memory: the stages of a network beside its products.
+"""Definitions on tensors as they lie in memory: the stages of a network beside its products.
 
-`Mapping` computes an expression for each element, `Reduction` gathers elements along axes, windows
-included. Each operand and the result are addressed by an `Access`: which element of a stored tensor
-belongs to a step of each axis. So a change of layout, a border, a part of a larger tensor or a
+An `InMemory` is a definition that a stage computes as it stands: an expression for each element, or
+elements gathered along axes, windows included. Which element of a stored tensor belongs to a step
+of each axis is an `Access`. So a change of layout, a border, a part of a larger tensor or a
 broadcast is the same operator with another access.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from typing import ClassVar, Protocol, Self
+from functools import cached_property
 
 import numpy as np
 
 from tilewright.common.dtypes import BOOL
 from tilewright.common.errors import ProgramError, ShapeError
-from tilewright.ir.primitives.maps import STARTS, Gathering
-from tilewright.ir.scalar import (
-    check_floats,
-    integral,
-    numbers_of,
-    operand_count,
-    operations,
-    parse_scalar,
-    wrapped,
-)
-from tilewright.ops.access import Access, elements_of, straight
+from tilewright.ir.primitives.maps import STARTS
+from tilewright.ir.scalar import check_floats, integral, numbers_of, operand_count, parse_scalar
+from tilewright.ops.access import straight
 from tilewright.ops.box import Box
-from tilewright.ops.numerics import Numerics, require_float
-from tilewright.ops.op import (
-    OPERATORS,
-    Array,
-    Maker,
-    Shape,
-    Typed,
-    in_double,
-    in_integers,
-    require_positive,
-    require_shape,
-    rounded,
-    show_shape,
-)
+from tilewright.ops.definition import Definition
+from tilewright.ops.numerics import require_float
+from tilewright.ops.op import OPERATORS, Maker, require_positive, show_shape
+from tilewright.ops.piece import Divided
 
 _GATHERED = {"sum": "sum", "max": "largest", "prod": "product"}
 _INTEGER_OPERANDS = 4
 
 
-def _check(access: Access, kind: str, extents: Shape, *, beyond: bool = False) -> None:
-    """Raise ShapeError unless every place lies inside the tensor, or may lie `beyond` it, and steps
-    run forwards.
-    """
-    access.check(kind, extents)
-    steps = [step for terms in access.terms for _, step in terms]
-    if min(steps, default=1) < 1:
-        raise ShapeError(f"{kind}: tensors as they lie are addressed by steps of 1 or more")
-    if access.fill is not None and not beyond:
-        raise ShapeError(f"{kind}: only what a reduction gathers may lie beyond a tensor")
-
-
-class _Stored(Protocol):
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]: ...
-    @property
-    def out_shape(self) -> Shape: ...
-
-
-class _InMemory(Typed):
-    """An operator on tensors as they lie: it is computed whole."""
-
-    @property
-    def numerics(self: _Stored) -> Numerics:
-        """The element types of operands, sums and result; floats may be mixed with others."""
-        return Numerics.parse(self.dtype, len(self.input_shapes), mixed=True)
-
-    def computable(self: _Stored, result: Box, terms: Box | None = None) -> Box:
-        """The whole result."""
-        del result, terms
-        return Box.whole(self.out_shape)
-
-    def needed(self: _Stored, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """All operands."""
-        del result, terms
-        return tuple(Box.whole(shape) for shape in self.input_shapes)
-
-    def part(self, result: Box, terms: Box | None = None) -> Self:
-        """The operator itself."""
-        del result, terms
-        return self
-
-
 @dataclass(frozen=True)
-class Mapping(_InMemory):
-    """The result's places hold the expression over the elements x0, x1, ... of the operands; other
-    places of it are left alone.
-    """
+class InMemory(Definition):
+    """A definition on tensors as they lie, computed whole; places of the result that no step
+    writes are left alone. Its first axes are those of the result, and those that it gathers follow.
 
-    kind: ClassVar[str] = "map"
-    extents: Shape
-    result: Access
-    operands: tuple[Access, ...] = ()
-    expression: str = "x0"
-    dtype: str = "f64"
+    What it gathers are floats, and may lie beyond a tensor where that counts for nothing. Raises
+    ShapeError for what no stage computes.
+    """
 
     def __post_init__(self) -> None:
-        require_shape(self.kind, "extents", self.extents)
+        super().__post_init__()
+        if self.gather is None:
+            self._require_mapped()
+        else:
+            self._require_gathered()
+
+    def _require_mapped(self) -> None:
+        if any(access.fill is not None for access in self.operands):
+            raise ShapeError("map: only what a reduction gathers may lie beyond a tensor")
         if self.numerics.is_float:
-            _require_floats(self.kind, self.expression)
+            _require_floats("map", self.body, self.finish)
         else:
             self._require_wrapping()
-        for access in (self.result, *self.operands):
-            _check(access, self.kind, self.extents)
-        idle = [i for i, n in enumerate(self.extents) if n > 1 and i not in self.result.axes]
-        if idle:
-            raise ShapeError(f"map: axis {idle[0]} does not move the place in the result")
-        if operand_count(parse_scalar(self.expression)) > len(self.operands):
-            raise ShapeError(
-                f"map: {self.expression[:60]!r} reads more than {len(self.operands)} operands"
-            )
+
+    def _require_gathered(self) -> None:
+        require_float("reduce", self.numerics)
+        _require_floats("reduce", self.body, self.finish)
+        if self.gather not in STARTS or self.has_look_ups:
+            raise ShapeError(f"reduce: no stage gathers by {self.gather} what is looked up")
+        between = [a for a in self.gathered if a < self.outer and self.extents[a] > 1]
+        if between:
+            raise ShapeError(f"reduce: axis {between[0]} stands before those of the result")
+        if any(access.fill is not None for access in self.operands):
+            self._require_neutral()
+
+    def _require_neutral(self) -> None:
+        """What lies beyond one operand counts for nothing, whatever the others are there."""
+        neutral = STARTS[self.gather]  # type: ignore[index]  # one of these
+        for number, access in enumerate(self.operands):
+            if access.fill is None:
+                continue
+            others = np.array([-1.0, 1.0, 3.0])
+            given = [np.array(access.fill) if i == number else others
+                     for i in range(len(self.operands))]  # fmt: skip
+            found = np.asarray(self.scalar.value(given))
+            if not np.all(found == neutral):
+                raise ShapeError(
+                    f"reduce: places beyond the tensor would count as "
+                    f"{float(found.flat[0])!r} in a {self.gather}, of which {neutral!r} changes "
+                    "nothing"
+                )
 
     def _require_wrapping(self) -> None:
         """Integers wrap, so that the result is the same in whatever order they are computed."""
@@ -144,78 +102,83 @@ class Mapping(_InMemory):
                 f"map wraps integers to their type, {numerics} saturates",
                 fix=f"--dtype {replace(numerics, saturate=False)}",
             )
-        try:
-            numbers = numbers_of(integral(parse_scalar(self.expression)))
-        except ProgramError as error:
-            raise ShapeError(f"map: {error.message}", fix=error.fix) from error
         low, high = numerics.sums.limits
-        for number in numbers:
+        for number in numbers_of(integral(self.scalar)):
             if not low <= number <= high:
                 raise ShapeError(f"map: {number} is no {numerics.sums}, which has {low} to {high}")
 
     @property
-    def in_memory(self) -> Mapping:
+    def kind(self) -> str:
+        """`map`, or `reduce` for what gathers."""
+        return "map" if self.gather is None else "reduce"
+
+    @property
+    def _word(self) -> str:
+        return self.kind
+
+    @cached_property
+    def is_contraction(self) -> bool:
+        """False: products are summed as they lie."""
+        return False
+
+    @property
+    def is_named(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def in_memory(self) -> InMemory:
         """Itself."""
         return self
 
-    @property
-    def accesses(self) -> tuple[Access, ...]:
-        """The operands."""
-        return self.operands
-
-    @property
-    def kept(self) -> int:
-        """The number of loops, which all move the place in the result."""
-        return len(self.extents)
-
-    def on(self, extents: Shape, result: Access, accesses: Sequence[Access]) -> Mapping:
-        """This work on other loops and places."""
-        return replace(self, extents=extents, result=result, operands=tuple(accesses))
-
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The operands as they are stored."""
-        return tuple(access.shape for access in self.operands)
-
-    @property
-    def out_shape(self) -> Shape:
-        """The result as it is stored."""
-        return self.result.shape
-
-    @property
-    def flops(self) -> int:
-        """The vector operations of the expression, for each element."""
-        return prod(self.extents) * operations(parse_scalar(self.expression))
+    @cached_property
+    def outer(self) -> int:
+        """The number of axes before those that are gathered."""
+        if self.gather is None:
+            return len(self.extents)
+        if self.result.axes:
+            return max(self.result.axes) + 1
+        longer = (a for a, n in enumerate(self.extents) if n > 1)
+        return next(longer, len(self.extents))
 
     def describe(self) -> str:
         """Extents and expression; a copy where it is the element alone, a fill without one."""
+        every = show_shape(self.extents)
+        if self.gather is not None:
+            kept, gathered = self.extents[: self.outer], self.extents[self.outer :]
+            return f"{self.gather} {show_shape(kept)} over {show_shape(gathered)}"
         if not self.operands:
-            return f"fill {show_shape(self.extents)} with {self.expression}"
-        if self.expression == "x0":
-            return f"copy {show_shape(self.extents)}"
-        return f"map {show_shape(self.extents)}: {self.expression}"
+            return f"fill {every} with {self.body}"
+        return f"copy {every}" if self.body == "x0" else f"map {every}: {self.body}"
 
     def in_words(self) -> str:
         """The computation in words."""
-        what = "elements" if self.operands else "places"
-        return f"y = {self.expression} for {show_shape(self.extents)} {what}"
+        if self.gather is None:
+            what = "elements" if self.operands else "places"
+            return f"y = {self.body} for {show_shape(self.extents)} {what}"
+        kept, gathered = self.extents[: self.outer], self.extents[self.outer :]
+        rows, window = show_shape(kept) or "1", show_shape(gathered) or "1"
+        what = f"y = the {_GATHERED[self.gather]} of {self.body}"
+        last = "" if self.finish == "x0" else f", and of that {self.finish}"
+        return f"{what} over {window} elements, {rows} times{last}"
 
-    def reference(self, *operands: Array) -> Array:
-        """The result in double precision, or of wrapped integers; 0 where nothing is written."""
-        exact = not self.numerics.is_float
-        inputs = in_integers(self, operands) if exact else in_double(self, operands)
-        elements = elements_of(self.operands, inputs, self.extents)
-        scalar = parse_scalar(self.expression)
-        if exact:
-            return self._stored(wrapped(scalar, elements, self.numerics.sums))
-        with np.errstate(all="ignore"):
-            found = scalar.value(elements)
-        return self._stored(rounded(self, np.asarray(found, np.float64)))
+    # It is computed whole.
 
-    def _stored(self, values: Array) -> Array:
-        whole = np.zeros(self.result.shape, self.numerics.result.numpy)
-        self.result.write(whole, self.extents, np.broadcast_to(values, self.extents))
-        return whole
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The whole result."""
+        return Box.whole(self.out_shape)
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """All operands."""
+        return tuple(map(Box.whole, self.input_shapes))
+
+    def part(self, result: Box, terms: Box | None = None) -> InMemory:
+        """The operator itself."""
+        return self
+
+    def divided(self, groups: int) -> Divided:
+        """No way to divide it."""
+        return []
 
 
 def _require_floats(kind: str, *expressions: str) -> None:
@@ -227,7 +190,7 @@ def _require_floats(kind: str, *expressions: str) -> None:
             raise ShapeError(f"{kind}: {error.message}", fix=error.fix) from error
 
 
-def mapping(n: int, expression: str, *, dtype: str = "f64") -> Mapping:
+def mapping(n: int, expression: str, *, dtype: str = "f64") -> InMemory:
     """The expression over x0, x1, ... of each of n elements; raises ShapeError for one that reads
     none, ProgramError for what is no expression.
 
@@ -239,106 +202,7 @@ def mapping(n: int, expression: str, *, dtype: str = "f64") -> Mapping:
     if count == 0:
         raise ShapeError(f"map: {expression[:60]!r} reads no element", fix="name x0 in it")
     place = straight((n,))
-    return Mapping((n,), place, (place,) * count, expression, dtype)
+    return InMemory((n,), place, (place,) * count, expression, dtype=dtype)
 
 
-OPERATORS["map"] = Maker(Mapping, mapping)
-
-
-@dataclass(frozen=True)
-class Reduction(_InMemory):
-    """The result's places hold `finish` (over x0) of the sum, product or largest of `expression`
-    (over x0) along the last axes, those beyond the result's `kept` ones. Places beyond the operand
-    count for nothing.
-    """
-
-    kind: ClassVar[str] = "reduce"
-    extents: Shape
-    kept: int
-    result: Access
-    operand: Access
-    function: Gathering
-    expression: str = "x0"
-    finish: str = "x0"
-    dtype: str = "f64"
-
-    def __post_init__(self) -> None:
-        require_shape(self.kind, "extents", self.extents)
-        require_float(self.kind, self.numerics)
-        _require_floats(self.kind, self.expression, self.finish)
-        _check(self.result, self.kind, self.extents)
-        _check(self.operand, self.kind, self.extents, beyond=True)
-        self._require_neutral()
-        if not 0 <= self.kept <= len(self.extents) or max(self.result.axes, default=-1) >= (
-            self.kept
-        ):
-            raise ShapeError(f"reduce: the result has axes beyond the {self.kept} that are kept")
-
-    def _require_neutral(self) -> None:
-        if self.operand.fill is None:
-            return
-        neutral = STARTS[self.function]
-        found = parse_scalar(self.expression).value([np.array(self.operand.fill)])
-        if found != neutral:
-            raise ShapeError(
-                f"reduce: places beyond the tensor would count as {float(found)!r} in a "
-                f"{self.function}, of which {neutral!r} changes nothing"
-            )
-
-    @property
-    def in_memory(self) -> Reduction:
-        """Itself."""
-        return self
-
-    @property
-    def accesses(self) -> tuple[Access, ...]:
-        """The operand."""
-        return (self.operand,)
-
-    def on(self, extents: Shape, result: Access, accesses: Sequence[Access]) -> Reduction:
-        """This work on other loops and places, as many of them kept."""
-        return replace(self, extents=extents, result=result, operand=accesses[0])
-
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The operand as it is stored."""
-        return (self.operand.shape,)
-
-    @property
-    def out_shape(self) -> Shape:
-        """The result as it is stored."""
-        return self.result.shape
-
-    @property
-    def flops(self) -> int:
-        """One per gathered element, and the operations of both expressions."""
-        each = operations(parse_scalar(self.expression)) + 1
-        last = operations(parse_scalar(self.finish))
-        return prod(self.extents) * each + prod(self.extents[: self.kept]) * last
-
-    def describe(self) -> str:
-        """Extents, function and expressions."""
-        kept, gathered = self.extents[: self.kept], self.extents[self.kept :]
-        return f"{self.function} {show_shape(kept)} over {show_shape(gathered)}"
-
-    def in_words(self) -> str:
-        """The computation in words."""
-        kept, gathered = self.extents[: self.kept], self.extents[self.kept :]
-        rows, window = show_shape(kept) or "1", show_shape(gathered) or "1"
-        what = f"y = the {_GATHERED[self.function]} of {self.expression}"
-        last = "" if self.finish == "x0" else f", and of that {self.finish}"
-        return f"{what} over {window} elements, {rows} times{last}"
-
-    def reference(self, *operands: Array) -> Array:
-        """The result in double precision; 0 where nothing is written."""
-        (x,) = in_double(self, operands)
-        with np.errstate(all="ignore"):
-            each = parse_scalar(self.expression).value([self.operand.read(x, self.extents)])
-            along = tuple(range(self.kept, len(self.extents)))
-            gather = {"sum": np.add, "prod": np.multiply, "max": np.fmax}[self.function]
-            start, every = STARTS[self.function], np.broadcast_to(each, self.extents)
-            gathered = gather.reduce(every, axis=along, initial=start)
-            found = np.asarray(parse_scalar(self.finish).value([gathered]), np.float64)
-        whole = np.zeros(self.result.shape)
-        self.result.write(whole, self.extents[: self.kept], found)
-        return rounded(self, whole)
+OPERATORS["map"] = Maker(InMemory, mapping)

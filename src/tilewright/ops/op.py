@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.ops.elementwise import Bias
     from tilewright.ops.gathering import Pool2d
     from tilewright.ops.gemm import Gemm
-    from tilewright.ops.mapping import Mapping, Reduction
+    from tilewright.ops.mapping import InMemory
     from tilewright.ops.normalize import BatchNorm
     from tilewright.ops.piece import Divided
 
@@ -105,8 +105,8 @@ class Op(Protocol):
         """The addition of a number for each index of an axis that it is, or None."""
 
     @property
-    def in_memory(self) -> Mapping | Reduction | None:
-        """The mapping or reduction of tensors as they lie that it is, or None."""
+    def in_memory(self) -> InMemory | None:
+        """The definition on tensors as they lie that it is, or None."""
 
     @property
     def reshapes(self) -> bool:
@@ -246,7 +246,7 @@ class Typed:
         return None
 
     @property
-    def in_memory(self) -> Mapping | Reduction | None:
+    def in_memory(self) -> InMemory | None:
         """None."""
         return None
 

@@ -15,7 +15,7 @@ from tilewright.common.expr import Const, Expr, Var, total
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import Map
 from tilewright.ops.access import Access
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Spread, Stage
@@ -37,43 +37,40 @@ def _sizes(**accesses: Access) -> dict[str, int]:
     return {f"{t}_{d}": n for t, access in accesses.items() for d, n in enumerate(access.shape)}
 
 
-def _map_parameters(op: Mapping) -> dict[str, int]:
+def _parameters(op: InMemory) -> dict[str, int]:
     stored = {f"x{i}": access for i, access in enumerate(op.operands)}
     return {f"n{i}": n for i, n in enumerate(op.extents)} | _sizes(y=op.result, **stored)
 
 
-def _reduce_parameters(op: Reduction) -> dict[str, int]:
-    return {f"n{i}": n for i, n in enumerate(op.extents)} | _sizes(y=op.result, x0=op.operand)
-
-
-def _as_given(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _as_given(op: InMemory, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     del op
     return operands
 
 
-def _shaped(op: Reduction, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    (x,) = operands
-    return (x if _own_axes(op.extents, op.kept, _pattern(op.operand)) else x[..., None],)
+def _shaped(op: InMemory, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(operands) > 1 or _own_axes(op):
+        return operands
+    return tuple(x[..., None] for x in operands)
 
 
-INTERFACES["map"] = NestInterface("map", _map_parameters, _as_given, lambda op, y: y)
-INTERFACES["reduce"] = NestInterface("reduce", _reduce_parameters, _shaped, lambda op, y: y)
+INTERFACES["map"] = NestInterface("map", _parameters, _as_given, lambda op, y: y)
+INTERFACES["reduce"] = NestInterface("reduce", _parameters, _shaped, lambda op, y: y)
 
 
 @seed("map", name="map")
-def mapping(op: Mapping) -> Seed:
+def mapping(op: InMemory) -> Seed:
     """The expression for each element, tile by tile."""
     return _mapping(*_mapped(op), in_place=False)
 
 
 @seed("map", name="map", addressed=True)
-def mapping_in_place(op: Mapping) -> Seed:
+def mapping_in_place(op: InMemory) -> Seed:
     """The expression for each element where it lies."""
     return _mapping(*_mapped(op), in_place=True)
 
 
-def _mapped(op: Mapping) -> tuple[int, Pattern, tuple[Pattern, ...], str]:
-    return len(op.extents), _pattern(op.result), tuple(map(_pattern, op.operands)), op.expression
+def _mapped(op: InMemory) -> tuple[int, Pattern, tuple[Pattern, ...], str]:
+    return len(op.extents), _pattern(op.result), tuple(map(_pattern, op.operands)), op.body
 
 
 @cache
@@ -117,20 +114,22 @@ def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
 
 
 @seed("reduce", name="reduce")
-def reduction(op: Reduction) -> Seed:
-    """The windows or rows gathered tile by tile."""
-    own = _own_axes(op.extents, op.kept, _pattern(op.operand))
+def reduction(op: InMemory) -> Seed | None:
+    """The windows or rows of one operand gathered tile by tile."""
+    if len(op.operands) != 1:
+        return None
+    (operand,) = op.operands
     return _reduction(
-        (len(op.extents), op.kept, own),
-        (_pattern(op.result), _pattern(op.operand)),
-        (op.function, op.expression, op.finish),
+        (len(op.extents), op.outer, _own_axes(op)),
+        (_pattern(op.result), _pattern(operand)),
+        (op.gather or "sum", op.body, op.finish),
     )
 
 
-def _own_axes(extents: tuple[int, ...], kept: int, operand: Pattern) -> tuple[int, ...]:
+def _own_axes(op: InMemory) -> tuple[int, ...]:
     """The gathered axes that have a dimension of the operand to themselves."""
-    alone = {terms[0][0] for terms in operand[0] if len(terms) == 1}
-    return tuple(a for a in range(kept, len(extents)) if a in alone)
+    alone = {terms[0][0] for terms in op.operands[0].terms if len(terms) == 1}
+    return tuple(a for a in range(op.outer, len(op.extents)) if a in alone)
 
 
 @cache
@@ -144,7 +143,10 @@ def _reduction(
     y, x = _tensor("y", "output", result), _tensor("x0", "input", operand, 0, unit=not own)
     gathered = tuple(axes[a] for a in own) or (unit,)
     taps = tuple(axes[a] for a in range(kept, rank) if a not in own)
-    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, axes[:kept], strict=False))
+    single = tuple(tuple(term for term in terms if term[0] < kept) for terms in operand[0])
+    blocks = _blocks((result, (single, operand[1])))
+    tiled = tuple(a for n, a in enumerate(axes[:kept]) if n not in blocks)
+    roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, tiled, strict=False))
     written = _use(y, result, axes)
     last = Epilogue(Map(finish), (written,)) if finish != "x0" else None
     body = nest(
@@ -158,8 +160,8 @@ def _reduction(
         function=function,
         expression=expression,
     )
-    cut = (*axes[:kept], *(gathered if own else ()))
-    space = spread(Space(body).split(*cut), axes[:kept])
+    cut = (*tiled, *(gathered if own else ()))
+    space = spread(Space(body).split(*cut), tiled)
     space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
     if taps:
         space = space.stage(x, taps[0])

@@ -38,7 +38,7 @@ def require_types(op: Op, machine: Machine) -> None:
     known, sums = machine.core.types, op.numerics.sums.stored
     by_addresses = machine.core.instruction_table is not None and F64.name in known
     own, wanted = op.in_memory, sums.name
-    of_addresses = own is not None and own.kept == len(own.extents) and not sums.is_float
+    of_addresses = own is not None and own.gather is None and not sums.is_float
     if wanted not in known and not (by_addresses and of_addresses):
         offered = "".join(f"--dtype {name}, or " for name in _taken(op, known)[:1])
         raise CapacityError(

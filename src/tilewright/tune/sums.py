@@ -16,7 +16,7 @@ from tilewright.ir.primitives import Map
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.ops.access import straight
-from tilewright.ops.mapping import Mapping
+from tilewright.ops.mapping import InMemory
 from tilewright.partition import Partition, split_sums
 from tilewright.seeds.space import Seed, bindings
 
@@ -27,7 +27,7 @@ def divided_sums(op: Op, machine: Machine) -> list[Partition]:
     return split_sums(op, machine.groups.count) if able else []
 
 
-def adding(partition: Partition, seed: Seed, machine: Machine) -> Mapping:
+def adding(partition: Partition, seed: Seed, machine: Machine) -> InMemory:
     """The sum of the partial results on one group: equal shares of the stored result, rounded up to
     the next address at which a transfer may begin, so that the last share may reach beyond it.
     """
@@ -38,4 +38,4 @@ def adding(partition: Partition, seed: Seed, machine: Machine) -> Mapping:
     unit = max(1, machine.main.alignment_bytes // dtype(op.dtype).size_bytes)
     share = straight((-(-elements // (groups * unit)) * unit,))
     terms = " + ".join(f"x{i}" for i in range(groups))
-    return Mapping(share.shape, share, (share,) * groups, terms, op.dtype)
+    return InMemory(share.shape, share, (share,) * groups, terms, dtype=op.dtype)

@@ -1,4 +1,4 @@
-"""Loops that are printed from accesses compute what mappings and reductions mean."""
+"""InMemory that are printed from accesses compute what mappings and reductions mean."""
 
 from __future__ import annotations
 
@@ -17,26 +17,22 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.threads import THREAD, THREADS
-from tilewright.targets.host.network.loops import write_mapping, write_reduction
+from tilewright.targets.host.network.loops import write_loops
 
-Loops = Mapping | Reduction
 UNTOUCHED = 77.0
 """What stands in memory that nothing writes."""
 
 
-def written(op: Loops, threads: int = 1) -> str:
+def written(op: InMemory, threads: int = 1) -> str:
     """The C text of an operator."""
-    writer, kind = CWriter(), dtype(op.dtype)
-    if isinstance(op, Mapping):
-        write_mapping(op, writer, threads)
-    else:
-        write_reduction(op, kind, writer, threads)
+    writer = CWriter()
+    write_loops(op, writer, threads)
     return writer.text()
 
 
-def library(ops: Sequence[Loops], threads: int) -> ctypes.CDLL:
+def library(ops: Sequence[InMemory], threads: int) -> ctypes.CDLL:
     """A function for each operator: `case3(y, x0, x1, ..., thread, threads)`."""
     writer = CWriter()
     writer.line("#include <math.h>")
@@ -59,7 +55,7 @@ def test_loops_compute_the_reference_and_leave_the_rest_alone(threads: int) -> N
 
     @examples(4)
     @given(cases)
-    def check(ops: list[Loops]) -> None:
+    def check(ops: list[InMemory]) -> None:
         code = library(ops, threads)
         for number, op in enumerate(ops):
             kind = dtype(op.dtype).numpy
@@ -69,7 +65,7 @@ def test_loops_compute_the_reference_and_leave_the_rest_alone(threads: int) -> N
             for thread in range(threads):
                 code[f"case{number}"](*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
             expected = np.full(op.out_shape, UNTOUCHED, kind)
-            extents = op.extents if isinstance(op, Mapping) else op.extents[: op.kept]
+            extents = op.extents[: op.outer]
             index = op.result.index(extents)
             expected[index] = op.reference(*operands)[index]
             np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=repr(op))
@@ -82,7 +78,7 @@ PIXELS, CHANNELS = 6, 32
 
 def test_windows_skip_what_lies_beyond_the_operand_with_vectors_of_channels() -> None:
     windows = Access((PIXELS, CHANNELS), (((0, 2), (2, 1)), ((1, 1),)), (-1, 0), -np.inf)
-    op = Reduction((3, CHANNELS, 3), 2, straight((3, CHANNELS)), windows, "max", dtype="f32")
+    op = InMemory((3, CHANNELS, 3), straight((3, CHANNELS)), (windows,), gather="max", dtype="f32")
     assert (
         written(op)
         == """\
@@ -109,11 +105,11 @@ for (long i0 = 0; i0 < 3; i0++) {
 def test_what_lies_beyond_a_tensor_must_change_nothing() -> None:
     windows = Access((4,), (((0, 1), (1, 1)),), (-1,), 0.0)
     with pytest.raises(ShapeError) as caught:
-        Reduction((4, 3), 1, straight((4,)), windows, "max")
+        InMemory((4, 3), straight((4,)), (windows,), gather="max")
     assert str(caught.value) == (
         "reduce: places beyond the tensor would count as 0.0 in a max, of which -inf changes "
         "nothing"
     )
     with pytest.raises(ShapeError) as caught:
-        Mapping((4, 3), straight((4, 3)), (windows,))
+        InMemory((4, 3), straight((4, 3)), (windows,))
     assert str(caught.value) == "map: only what a reduction gathers may lie beyond a tensor"

@@ -6,15 +6,14 @@ of the three.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Named
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import Bias
 from tilewright.ops.access import straight
-from tilewright.ops.mapping import Mapping
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 
 _FACTOR = "x1 / sqrt(x2 + {epsilon!r})"
@@ -44,8 +43,8 @@ class FoldedNormalisation:
 
 def _affine_behind(
     product: Node,
-    consumers: Named[str, Sequence[Node]],
-    weights: Named[str, Shape],
+    consumers: Mapping[str, Sequence[Node]],
+    weights: Mapping[str, Shape],
     outputs: Sequence[str],
 ) -> list[Node]:
     """The biases and normalisations by weights that follow a product by weights, up to the last
@@ -68,7 +67,7 @@ def _affine_behind(
     return found
 
 
-def _folded(product: Node, behind: Sequence[Node], weights: Named[str, Shape]) -> list[Node]:
+def _folded(product: Node, behind: Sequence[Node], weights: Mapping[str, Shape]) -> list[Node]:
     """The nodes that make the new weights and the new bias, the product, its bias."""
     image, weight, *others = product.inputs
     op, shape, addend = product.op, weights[weight], ""
@@ -101,7 +100,7 @@ def _folded(product: Node, behind: Sequence[Node], weights: Named[str, Shape]) -
 
 def _mapped(
     shape: Shape, axes: tuple[int, ...], vectors: int, expression: str, dtype: str
-) -> Mapping:
+) -> InMemory:
     """An expression over the elements of a tensor and of `vectors` vectors along some axes."""
     whole, vector = straight(shape), straight(tuple(shape[axis] for axis in axes), axes)
-    return Mapping(shape, whole, (whole, *[vector] * vectors), expression, dtype)
+    return InMemory(shape, whole, (whole, *[vector] * vectors), expression, dtype=dtype)

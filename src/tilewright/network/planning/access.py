@@ -1,4 +1,4 @@
-"""Accesses to a network's tensors: forms in, accesses of mappings and reductions out.
+"""Accesses to a network's tensors: forms in, accesses of work on tensors as they lie out.
 
 A stage runs over loops; the index of an element along each axis of a tensor is a sum of loop
 indices. `access_of` finds the place of that element in memory, `normalised` brings the loops and
@@ -15,7 +15,7 @@ from math import prod
 from tilewright.common.errors import ProgramError
 from tilewright.network.planning.form import Form
 from tilewright.ops.access import Access, Term
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 
 Index = tuple[tuple[Term, ...], int]
 """The index along one axis: terms of (loop, step), and a constant."""
@@ -53,7 +53,7 @@ def _dimension(form: Form, dims: Sequence[int], step: int, extent: int, axis: in
     for d in dims:
         own = form.dims[d].step
         larger = [form.dims[o].step for o in dims if form.dims[o].step > own]
-        if step % own == 0 and (extent - 1) * step < min(larger, default=1 << 62):
+        if step % own == 0 and (extent - 1) * abs(step) < min(larger, default=1 << 62):
             return d
     raise _not_along(axis)
 
@@ -108,22 +108,35 @@ class _Loops:
     accesses: tuple[Access, ...]
 
 
-def normalised_mapping(op: Mapping) -> Mapping:
+def normalised(op: InMemory) -> InMemory:
     """`op` with the fewest loops and memory dimensions; as it is where places are looked up."""
-    if any(access.read_from for access in op.operands):
+    if op.has_look_ups:
         return op
-    found = _normalised(_Loops(op.extents, (op.result, *op.operands)), len(op.extents))
+    found = _normalised(_Loops(op.extents, (op.result, *op.operands)), op.outer)
     result, *operands = found.accesses
     return replace(op, extents=found.extents, result=result, operands=tuple(operands))
 
 
-def normalised_reduction(op: Reduction) -> Reduction:
-    """`op` with the fewest loops and memory dimensions."""
-    found = _normalised(_Loops(op.extents, (op.result, op.operand)), op.kept)
-    result, operand = found.accesses
-    gathered = len([n for n in op.extents[op.kept :] if n > 1])
-    kept = len(found.extents) - gathered
-    return replace(op, extents=found.extents, kept=kept, result=result, operand=operand)
+def forwards_gathered(op: InMemory) -> InMemory:
+    """`op` with the axes that it gathers reversed where no operand is read forwards along them:
+    their order is free.
+    """
+    for axis in range(op.outer, len(op.extents)):
+        steps = [s for x in op.operands for place in x.terms for a, s in place if a == axis]
+        if steps and max(steps) < 0:
+            operands = tuple(_reversed(x, axis, op.extents[axis]) for x in op.operands)
+            op = replace(op, operands=operands)
+    return op
+
+
+def _reversed(access: Access, axis: int, extent: int) -> Access:
+    """The access with the steps of an axis taken from the last one on."""
+    offsets = (
+        offset + sum(s * (extent - 1) for a, s in place if a == axis)
+        for offset, place in zip(access.offsets, access.terms, strict=True)
+    )
+    terms = (tuple((a, -s if a == axis else s) for a, s in place) for place in access.terms)
+    return replace(access, terms=tuple(terms), offsets=tuple(offsets))
 
 
 def _normalised(loops: _Loops, kept: int) -> _Loops:

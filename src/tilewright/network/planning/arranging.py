@@ -18,7 +18,7 @@ from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.memory import Draft, Memory
 from tilewright.network.planning.products import ranked_stages
 from tilewright.ops.box import Box
-from tilewright.ops.mapping import Mapping
+from tilewright.ops.mapping import InMemory
 
 WHOLE, PART = 0, 1
 """The values of the stages: the whole array from the region's first element on, and the tensor."""
@@ -60,7 +60,7 @@ def _drafts(cut: Cut, group: int, *, given: bool) -> list[Draft]:
     source, target = (whole, part) if given else (part, whole)
     extents, index = blocked_loops(region.shape, [form])
     to, of = (access_of(place.form, index, extents) for place in (target, source))
-    mapping = Mapping(extents, to, (of,), "x0", cut.dtype)
+    mapping = InMemory(extents, to, (of,), "x0", dtype=cut.dtype)
     memory.mapped(cut.name, "layout", mapping, target, (source,))
     if given:
         memory.fill(cut.name, target)

@@ -1,28 +1,27 @@
-"""Operators without a product as stages: the mappings and reductions that their definitions are.
+"""Operators without a product as stages: their definitions on tensors as they lie.
 
 In: an operator with its definitions and what the plan has so far. Out: drafts, appended, for each
 definition: its accesses say where an element comes from and goes to. A transpose and a reshape move
-nothing, and the border of a pad belongs to the result. Where two operands run against each other
-along an axis, each step of it is a mapping of its own; places of the result that no step reaches
-are filled first.
+nothing, and the border of a pad belongs to the result. What is read backwards along an axis of the
+result is one loop where stages work on views, else a stage for each step. Places of the result that
+no step reaches are filled first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 
 import numpy as np
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
-from tilewright.ir.primitives.maps import Gathering
 from tilewright.network.plan import Work
-from tilewright.network.planning.access import Index, access_of, normalised_reduction
+from tilewright.network.planning.access import Index, access_of, forwards_gathered, normalised
 from tilewright.network.planning.form import canonical, permuted, row_major
 from tilewright.network.planning.memory import (
-    Draft,
     Located,
     Memory,
     bordered,
@@ -32,12 +31,12 @@ from tilewright.network.planning.memory import (
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Computed, Definition
+from tilewright.ops.definition import Computed, Definition, Gather
 from tilewright.ops.definitions import definitions_in
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Array, Shape
 
-_GATHERED: dict[str, tuple[Gathering, str]] = {
+_GATHERED: dict[str, tuple[Gather, str]] = {
     "sum": ("sum", ""),
     "max": ("max", ""),
     "min": ("max", "-"),
@@ -207,7 +206,7 @@ class _Stages:
     def _zeros(self, y: Located) -> None:
         """Zeros in all places of the result."""
         shape, kind = y.form.shape, self.memory.values[y.value].dtype
-        zeros = Mapping(shape, straight(shape), (), "0.0", kind)
+        zeros = InMemory(shape, straight(shape), (), "0.0", dtype=kind)
         name = f"{self.node.name}_zeros"
         self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
 
@@ -232,97 +231,92 @@ class _Stages:
 
     def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
         """Append the stages that write the places of a definition's result."""
-        places = [source.place for source in sources]
+        parts = list(self._forwards(self._in_memory(op, sources, y)))
+        work: Work = "elementwise"
+        if op.gather is not None:
+            work, self.gathered_flops = "window", self.gathered_flops + op.flops
+        elif op.body == "x0" or op.has_look_ups:
+            work = "layout"
+        for part in parts:
+            self.memory.mapped(
+                self.node.name,
+                work,
+                part,
+                y,
+                [source.place for source in sources],
+                nodes=(self.node.name,),
+                label=self._label(op) if op.gather is not None else "",
+                flops=op.flops // len(parts),
+            )
+
+    def _in_memory(self, op: Definition, sources: Sequence[_Source], y: Located) -> InMemory:
+        """The definition where operands and result lie, the gathered axes behind the others."""
         if op.has_look_ups:
-            self._mapped(op, (op.extents, op.result, op.operands), places, y)
-            return
-        for extents, result, accesses in _forwards(op):
-            to = access_of(y.form, _index(result), extents)
-            taken = [
-                replace(access_of(s.place.form, _index(a), extents), fill=s.beyond)
-                for s, a in zip(sources, accesses, strict=True)
-            ]
-            if op.gather is None:
-                self._mapped(op, (extents, to, taken), places, y)
-            else:
-                self._reduced(op, (places[0], y), (extents, to, taken[0]))
-
-    def _mapped(
-        self,
-        op: Definition,
-        loops: tuple[Shape, Access, Sequence[Access]],
-        operands: Sequence[Located],
-        y: Located,
-    ) -> None:
-        extents, to, taken = loops
-        mapping = Mapping(extents, to, tuple(taken), op.body, op.dtype)
-        work: Work = "layout" if op.body == "x0" or op.has_look_ups else "elementwise"
-        nodes = (self.node.name,)
-        self.memory.mapped(nodes[0], work, mapping, y, operands, nodes=nodes, flops=op.flops)
-
-    def _reduced(
-        self,
-        op: Definition,
-        places: tuple[Located, Located],
-        loops: tuple[Shape, Access, Access],
-    ) -> None:
-        """The gathered axes behind the others."""
-        (x, y), (extents, to, source), name = places, loops, self.node.name
+            return InMemory(op.extents, op.result, op.operands, op.body, dtype=op.dtype)
         order = (*op.kept, *op.gathered)
-        number = {a: i for i, a in enumerate(order)}
-        result, operand = (
-            replace(a, terms=tuple(tuple((number[i], s) for i, s in place) for place in a.terms))
-            for a in (to, source)
+        number, extents = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
+        result, *operands = (
+            access_of(place.form, _index(access, number), extents)
+            for place, access in zip(
+                (y, *(s.place for s in sources)), (op.result, *op.operands), strict=True
+            )
         )
+        given = (replace(x, fill=s.beyond) for x, s in zip(operands, sources, strict=True))
+        if op.gather is None:
+            return InMemory(extents, result, tuple(given), op.body, dtype=op.dtype)
         if op.gather not in _GATHERED:
             raise GraphError(
-                f"node {name}: no stage gathers by {op.gather!r}",
+                f"node {self.node.name}: no stage gathers by {op.gather!r}",
                 fix="a sum of logarithms, or one product after the other",
             )
-        function, sign = _GATHERED[op.gather]
+        gather, sign = _GATHERED[op.gather]
         body = f"-({op.body})" if sign and op.body != "x0" else sign + op.body
-        found = normalised_reduction(
-            Reduction(tuple(extents[a] for a in order), len(op.kept), result, operand, function,
-                      body, op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
-        )  # fmt: skip
-        arguments = (("x0", x.value), ("y", y.value))
-        label, self.gathered_flops = self._label(op), self.gathered_flops + op.flops
-        self.memory.append(Draft(name, label, "window", found, arguments, (name,), op.flops))
+        finish = op.finish.replace("x0", f"{sign}x0")
+        dtype = self.memory.dtype
+        return InMemory(extents, result, tuple(given), body, gather, finish, dtype)
+
+    def _forwards(self, op: InMemory) -> Iterator[InMemory]:
+        """The work in parts whose steps all run forwards; views are read either way."""
+        if op.has_look_ups:
+            yield op
+            return
+        turned = forwards_gathered(normalised(op))
+        against = _backwards(turned)
+        if not against or self.memory.views is not None:
+            yield turned
+            return
+        long = next((turned.extents[a] for a in against if turned.extents[a] > _MOST_STEPS), 0)
+        if long:
+            raise GraphError(
+                f"a tensor is read backwards along {long} places, at most {_MOST_STEPS} are "
+                f"copied one by one"
+            )
+        if against[-1] >= turned.outer:
+            raise GraphError(f"node {self.node.name}: operands are gathered in opposite directions")
+        for steps in product(*(range(turned.extents[a]) for a in against)):
+            yield _at(turned, dict(zip(against, steps, strict=True)))
 
 
-def _index(access: Access) -> tuple[Index, ...]:
-    return tuple(zip(access.terms, access.offsets, strict=True))
+def _index(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:
+    """The index along each axis of a tensor, by the new numbers of loops."""
+    own = (tuple((number[a], step) for a, step in place) for place in access.terms)
+    return tuple(zip(own, access.offsets, strict=True))
 
 
-def _forwards(op: Definition) -> Iterator[tuple[Shape, Access, Sequence[Access]]]:
-    """The loops, with accesses whose steps all run forwards: loops that cannot are taken apart."""
-    against = {a for x in op.operands for place in x.terms for a, s in place
-               if s < 0 and op.extents[a] > 1}  # fmt: skip
-    yield from _apart(op.extents, (op.result, *op.operands), sorted(against))
+def _backwards(op: InMemory) -> list[int]:
+    """The axes along which some operand is read backwards."""
+    return sorted({a for x in op.operands for place in x.terms for a, step in place if step < 0})
 
 
-def _apart(
-    extents: Shape, accesses: Sequence[Access], axes: Sequence[int]
-) -> Iterator[tuple[Shape, Access, Sequence[Access]]]:
-    if not axes:
-        yield extents, accesses[0], accesses[1:]
-        return
-    axis, *others = axes
-    if extents[axis] > _MOST_STEPS:
-        raise GraphError(
-            f"a tensor is read backwards along {extents[axis]} places, at most {_MOST_STEPS} are "
-            f"copied one by one"
-        )
-    single = (*extents[:axis], 1, *extents[axis + 1 :])
-    for step in range(extents[axis]):
-        yield from _apart(single, [_at(x, axis, step) for x in accesses], others)
+def _at(op: InMemory, steps: Mapping[int, int]) -> InMemory:
+    """The work at one step of some axes."""
+    extents = tuple(1 if a in steps else n for a, n in enumerate(op.extents))
+    result, *operands = (_access_at(x, steps) for x in (op.result, *op.operands))
+    return replace(op, extents=extents, result=result, operands=tuple(operands))
 
 
-def _at(access: Access, axis: int, step: int) -> Access:
-    """The access at one step of an axis."""
-    offsets = tuple(
-        offset + sum(s * step for a, s in place if a == axis)
-        for place, offset in zip(access.terms, access.offsets, strict=True)
-    )
-    terms = tuple(tuple((a, s) for a, s in place if a != axis) for place in access.terms)
+def _access_at(access: Access, steps: Mapping[int, int]) -> Access:
+    pairs = zip(access.offsets, access.terms, strict=True)
+    offsets = tuple(first + sum(s * steps.get(a, 0) for a, s in place) for first, place in pairs)
+    terms = tuple(tuple((a, s) for a, s in place if a not in steps) for place in access.terms)
     return replace(access, terms=terms, offsets=offsets)

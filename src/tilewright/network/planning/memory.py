@@ -8,8 +8,7 @@ the form that is wanted next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Named
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Array
@@ -18,13 +17,13 @@ from tilewright.network.plan import Role, Scheduled, Stage, Value, Work
 from tilewright.network.planning.access import (
     access_of,
     blocked_loops,
-    normalised_mapping,
+    normalised,
     run_together,
 )
 from tilewright.network.planning.form import Form, StoredDim, canonical, row_major, same_memory
 from tilewright.ops import Op
 from tilewright.ops.access import Access
-from tilewright.ops.mapping import Mapping
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 
 
@@ -74,8 +73,8 @@ class Memory:
     def __init__(
         self,
         dtype: str,
-        views: Named[str, Form] | None = None,
-        types: Named[str, str] | None = None,
+        views: Mapping[str, Form] | None = None,
+        types: Mapping[str, str] | None = None,
     ) -> None:
         self.dtype, self.views, self._types = dtype, views, types or {}
         self.values: list[Value] = []
@@ -173,7 +172,7 @@ class Memory:
         to = access_of(result.form, index, extents)
         kinds = [self.values[x.value].dtype for x in operands]
         types = types_text(kinds, self.dtype, self.values[result.value].dtype)
-        op = Mapping(extents, to, tuple(accesses), expression, types)
+        op = InMemory(extents, to, tuple(accesses), expression, dtype=types)
         self.mapped(name, work, op, result, operands, nodes=nodes, label=label, flops=flops)
         self.fill(name, result)
 
@@ -204,7 +203,7 @@ class Memory:
         self,
         name: str,
         work: Work,
-        op: Mapping,
+        op: InMemory,
         result: Located,
         operands: Sequence[Located],
         *,
@@ -214,7 +213,7 @@ class Memory:
     ) -> None:
         """Append a mapping as it stands."""
         arguments = tuple((f"x{i}", operand.value) for i, operand in enumerate(operands))
-        found = normalised_mapping(op)
+        found = normalised(op)
         self.append(
             Draft(
                 name,
@@ -273,13 +272,13 @@ def _unblocked(form: Form) -> bool:
     return len({d.axis for d in form.dims}) == len(form.dims)
 
 
-def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str) -> Mapping:
+def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str) -> InMemory:
     """All places of memory whose index along dimension `d` lies in a part."""
     shape = tuple(stored.extent for stored in form.dims)
     extents = (*shape[:d], part[1] - part[0], *shape[d + 1 :])
     offsets = tuple(part[0] if i == d else 0 for i in range(len(shape)))
     terms = tuple(((i, 1),) for i in range(len(shape)))
-    return Mapping(extents, Access(shape, terms, offsets), (), repr(filled), dtype)
+    return InMemory(extents, Access(shape, terms, offsets), (), repr(filled), dtype=dtype)
 
 
 def in_order(

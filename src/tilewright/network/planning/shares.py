@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.ops.access import Access
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 
 ELEMENTS = "elements"
 
@@ -32,7 +32,7 @@ class Division:
         return tuple(group * step for step in self.steps)
 
 
-def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction, Division] | None:
+def share_of(op: InMemory, groups: int) -> tuple[InMemory, Division] | None:
     """The share of `op` that one of at most `groups` groups computes, and where the shares of
     operands and result begin; None if no kept loop divides evenly.
 
@@ -42,14 +42,14 @@ def share_of(op: Mapping | Reduction, groups: int) -> tuple[Mapping | Reduction,
     ((3,), Division(kind='elements', groups=4, steps=(3, 3)))
     """
     for count in range(groups, 1, -1):
-        for loop in (i for i in range(op.kept) if op.extents[i] % count == 0):
+        for loop in (i for i in range(op.outer) if op.extents[i] % count == 0):
             size = op.extents[loop] // count
             extents = (*op.extents[:loop], size, *op.extents[loop + 1 :])
-            every = [_part(access, loop, extents) for access in (*op.accesses, op.result)]
+            every = [_part(access, loop, extents) for access in (*op.operands, op.result)]
             found = [part for part in every if part is not None]
             if len(found) == len(every):
                 *given, result = (access for access, _ in found)
-                share = op.on(extents, result, given)
+                share = replace(op, extents=extents, result=result, operands=tuple(given))
                 return share, Division(ELEMENTS, count, tuple(size * step for _, step in found))
     return None
 
@@ -68,7 +68,7 @@ def _part(access: Access, loop: int, extents: Sequence[int]) -> tuple[Access, in
     before, behind = shape[:d], shape[d + 1 :]
     along = sum(step for own, step in terms if own == loop)
     reach = access.offsets[d] + sum((extents[own] - 1) * step for own, step in terms) + 1
-    if len(moved) > 1:
+    if len(moved) > 1 or any(step < 0 for _, step in terms):
         return None
     if prod(before) == 1:
         return replace(access, shape=(*before, reach, *behind)), along * prod(behind)

@@ -57,11 +57,10 @@ def request_fields(
         size = dtype(tensor.dtype).size_bytes
         shape = [first_value(e, env) for e in tensor.shape]
         strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
-        apart = max(
-            int(np.max(np.greater(n, 1) * d, initial=0))
-            for n, d in zip(shape, strides, strict=True)
-        )
-        longest = apart * size * max(_largest(r.step, env) for r in transfer.ranges)
+        pairs = zip(shape, strides, strict=True)
+        apart = max((int(np.max(np.greater(n, 1) * d, initial=0)) for n, d in pairs), default=0)
+        steps = (_largest(r.step, env) for r in transfer.ranges)
+        longest = apart * size * max(steps, default=1)
         if holds_tiles and (limits.stride_bytes is None or longest <= limits.stride_bytes):
             continue
         repeats = [

@@ -17,7 +17,6 @@ from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.network.plan import Plan, Stage
-from tilewright.ops.mapping import Mapping, Reduction
 from tilewright.targets.host.emit.header import thread_parameters
 from tilewright.targets.host.emit.threads import (
     MEET,
@@ -28,7 +27,7 @@ from tilewright.targets.host.emit.threads import (
     thread_functions,
 )
 from tilewright.targets.host.native import COMPILE_FLAGS
-from tilewright.targets.host.network.loops import write_mapping, write_reduction
+from tilewright.targets.host.network.loops import write_loops
 from tilewright.targets.host.network.places import Call, Place, Places
 from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
@@ -190,7 +189,7 @@ static inline long tw_within(long index, long size)
 
 def _looks_up(stage: Stage) -> bool:
     own = stage.op.in_memory
-    return own is not None and any(access.read_from for access in own.accesses)
+    return own is not None and any(access.read_from for access in own.operands)
 
 
 def _write_memory(found: Emitted, writer: CWriter) -> None:
@@ -245,13 +244,9 @@ def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
         writer.line(f"const {kind.c_name} *const x{i} = {pointer};")
     kind = dtype(plan.values[stage.writes].dtype)
     writer.line(f"{kind.c_name} *const y = {_pointer(found.places.values[stage.writes], kind)};")
-    match stage.op:
-        case Mapping() as op:
-            write_mapping(op, writer, threads)
-        case Reduction() as op:
-            write_reduction(op, dtype(op.dtype), writer, threads)
-        case op:
-            raise ProgramError(f"stage {stage.name}: {op.describe()} is no loop over elements")
+    if (op := stage.op.in_memory) is None:
+        raise ProgramError(f"stage {stage.name}: {stage.op.describe()} is no loop over elements")
+    write_loops(op, writer, threads)
 
 
 def _write_call(call: Call, kind: DType, writer: CWriter, threads: int) -> None:

@@ -1,4 +1,4 @@
-"""C loops over tensors as they lie in memory: mappings and reductions, straight from accesses.
+"""C loops over tensors as they lie in memory: maps and reductions, straight from accesses.
 
 In: an operator of `ops.mapping`. Out: lines in a writer, on arrays called y and x0, x1, ... Loops
 run in the order of the memory that is written; the innermost is left to the compiler's vectoriser,
@@ -26,7 +26,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
 )
 from tilewright.ops.access import Access
-from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.threads import THREAD, loop_head
 from tilewright.targets.host.network.elements import write_value
@@ -66,8 +66,15 @@ def address(access: Access, extents: Shape) -> Address:
     return Address(start, tuple(strides))
 
 
-def write_mapping(op: Mapping, writer: CWriter, threads: int = 1) -> None:
-    """y from x0, x1, ...: the expression of each element, in the type that it computes in."""
+def write_loops(op: InMemory, writer: CWriter, threads: int = 1) -> None:
+    """y from x0, x1, ...: of each element, or gathered, in the type that it is computed in."""
+    if op.gather is None:
+        _write_mapped(op, writer, threads)
+    else:
+        _write_reduced(op, writer, threads)
+
+
+def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
     places = [address(access, op.extents).text() for access in op.operands]
     for i, access in enumerate(op.operands):
         for d, operand in access.looked_up.items():
@@ -78,7 +85,7 @@ def write_mapping(op: Mapping, writer: CWriter, threads: int = 1) -> None:
     with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
         elements = [f"x{i}[{place}]" for i, place in enumerate(places)]
         y = f"y[{address(op.result, op.extents).text()}]"
-        scalar = expanded(parse_scalar(op.expression))
+        scalar = expanded(op.scalar)
         if not numerics.is_float:
             value = f"({kind.c_name})({c_text_of_integers(scalar, elements, kind)})"
             writer.line(f"{y} = ({numerics.result.c_name}){value};")
@@ -106,12 +113,12 @@ def _chooses(scalar: Scalar) -> bool:
             return False
 
 
-def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 1) -> None:
-    """y from x0: windows or rows gathered, of one element in a register, or side by side in y for
-    a vector of them.
+def _write_reduced(op: InMemory, writer: CWriter, threads: int) -> None:
+    """Windows or rows gathered, of one element in a register, or side by side in y for a vector of
+    them.
     """
-    lanes = _lanes(op)
-    outer = [axis for axis in range(op.kept) if axis not in lanes]
+    kind, lanes = op.numerics.result, _lanes(op)
+    outer = [axis for axis in range(op.outer) if axis not in lanes]
     apart = threads if lanes and all(op.extents[axis] == 1 for axis in outer) else 1
     inside = partial(_nest, op.extents, lanes, writer, apart, independent=True)
     y = f"y[{address(op.result, op.extents).text()}]"
@@ -119,7 +126,7 @@ def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 
     with _nest(op.extents, outer, writer, 1 if apart > 1 else threads):
         declared = "" if lanes else f"{kind.c_name} "
         with inside():
-            first = {"max": "-INFINITY", "sum": "0", "prod": "1"}[op.function]
+            first = {"max": "-INFINITY", "sum": "0", "prod": "1"}[op.gather or "sum"]
             writer.line(f"{declared}{gathered} = {first};")
         with _gathering(op, writer), inside():
             _write_gathered(op, gathered, kind, writer)
@@ -129,49 +136,52 @@ def write_reduction(op: Reduction, kind: DType, writer: CWriter, threads: int = 
                 writer.line(f"{y} = {write_value(finish, [gathered], kind, writer)};")
 
 
-def _lanes(op: Reduction) -> tuple[int, ...]:
-    """The innermost axis of the result, where the elements of the operand along it are close to
+def _lanes(op: InMemory) -> tuple[int, ...]:
+    """The innermost axis of the result, where the elements of the operands along it are close to
     each other and all gather as many.
     """
-    axis = op.kept - 1
-    beyond = {a for d in _beyond(op) for a, _ in op.operand.terms[d]}
-    if axis < 0 or axis in beyond or op.extents[axis] == 1 or op.kept == len(op.extents):
+    axis = op.outer - 1
+    beyond = {a for access in op.operands for d in _beyond(access, op.extents)
+              for a, _ in access.terms[d]}  # fmt: skip
+    if axis < 0 or axis in beyond or op.extents[axis] == 1 or op.outer == len(op.extents):
         return ()
-    to, of = (address(access, op.extents).strides[axis] for access in (op.result, op.operand))
-    return (axis,) if to == 1 and 1 <= of <= _NEAR else ()
+    to, *of = (address(x, op.extents).strides[axis] for x in (op.result, *op.operands))
+    return (axis,) if to == 1 and any(of) and all(0 <= step <= _NEAR for step in of) else ()
 
 
-def _beyond(op: Reduction) -> list[int]:
-    """The dimensions of the operand that some places lie beyond."""
+def _beyond(access: Access, extents: Shape) -> list[int]:
+    """The dimensions of an operand that some places lie beyond."""
     found = []
-    for d, (terms, offset) in enumerate(zip(op.operand.terms, op.operand.offsets, strict=True)):
-        last = offset + sum((op.extents[axis] - 1) * step for axis, step in terms)
-        if offset < 0 or last >= op.operand.shape[d]:
+    for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
+        ends = [(extents[axis] - 1) * step for axis, step in terms]
+        first, last = (offset + sum(pick(0, end) for end in ends) for pick in (min, max))
+        if first < 0 or last >= access.shape[d]:
             found.append(d)
     return found
 
 
 @contextmanager
-def _gathering(op: Reduction, writer: CWriter) -> Iterator[None]:
-    """Loops over what one element gathers, without places beyond the operand."""
+def _gathering(op: InMemory, writer: CWriter) -> Iterator[None]:
+    """Loops over what one element gathers, without places beyond an operand."""
     ends: dict[int, tuple[str, str]] = {}
-    for d in _beyond(op):
-        size, own = op.operand.shape[d], dict(op.operand.terms[d])
-        gathered = [axis for axis in own if axis >= op.kept]
-        if len(gathered) != 1 or gathered[0] in ends:
-            raise ProgramError(f"{op.describe()}: several loops lead beyond dimension {d}")
-        (axis,) = gathered
-        step, extent = own.pop(axis), op.extents[axis]
-        moving = [own.get(a, 0) if n > 1 else 0 for a, n in enumerate(op.extents)]
-        at = f"at{axis}"
-        writer.line(f"const long {at} = {Address(op.operand.offsets[d], tuple(moving)).text()};")
-        first, room = (_steps_to(at, end, step) for end in (0, size))
-        writer.line(f"const long first{axis} = {at} < 0 ? {first} : 0;")
-        inside = f"{at} + {(extent - 1) * step} < {size} ? {extent} : {room}"
-        writer.line(f"const long end{axis} = {inside};")
-        ends[axis] = (f"first{axis}", f"end{axis}")
+    for access in op.operands:
+        for d in _beyond(access, op.extents):
+            size, own = access.shape[d], dict(access.terms[d])
+            gathered = [axis for axis in own if axis >= op.outer]
+            if len(gathered) != 1 or gathered[0] in ends or own[gathered[0]] < 1:
+                raise ProgramError(f"{op.describe()}: several loops lead beyond dimension {d}")
+            (axis,) = gathered
+            step, extent = own.pop(axis), op.extents[axis]
+            moving = [own.get(a, 0) if n > 1 else 0 for a, n in enumerate(op.extents)]
+            at = f"at{axis}"
+            writer.line(f"const long {at} = {Address(access.offsets[d], tuple(moving)).text()};")
+            first, room = (_steps_to(at, end, step) for end in (0, size))
+            writer.line(f"const long first{axis} = {at} < 0 ? {first} : 0;")
+            inside = f"{at} + {(extent - 1) * step} < {size} ? {extent} : {room}"
+            writer.line(f"const long end{axis} = {inside};")
+            ends[axis] = (f"first{axis}", f"end{axis}")
     with ExitStack() as stack:
-        for axis in range(op.kept, len(op.extents)):
+        for axis in range(op.outer, len(op.extents)):
             i, (first, end) = f"i{axis}", ends.get(axis, ("0", str(op.extents[axis])))
             stack.enter_context(writer.block(f"for (long {i} = {first}; {i} < {end}; {i}++)"))
         yield
@@ -182,14 +192,16 @@ def _steps_to(at: str, end: int, step: int) -> str:
     return f"{end} - {at}" if step == 1 else f"({end + step - 1} - {at}) / {step}"
 
 
-def _write_gathered(op: Reduction, total: str, kind: DType, writer: CWriter) -> None:
-    element = f"x0[{address(op.operand, op.extents).text()}]"
-    x = write_value(parse_scalar(op.expression), [element], kind, writer)
-    if op.function == "max":
+def _write_gathered(op: InMemory, total: str, kind: DType, writer: CWriter) -> None:
+    elements = [
+        f"x{i}[{address(access, op.extents).text()}]" for i, access in enumerate(op.operands)
+    ]
+    x = write_value(op.scalar, elements, kind, writer)
+    if op.gather == "max":
         writer.line(f"const {kind.c_name} x = {x};")
         writer.line(f"{total} = {total} < x ? x : {total};")
     else:
-        writer.line(f"{total} {'+' if op.function == 'sum' else '*'}= {x};")
+        writer.line(f"{total} {'+' if op.gather == 'sum' else '*'}= {x};")
 
 
 @contextmanager

@@ -24,8 +24,7 @@ from tilewright.network.planning.products import Ranked, by_cycles
 from tilewright.network.planning.variants import Variant, as_it_stands
 from tilewright.network.search import Search
 from tilewright.ops import Op
-from tilewright.ops.mapping import Mapping as Elementwise
-from tilewright.ops.mapping import Reduction
+from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
 from tilewright.targets.host.network.epilogues import (
     InRegisters,
@@ -115,7 +114,7 @@ class Rules:
         return (got + put) * self._machine.clock_hz
 
 
-def moved_bytes(op: Elementwise | Reduction) -> tuple[int, int]:
+def moved_bytes(op: InMemory) -> tuple[int, int]:
     """(bytes read, bytes written), of each element once for each of the operands."""
     numerics = op.numerics
     read, written = (
@@ -124,7 +123,7 @@ def moved_bytes(op: Elementwise | Reduction) -> tuple[int, int]:
             for a, kind in zip(accesses, kinds, strict=True)
         )
         for accesses, kinds in (
-            (op.accesses, numerics.operands),
+            (op.operands, numerics.operands),
             ((op.result,), (numerics.result,)),
         )
     )
