@@ -42,7 +42,7 @@ class Outcome:
     """What became of a test: `detail` is the refusal, or how the result is wrong."""
 
     name: str
-    status: Literal["passed", "refused", "wrong"]
+    status: Literal["passed", "refused", "wrong", "traceback", "died"]
     detail: str = ""
 
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.elementwise import OF_ONE
+from tilewright.graph.frontends.onnx.operators.elementwise import OF_ONE
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ops import (
     BatchNorm,
