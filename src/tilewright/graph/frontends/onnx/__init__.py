@@ -216,6 +216,7 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
         kinds.FLOAT: lambda: float(item.f),
         kinds.FLOATS: lambda: tuple(map(float, item.floats)),
         kinds.STRING: lambda: item.s.decode("utf-8"),
+        kinds.STRINGS: lambda: tuple(text.decode("utf-8") for text in item.strings),
         kinds.TENSOR: lambda: _attribute_tensor(item.t, folder),
         kinds.GRAPH: lambda: _subgraph(item.g, folder),
     }

@@ -36,6 +36,7 @@ _WORDS: dict[AttributeKind, str] = {
     "numbers": "finite numbers",
     "limit": "a number",
     "text": "a text",
+    "texts": "texts",
     "tensor": "a tensor",
     "graph": "a graph",
 }
@@ -120,7 +121,7 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
                 "is supported only where its operands are constants, as in the computation of a "
                 "shape"
             )
-        if not node.outputs or not node.outputs[0]:
+        if not any(node.outputs if operator.many else node.outputs[:1]):
             yield "has no output"
         for index, name in enumerate(node.outputs):
             if index and name and name in used and not operator.many:
@@ -165,6 +166,8 @@ def _is_of_kind(value: object, attribute: Attribute) -> bool:
             return isinstance(value, int | float) and not isnan(value)
         case "text":
             return isinstance(value, str)
+        case "texts":
+            return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
         case "tensor":
             return isinstance(value, np.ndarray)
         case "graph":

@@ -106,6 +106,14 @@ class OnnxNode:
         """An attribute that is a list of integers."""
         return self._attribute(name, tuple)
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """An attribute that is a list of numbers, none if it is missing."""
+        return self._attribute(name, tuple) if name in self.attributes else ()
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """An attribute that is a list of texts, none if it is missing."""
+        return self._attribute(name, tuple) if name in self.attributes else ()
+
     def text(self, name: str) -> str:
         """A text attribute."""
         return self._attribute(name, str)

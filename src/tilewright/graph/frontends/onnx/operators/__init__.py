@@ -10,6 +10,7 @@ from tilewright.graph.frontends.onnx.operators.moves import MOVES
 from tilewright.graph.frontends.onnx.operators.places import PLACES
 from tilewright.graph.frontends.onnx.operators.products import PRODUCTS
 from tilewright.graph.frontends.onnx.operators.quantised import QUANTISED
+from tilewright.graph.frontends.onnx.operators.recurrent import RECURRENT
 from tilewright.graph.frontends.onnx.operators.reductions import REDUCTIONS
 from tilewright.graph.frontends.onnx.operators.resize import RESIZE
 from tilewright.graph.frontends.onnx.operators.rows import ROWS
@@ -18,8 +19,8 @@ from tilewright.graph.frontends.onnx.operators.typed import TYPED
 from tilewright.graph.frontends.onnx.operators.windows import WINDOWS
 
 _READ = (
-    *ELEMENTWISE, *INTEGERS, *KNOWN, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *REDUCTIONS, *RESIZE,
-    *ROWS, *SHAPING, *TYPED, *WINDOWS,
+    *ELEMENTWISE, *INTEGERS, *KNOWN, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *RECURRENT,
+    *REDUCTIONS, *RESIZE, *ROWS, *SHAPING, *TYPED, *WINDOWS,
 )  # fmt: skip
 
 OPERATORS: dict[str, Operator] = {
