@@ -228,18 +228,13 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
 
 def _subgraph(graph: onnx.GraphProto, folder: Path) -> Subgraph:
     """A branch with names of its own: what it makes is called after its first output."""
-    own = [*(_text(t.name) for t in graph.initializer), *(_text(o) for n in graph.node
-           for o in n.output if o)]  # fmt: skip
-    prefix = f"{_text(graph.name)}/{_text(graph.output[0].name) if graph.output else ''}"
-    names = {name: f"{prefix}/{name}" for name in own}
-    nodes = []
-    for node in (_node(item, folder) for item in graph.node):
-        inputs = tuple(names.get(name, name) for name in node.inputs)
-        outputs = tuple(names.get(name, name) for name in node.outputs)
-        nodes.append(replace(node, inputs=inputs, outputs=outputs))
-    constants = {names[_text(t.name)]: _numbers(t, folder) for t in graph.initializer}
-    outputs = tuple(names.get(_text(o.name), _text(o.name)) for o in graph.output)
-    return Subgraph(tuple(nodes), constants, outputs)
+    inputs, outputs = (tuple(_text(v.name) for v in part) for part in (graph.input, graph.output))
+    nodes = tuple(_node(item, folder) for item in graph.node)
+    constants = {_text(tensor.name): _numbers(tensor, folder) for tensor in graph.initializer}
+    prefix = "/".join((_text(graph.name), *outputs[:1]))
+    made = (name for node in nodes for name in node.outputs if name)
+    names = {name: f"{prefix}/{name}" for name in (*inputs, *constants, *made)}
+    return Subgraph(nodes, constants, inputs, outputs).renamed(names)
 
 
 def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:

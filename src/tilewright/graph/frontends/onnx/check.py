@@ -61,7 +61,8 @@ def checked(
     for node in nodes:
         reasons = list(_reasons(node, opset, known, used))
         for branch in (v for v in node.attributes.values() if isinstance(v, Subgraph)):
-            checked(branch.nodes, opset, known | set(branch.constants), branch.outputs)
+            own = _known_inside(node, branch, known)
+            checked(branch.nodes, opset, known | own, branch.outputs)
         for reason in reasons:
             lacking.setdefault((node.kind, reason), []).append(node)
         if not reasons:
@@ -72,6 +73,13 @@ def checked(
     if lacking:
         raise _refusal(lacking)
     return found
+
+
+def _known_inside(node: OnnxNode, branch: Subgraph, known: set[str]) -> set[str]:
+    """Constants of a graph; a loop's count, condition and what begins as a constant may be, too."""
+    given = ("", "", *node.inputs[2:]) if node.kind == "Loop" else ()
+    carried = zip(branch.inputs, given, strict=False)
+    return {*branch.constants, *(own for own, name in carried if not name or name in known)}
 
 
 def _completed(node: OnnxNode, opset: int) -> OnnxNode:

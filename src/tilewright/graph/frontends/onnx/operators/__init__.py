@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.operators.control import CONTROL
 from tilewright.graph.frontends.onnx.operators.elementwise import ELEMENTWISE
 from tilewright.graph.frontends.onnx.operators.integers import INTEGERS
 from tilewright.graph.frontends.onnx.operators.known import KNOWN
@@ -19,7 +20,7 @@ from tilewright.graph.frontends.onnx.operators.typed import TYPED
 from tilewright.graph.frontends.onnx.operators.windows import WINDOWS
 
 _READ = (
-    *ELEMENTWISE, *INTEGERS, *KNOWN, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *RECURRENT,
+    *CONTROL, *ELEMENTWISE, *INTEGERS, *KNOWN, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *RECURRENT,
     *REDUCTIONS, *RESIZE, *ROWS, *SHAPING, *TYPED, *WINDOWS,
 )  # fmt: skip
 
