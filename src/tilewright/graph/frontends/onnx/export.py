@@ -106,7 +106,8 @@ def _require_room(stored: Mapping[str, Array]) -> None:
 
 def original_model(network: Network) -> str | bytes:
     """The model that a network was read from, as it stands in its file: the file's path, or the
-    model itself with the inputs' shapes replaced where the file fixes others.
+    model itself with the inputs' shapes replaced where the file fixes others, and those that are
+    bound to constants with these.
 
     Raises GraphError for a file that cannot be read any more.
     """
@@ -114,7 +115,8 @@ def original_model(network: Network) -> str | bytes:
         model = onnx.load(network.source, load_external_data=False)
         shapes = {tensor.name: tensor.shape for tensor in network.inputs}
         declared = {v.name: v for v in model.graph.input if v.name in shapes}
-        if all(_fits(value, shapes[name]) for name, value in declared.items()):
+        fit = all(_fits(value, shapes[name]) for name, value in declared.items())
+        if fit and not network.bound:
             return network.source
         model = onnx.load(network.source)
     except (OSError, DecodeError):
@@ -124,6 +126,9 @@ def original_model(network: Network) -> str | bytes:
         if value.name in shapes:
             kind = value.type.tensor_type.elem_type
             value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in network.bound.items()
+    )
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     content: bytes = model.SerializeToString()

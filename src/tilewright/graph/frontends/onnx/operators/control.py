@@ -52,8 +52,8 @@ def _loop(importer: Importer, node: OnnxNode) -> None:
     while holds and number < most:
         if number == _MOST_PASSES:
             raise GraphError(f"{node.title()}: makes more than {_MOST_PASSES} passes")
-        count = importer.new_constant(f"{body.outputs[0]}/pass", np.array(number, np.int64))
-        going = importer.new_constant(f"{body.outputs[0]}/going", np.array(1, np.bool_))
+        count = importer.new_constant(f"{body.outputs[0]}/pass{number}", np.array(number, np.int64))
+        going = importer.new_constant(f"{body.outputs[0]}/going{number}", np.array(1, np.bool_))
         passed = body.instance((count, going, *carried), number)
         test, *made = importer.run(passed)
         holds = _truth(importer, node, test)
