@@ -1,71 +1,181 @@
 """Runs the node tests of the onnx package on the reference and on this computer, and counts.
 
-Exits with 1 where a result is wrong; anything else than a refusal in words ends with a traceback.
+Outcomes are kept in a folder, slice by slice, so that a stopped run goes on where it was; `--again`
+repeats the tests with an outcome, such as `refused`. Slices run in processes of their own: what
+kills one is an outcome, too. Exits with 1 where a result is wrong or no refusal in words. A whole
+run writes the counts of each operator, which docs/reference/onnx.md shows.
 """
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
 import sys
 import tempfile
+import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import MofNCompleteColumn, Progress
 
 from support.onnx_backend import Outcome, Runnable, node_tests, on_host, on_reference, read
+
+COUNTS = Path(__file__).parents[1] / "docs" / "reference" / "onnx_node_tests.json"
+TOGETHER = 32
+"""Tests of a slice."""
+FAULTS = ("wrong", "traceback", "died")
+
+Outcomes = dict[str, Outcome]
+
+
+class State(msgspec.Struct):
+    """Outcomes by name of the test."""
+
+    reference: Outcomes = {}
+    host: Outcomes = {}
 
 
 def main() -> int:
     """Exit code."""
-    tests = node_tests()
-    with Progress(console=Console(stderr=True)) as progress, tempfile.TemporaryDirectory() as name:
-        reading = progress.add_task("read and run on the reference", total=len(tests))
-        found: list[Outcome] = []
-        runnables: list[Runnable] = []
-        for case in tests:
-            outcome = read(case, Path(name))
-            if isinstance(outcome, Runnable):
-                runnables.append(outcome)
-                outcome = on_reference(outcome)
-            found.append(outcome)
-            progress.advance(reading)
-        refused = [outcome for outcome in found if outcome.status == "refused"]
-        compiling = progress.add_task("compile and run", total=len(runnables))
-        host = [*on_host(runnables, lambda n: progress.advance(compiling, n)), *refused]
-    report("reference", found)
-    report("this computer", host)
-    print("\nreasons of refusals on this computer:")
-    for reason, count in Counter(map(_reason, _refused(host))).most_common():
-        print(f"{count:6}  {reason}")
-    return int(any(outcome.status == "wrong" for outcome in (*found, *host)))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("out/onnx-node-tests"))
+    parser.add_argument("--again", nargs="*", default=[], help="outcomes that are tried again")
+    parser.add_argument("--only", default="", help="a text that names of tests hold")
+    parser.add_argument("--reference", action="store_true", help="compile nothing")
+    options = parser.parse_args()
+    state = State() if (known := kept(options.folder)) is None else known
+    for outcomes in (state.reference, state.host):
+        for name in [n for n, o in outcomes.items() if o.status in options.again]:
+            del outcomes[name]
+    places = {"reference": state.reference, **({} if options.reference else {"host": state.host})}
+    for place, outcomes in places.items():
+        left = [name for name in names() if options.only in name and name not in outcomes]
+        with Progress(
+            *Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)
+        ) as progress:
+            bar = progress.add_task(place, total=len(left))
+            for start in range(0, len(left), TOGETHER):
+                part = left[start : start + TOGETHER]
+                outcomes |= in_process(place, part)
+                keep(options.folder, state)
+                progress.advance(bar, len(part))
+    for place, outcomes in places.items():
+        report(place, outcomes)
+    if not options.only and not options.reference:
+        COUNTS.write_bytes(msgspec.json.format(msgspec.json.encode(counted(state)), indent=1))
+    found = (outcome.status for outcomes in places.values() for outcome in outcomes.values())
+    return int(any(status in FAULTS for status in found))
 
 
-def report(where: str, outcomes: Iterable[Outcome]) -> None:
-    """Counts, and each wrong result."""
-    counts = Counter(outcome.status for outcome in outcomes)
-    shown = ", ".join(f"{counts[status]} {status}" for status in ("passed", "refused", "wrong"))
-    print(f"{where}: {sum(counts.values())} tests: {shown}")
-    for outcome in outcomes:
-        if outcome.status == "wrong":
-            print(f"  {outcome.name}: {outcome.detail}")
+def names() -> list[str]:
+    """Every node test."""
+    return [case.name for case in node_tests()]
 
 
-def _refused(outcomes: Iterable[Outcome]) -> list[str]:
-    return [outcome.detail for outcome in outcomes if outcome.status == "refused"]
+def in_process(place: str, part: Sequence[str]) -> Outcomes:
+    """Outcomes of a slice; of halves of it where its process dies."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=serve, args=(theirs, place, part))
+    process.start()
+    theirs.close()
+    try:
+        found: list[Outcome] = ours.recv()
+        process.join()
+        return {outcome.name: outcome for outcome in found}
+    except EOFError:
+        process.join()
+    if len(part) == 1:
+        return {part[0]: Outcome(part[0], "died", f"exit code {process.exitcode}")}
+    middle = len(part) // 2
+    return in_process(place, part[:middle]) | in_process(place, part[middle:])
 
 
-def _reason(detail: str) -> str:
+def serve(pipe: Connection, place: str, part: Sequence[str]) -> None:
+    """Send the outcomes of a slice."""
+    cases = [case for case in node_tests() if case.name in set(part)]
+    with tempfile.TemporaryDirectory() as folder:
+        tried = [item for case in cases for item in guarded(case.name, lambda c=case: [
+            read(c, Path(folder))])]  # fmt: skip
+    runnables = [item for item in tried if isinstance(item, Runnable)]
+    found = [item for item in tried if isinstance(item, Outcome)]
+    if place == "reference":
+        for item in runnables:
+            found += guarded(item.case.name, lambda i=item: [on_reference(i)])
+    else:
+        found += computed_here(runnables)
+    pipe.send(found)
+
+
+def computed_here(runnables: Sequence[Runnable]) -> list[Outcome]:
+    """By generated code; one by one where together they end in an error without words."""
+    try:
+        return list(on_host(runnables))
+    except Exception:
+        return [o for r in runnables for o in guarded(r.case.name, lambda r=r: list(on_host([r])))]
+
+
+def guarded(name: str, act: Callable[[], list[Outcome | Runnable]]) -> list[Outcome | Runnable]:
+    """The outcomes, or the one that there is an error without words."""
+    try:
+        return act()
+    except Exception:
+        return [Outcome(name, "traceback", traceback.format_exc())]
+
+
+def kept(folder: Path) -> State | None:
+    """The outcomes so far."""
+    path = folder / "outcomes.json"
+    return msgspec.json.decode(path.read_bytes(), type=State) if path.is_file() else None
+
+
+def keep(folder: Path, state: State) -> None:
+    """For the next run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "outcomes.json").write_bytes(msgspec.json.encode(state))
+
+
+def counted(state: State) -> dict[str, tuple[int, int, int]]:
+    """Of each operator with tests of its own: tests, passed on the reference, and here."""
+    counts: dict[str, list[int]] = {}
+    for case in node_tests():
+        for kind in {node.op_type for node in case.model.graph.node}:
+            own = counts.setdefault(kind, [0, 0, 0])
+            own[0] += 1
+            for place, outcomes in enumerate((state.reference, state.host), 1):
+                own[place] += outcomes[case.name].status == "passed"
+    return {kind: (own[0], own[1], own[2]) for kind, own in sorted(counts.items())}
+
+
+def report(place: str, outcomes: Outcomes) -> None:
+    """Counts, each fault, and the causes of refusals."""
+    counts = Counter(outcome.status for outcome in outcomes.values())
+    shown = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    print(f"{place}: {sum(counts.values())} tests: {shown}")
+    for outcome in outcomes.values():
+        if outcome.status in FAULTS:
+            print(f"  {outcome.name}: {outcome.status}: {outcome.detail}")
+    refusals = (o.detail for o in outcomes.values() if o.status == "refused")
+    for cause, count in Counter(map(_cause, refusals)).most_common():
+        print(f"{count:6}  {cause}")
+
+
+def _cause(detail: str) -> str:
     """A refusal without what belongs to its one node."""
+    lines = list(_lines(detail))
+    return lines[0] if len(lines) == 1 else f"{lines[0]}; and {len(lines) - 1} more"
+
+
+def _lines(detail: str) -> Iterable[str]:
     if "\n" in detail:
-        return "several nodes, or several reasons"
+        yield from (line.strip().partition(" (node")[0] for line in detail.splitlines()[1:])
+        return
     first = detail.split("; ")[0]
-    if "cannot be run on this computer" in first:
-        return "cannot be run on this computer, since" + first.partition("since")[2]
-    if first.startswith("input"):
-        return "an input" + first.removeprefix(first[: first.index("' ") + 1])
-    return first.partition("): ")[2] or first
+    kind = first.partition(" (")[2].partition(")")[0]
+    yield f"{kind}: {first.partition('): ')[2]}" if "): " in first else first
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from tilewright.cli import commands
-from tilewright.cli.interrupts import no_interrupt_lost
+from tilewright.common.interrupts import no_interrupt_lost
 
 
 def in_a_process(code: str) -> subprocess.CompletedProcess[str]:
@@ -47,7 +47,7 @@ def test_an_interrupt_that_a_callback_swallows_is_raised_again():
     """A callback from C, of which ctypes ignores exceptions, in a process without other signals."""
     run = in_a_process("""
 import ctypes, signal, time
-from tilewright.cli.interrupts import interruptible, no_interrupt_lost
+from tilewright.common.interrupts import interruptible, no_interrupt_lost
 with interruptible(), no_interrupt_lost():
     ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
     time.sleep(60)

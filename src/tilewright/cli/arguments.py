@@ -16,6 +16,7 @@ import typer
 from tilewright.cli.options import (
     DATA_HELP,
     AlgorithmName,
+    BoundInputs,
     CompareOptions,
     CompileOptions,
     DivisionOptions,
@@ -214,6 +215,7 @@ class NetworkOptions:
             metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
         ),
     ] = None
+    bind: BoundInputs = None
 
     def undivided(self) -> OperatorOptions:
         """The options that select the network; UsageProblem for one that divided networks lack."""
@@ -223,7 +225,7 @@ class NetworkOptions:
 
     def chosen(self) -> OperatorOptions:
         """The options that select the network."""
-        return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape)
+        return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape, bind=self.bind)
 
 
 @dataclass(frozen=True)
@@ -389,6 +391,23 @@ class Machines:
 
 
 @dataclass(frozen=True)
+class Models:
+    """Tell which model files are read, and what the others lack."""
+
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="ONNX files, or folders that are searched."),
+    ]
+    output: OutputOptions
+    batch: Annotated[int | None, typer.Option(min=1, help="Images, where a file has none.")] = None
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=EXTENTS", help="Shape of an input, as x=1x3x224x224."),
+    ] = None
+    bind: BoundInputs = None
+
+
+@dataclass(frozen=True)
 class Cache:
     """List, verify or clear what earlier commands compiled and computed."""
 
@@ -535,6 +554,7 @@ COMMANDS: Mapping[str, type[Any]] = {
         Report,
         Calibrate,
         Machines,
+        Models,
         Cache,
         Asm,
         Objdump,

@@ -17,8 +17,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tilewright.cli.arguments import COMMANDS, NETWORKS, OPERATORS
-from tilewright.cli.interrupts import interruptible
 from tilewright.cli.output import guarded
+from tilewright.common.interrupts import interruptible
 from tilewright.common.version import tool_version
 
 HELP = {name: (kind.__doc__ or "").splitlines()[0] for name, kind in COMMANDS.items()}

@@ -2,7 +2,7 @@
 
 import gc
 
-from tilewright.cli.interrupts import interruptible, no_interrupt_lost, writable_output
+from tilewright.common.interrupts import interruptible, no_interrupt_lost, writable_output
 
 _OBJECTS_BETWEEN_COLLECTIONS = (50_000, 20, 20)
 """Modules, programs and candidates are many and last: looking for cycles among them at Python's

@@ -95,6 +95,15 @@ def overrides(settings: list[str] | None, option: str = "--set") -> dict[str, st
     return found
 
 
+BoundInputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE|@FILE.npz",
+        help="Make an input of a model a constant, as axes=0,1 or table=@numbers.npz.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class OperatorOptions:
     """The extents of an operator; networks take `batch`, `dtype` and `shape`."""
@@ -119,6 +128,7 @@ class OperatorOptions:
             metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
         ),
     ] = None
+    bind: BoundInputs = None
     extents: Annotated[
         list[str] | None,
         typer.Option(

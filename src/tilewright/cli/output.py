@@ -23,8 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.table import Table
 
-from tilewright.cli.interrupts import STANDARD_OUTPUT
 from tilewright.common.errors import TilewrightError
+from tilewright.common.interrupts import STANDARD_OUTPUT
 from tilewright.report.stage_table import PAGE
 
 LINE_SECONDS = 5.0

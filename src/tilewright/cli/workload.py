@@ -6,6 +6,7 @@ Read from the command line, compiled with the options that go with them, and sho
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,7 +15,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
 from tilewright.cli.options import (
     DivisionOptions,
@@ -33,6 +36,7 @@ from tilewright.cli.output import (
     progress_bar,
     show_timings,
 )
+from tilewright.codegen.arrays import read_arrays
 from tilewright.common.errors import CheckFailed, GraphError
 from tilewright.common.files import read_file_text
 from tilewright.compiler.compiled import Compiled, Figures
@@ -55,7 +59,7 @@ from tilewright.report.figures import Shown, figure_lines
 from tilewright.tune.executors import open_executor
 from tilewright.tune.records import Records
 
-_NETWORK_OPTIONS = ("batch", "dtype", "shape")
+_NETWORK_OPTIONS = ("batch", "dtype", "shape", "bind")
 _EXTENTS = {"kernel": (1, 2), "stride": (1, 2), "dilation": (1, 2), "padding": (1, 2, 4)}
 """Options of several numbers, and how many they may be."""
 DEFINED, SUFFIX = "defined", ".tw"
@@ -96,7 +100,32 @@ def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") 
     path = Path(name) if name.endswith(".onnx") else name
     given = _given(options)
     shapes = shapes_of(given.pop("shape", None))
-    return load(path, known_dtype=known_dtype, shapes=shapes, **given)
+    values = values_of(given.pop("bind", None))
+    return load(path, known_dtype=known_dtype, shapes=shapes, values=values, **given)
+
+
+def values_of(settings: list[str] | None) -> dict[str, ArrayLike]:
+    """`["axes=0,1"]` -> `{"axes": [0, 1]}`, from a file the array of that name.
+
+    Raises UsageProblem for anything else, ShapeError for a file that does not hold the array.
+    """
+    found: dict[str, ArrayLike] = {}
+    for setting in settings or []:
+        name, _, text = setting.partition("=")
+        try:
+            if not name or not text:
+                raise ValueError
+            if text.startswith("@"):
+                found[name] = read_arrays(Path(text[1:]), [name])[name]
+            else:
+                numbers = [json.loads(word) for word in text.split(",")]
+                found[name] = np.asarray(numbers if "," in text else numbers[0]).tolist()
+        except ValueError:
+            raise UsageProblem(
+                "--bind takes NAME=VALUE such as axes=0,1 or k=3 or on=true, or NAME=@FILE.npz, "
+                f"found {setting!r}"
+            ) from None
+    return found
 
 
 def machine_of(options: MachineOptions) -> Machine:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from numpy.typing import ArrayLike
+
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import GraphError, ScheduleError, ShapeError
 from tilewright.compiler.compiled import WAYS, Compiled
@@ -19,7 +21,6 @@ from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.network.refusal import require_networks
 from tilewright.ops import Op, Shape
-from tilewright.ops.op import Array
 
 if TYPE_CHECKING:
     from tilewright.graph.frontends import onnx
@@ -107,7 +108,7 @@ def load(
     batch: int | None = None,
     dtype: str | None = None,
     shapes: Mapping[str, Shape] | None = None,
-    values: Mapping[str, Array] | None = None,
+    values: Mapping[str, ArrayLike] | None = None,
     known_dtype: str = "f64",
 ) -> Network:
     """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).

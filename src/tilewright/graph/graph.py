@@ -47,8 +47,8 @@ class State:
 @dataclass(frozen=True)
 class Network:
     """Nodes in topological order; `values` holds those weights whose numbers are known,
-    `source` names the model file that it was read from, `states` are inputs that outputs replace
-    after a run.
+    `source` names the model file that it was read from, `bound` are inputs of the file that became
+    constants, `states` are inputs that outputs replace after a run.
 
     Names of tensors may be any text a model file holds: they are keys and never part of a path.
     Raises GraphError where a node does not fit the tensors it names.
@@ -62,6 +62,7 @@ class Network:
     values: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
     source: str = field(default="", compare=False)
     states: tuple[State, ...] = ()
+    bound: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         known: dict[str, Tensor] = {}

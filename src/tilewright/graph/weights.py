@@ -51,9 +51,13 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
 
 
 def random_inputs(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Numbers for the inputs, from a normal distribution."""
+    """Numbers for the inputs, from a normal distribution; integers are 0 or 1, which are places in
+    most tables.
+    """
     generator = np.random.default_rng(seed)
-    return {
-        t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
-        for t in network.inputs
-    }
+    found = {}
+    for t in network.inputs:
+        kind = dtype(t.dtype)
+        normal = generator.standard_normal(t.shape)
+        found[t.name] = (normal if kind.is_float else normal > 0).astype(kind.numpy)
+    return found

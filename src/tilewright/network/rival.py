@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 else:  # heavy: onnx
     export = Deferred("tilewright.graph.frontends.onnx.export")
 
+_FLOATS: dict[str, np.dtype[Any]] = {
+    "tensor(float16)": np.dtype(np.float16),
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(double)": np.dtype(np.float64),
+}
 _LONGEST = 200
 """Characters of another program's message that are shown."""
 
@@ -114,11 +119,11 @@ def against(
 
 
 def _bound(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Any:
-    """Inputs in the element type that the model has."""
+    """Inputs in the floating type that the model has."""
     binding = session.io_binding()
     types = {value.name: value.type for value in session.get_inputs()}
     for name, array in inputs.items():
-        kind = np.float64 if types.get(name) == "tensor(double)" else np.float32
+        kind = _FLOATS.get(types.get(name, ""), array.dtype)
         binding.bind_cpu_input(name, np.ascontiguousarray(array, kind))
     for name in outputs:
         binding.bind_output(name)

@@ -8,7 +8,7 @@ from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 KINDS = {
     "integer": "INT", "integers": "INTS", "number": "FLOAT", "numbers": "FLOATS",
-    "limit": "FLOAT", "text": "STRING", "tensor": "TENSOR", "graph": "GRAPH",
+    "limit": "FLOAT", "text": "STRING", "texts": "STRINGS", "tensor": "TENSOR", "graph": "GRAPH",
 }  # fmt: skip
 CASES = [(kind, version) for kind, op in OPERATORS.items() for version in op.versions]
 

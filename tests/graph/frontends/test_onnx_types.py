@@ -62,7 +62,24 @@ def test_an_input_is_bound_to_a_value(tmp_path):
         f"{path}: the value of 's' is 2 float32, the file declares 2 INT64"
     )
     assert refusal(path, values={"z": inputs["s"]}) == (
-        f"{path}: a value is given for 'z', which is not an input"
+        f"{path}: a value is given for 'z', which is not an input; inputs: 'x', 's'"
+    )
+
+
+def test_numbers_are_bound_in_the_declared_type(tmp_path):
+    inputs = {"x": X, "s": np.array([4, 3], np.int64), "k": np.array([0], np.int64)}
+    nodes = [node("Gather", "xk", "g"), node("Reshape", "gs", "y")]
+    path = saved(tmp_path, model_of(nodes, inputs))
+    network = load_onnx(path, values={"s": [2, 2], "k": 1})
+    assert np.array_equal(network.evaluate({"x": X})["y"], X[1].reshape(2, 2))
+    assert {name: array.dtype for name, array in network.bound.items()} == {
+        "s": np.int64, "k": np.int64
+    }  # fmt: skip
+    assert refusal(path, values={"s": [2.5, 2]}) == (
+        f"{path}: the value of 's' is 2 float64, the file declares 2 INT64"
+    )
+    assert refusal(path, values={"s": [2, 2, 1]}) == (
+        f"{path}: the value of 's' is 3 int64, the file declares 2 INT64"
     )
 
 

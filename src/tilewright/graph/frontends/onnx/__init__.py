@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.frontends.onnx.check import checked
@@ -62,20 +62,23 @@ def load_onnx(
     batch: int | None = None,
     dtype: str | None = None,
     shapes: Mapping[str, Shape] | None = None,
-    values: Mapping[str, NDArray[Any]] | None = None,
+    values: Mapping[str, ArrayLike] | None = None,
 ) -> Network:
     """The network in the ONNX file at `path`.
 
     `batch` replaces the first extent of each input, `shapes` whole shapes by the input's name, and
-    `dtype` the element type of all floats; `values` are inputs that are constants from now on.
+    `dtype` the element type of all floats; `values` are inputs that are constants from now on:
+    numbers, which take the type that the file declares, or arrays, which have it.
     Raises GraphError for a file that cannot be read, everything in it that is not supported (with
     its nodes), and dimensions that it leaves open.
     """
     path = Path(path)
     try:
-        model = _plain(_parse(path), path.parent, values or {})
+        parsed = _parse(path)
+        bound = _bound(parsed, values or {})
+        model = _plain(parsed, path.parent, bound)
         network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
-        return replace(network, source=str(path))
+        return replace(network, source=str(path), bound=bound)
     except GraphError as error:
         raise GraphError(error.message, where=str(path), fix=error.fix) from None
     except ShapeError as error:
@@ -102,8 +105,6 @@ def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[An
     try:
         stored = model.graph.initializer
         known = {item.name: item for item in map(_declaration, model.graph.input)}
-        for name, array in values.items():
-            _require_bound(known, name, array)
         outputs = [
             OutputDeclaration(_text(value.name), _declared(value.type.tensor_type))
             for value in model.graph.output
@@ -125,22 +126,43 @@ def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[An
         raise _not_text() from None
 
 
-def _require_bound(known: Mapping[str, InputDeclaration], name: str, array: NDArray[Any]) -> None:
-    """Raise GraphError for a value that does not fit the input of its name."""
-    if name not in known:
-        raise GraphError(f"a value is given for {quoted(name)}, which is not an input")
-    extents, kind = known[name].extents, known[name].dtype
-    fits = extents is None or (
-        len(extents) == array.ndim
-        and all(not isinstance(a, int) or a == b for a, b in zip(extents, array.shape, strict=True))
+def _bound(model: onnx.ModelProto, values: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]:
+    """Values of inputs in their types. Raises GraphError for one that does not fit."""
+    known = {item.name: item for item in map(_declaration, model.graph.input)} if values else {}
+    found = {}
+    for name, value in values.items():
+        if name not in known:
+            raise GraphError(
+                f"a value is given for {quoted(name)}, which is not an input",
+                fix=f"inputs: {', '.join(map(quoted, known))}",
+            )
+        found[name] = _fitting(known[name], value)
+    return found
+
+
+def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
+    """A value in the declared type: numbers are converted where that loses nothing."""
+    array = np.asarray(value)
+    kind = onnx.TensorProto.DataType.Value(item.dtype)
+    extents = item.extents if item.extents is not None else array.shape
+    if not isinstance(value, np.ndarray | np.generic) and kind in _ELEMENT_TYPES:
+        own = onnx.helper.tensor_dtype_to_np_dtype(kind)
+        exact = own.kind in "fb" or bool((array == np.floor(array)).all())
+        array = array.astype(own) if exact else array
+        array = array.reshape(1) if not array.ndim and len(extents) == 1 else array
+    fits = len(extents) == array.ndim and all(
+        not isinstance(a, int) or a == b for a, b in zip(extents, array.shape, strict=True)
     )
-    if not fits or onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != (
-        onnx.TensorProto.DataType.Value(kind)
+    if (
+        not fits
+        or array.dtype.hasobject
+        or (onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != kind)
     ):
         raise GraphError(
-            f"the value of {quoted(name)} is {show_shape(array.shape)} {array.dtype}, the file "
-            f"declares {'x'.join(map(str, extents or ()))} {kind}"
+            f"the value of {quoted(item.name)} is {show_shape(array.shape)} {array.dtype}, the "
+            f"file declares {'x'.join(str(e or '?') for e in extents)} {item.dtype}"
         )
+    return array
 
 
 def _not_text() -> GraphError:
@@ -216,6 +238,7 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
         kinds.FLOAT: lambda: float(item.f),
         kinds.FLOATS: lambda: tuple(map(float, item.floats)),
         kinds.STRING: lambda: item.s.decode("utf-8"),
+        kinds.STRINGS: lambda: tuple(text.decode("utf-8") for text in item.strings),
         kinds.TENSOR: lambda: _attribute_tensor(item.t, folder),
         kinds.GRAPH: lambda: _subgraph(item.g, folder),
     }
@@ -227,18 +250,13 @@ def _attribute(item: onnx.AttributeProto, folder: Path) -> object:
 
 def _subgraph(graph: onnx.GraphProto, folder: Path) -> Subgraph:
     """A branch with names of its own: what it makes is called after its first output."""
-    own = [*(_text(t.name) for t in graph.initializer), *(_text(o) for n in graph.node
-           for o in n.output if o)]  # fmt: skip
-    prefix = f"{_text(graph.name)}/{_text(graph.output[0].name) if graph.output else ''}"
-    names = {name: f"{prefix}/{name}" for name in own}
-    nodes = []
-    for node in (_node(item, folder) for item in graph.node):
-        inputs = tuple(names.get(name, name) for name in node.inputs)
-        outputs = tuple(names.get(name, name) for name in node.outputs)
-        nodes.append(replace(node, inputs=inputs, outputs=outputs))
-    constants = {names[_text(t.name)]: _numbers(t, folder) for t in graph.initializer}
-    outputs = tuple(names.get(_text(o.name), _text(o.name)) for o in graph.output)
-    return Subgraph(tuple(nodes), constants, outputs)
+    inputs, outputs = (tuple(_text(v.name) for v in part) for part in (graph.input, graph.output))
+    nodes = tuple(_node(item, folder) for item in graph.node)
+    constants = {_text(tensor.name): _numbers(tensor, folder) for tensor in graph.initializer}
+    prefix = "/".join((_text(graph.name), *outputs[:1]))
+    made = (name for node in nodes for name in node.outputs if name)
+    names = {name: f"{prefix}/{name}" for name in (*inputs, *constants, *made)}
+    return Subgraph(nodes, constants, inputs, outputs).renamed(names)
 
 
 def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:

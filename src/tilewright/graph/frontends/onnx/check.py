@@ -36,6 +36,7 @@ _WORDS: dict[AttributeKind, str] = {
     "numbers": "finite numbers",
     "limit": "a number",
     "text": "a text",
+    "texts": "texts",
     "tensor": "a tensor",
     "graph": "a graph",
 }
@@ -60,7 +61,8 @@ def checked(
     for node in nodes:
         reasons = list(_reasons(node, opset, known, used))
         for branch in (v for v in node.attributes.values() if isinstance(v, Subgraph)):
-            checked(branch.nodes, opset, known | set(branch.constants), branch.outputs)
+            own = _known_inside(node, branch, known)
+            checked(branch.nodes, opset, known | own, branch.outputs)
         for reason in reasons:
             lacking.setdefault((node.kind, reason), []).append(node)
         if not reasons:
@@ -71,6 +73,13 @@ def checked(
     if lacking:
         raise _refusal(lacking)
     return found
+
+
+def _known_inside(node: OnnxNode, branch: Subgraph, known: set[str]) -> set[str]:
+    """Constants of a graph; a loop's count, condition and what begins as a constant may be, too."""
+    given = ("", "", *node.inputs[2:]) if node.kind == "Loop" else ()
+    carried = zip(branch.inputs, given, strict=False)
+    return {*branch.constants, *(own for own, name in carried if not name or name in known)}
 
 
 def _completed(node: OnnxNode, opset: int) -> OnnxNode:
@@ -120,7 +129,7 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
                 "is supported only where its operands are constants, as in the computation of a "
                 "shape"
             )
-        if not node.outputs or not node.outputs[0]:
+        if not any(node.outputs if operator.many else node.outputs[:1]):
             yield "has no output"
         for index, name in enumerate(node.outputs):
             if index and name and name in used and not operator.many:
@@ -165,6 +174,8 @@ def _is_of_kind(value: object, attribute: Attribute) -> bool:
             return isinstance(value, int | float) and not isnan(value)
         case "text":
             return isinstance(value, str)
+        case "texts":
+            return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
         case "tensor":
             return isinstance(value, np.ndarray)
         case "graph":

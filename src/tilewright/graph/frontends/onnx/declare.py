@@ -17,7 +17,7 @@ NEWEST_OPSET = 28
 """The newest operator set whose definitions the declarations were compared with."""
 
 AttributeKind = Literal[
-    "integer", "integers", "number", "numbers", "limit", "text", "tensor", "graph"
+    "integer", "integers", "number", "numbers", "limit", "text", "texts", "tensor", "graph"
 ]
 InputKind = Literal["tensor", "constant", "shape"]
 Elements = Literal["float", "integer", "bool", "number", "any"]

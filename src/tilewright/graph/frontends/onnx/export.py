@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.elementwise import OF_ONE
+from tilewright.graph.frontends.onnx.operators.elementwise import OF_ONE
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.ops import (
     BatchNorm,
@@ -106,7 +106,8 @@ def _require_room(stored: Mapping[str, Array]) -> None:
 
 def original_model(network: Network) -> str | bytes:
     """The model that a network was read from, as it stands in its file: the file's path, or the
-    model itself with the inputs' shapes replaced where the file fixes others.
+    model itself with the inputs' shapes replaced where the file fixes others, and those that are
+    bound to constants with these.
 
     Raises GraphError for a file that cannot be read any more.
     """
@@ -114,7 +115,8 @@ def original_model(network: Network) -> str | bytes:
         model = onnx.load(network.source, load_external_data=False)
         shapes = {tensor.name: tensor.shape for tensor in network.inputs}
         declared = {v.name: v for v in model.graph.input if v.name in shapes}
-        if all(_fits(value, shapes[name]) for name, value in declared.items()):
+        fit = all(_fits(value, shapes[name]) for name, value in declared.items())
+        if fit and not network.bound:
             return network.source
         model = onnx.load(network.source)
     except (OSError, DecodeError):
@@ -124,6 +126,9 @@ def original_model(network: Network) -> str | bytes:
         if value.name in shapes:
             kind = value.type.tensor_type.elem_type
             value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in network.bound.items()
+    )
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     content: bytes = model.SerializeToString()

@@ -12,7 +12,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer
-from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, integers_of
+from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph, integers_of
 from tilewright.graph.frontends.onnx.shapes import reshaped
 
 LARGEST_ELEMENTS = 4096
@@ -24,8 +24,9 @@ _SAME_SIZE = ("Identity", "Reshape", "Transpose")
 
 def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
     """Compute `node` now if that is possible; its result becomes a constant."""
-    if operator.fold is None and not node.inputs:
-        return False
+    graphs = any(isinstance(value, Subgraph) for value in node.attributes.values())
+    if graphs or (operator.fold is None and not node.inputs):
+        return False  # a graph may read what is no operand
     operands = [_operand(importer, operator, node, i) for i in range(len(node.inputs))]
     known = [operand for operand in operands if operand is not None]
     declared = operator.inputs_of(node.version)

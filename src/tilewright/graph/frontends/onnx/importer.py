@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.common.dtypes import BOOL, DTYPES, F16, F32, F64, FLOATS, dtype
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, integers_of
+from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph, integers_of
 from tilewright.graph.names import quoted
 from tilewright.ops import Reshape
 from tilewright.ops.access import broadcast, straight
@@ -71,6 +71,8 @@ class Importer:
     dtype: str = ""
     """The element type that the node at hand computes in."""
     outer: NetworkBuilder | None = None
+    imported: Callable[[Importer, OnnxNode], None] = lambda _, __: None
+    """Appends one node."""
     narrow: bool = False
     """True if the node at hand computes halves in f32."""
 
@@ -93,6 +95,13 @@ class Importer:
         builder = NetworkBuilder("folded", self.builder.dtype)
         constants = dict(self.constants)
         return replace(self, builder=builder, values={}, constants=constants, outer=self.builder)
+
+    def run(self, graph: Subgraph) -> tuple[str, ...]:
+        """Append the nodes of a graph; returns the names of its outputs."""
+        self.constants |= dict(graph.constants)
+        for node in graph.nodes:
+            self.imported(self, node)
+        return graph.outputs
 
     @property
     def is_float(self) -> bool:

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx.fold import folded
-from tilewright.graph.frontends.onnx.importer import Importer, converting
+from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import (
     Extents,
     InputDeclaration,
     OnnxModel,
     OnnxNode,
     OutputDeclaration,
-    Subgraph,
 )
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
@@ -58,7 +57,9 @@ def import_model(
         builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)), kind)
     own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
     file_batch = _file_batch(declared)
-    importer = Importer(builder, dict(model.constants), file_dtype, file_batch, own_batch)
+    importer = Importer(
+        builder, dict(model.constants), file_dtype, file_batch, own_batch, imported=_import_node
+    )
     for node in model.nodes:
         _import_node(importer, node)
     names = tuple(importer.output(output.name) for output in model.outputs)
@@ -89,9 +90,6 @@ def _agree(declared: Extents, computed: Shape) -> bool:
 
 def _import_node(importer: Importer, node: OnnxNode) -> None:
     operator = OPERATORS[node.kind]
-    if node.kind == "If":
-        _import_branch(importer, node)
-        return
     if folded(importer, operator, node):
         return
     if operator.translate is None:
@@ -104,25 +102,6 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
         operator.translate(importer, node)
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
-
-
-def _import_branch(importer: Importer, node: OnnxNode) -> None:
-    """The branch of a condition that is known."""
-    test = importer.constant(node, 0)
-    if test.size != 1:
-        raise GraphError(f"{node.title()}: the condition must be one truth value")
-    branch = node.attributes["then_branch" if test.item() else "else_branch"]
-    assert isinstance(branch, Subgraph)
-    importer.constants |= dict(branch.constants)
-    for inner in branch.nodes:
-        _import_node(importer, inner)
-    for output, name in zip(node.outputs, branch.outputs, strict=True):
-        if name in importer.constants:
-            importer.constants[output] = importer.constants[name]
-        else:
-            kind = importer.builder.element_type(name)
-            op = converting(importer.builder.shape(name), kind, kind)
-            importer.builder.apply(op, name, name=node.name or node.kind, output=output)
 
 
 def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:

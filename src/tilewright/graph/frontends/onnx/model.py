@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -49,11 +49,29 @@ class Unread:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A branch: nodes that may read what is made outside, constants, names of outputs."""
+    """A branch or a loop's body: nodes that may read what is made outside, constants, names of
+    inputs and outputs.
+    """
 
     nodes: tuple[OnnxNode, ...]
     constants: Mapping[str, Constant]
+    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    def renamed(self, names: Mapping[str, str]) -> Subgraph:
+        """The graph with other names of tensors."""
+        constants = {names.get(name, name): array for name, array in self.constants.items()}
+        nodes = tuple(node.renamed(names) for node in self.nodes)
+        inputs, outputs = (
+            tuple(names.get(name, name) for name in part) for part in (self.inputs, self.outputs)
+        )
+        return Subgraph(nodes, constants, inputs, outputs)
+
+    def instance(self, inputs: Sequence[str], number: int) -> Subgraph:
+        """One pass of a loop: it reads these tensors, what it makes is called after its number."""
+        made = (name for node in self.nodes for name in node.outputs if name)
+        names = {name: f"{name}@{number}" for name in made}
+        return self.renamed(names | dict(zip(self.inputs, inputs, strict=True)))
 
     def __repr__(self) -> str:
         return "a GRAPH"
@@ -70,6 +88,21 @@ class OnnxNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, object]
     version: int = 0
+
+    def renamed(self, names: Mapping[str, str]) -> OnnxNode:
+        """The node with other names of tensors, in its graphs, too."""
+        inputs, outputs = (
+            tuple(names.get(name, name) for name in part) for part in (self.inputs, self.outputs)
+        )
+        attributes = {
+            key: value.renamed(names) if isinstance(value, Subgraph) else value
+            for key, value in self.attributes.items()
+        }
+        return replace(self, inputs=inputs, outputs=outputs, attributes=attributes)
+
+    def graph(self, name: str) -> Subgraph:
+        """An attribute that is a graph."""
+        return self._attribute(name, Subgraph)
 
     def title(self) -> str:
         """The node for a message: its name, or its first output, and its operator."""
@@ -105,6 +138,14 @@ class OnnxNode:
     def integers(self, name: str) -> tuple[int, ...]:
         """An attribute that is a list of integers."""
         return self._attribute(name, tuple)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """An attribute that is a list of numbers, none if it is missing."""
+        return self._attribute(name, tuple) if name in self.attributes else ()
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """An attribute that is a list of texts, none if it is missing."""
+        return self._attribute(name, tuple) if name in self.attributes else ()
 
     def text(self, name: str) -> str:
         """A text attribute."""

@@ -12,7 +12,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.spread import before_and_after, spread
+from tilewright.graph.frontends.onnx.operators.spread import before_and_after, spread
 from tilewright.ops import Reshape
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition, Gather

@@ -9,8 +9,8 @@ from tilewright.graph.frontends.onnx import fold as fold
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.operators.windows import IMAGES
 from tilewright.graph.frontends.onnx.shapes import reshaped
-from tilewright.graph.frontends.onnx.windows import IMAGES
 from tilewright.ops import Concat, SpaceToDepth, flatten
 
 _ANY = Input("X", elements="any")

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import F64, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer, converting, types_text
@@ -39,6 +39,13 @@ def _indices(importer: Importer, node: OnnxNode, number: int, size: int) -> str:
     kind = importer.builder.element_type(name)
     op = importer.mapped(f"x0 + {size} if x0 < 0 else x0", name, computed=kind)
     return importer.step(node, op, name, suffix=f"_places{number}")
+
+
+def _named_along(shape: Shape, axis: int) -> Access:
+    """Places that operand 1 names along an axis, and that the axes give along the others."""
+    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
+    read = tuple(1 if d == axis else None for d in range(len(shape)))
+    return Access(shape, terms, (0,) * len(shape), None, read)
 
 
 def _looked_up(
@@ -74,10 +81,7 @@ def _gather_elements(importer: Importer, node: OnnxNode) -> None:
     axis = importer.axis(node, node.integer("axis"), len(shape))
     index = _indices(importer, node, 1, shape[axis])
     extents = importer.builder.shape(index)
-    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
-    read = tuple(1 if d == axis else None for d in range(len(shape)))
-    table = Access(shape, terms, (0,) * len(shape), None, read)
-    _looked_up(importer, node, table, straight(extents), extents, (x, index))
+    _looked_up(importer, node, _named_along(shape, axis), straight(extents), extents, (x, index))
 
 
 def _one_hot(importer: Importer, node: OnnxNode) -> None:
@@ -126,9 +130,7 @@ def _compress(importer: Importer, node: OnnxNode) -> None:
     name = importer.new_constant(f"{node.output()}/places", places.astype(np.int64))
     index = importer.use(name, node.title(), _INDICES)
     extents = tuple(places.size if d == axis else n for d, n in enumerate(shape))
-    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
-    read = tuple(1 if d == axis else None for d in range(len(shape)))
-    table = Access(shape, terms, (0,) * len(shape), None, read)
+    table = _named_along(shape, axis)
     _looked_up(importer, node, table, straight((places.size,), (axis,)), extents, (x, index))
 
 
@@ -199,9 +201,7 @@ def _scatter_elements(importer: Importer, node: OnnxNode) -> None:
     axis = importer.axis(node, node.integer("axis"), len(shape))
     index = _indices(importer, node, 1, shape[axis])
     extents = importer.builder.shape(index)
-    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
-    read = tuple(1 if d == axis else None for d in range(len(shape)))
-    result = Access(shape, terms, (0,) * len(shape), None, read)
+    result = _named_along(shape, axis)
     _scattered(importer, node, result, extents, (straight(extents), straight(extents)), (index,))
 
 
@@ -256,37 +256,32 @@ def _top(importer: Importer, node: OnnxNode) -> None:
     beside = straight((shape[axis],), (rank,))
     sign, extents = (">" if largest else "<"), (*shape, shape[axis])
     body = f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0"
-    kind = importer.dtype
-    types = types_text([kind, kind, "i32", "i32"], kind, kind)
-    before = Definition(extents, straight(extents), (own, other, along, beside), body, None, "x0",
-                        types)  # fmt: skip
+    counted = importer.dtype if importer.is_float else F64.name
+    types = types_text([importer.dtype] * 2 + ["i32"] * 2, importer.dtype, importer.dtype)
+    before = Definition(extents, straight(extents), (own, other, along, beside), body, dtype=types)
     each = importer.step(node, before, x, x, places, places, suffix="_before")
-    total = Definition(extents, own, (straight(extents),), "x0", "sum", "x0", kind)
+    if counted != importer.dtype:
+        each = importer.step(node, converting(extents, importer.dtype, counted), each)
+    total = Definition(extents, own, (straight(extents),), "x0", "sum", "x0", counted)
     ranks = importer.step(node, total, each, suffix="_ranks")
-    taken = _places(importer, node, k)
     wanted = tuple(k if d == axis else n for d, n in enumerate(shape))
     steps = (*wanted, shape[axis])
-    hit = straight(shape, tuple(rank if d == axis else d for d in range(rank)))
-    chosen = straight((k,), (axis,))
-    for output, source, name, to in (
-        (0, other, x, kind), (1, beside, places, "i64")
-    ):  # fmt: skip
-        if output < len(node.outputs) and node.outputs[output]:
-            own_kind = importer.builder.element_type(name)
-            computed = kind if output == 0 else "f64"
-            types = types_text([kind, "i32", own_kind], computed, computed)
-            least = "-inf" if dtype(computed).is_float else str(dtype(computed).limits[0])
-            pick = Definition(steps, straight(steps), (hit, chosen, source),
-                              f"x2 if x0 == x1 else {least}", None, "x0", types)  # fmt: skip
-            found = importer.step(node, pick, ranks, taken, name, suffix=f"_hit{output}")
-            best = Definition(steps, straight(wanted, tuple(range(rank))), (straight(steps),),
-                              "x0", "max", "x0", computed)  # fmt: skip
-            if computed == to:
-                importer.give(node.outputs[output], node, best, found, suffix=f"_{output}")
-            else:
-                made = importer.step(node, best, found, suffix=f"_{output}")
-                op = converting(wanted, computed, to)
-                importer.give(node.outputs[output], node, op, made, suffix=f"_as{output}")
+    types = types_text([counted, "i32", "i32"], counted, counted)
+    hit = Definition(steps, straight(steps), (other, straight((k,), (axis,)),
+                     beside), "x2 if x0 == x1 else -1", dtype=types)  # fmt: skip
+    hits = importer.step(node, hit, ranks, _places(importer, node, k), places, suffix="_hits")
+    one = straight(wanted, tuple(range(rank)))
+    place = Definition(steps, one, (straight(steps),), "x0", "max", "x0", counted)
+    index = importer.step(node, place, hits, suffix="_place")
+    op = converting(wanted, counted, "i64")
+    if len(node.outputs) > 1 and node.outputs[1]:
+        importer.give(node.outputs[1], node, op, index, suffix="_index")
+        index = node.outputs[1]
+    else:
+        index = importer.step(node, op, index, suffix="_index")
+    if node.outputs[0]:
+        table = _named_along(shape, axis)
+        _looked_up(importer, node, table, straight(wanted), wanted, (x, index))
 
 
 def _triangle(importer: Importer, node: OnnxNode) -> None:
@@ -388,11 +383,6 @@ def _gather_nd(importer: Importer, node: OnnxNode) -> None:
     importer.emit(node, op, x, *names)
 
 
-def _chosen(importer: Importer, node: OnnxNode) -> None:
-    """Branches are imported node by node (`importing`)."""
-    raise GraphError(f"{node.title()}: the condition must be a constant")
-
-
 def _reshaped_like(importer: Importer, node: OnnxNode, x: str, shape: Shape) -> str:
     op = Reshape(importer.builder.shape(x), shape, importer.builder.element_type(x))
     return importer.step(node, op, x, suffix="_shaped")
@@ -460,17 +450,6 @@ PLACES = (
         (_ANY, Input("indices", elements="integer")),
         (Attribute("batch_dims", "integer", 0, since=12),),
         _gather_nd,
-    ),
-    Operator(
-        "If",
-        (1, 11, 13, 16, 19, 21, 23, 24, 25),
-        (Input("cond", "constant", "bool"),),
-        (
-            Attribute("else_branch", "graph", required=True),
-            Attribute("then_branch", "graph", required=True),
-        ),
-        _chosen,
-        many=True,
     ),
     Operator(
         "OneHot",

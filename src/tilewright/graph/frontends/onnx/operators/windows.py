@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from tilewright.graph.frontends.onnx.any_rank import pool, transposed
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.spread import before_and_after, spread
+from tilewright.graph.frontends.onnx.operators.any_rank import pool, transposed
+from tilewright.graph.frontends.onnx.operators.spread import before_and_after, spread
 from tilewright.ops import Pool2d, Reduce
 from tilewright.ops.gathering import Reduction
 from tilewright.ops.window import Padding

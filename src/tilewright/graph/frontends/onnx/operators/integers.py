@@ -15,8 +15,8 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.products import CONVOLUTION, convolution
-from tilewright.graph.frontends.onnx.windows import IMAGES
+from tilewright.graph.frontends.onnx.operators.products import CONVOLUTION, convolution
+from tilewright.graph.frontends.onnx.operators.windows import IMAGES
 from tilewright.ops import Binary, Reshape, gemm
 from tilewright.ops.op import Shape
 

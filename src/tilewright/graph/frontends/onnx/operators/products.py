@@ -8,11 +8,11 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError
-from tilewright.graph.frontends.onnx import any_rank
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
 from tilewright.graph.frontends.onnx.importer import Importer, require_images
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.windows import (
+from tilewright.graph.frontends.onnx.operators import any_rank
+from tilewright.graph.frontends.onnx.operators.windows import (
     AUTO_PAD,
     IMAGE_RANK,
     PADS,

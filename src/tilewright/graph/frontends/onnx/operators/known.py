@@ -11,7 +11,7 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.typed import TYPES
+from tilewright.graph.frontends.onnx.operators.typed import TYPES
 
 _ANY = Input("X", elements="any")
 
