@@ -15,13 +15,16 @@ from tilewright.common.expr import (
     Const,
     Expr,
     Var,
-    binary,
     coefficient,
     free_vars,
+    maximum,
     minimum,
+    product,
     substitute,
+    total,
 )
 from tilewright.ir.nodes import CORE_SYMBOLS, For, Program, Range
+from tilewright.ir.regions import strides_of
 from tilewright.ir.visit import walk
 
 _LINES = {"rid": Var("mesh_rows"), "cid": Var("mesh_columns")}
@@ -31,24 +34,24 @@ _LINES = {"rid": Var("mesh_rows"), "cid": Var("mesh_columns")}
 class Places:
     """For each dimension how far neighbouring cores are apart, how many are in a line, the indices
     `left` from core (0, 0) to the end, and the `line` of cores along which these run out, empty
-    where they do not. `moves` are (dimension, indices) by which the region moves.
+    where they do not. `moves` are (dimension, indices, turns) in which the region moves.
     """
 
     distances: tuple[Expr, ...]
     cores: tuple[Expr, ...]
     left: tuple[Expr, ...]
     lines: tuple[str, ...]
-    moves: tuple[tuple[int, Expr], ...]
+    moves: tuple[tuple[int, Expr, Expr], ...]
 
 
 def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> Places:
-    """The places of a region; `turns` says of each loop whether it has more than one."""
+    """The places of a region; `turns` says how many each loop has."""
     lines = [_line(r) for r in ranges]
     distances = [_distance(r, line) for r, line in zip(ranges, lines, strict=True)]
     cores = [_LINES.get(line, Const(1)) for line in lines]
     left = [_left(*of) for of in zip(ranges, lines, distances, strict=True)]
     moves = [
-        (d, move) for d, r in enumerate(ranges) for move in dict.fromkeys(_moves(r.start, turns))
+        (d, *move) for d, r in enumerate(ranges) for move in dict.fromkeys(_moves(r.start, turns))
     ]
     return Places(
         tuple(distances),
@@ -60,15 +63,20 @@ def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> Places:
 
 
 def turns_of(program: Program) -> dict[str, Expr]:
-    """For each loop whether it has more than one turn; loops of one name are taken together."""
+    """How many turns each loop has at most; loops of one name are taken together."""
     loops = [stmt for stmt in walk(program.body) if isinstance(stmt, For)]
     first: dict[str, Expr] = {loop.var: Const(0) for loop in loops}
     found: dict[str, Expr] = {}
     for loop in loops:
-        several = binary("<", 1, substitute(loop.extent, first))
-        known = found.get(loop.var, several)
-        found[loop.var] = several if known == several else binary("max", known, several)
+        turns = substitute(loop.extent, first)
+        found[loop.var] = maximum(found.get(loop.var, turns), turns)
     return found
+
+
+def offset_of(shape: Sequence[Expr], ranges: Sequence[Range]) -> Expr:
+    """The element of the tensor at which the region of core (0, 0) starts."""
+    starts = [substitute(r.start, dict.fromkeys(CORE_SYMBOLS, 0)) for r in ranges]
+    return total(start * stride for start, stride in zip(starts, strides_of(shape), strict=True))
 
 
 def _line(r: Range) -> str:
@@ -111,23 +119,19 @@ def _whole_and_end(extent: Expr, line: str) -> tuple[Expr | None, Expr]:
             return None, extent
 
 
-def _moves(e: Expr, turns: Mapping[str, Expr]) -> Iterator[Expr]:
-    """The steps in which a start moves with loops and cores: it is a sum of multiples of these."""
+def _moves(e: Expr, turns: Mapping[str, Expr]) -> Iterator[tuple[Expr, Expr]]:
+    """(step, turns) in which a start moves with the loops: it is a sum of multiples of these."""
     match e:
-        case Var(name):
-            if name in _LINES:
-                yield binary("<", 1, _LINES[name])
-            elif name in turns:
-                yield turns[name]
+        case Var(name) if name in turns:
+            yield Const(1), turns[name]
         case Binary("+" | "-", a, b):
             yield from _moves(a, turns)
             yield from _moves(b, turns)
         case Binary("*", a, b):
-            if [*_moves(a, turns)]:
-                yield from (move * b for move in _moves(a, turns))
-            else:
-                yield from (a * move for move in _moves(b, turns))
-        case Binary() if e.symbols & {*_LINES, *turns}:
-            yield Const(1)
+            inner = [*_moves(a, turns)]
+            factor = b if inner else a
+            yield from ((step * factor, count) for step, count in inner or _moves(b, turns))
+        case Binary() if moving := e.symbols & turns.keys():
+            yield Const(1), product(turns[name] for name in sorted(moving))
         case _:
             return

@@ -20,7 +20,7 @@ from tilewright.common.expr import (
     binary,
     substitute,
 )
-from tilewright.cost.places import places_of, turns_of
+from tilewright.cost.places import offset_of, places_of, turns_of
 from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import (
     TransferShape,
@@ -67,9 +67,9 @@ class BranchStep:
 @dataclass(frozen=True, eq=False)
 class TransferStep:
     """A transfer; `numbers` are extents, steps, distances, cores and what is left of all ranges,
-    one after the other, and by how much the region moves along the dimensions `moved`
-    (`cost.places`). `lines` are the cores along whose lines it ends, `space` is the memory of its
-    buffer.
+    one after the other, then (indices, turns) in which the region moves along the dimensions
+    `moved` (`cost.places`), or, if it is `placed`, the element at which it starts. `lines` are the
+    cores along whose lines it ends, `space` is the memory of its buffer.
     """
 
     stmt: Transfer
@@ -80,6 +80,13 @@ class TransferStep:
     space: str
     lines: tuple[str, ...]
     moved: tuple[int, ...]
+    placed: bool = False
+
+    def at_place(self, unit: int) -> TransferStep:
+        """The step of each turn for itself, by where it starts within `unit` elements."""
+        fixed = self.numbers[: 5 * len(self.tensor_shape)]
+        offset = offset_of(self.tensor_shape, self.stmt.ranges) % unit
+        return replace(self, numbers=(*fixed, offset), moved=(), placed=True)
 
     def bound(self, values: Mapping[str, IntLike]) -> TransferStep:
         """The step with values for some of its symbols."""
@@ -92,12 +99,12 @@ class TransferStep:
         rank = len(tensor_shape)
         extents, steps, *along = (numbers[i * rank : (i + 1) * rank] for i in range(5))
         distances, cores, left = along
-        moves = list(zip(self.moved, numbers[5 * rank :], strict=True))
+        rest = numbers[5 * rank :]
+        moves = [*zip(self.moved, rest[::2], rest[1::2], strict=True)] if self.moved else []
+        place = distances, cores, self.space, moves, rest[0] if self.placed else 0
 
         def shape_of(own: Sequence[Value]) -> TransferShape:
-            return transfer_shape(
-                self.element_bytes, tensor_shape, own, steps, distances, cores, self.space, moves
-            )
+            return transfer_shape(self.element_bytes, tensor_shape, own, steps, *place)
 
         if not any(self.lines):
             return shape_of(extents)
@@ -205,7 +212,7 @@ def _transfer(stmt: Transfer, program: Program) -> TransferStep:
     tensor, space = program.tensor(stmt.tensor), program.buffer(stmt.buffer).space
     at = places_of(stmt.ranges, turns_of(program))
     sizes = (r.extent for r in stmt.ranges), (r.step for r in stmt.ranges)
-    numbers = (*sizes, at.distances, at.cores, at.left, (move for _, move in at.moves))
+    numbers = (*sizes, at.distances, at.cores, at.left, *(move for _, *move in at.moves))
     return TransferStep(
         stmt,
         dtype(tensor.dtype).size_bytes,
@@ -214,5 +221,5 @@ def _transfer(stmt: Transfer, program: Program) -> TransferStep:
         tuple(e for group in numbers for e in group),
         space,
         at.lines,
-        tuple(d for d, _ in at.moves),
+        tuple(d for d, *_ in at.moves),
     )

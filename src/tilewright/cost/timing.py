@@ -58,10 +58,11 @@ class TransferShape:
     """One core's transfer as the memory sees it.
 
     `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
-    `alignment_bytes` divides the distance between any two block starts, of all turns and cores (0
-    where there is one block). The blocks of `adjoining` cores lie side by side, their starts
-    `beside_bytes` apart, which need not be a multiple. `space` is the memory of the core's. This
-    is what a `share` of the cores moves; `others` move less, the rest nothing.
+    `alignment_bytes` divides the distance between any two block starts of one turn (0 where there
+    is one block). The blocks of `adjoining` cores lie side by side, their starts `beside_bytes`
+    apart, which need not be a multiple. All move together, by the `moves` (bytes, turns), and lie
+    `offset_bytes` behind a multiple. `space` is the memory of the core's. This is what a `share`
+    of the cores moves; `others` move less, the rest nothing.
     """
 
     block_bytes: Value
@@ -71,6 +72,8 @@ class TransferShape:
     adjoining: Value = 1
     space: str = field(default=SCRATCHPAD, repr=False)
     beside_bytes: Value = field(default=0, repr=False)
+    moves: tuple[tuple[Value, Value], ...] = field(default=(), repr=False)
+    offset_bytes: Value = field(default=0, repr=False)
     share: Value = field(default=1, repr=False)
     others: tuple[TransferShape, ...] = field(default=(), repr=False)
 
@@ -88,15 +91,16 @@ def transfer_shape(
     distances: Sequence[Value] = (),
     cores: Sequence[Value] = (),
     space: str = SCRATCHPAD,
-    starts: Sequence[tuple[int, Value]] = (),
+    moves: Sequence[tuple[int, Value, Value]] = (),
+    offset: Value = 0,
 ) -> TransferShape:
     """Requests to the memory that move a region of a row-major tensor.
 
     `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
     each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not),
-    `starts` (dimension, indices) by how much the region moves from turn to turn. `space` is the
-    memory on the core's side.
+    `moves` (dimension, indices, turns) by how much the region moves how often, `offset` at which
+    element it starts. `space` is the memory on the core's side.
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
@@ -121,22 +125,21 @@ def transfer_shape(
     alignment: Value = 0
     for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
         alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
-    for d, indices in starts:
-        alignment = np.gcd(alignment, strides[d] * indices)
     apart: Value = 0
     for away, stride, one in zip(distances, strides, joined, strict=False):
         alignment = np.gcd(alignment, np.where(one, 0, away * stride))
         apart = np.gcd(apart, np.where(one, away * stride, 0))
-    found = (
-        blocks.length,
-        np.where(some, blocks.count * blocks.requests, 0),
-        np.where(some, blocks.requests, 0),
-        alignment,
-        blocks.adjoining,
-        apart,
+    return TransferShape(
+        _plain(blocks.length),
+        _plain(np.where(some, blocks.count * blocks.requests, 0)),
+        _plain(np.where(some, blocks.requests, 0)),
+        _plain(alignment),
+        _plain(blocks.adjoining),
+        space,
+        _plain(apart),
+        tuple((strides[d] * indices, turns) for d, indices, turns in moves),
+        offset * element_bytes,
     )
-    length, count, requests, alignment, adjoining, apart = map(_plain, found)
-    return TransferShape(length, count, requests, alignment, adjoining, space, apart)
 
 
 def with_edges(
@@ -150,61 +153,80 @@ def with_edges(
     """The transfers of all cores: `shape_of` the extents of core (0, 0), and of those that are cut.
 
     Along dimension d a core has the indices of `left[d]` that the cores before it in the line
-    `lines[d]` leave, `distances[d]` for each of them, and `extents[d]` at most. Where several are
-    cut along a line, which overlap, they are taken as their mean.
+    `lines[d]` leave, `distances[d]` for each of them, and `extents[d]` at most. Where these overlap
+    and several are cut along a line, half of them count as the first, half as the last.
     """
     ways: list[list[tuple[Value, dict[int, Value]]]] = []
     for line in dict.fromkeys(lines):
         d = lines.index(line)
-        if line and (cut := _cut_line(extents[d], distances[d], cores[d], left[d])):
-            whole_share, cut_share, extent = cut
-            ways.append([(whole_share, {}), (cut_share, {d: extent})])
-    shapes = []
+        if line and (parts := _parts_of_line(extents[d], distances[d], cores[d], left[d])):
+            ways.append([(share, {d: extent}) for share, extent in parts])
+    shapes: list[TransferShape] = []
     for way in combinations(*ways):
         share = prod(part for part, _ in way)
         changed = {d: extent for _, parts in way for d, extent in parts.items()}
-        if np.any(np.greater(share, 0)):
+        if not shapes or np.any(np.greater(share, 0)):
             own = shape_of([changed.get(d, extent) for d, extent in enumerate(extents)])
             shapes.append(replace(own, share=_plain(share)))
     return replace(shapes[0], others=tuple(shapes[1:]))
 
 
-def _cut_line(
+def _parts_of_line(
     extent: Value, distance: Value, cores: Value, left: Value
-) -> tuple[Value, Value, Value] | None:
-    """(share of the cores of a line with the whole extent, share of those with less, their extent);
-    None where all have the whole.
+) -> list[tuple[Value, Value]]:
+    """(share of the cores of a line, their extent): those with the whole, the first and the last
+    that are cut; empty where all have the whole.
     """
     away = np.maximum(distance, 1)
     moves = np.greater(distance, 0) & np.greater(extent, 0)
     whole = np.where(moves, np.minimum((left - extent) // away + 1, cores), cores)
     if np.all(np.equal(whole, cores)):
-        return None
-    some = np.minimum(-(-left // away), cores)
-    cut = np.maximum(np.where(moves, some, cores) - whole, 0)
-    mean = left - whole * away - np.maximum(cut - 1, 0) * away // 2
-    return whole / cores, cut / cores, np.where(np.greater(cut, 0), mean, extent)
+        return []
+    cut = np.where(moves, np.maximum(np.minimum(-(-left // away), cores) - whole, 0), 0)
+    last = np.where(np.greater(cut, 1), cut / 2, 0)
+    ends = (left - whole * away, left - (whole + cut - 1) * away)
+    first, final = (np.where(np.greater(cut, 0), end, extent) for end in ends)
+    return [(whole / cores, extent), ((cut - last) / cores, first), (last / cores, final)]
 
 
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
     """Bytes in the whole transactions that one block touches, averaged over alignments.
 
-    A tensor is aligned; blocks start at the multiples of g = gcd(distances, transaction) within a
+    Within a turn blocks start at the multiples of g = gcd(distances, transaction) within a
     transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T transactions:
-    exact over a period (the waste of swATOP Eq. 1). Where the blocks of neighbouring cores lie side
+    exact over a period (the waste of swATOP Eq. 1). The first turn is aligned, the others start at
+    the multiples of the gcd of their moves, too. Where the blocks of neighbouring cores lie side
     by side and are no smaller than a transaction, the one that two of them touch is moved once:
     measured swDNN kernels are no slower at blocks of 160 or 224 bytes
     (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known.
     """
     size = transaction_bytes
     g = np.gcd(shape.alignment_bytes, size)
-    apart = np.gcd(g, shape.beside_bytes)
-    single = (shape.block_bytes + size - 1) // apart * apart
+    single = _in_turns(shape, shape.block_bytes, np.gcd(g, shape.beside_bytes), size)
     joined = np.greater(shape.adjoining, 1) & np.greater_equal(shape.block_bytes, size)
     if not np.any(joined):
         return _plain(single)
-    run = (shape.block_bytes * shape.adjoining + size - 1) // g * g
+    run = _in_turns(shape, shape.block_bytes * shape.adjoining, g, size)
     return _plain(np.where(joined, run / shape.adjoining, single))
+
+
+def _in_turns(shape: TransferShape, length: Value, g: Value, size: int) -> Value:
+    """Bytes of the transactions that a run of this length touches, starts of one turn being g
+    apart.
+    """
+    first = (length - 1 + shape.offset_bytes % g) // g * g + size
+    least: Value = g
+    turns: Value = 1
+    for move, count in shape.moves:
+        shifts = np.greater(count, 1) & np.greater(move % g, 0)
+        least, turns = np.gcd(least, np.where(shifts, move, 0)), turns * np.where(shifts, count, 1)
+    places = g // least
+    turns = np.minimum(turns, places)
+    if np.all(np.equal(turns, 1)):
+        return first
+    mean = (length - 1) // least * least + size
+    others = (mean * places - first) / np.maximum(places - 1, 1)
+    return first / turns + others * (1 - 1 / turns)
 
 
 def of_all_cores(
