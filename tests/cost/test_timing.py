@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from math import prod
 
@@ -21,6 +21,7 @@ from tilewright.cost.elementwise import LoopForm, elementwise_costs, matrix_oper
 from tilewright.cost.prices import call_costs
 from tilewright.cost.timing import (
     TransferShape,
+    asked_bytes,
     call_dims,
     issue_cycles,
     moved_bytes,
@@ -28,6 +29,7 @@ from tilewright.cost.timing import (
     stream_bytes_per_second,
     transfer_cycles,
     transfer_shape,
+    with_edges,
 )
 from tilewright.ir.nodes import Call, Direction, View, at
 from tilewright.ir.primitive import Primitive
@@ -132,9 +134,61 @@ def test_average_transactions_equal_a_count_over_the_period(block: int, gap: int
 
 
 def test_a_single_block_is_aligned_and_whole_transactions_move() -> None:
-    assert moved_bytes(MACHINE, _shape(block=129)) == 256
-    assert moved_bytes(MACHINE, _shape(block=128, blocks=10, pitch=512)) == 1280
-    assert moved_bytes(MACHINE, _shape(block=128, blocks=10, pitch=192)) == 1920
+    cores = MACHINE.cores
+    assert moved_bytes(MACHINE, _shape(block=129)) == cores * 256
+    assert moved_bytes(MACHINE, _shape(block=128, blocks=10, pitch=512)) == cores * 1280
+    assert moved_bytes(MACHINE, _shape(block=128, blocks=10, pitch=192)) == cores * 1920
+
+
+@given(
+    st.tuples(*[st.integers(1, 60)] * 2),
+    st.tuples(*[st.integers(1, 9)] * 2),
+    st.tuples(*[st.integers(0, 3)] * 2),
+)
+def test_every_core_is_charged_what_it_moves(
+    sizes: tuple[int, int], tiles: tuple[int, int], overlap: tuple[int, int]
+) -> None:
+    """Tiles of a mesh along both dimensions: whole, cut and empty, and more of them cut where they
+    overlap.
+    """
+    cores = (MACHINE.mesh.rows, MACHINE.mesh.columns)
+    apart = [max(1, tile - more) for tile, more in zip(tiles, overlap, strict=True)]
+
+    def shape_of(extents: Sequence[int]) -> TransferShape:
+        return transfer_shape(8, sizes, extents, [1, 1])
+
+    def extents_at(at: tuple[int, ...]) -> list[int]:
+        along = zip(sizes, tiles, apart, at, strict=True)
+        return [max(0, min(tile, size - i * away)) for size, tile, away, i in along]
+
+    left = [
+        min(size, tile + 7 * away) for size, tile, away in zip(sizes, tiles, apart, strict=True)
+    ]
+    together = with_edges(extents_at((0, 0)), apart, cores, left, ("rid", "cid"), shape_of)
+    alone = [shape_of(extents_at(at)) for at in np.ndindex(*cores)]
+    asked = sum(int(one.asked_bytes) for one in alone)
+    moved = sum(one.blocks * moved_bytes_per_block(128, one) for one in alone)
+    assert asked_bytes(MACHINE, together) == pytest.approx(asked)
+    if not any(overlap):
+        assert moved_bytes(MACHINE, together) == pytest.approx(moved)
+
+
+@given(st.integers(1, 90), st.integers(1, 40), st.integers(2, 5))
+def test_turns_start_their_blocks_where_they_move_them(
+    elements: int, move: int, turns: int
+) -> None:
+    """Placed turn by turn, by the element at which each starts, the transactions are counted; all
+    turns at once are their mean where the blocks are whole transactions or the turns are many.
+    """
+    at = [transfer_shape(8, [999], [elements], [1], offset=t * move % 16) for t in range(turns)]
+    counted = [(t * move * 8 % 128 + elements * 8 - 1) // 128 + 1 for t in range(turns)]
+    assert [moved_bytes_per_block(128, one) / 128 for one in at] == counted
+    many = transfer_shape(8, [999], [elements], [1], moves=[(0, move, 16)])
+    every = [((t * move * 8) % 128 + elements * 8 - 1) // 128 + 1 for t in range(16)]
+    assert moved_bytes_per_block(128, many) == pytest.approx(128 * np.mean(every))
+    few = transfer_shape(8, [999], [16], [1], moves=[(0, move, turns)])
+    here = [1 if t * move % 16 == 0 else 2 for t in range(min(turns, 16 // np.gcd(move, 16)))]
+    assert moved_bytes_per_block(128, few) == pytest.approx(128 * np.mean(here))
 
 
 def _published() -> list[tuple[int, float, float]]:

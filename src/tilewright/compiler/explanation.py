@@ -159,7 +159,7 @@ def _traffic(group: TransferGroup, machine: Machine) -> TrafficRow:
         group.stmt.tensor,
         group.stmt.direction,
         count * int(shape.asked_bytes),
-        count * int(moved_bytes(machine, shape)),
+        count * int(moved_bytes(machine, shape) / machine.cores),
         count * int(shape.requests),
         round(count * copy_cycles(group, machine)),
     )

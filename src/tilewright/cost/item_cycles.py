@@ -49,7 +49,8 @@ class PricedItem:
             kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes)
             return (*kind, tuple(self.step.dims), fixed)
         step = self.step
-        return step.stmt.direction, step.element_bytes, step.shared, step.space, fixed
+        place = (step.space, step.lines, step.moved)
+        return (step.stmt.direction, step.element_bytes, step.shared, *place, fixed)
 
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.cost.timing import moved_bytes, transfer_cycles
+from tilewright.cost.timing import asked_bytes, moved_bytes, of_all_cores, transfer_cycles
 from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import MatrixProduct
@@ -171,10 +171,10 @@ def _memory_streams(
         cycles = 0.0
         for group in transfers:
             if (group.stmt.tensor, group.stmt.direction) == (tensor, direction):
-                count = group.count * machine.cores
-                size += count * int(group.shape.asked_bytes)
-                moved += round(count * float(moved_bytes(machine, group.shape)))
-                blocks += count * int(group.shape.blocks)
+                size += round(group.count * float(asked_bytes(machine, group.shape)))
+                moved += round(group.count * float(moved_bytes(machine, group.shape)))
+                each = of_all_cores(machine, group.shape, lambda own: own.blocks)
+                blocks += round(group.count * float(each))
                 service = transfer_cycles(machine, direction, group.shape, shared=shared)
                 cycles += group.count * float(service)
         if size:

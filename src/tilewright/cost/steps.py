@@ -11,21 +11,24 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
     Const,
     Expr,
     IntLike,
     Value,
-    Var,
     all_of,
     binary,
-    coefficient,
-    free_vars,
     substitute,
 )
+from tilewright.cost.places import offset_of, places_of, turns_of
 from tilewright.cost.reductions import starts_of_vectors
-from tilewright.cost.timing import TransferShape, call_dims, chain_dims, transfer_shape
+from tilewright.cost.timing import (
+    TransferShape,
+    call_dims,
+    chain_dims,
+    transfer_shape,
+    with_edges,
+)
 from tilewright.ir.chains import Chain, ChainRules, chain_of_single, with_chains
 from tilewright.ir.nodes import (
     CORE_SYMBOLS,
@@ -34,7 +37,6 @@ from tilewright.ir.nodes import (
     For,
     If,
     Program,
-    Range,
     Stmt,
     Tile,
     Transfer,
@@ -43,8 +45,6 @@ from tilewright.ir.nodes import (
 from tilewright.ir.primitives import MatrixProduct, Reduce
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
-
-_LINES = (("rid", "mesh_rows"), ("cid", "mesh_columns"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,10 @@ class BranchStep:
 
 @dataclass(frozen=True, eq=False)
 class TransferStep:
-    """A transfer; `numbers` are extents, steps, distances and cores of all ranges, one after the
-    other (`cost.timing.transfer_shape`). `space` is the memory of its buffer.
+    """A transfer; `numbers` are extents, steps, distances, cores and what is left of all ranges,
+    one after the other, then (indices, turns) in which the region moves along the dimensions
+    `moved` (`cost.places`), or, if it is `placed`, the element at which it starts. `lines` are the
+    cores along whose lines it ends, `space` is the memory of its buffer.
     """
 
     stmt: Transfer
@@ -76,6 +78,15 @@ class TransferStep:
     shared: bool
     numbers: tuple[Expr, ...]
     space: str
+    lines: tuple[str, ...]
+    moved: tuple[int, ...]
+    placed: bool = False
+
+    def at_place(self, unit: int) -> TransferStep:
+        """The step of each turn for itself, by where it starts within `unit` elements."""
+        fixed = self.numbers[: 5 * len(self.tensor_shape)]
+        offset = offset_of(self.tensor_shape, self.stmt.ranges) % unit
+        return replace(self, numbers=(*fixed, offset), moved=(), placed=True)
 
     def bound(self, values: Mapping[str, IntLike]) -> TransferStep:
         """The step with values for some of its symbols."""
@@ -86,10 +97,19 @@ class TransferStep:
     def shape(self, tensor_shape: Sequence[Value], numbers: Sequence[Value]) -> TransferShape:
         """The transfer as the memory sees it, from the values of the expressions."""
         rank = len(tensor_shape)
-        extents, steps, distances, cores = (numbers[i * rank : (i + 1) * rank] for i in range(4))
-        return transfer_shape(
-            self.element_bytes, tensor_shape, extents, steps, distances, cores, self.space
-        )
+        extents, steps, *along = (numbers[i * rank : (i + 1) * rank] for i in range(5))
+        distances, cores, left = along
+        rest = numbers[5 * rank :]
+        moves = [*zip(self.moved, rest[::2], rest[1::2], strict=True)] if self.moved else []
+        place = distances, cores, self.space, moves, rest[0] if self.placed else 0
+
+        def shape_of(own: Sequence[Value]) -> TransferShape:
+            return transfer_shape(self.element_bytes, tensor_shape, own, steps, *place)
+
+        if not any(self.lines):
+            return shape_of(extents)
+        away = [distance // step for distance, step in zip(distances, steps, strict=True)]
+        return with_edges(extents, away, cores, left, self.lines, shape_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +170,7 @@ def _step(stmt: Stmt | Chain, program: Program, chains: ChainRules | None) -> St
             branches = (_steps(part, program, chains) for part in (then, orelse))
             return BranchStep(condition, *branches)
         case Transfer():
-            tensor = program.tensor(stmt.tensor)
-            size, numbers = dtype(tensor.dtype).size_bytes, _numbers(stmt.ranges)
-            space = program.buffer(stmt.buffer).space
-            return TransferStep(stmt, size, tensor.shape, tensor.shared, numbers, space)
+            return _transfer(stmt, program)
         case Call():
             beside = {**_distance(stmt, program), **_starts(stmt, program)}
             return CallStep(stmt, {**call_dims(stmt, program.parameters), **beside})
@@ -191,18 +208,18 @@ def _starts(call: Call, program: Program) -> dict[str, Expr]:
     return starts_of_vectors(call, loops)
 
 
-def _numbers(ranges: Sequence[Range]) -> tuple[Expr, ...]:
-    apart = [_neighbours(r) for r in ranges]
-    groups = ((r.extent for r in ranges), (r.step for r in ranges), *zip(*apart, strict=True))
-    return tuple(e for group in groups for e in group)
-
-
-def _neighbours(r: Range) -> tuple[Expr, Expr]:
-    """(how far apart the starts of neighbouring cores are, how many cores there are in a line)."""
-    found = [(core, line) for core, line in _LINES if core in free_vars(r.start)]
-    if len(found) != 1:
-        return Const(0), Const(1)
-    try:
-        return coefficient(r.start, found[0][0]), Var(found[0][1])
-    except ProgramError:
-        return Const(0), Const(1)
+def _transfer(stmt: Transfer, program: Program) -> TransferStep:
+    tensor, space = program.tensor(stmt.tensor), program.buffer(stmt.buffer).space
+    at = places_of(stmt.ranges, turns_of(program))
+    sizes = (r.extent for r in stmt.ranges), (r.step for r in stmt.ranges)
+    numbers = (*sizes, at.distances, at.cores, at.left, *(move for _, *move in at.moves))
+    return TransferStep(
+        stmt,
+        dtype(tensor.dtype).size_bytes,
+        tensor.shape,
+        tensor.shared,
+        tuple(e for group in numbers for e in group),
+        space,
+        at.lines,
+        tuple(d for d, *_ in at.moves),
+    )

@@ -8,8 +8,10 @@ machine data give.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product as combinations
+from math import prod
 from typing import Any, assert_never
 
 import numpy as np
@@ -56,8 +58,11 @@ class TransferShape:
     """One core's transfer as the memory sees it.
 
     `blocks` contiguous runs of `block_bytes` in all, in `requests` DMA descriptors.
-    `alignment_bytes` divides the distance between any two block starts (0 where there is one
-    block). The blocks of `adjoining` cores lie side by side. `space` is the memory of the core's.
+    `alignment_bytes` divides the distance between any two block starts of one turn (0 where there
+    is one block). The blocks of `adjoining` cores lie side by side, their starts `beside_bytes`
+    apart, which need not be a multiple. All move together, by the `moves` (bytes, turns), and lie
+    `offset_bytes` behind a multiple. `space` is the memory of the core's. This is what a `share`
+    of the cores moves; `others` move less, the rest nothing.
     """
 
     block_bytes: Value
@@ -66,6 +71,11 @@ class TransferShape:
     alignment_bytes: Value = 0
     adjoining: Value = 1
     space: str = field(default=SCRATCHPAD, repr=False)
+    beside_bytes: Value = field(default=0, repr=False)
+    moves: tuple[tuple[Value, Value], ...] = field(default=(), repr=False)
+    offset_bytes: Value = field(default=0, repr=False)
+    share: Value = field(default=1, repr=False)
+    others: tuple[TransferShape, ...] = field(default=(), repr=False)
 
     @property
     def asked_bytes(self) -> Value:
@@ -81,13 +91,16 @@ def transfer_shape(
     distances: Sequence[Value] = (),
     cores: Sequence[Value] = (),
     space: str = SCRATCHPAD,
+    moves: Sequence[tuple[int, Value, Value]] = (),
+    offset: Value = 0,
 ) -> TransferShape:
     """Requests to the memory that move a region of a row-major tensor.
 
     `ir.regions` splits it as the generated code does: a DMA descriptor has one block size and one
     stride. A region without elements has no blocks and no requests. `distances` and `cores` say for
-    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not).
-    `space` is the memory on the core's side.
+    each dimension how far the regions of how many neighbouring cores are apart (0 and 1: not),
+    `moves` (dimension, indices, turns) by how much the region moves how often, `offset` at which
+    element it starts. `space` is the memory on the core's side.
 
     >>> transfer_shape(8, [64, 16, 32], [4, 16, 32], [1, 1, 1]).block_bytes
     16384
@@ -96,56 +109,142 @@ def transfer_shape(
     >>> transfer_shape(8, [64, 64], [8, 8], [1, 1], [0, 8], [1, 8]).adjoining
     8
     """
-    repeats: list[Repeat] = []
-    stride: Value = element_bytes
+    strides: list[Value] = [element_bytes]
     some: Value = True
-    for size, extent, step in zip(*map(reversed, (tensor_shape, extents, steps)), strict=True):
-        repeats.insert(0, Repeat(extent, stride * step))
+    for size, extent in zip(*map(reversed, (tensor_shape, extents)), strict=True):
         some = some & np.greater(extent, 0)
-        stride = stride * size
-    beside = [
-        np.where(np.equal(away, extent), count, 1)
-        for away, extent, count in zip(distances, extents, cores, strict=False)
+        strides.insert(0, strides[0] * size)
+    del strides[0]
+    repeats = [
+        Repeat(extent, stride * step)
+        for extent, stride, step in zip(extents, strides, steps, strict=True)
     ]
+    joined = [np.equal(away, n) for away, n in zip(distances, extents, strict=False)]
+    beside = [np.where(one, count, 1) for one, count in zip(joined, cores, strict=False)]
     blocks = split(repeats, element_bytes, beside)
     alignment: Value = 0
     for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
         alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
-    found = (
-        blocks.length,
-        np.where(some, blocks.count * blocks.requests, 0),
-        np.where(some, blocks.requests, 0),
-        alignment,
-        blocks.adjoining,
+    apart: Value = 0
+    for away, stride, one in zip(distances, strides, joined, strict=False):
+        alignment = np.gcd(alignment, np.where(one, 0, away * stride))
+        apart = np.gcd(apart, np.where(one, away * stride, 0))
+    return TransferShape(
+        _plain(blocks.length),
+        _plain(np.where(some, blocks.count * blocks.requests, 0)),
+        _plain(np.where(some, blocks.requests, 0)),
+        _plain(alignment),
+        _plain(blocks.adjoining),
+        space,
+        _plain(apart),
+        tuple((strides[d] * indices, turns) for d, indices, turns in moves),
+        offset * element_bytes,
     )
-    length, count, requests, alignment, adjoining = map(_plain, found)
-    return TransferShape(length, count, requests, alignment, adjoining, space)
+
+
+def with_edges(
+    extents: Sequence[Value],
+    distances: Sequence[Value],
+    cores: Sequence[Value],
+    left: Sequence[Value],
+    lines: Sequence[str],
+    shape_of: Callable[[Sequence[Value]], TransferShape],
+) -> TransferShape:
+    """The transfers of all cores: `shape_of` the extents of core (0, 0), and of those that are cut.
+
+    Along dimension d a core has the indices of `left[d]` that the cores before it in the line
+    `lines[d]` leave, `distances[d]` for each of them, and `extents[d]` at most. Where these overlap
+    and several are cut along a line, half of them count as the first, half as the last.
+    """
+    ways: list[list[tuple[Value, dict[int, Value]]]] = []
+    for line in dict.fromkeys(lines):
+        d = lines.index(line)
+        if line and (parts := _parts_of_line(extents[d], distances[d], cores[d], left[d])):
+            ways.append([(share, {d: extent}) for share, extent in parts])
+    shapes: list[TransferShape] = []
+    for way in combinations(*ways):
+        share = prod(part for part, _ in way)
+        changed = {d: extent for _, parts in way for d, extent in parts.items()}
+        if not shapes or np.any(np.greater(share, 0)):
+            own = shape_of([changed.get(d, extent) for d, extent in enumerate(extents)])
+            shapes.append(replace(own, share=_plain(share)))
+    return replace(shapes[0], others=tuple(shapes[1:]))
+
+
+def _parts_of_line(
+    extent: Value, distance: Value, cores: Value, left: Value
+) -> list[tuple[Value, Value]]:
+    """(share of the cores of a line, their extent): those with the whole, the first and the last
+    that are cut; empty where all have the whole.
+    """
+    away = np.maximum(distance, 1)
+    moves = np.greater(distance, 0) & np.greater(extent, 0)
+    whole = np.where(moves, np.minimum((left - extent) // away + 1, cores), cores)
+    if np.all(np.equal(whole, cores)):
+        return []
+    cut = np.where(moves, np.maximum(np.minimum(-(-left // away), cores) - whole, 0), 0)
+    last = np.where(np.greater(cut, 1), cut / 2, 0)
+    ends = (left - whole * away, left - (whole + cut - 1) * away)
+    first, final = (np.where(np.greater(cut, 0), end, extent) for end in ends)
+    return [(whole / cores, extent), ((cut - last) / cores, first), (last / cores, final)]
 
 
 def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value:
     """Bytes in the whole transactions that one block touches, averaged over alignments.
 
-    The first block is aligned; the others start at the multiples of g = gcd(distance, transaction)
-    within a transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T
-    transactions: exact over a period (the waste of swATOP Eq. 1). Where the blocks of neighbouring
-    cores lie side by side and are no smaller than a transaction, the one that two of them touch is
-    moved once: measured swDNN kernels are no slower at blocks of 160 or 224 bytes
+    Within a turn blocks start at the multiples of g = gcd(distances, transaction) within a
+    transaction, each equally often, so s bytes touch floor((s + T - 1) / g) * g / T transactions:
+    exact over a period (the waste of swATOP Eq. 1). The first turn is aligned, the others start at
+    the multiples of the gcd of their moves, too. Where the blocks of neighbouring cores lie side
+    by side and are no smaller than a transaction, the one that two of them touch is moved once:
+    measured swDNN kernels are no slower at blocks of 160 or 224 bytes
     (docs/explanation/sw26010-accuracy.md); for smaller blocks nothing is known.
     """
     size = transaction_bytes
     g = np.gcd(shape.alignment_bytes, size)
-    single = (shape.block_bytes + size - 1) // g * g
+    single = _in_turns(shape, shape.block_bytes, np.gcd(g, shape.beside_bytes), size)
     joined = np.greater(shape.adjoining, 1) & np.greater_equal(shape.block_bytes, size)
     if not np.any(joined):
         return _plain(single)
-    run = (shape.block_bytes * shape.adjoining + size - 1) // g * g
+    run = _in_turns(shape, shape.block_bytes * shape.adjoining, g, size)
     return _plain(np.where(joined, run / shape.adjoining, single))
 
 
+def _in_turns(shape: TransferShape, length: Value, g: Value, size: int) -> Value:
+    """Bytes of the transactions that a run of this length touches, starts of one turn being g
+    apart.
+    """
+    first = (length - 1 + shape.offset_bytes % g) // g * g + size
+    least: Value = g
+    turns: Value = 1
+    for move, count in shape.moves:
+        shifts = np.greater(count, 1) & np.greater(move % g, 0)
+        least, turns = np.gcd(least, np.where(shifts, move, 0)), turns * np.where(shifts, count, 1)
+    places = g // least
+    turns = np.minimum(turns, places)
+    if np.all(np.equal(turns, 1)):
+        return first
+    mean = (length - 1) // least * least + size
+    others = (mean * places - first) / np.maximum(places - 1, 1)
+    return first / turns + others * (1 - 1 / turns)
+
+
+def of_all_cores(
+    machine: Machine, shape: TransferShape, each: Callable[[TransferShape], Value]
+) -> Value:
+    """The sum of a number of one core's transfer over the cores of a group, not rounded."""
+    return machine.cores * sum(own.share * each(own) for own in (shape, *shape.others))
+
+
+def asked_bytes(machine: Machine, shape: TransferShape) -> Value:
+    """Bytes that all cores of a group ask for."""
+    return of_all_cores(machine, shape, lambda own: own.asked_bytes)
+
+
 def moved_bytes(machine: Machine, shape: TransferShape) -> Value:
-    """Bytes that cross the memory interface for one core's transfer, in whole transactions."""
+    """Bytes that cross the memory interface for all cores of a group, in whole transactions."""
     size = machine.transfer_engine(shape.space).transaction_bytes
-    return shape.blocks * moved_bytes_per_block(size, shape)
+    return of_all_cores(machine, shape, lambda own: own.blocks * moved_bytes_per_block(size, own))
 
 
 def transfer_cycles(
@@ -164,10 +263,12 @@ def transfer_cycles(
         dma.shared_block_overhead_transactions if together else engine.block_overhead_transactions
     )
     size = dma.transaction_bytes
-    block_bytes = moved_bytes_per_block(size, shape) + overhead * size
-    return (
-        machine.cores * shape.blocks * block_bytes / engine.peak_bytes_per_second * machine.clock_hz
+    found = of_all_cores(
+        machine,
+        shape,
+        lambda own: own.blocks * (moved_bytes_per_block(size, own) + overhead * size),
     )
+    return found / engine.peak_bytes_per_second * machine.clock_hz
 
 
 def stream_bytes_per_second(machine: Machine, direction: Direction, shape: TransferShape) -> Value:
@@ -176,7 +277,7 @@ def stream_bytes_per_second(machine: Machine, direction: Direction, shape: Trans
     What swDNN Table II measures, and calls MBW: the engine's service alone, its latency hidden.
     """
     cycles = transfer_cycles(machine, direction, shape)
-    return machine.cores * shape.asked_bytes * machine.clock_hz / cycles
+    return asked_bytes(machine, shape) * machine.clock_hz / cycles
 
 
 def issue_cycles(machine: Machine, shape: TransferShape) -> Value:

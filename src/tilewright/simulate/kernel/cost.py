@@ -19,10 +19,7 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
-from tilewright.cost.timing import (
-    issue_cycles,
-    moved_bytes,
-)
+from tilewright.cost.timing import asked_bytes, issue_cycles, moved_bytes
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
     ASKED,
@@ -120,15 +117,15 @@ class KernelCosts:
     def _move(self, move: Move, numbers: Values) -> MoveCost:
         machine, step = self._machine, move.step
         shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
-        asked, direction = int(shape.asked_bytes), step.stmt.direction
+        direction = step.stmt.direction
         service = self._rule.service_cycles(machine, direction, shape, shared=step.shared)
         return MoveCost(
-            elements=asked // step.element_bytes,
+            elements=int(shape.asked_bytes) // step.element_bytes,
             requests=int(shape.requests),
             issue_cycles=ceil(issue_cycles(machine, shape)),
             service_cycles=ceil(service),
-            asked_bytes=asked * machine.cores,
-            moved_bytes=round(moved_bytes(machine, shape) * machine.cores),
+            asked_bytes=round(asked_bytes(machine, shape)),
+            moved_bytes=round(moved_bytes(machine, shape)),
         )
 
     def content(self, region: Region, env: Mapping[str, int]) -> int:

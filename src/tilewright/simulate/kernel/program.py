@@ -302,7 +302,9 @@ class _Builder:
     def _move(self, step: TransferStep) -> Move:
         text, extents = print_head(step.stmt), tuple(r.extent for r in step.stmt.ranges)
         slot, region = self._on_first_core(step.stmt.slot), self._region(extents, text)
-        move = Move(len(self.moves), step.bound(self._core), slot, region, text)
+        transaction = self._machine.transfer_engine(step.space).transaction_bytes
+        placed = step.at_place(max(1, transaction // step.element_bytes))
+        move = Move(len(self.moves), placed.bound(self._core), slot, region, text)
         self.moves.append(move)
         return move
 
