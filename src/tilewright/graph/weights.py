@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import converted, dtype
 from tilewright.graph.graph import Network
 
 
@@ -46,7 +46,7 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
             numbers /= math.sqrt(terms)  # in place: one layer's may be most of a gigabyte
         else:
             numbers = generator.standard_normal(tensor.shape) / 8
-        found[tensor.name] = numbers.astype(dtype(tensor.dtype).numpy, copy=False)
+        found[tensor.name] = converted(numbers, dtype(tensor.dtype))
     return found
 
 
@@ -54,6 +54,6 @@ def random_inputs(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]
     """Numbers for the inputs, from a normal distribution."""
     generator = np.random.default_rng(seed)
     return {
-        t.name: generator.standard_normal(t.shape).astype(dtype(t.dtype).numpy)
+        t.name: converted(generator.standard_normal(t.shape), dtype(t.dtype))
         for t in network.inputs
     }

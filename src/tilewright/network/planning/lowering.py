@@ -35,6 +35,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import Mapping, Reduction
+from tilewright.ops.numerics import real_types
 from tilewright.ops.op import Array, Shape
 
 _GATHERED: dict[str, tuple[Gathering, str]] = {
@@ -207,7 +208,7 @@ class _Stages:
     def _zeros(self, y: Located) -> None:
         """Zeros in all places of the result."""
         shape, kind = y.form.shape, self.memory.values[y.value].dtype
-        zeros = Mapping(shape, straight(shape), (), "0.0", kind)
+        zeros = Mapping(shape, straight(shape), (), "0.0", real_types(kind))
         name = f"{self.node.name}_zeros"
         self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
 
@@ -283,7 +284,7 @@ class _Stages:
         body = f"-({op.body})" if sign and op.body != "x0" else sign + op.body
         found = normalised_reduction(
             Reduction(tuple(extents[a] for a in order), len(op.kept), result, operand, function,
-                      body, op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
+                      body, op.finish.replace("x0", f"{sign}x0"), real_types(self.memory.dtype))
         )  # fmt: skip
         arguments = (("x0", x.value), ("y", y.value))
         label, self.gathered_flops = self._label(op), self.gathered_flops + op.flops
