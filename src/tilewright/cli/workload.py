@@ -80,7 +80,7 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
         found = _defined(name, options, known_dtype)
         if not isinstance(found, Network):
             return Workload(DEFINED, ((DEFINED, found),))
-    return Workload.of(read_network(name, options, "f64" if ":" in known_dtype else known_dtype))
+    return Workload.of(read_network(name, options, known_dtype))
 
 
 def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:

@@ -90,16 +90,21 @@ KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q
 
 def converted(values: Any, kind: DType) -> Any:
     """Doubles as elements of a type: rounded to floats; integers towards zero, within the limits of
-    their type, and the least where they are no number; true where they are not zero.
+    their type, and the least where they are no number; true where they are not zero. Elements of
+    fixed point are the nearest, of two the even one.
 
     >>> converted(np.array([-2.7, 300.0, np.nan]), U8).tolist()
     [0, 255, 0]
+    >>> converted(np.array([-2.7, 300.0, 0.5 / 256]), dtype("q8.8")).tolist()
+    [-691, 32767, 0]
     """
     if kind.is_float:
         return values.astype(kind.numpy, copy=False)
     if kind == BOOL:
         return values != 0
     low, high = float_limits(kind)
+    if kind.kind == "fixed":
+        values = np.rint(np.asarray(values) * 2.0**kind.fraction_bits)
     return np.fmin(np.fmax(values, low), high).astype(kind.numpy)
 
 

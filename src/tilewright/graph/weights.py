@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import converted, dtype
 from tilewright.graph.graph import Network
 
 
@@ -46,7 +46,7 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
             numbers /= math.sqrt(terms)  # in place: one layer's may be most of a gigabyte
         else:
             numbers = generator.standard_normal(tensor.shape) / 8
-        found[tensor.name] = numbers.astype(dtype(tensor.dtype).numpy, copy=False)
+        found[tensor.name] = converted(numbers, dtype(tensor.dtype))
     return found
 
 
@@ -59,5 +59,6 @@ def random_inputs(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]
     for t in network.inputs:
         kind = dtype(t.dtype)
         normal = generator.standard_normal(t.shape)
-        found[t.name] = (normal if kind.is_float else normal > 0).astype(kind.numpy)
+        whole = kind.kind == "integer"
+        found[t.name] = (normal > 0).astype(kind.numpy) if whole else converted(normal, kind)
     return found

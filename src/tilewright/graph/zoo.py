@@ -16,6 +16,7 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.fixed_point import FixedPoint, is_fixed
 from tilewright.ops import (
     BatchNorm,
     Bias,
@@ -36,7 +37,9 @@ from tilewright.ops.op import IntOrPair
 
 
 def network(name: str, batch: int, *, dtype: str = "f64") -> Network:
-    """The network called `name` for `batch` images. Raises GraphError for unknown names."""
+    """The network called `name` for `batch` images; element types of fixed point are those of its
+    products. Raises GraphError for unknown names.
+    """
     if name not in _NETWORKS:
         close = difflib.get_close_matches(name, _NETWORKS, 1)
         known = ", ".join(list_networks())
@@ -44,6 +47,8 @@ def network(name: str, batch: int, *, dtype: str = "f64") -> Network:
         raise GraphError(f"unknown network {quoted(name)}", fix=fix)
     if batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
+    if is_fixed(dtype):
+        return FixedPoint(dtype).apply(_NETWORKS[name](batch, "f64"))
     return _NETWORKS[name](batch, dtype)
 
 

@@ -295,8 +295,8 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def dma(self) -> Engine:
-        """The engine that serves a program's transfers between `main` and `spm`."""
-        return self.engine("dma")
+        """The engine that serves a program's transfers: `dma`, or the only one."""
+        return self.engine("dma" if len(self.engines) != 1 else next(iter(self.engines)))
 
     @property
     def has_window(self) -> bool:

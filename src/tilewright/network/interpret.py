@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from tilewright.codegen.artifact import Array
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import converted, dtype
 from tilewright.common.errors import GraphError, SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.graph.names import quoted
@@ -58,8 +58,10 @@ def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, A
     weights = WithAhead(weights, plan.ahead)
     for number, value in enumerate(plan.values):
         if value.role == "constant":
-            stored = value.form.stored(_made(value, weights))
-            yield number, stored.astype(dtype(value.dtype).numpy, copy=False)
+            stored, kind = value.form.stored(_made(value, weights)), dtype(value.dtype)
+            if kind.kind == "fixed":
+                stored = converted(stored, kind)
+            yield number, stored.astype(kind.numpy, copy=False)
 
 
 def _made(value: Value, weights: Mapping[str, Array]) -> Array:
@@ -67,7 +69,8 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
         return value.numbers
     assert value.made is not None
     expression, names = value.made
-    operands = [np.asarray(weights[name], np.float64) for name in names]
+    one = 2.0 ** dtype(value.dtype).fraction_bits
+    operands = [np.asarray(weights[name], np.float64) / one for name in names]
     with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
         found: Array = np.asarray(parse_scalar(expression).value(operands))
     return found.reshape(value.form.shape)

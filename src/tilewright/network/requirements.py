@@ -24,6 +24,7 @@ from tilewright.network.planning.arena import Life
 from tilewright.network.planning.lowering import is_lowered, is_view, moves
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.definitions import definitions_in
+from tilewright.passes.lowering import lowering_of
 
 _SHOWN = 5
 _NARROW = (F16.name,)
@@ -47,7 +48,7 @@ def without_look_ups(network: Network, *, reads: bool = True) -> Network:
 def require_lowered(network: Network, machine: Machine) -> None:
     """Raise GraphError for operators without a stage."""
     for node in network.nodes:
-        if not _has_types(node):
+        if not _has_types(node, fixed=lowering_of(machine).fixed_point):
             raise GraphError(
                 f"node {node.name}: no stage on {machine.name} computes {node.op.kind} of "
                 f"{node.op.dtype}",
@@ -64,9 +65,13 @@ def require_lowered(network: Network, machine: Machine) -> None:
         )
 
 
-def _has_types(node: Node) -> bool:
-    """True if there are stages for its element types."""
+def _has_types(node: Node, *, fixed: bool) -> bool:
+    """True if there are stages for its element types, on a machine that may compute in `fixed`
+    point.
+    """
     numerics, narrow = node.op.numerics, node.op.dtype in _NARROW
+    if fixed and numerics.result.kind == "fixed":
+        return numerics.in_reals or node.op.kind in CONTRACTIONS or moves(node.op)
     parts = [] if node.op.is_named else definitions_in(node.op)
     if parts and all(part.gather is None for part in parts):
         return not narrow or all(part.body == "x0" for part in parts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import gcd
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, Term, straight
@@ -25,8 +25,10 @@ from tilewright.ops.op import (
     Op,
     Shape,
     Typed,
+    in_double,
     in_own_type,
     require_operands,
+    rounded,
     show_shape,
 )
 from tilewright.ops.piece import Divided, pieces_along
@@ -52,6 +54,10 @@ def moved(op: Op, extents: Shape, target: Access, source: Access) -> tuple[Compu
 
 def evaluated_in_order(op: Op, operands: Sequence[Array]) -> Array:
     """The result of an operator by its definitions; floats between them in double precision."""
+    if op.numerics.in_reals:
+        stated: Any = op
+        real: Op = replace(stated, dtype="f64")
+        return rounded(op, real.reference(*in_double(op, operands)))
     held = list(operands)
     *before, last = op.definitions
     for tensor in before:

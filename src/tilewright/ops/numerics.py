@@ -71,6 +71,20 @@ class Numerics:
         return self.is_float and {*self.operands, self.result} - {self.sums} != set()
 
     @property
+    def in_reals(self) -> bool:
+        """True if elements of fixed point stand for real numbers, of which the result is computed
+        and rounded once, to nearest and saturated, as `q8.8:f64:q8.8` says.
+        """
+        return self.is_float and all(k.kind == "fixed" for k in (*self.operands, self.result))
+
+    @property
+    def units(self) -> DType:
+        """The type that a machine's units compute in: that of the sums, or of elements of fixed
+        point that stand for real numbers.
+        """
+        return self.result if self.in_reals else self.sums
+
+    @property
     def shift(self) -> int:
         """Fraction bits of the sums that the result does not have."""
         return self.sums.fraction_bits - self.result.fraction_bits
@@ -102,7 +116,7 @@ class Numerics:
         together.
         """
         found = _parse(text, operands)
-        if found.is_mixed and not mixed:
+        if found.is_mixed and not (mixed or found.in_reals):
             every = (*found.operands, found.sums, found.result)
             raise ShapeError(
                 f"element types {found} mix {_one_float(every)} with another type",
@@ -136,6 +150,15 @@ def sums_called(text: str) -> str:
     return text.split(":")[1] if ":" in text else text
 
 
+def real_types(kind: str) -> str:
+    """The text of types of what computes real numbers in elements of one type.
+
+    >>> real_types("f32"), real_types("q8.8")
+    ('f32', 'q8.8:f64:q8.8')
+    """
+    return f"{kind}:f64:{kind}" if dtype(kind).kind == "fixed" else kind
+
+
 def partial_types(numerics: Numerics) -> str:
     """The text of types of an operator that leaves its sums as they are, for others to add to.
 
@@ -167,6 +190,8 @@ def require_products(kind: str, numerics: Numerics) -> None:
 
 def require_alike(kind: str, numerics: Numerics) -> None:
     """Raise ShapeError unless operands and sums count in the same steps."""
+    if numerics.is_float:
+        return
     for operand in numerics.operands:
         if operand.fraction_bits != numerics.sums.fraction_bits:
             raise ShapeError(

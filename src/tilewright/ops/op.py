@@ -301,9 +301,15 @@ def same_dimensions(count: int) -> Follows:
 
 
 def in_double(op: Op, operands: Sequence[Array]) -> list[Floats]:
-    """`operands` in double precision; raises ShapeError where they do not fit `op`."""
+    """`operands` in double precision; raises ShapeError where they do not fit `op`. Elements of
+    fixed point are the numbers that they stand for.
+    """
     require_operands(op, operands)
-    return [np.asarray(operand, np.float64) for operand in operands]
+    found = [np.asarray(operand, np.float64) for operand in operands]
+    numerics = op.numerics
+    if numerics.in_reals:
+        found = [x / 2.0**k.fraction_bits for x, k in zip(found, numerics.operands, strict=True)]
+    return found
 
 
 def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
@@ -311,6 +317,8 @@ def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
     half the time, else in double.
     """
     require_operands(op, operands)
+    if op.numerics.in_reals:
+        return [*in_double(op, operands)]
     largest = math.prod(float(np.abs(x).max(initial=0)) for x in operands)
     if largest * terms <= _EXACT_IN_SINGLE:
         single: list[Array] = [np.asarray(x, np.float32) for x in operands]

@@ -108,7 +108,7 @@ def declare(spec: TensorSpec, layouts: Mapping[str, tuple[str, ...]], dtype: str
 
 def _requantises(nest: Nest, numerics: Numerics) -> bool:
     """True if the nest's sums are requantised to another element type."""
-    return nest.primitive.accumulates and numerics.requantises
+    return nest.primitive.accumulates and numerics.requantises and not numerics.in_reals
 
 
 def _sums(result: Tensor, numerics: Numerics) -> Tensor:

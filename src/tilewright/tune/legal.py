@@ -35,7 +35,7 @@ def require_types(op: Op, machine: Machine) -> None:
     """Raise CapacityError unless the machine computes with the type of the operator's sums. Cores
     that run instructions of floats have those of integers that addresses take, for maps.
     """
-    known, sums = machine.core.types, op.numerics.sums.stored
+    known, sums = machine.core.types, op.numerics.units.stored
     by_addresses = machine.core.instruction_table is not None and F64.name in known
     own, wanted = op.in_memory, sums.name
     of_addresses = own is not None and own.gather is None and not sums.is_float

@@ -95,7 +95,7 @@ class Builder:
     def _other(self, node: Node) -> Located:
         self._hold_weights(node.inputs)
         before = len(self.memory.values)
-        self.memory.dtype = node.op.numerics.sums.name
+        self.memory.dtype = node.op.numerics.units.name
         made = lowered(self.memory, node)
         if self.memory.views is not None and made.value >= before:
             self.memory.fill(node.output, made)
@@ -222,7 +222,7 @@ class Builder:
         as one stage that writes in the form that is wanted next.
         """
         found, last = expressed(nodes), nodes[-1]
-        self.memory.dtype = last.op.numerics.sums.name
+        self.memory.dtype = last.op.numerics.units.name
         operands = self._operands(found, made)
         shape = last.op.out_shape
         full = [o for o in operands if o.form.shape == shape]

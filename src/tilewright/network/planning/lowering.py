@@ -34,6 +34,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition, Gather
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import InMemory
+from tilewright.ops.numerics import real_types
 from tilewright.ops.op import Array, Shape
 
 _GATHERED: dict[str, tuple[Gather, str]] = {
@@ -206,7 +207,7 @@ class _Stages:
     def _zeros(self, y: Located) -> None:
         """Zeros in all places of the result."""
         shape, kind = y.form.shape, self.memory.values[y.value].dtype
-        zeros = InMemory(shape, straight(shape), (), "0.0", dtype=kind)
+        zeros = InMemory(shape, straight(shape), (), "0.0", dtype=real_types(kind))
         name = f"{self.node.name}_zeros"
         self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
 
@@ -272,7 +273,7 @@ class _Stages:
         gather, sign = _GATHERED[op.gather]
         body = f"-({op.body})" if sign and op.body != "x0" else sign + op.body
         finish = op.finish.replace("x0", f"{sign}x0")
-        dtype = self.memory.dtype
+        dtype = real_types(self.memory.dtype)
         return InMemory(extents, result, tuple(given), body, gather, finish, dtype)
 
     def _forwards(self, op: InMemory) -> Iterator[InMemory]:

@@ -24,6 +24,7 @@ from tilewright.network.planning.form import Form, StoredDim, canonical, row_maj
 from tilewright.ops import Op
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
+from tilewright.ops.numerics import real_types
 from tilewright.ops.op import Shape
 
 
@@ -265,7 +266,9 @@ class Memory:
 def types_text(operands: Sequence[str], computed: str, result: str) -> str:
     """The text of the element types of a mapping; copies compute in the type that they copy."""
     distinct = {*operands, result}
-    return result if len(distinct) == 1 else f"{','.join(operands)}:{computed}:{result}"
+    if len(distinct) == 1:
+        return real_types(result)
+    return f"{','.join(operands)}:{computed}:{result}"
 
 
 def _unblocked(form: Form) -> bool:
@@ -278,7 +281,8 @@ def _strip(form: Form, d: int, part: tuple[int, int], filled: float, dtype: str)
     extents = (*shape[:d], part[1] - part[0], *shape[d + 1 :])
     offsets = tuple(part[0] if i == d else 0 for i in range(len(shape)))
     terms = tuple(((i, 1),) for i in range(len(shape)))
-    return InMemory(extents, Access(shape, terms, offsets), (), repr(filled), dtype=dtype)
+    kind = real_types(dtype)
+    return InMemory(extents, Access(shape, terms, offsets), (), repr(filled), dtype=kind)
 
 
 def in_order(

@@ -87,7 +87,13 @@ def ranked_products(
         if ops
         else []
     )
-    pairs = [(op, seed) for op, own in zip(ops, found, strict=True) for _, seed in own]
+    # elements that an arrangement of the seed's own repeats have no form
+    pairs = [
+        (op, seed)
+        for op, own in zip(ops, found, strict=True)
+        for _, seed in own
+        if seed.arrange is None
+    ]
     constants = [constants_of(seed) if images > 1 else frozenset[str]() for _, seed in pairs]
     rankings = kept_rankings(
         pairs,

@@ -44,14 +44,14 @@ class CambriconCode:
         naming = name_program(program)
         tensors = tensor_infos(program, naming)
         for tensor in tensors:
-            _check_type(tensor, machine)
+            check_type(tensor, machine)
         capacity = {name: machine.space(name).capacity_bytes for name in (VECTOR, MATRIX)}
         buffers = buffer_infos(program, capacity)
         lines = [f"; {program.name} for {machine.name}", ".code"]
         lines += emit_body(program, naming.tensors)
         for read_only, section in _SECTIONS.items():
             own = [t for t in tensors if (t.kind in ("input", "constant")) == read_only]
-            lines += [section, *map(_declared, own)] if own else []
+            lines += [section, *map(declared, own)] if own else []
         files = {f"{naming.artifact}.dla": "\n".join(lines) + "\n"}
         return Artifact(
             naming.artifact,
@@ -94,13 +94,14 @@ def image_of(artifact: Artifact, machine: Machine) -> Object:
     return link(objects, table)
 
 
-def _declared(info: TensorInfo) -> str:
+def declared(info: TensorInfo) -> str:
+    """The statement that declares the data of a tensor."""
     size = prod(info.shape)
     kind = "synapse" if info.kind == "constant" else "neuron"
     return f"  @{kind} {info.identifier}, 1, 1, 1, {size}"
 
 
-def _check_type(info: TensorInfo, machine: Machine) -> None:
+def check_type(info: TensorInfo, machine: Machine) -> None:
     """Raise ProgramError for elements that the units do not compute with."""
     bits, kind = machine.section(Units).fraction_bits, dtype(info.dtype)
     if kind.numpy != np.int16 or kind.fraction_bits != bits:

@@ -50,37 +50,25 @@ class _Operations:
         """Every operation of the table."""
         fraction_bits = machine.section(Units).fraction_bits
         generator = np.random.default_rng(_SEED)
-        scaled = partial(_scaled, fraction_bits=fraction_bits)
         one = 1 << fraction_bits
 
         def random(spans: Sequence[Span], values: Values) -> None:
             spans[0][:] = generator.integers(0, one, len(spans[0]))
 
-        def condition(test: Callable[[Array, Array], Array]) -> Meaning:
-            return _binary(lambda a, b: np.where(test(a, b), one, 0))
-
-        return {
+        elements = {
+            name: (_binary if name in _OF_TWO else _unary)(function)
+            for name, function in element_functions(fraction_bits).items()
+        }
+        return elements | {
             "copy": _copy,
+            "multiply_scalar": _by_scalar(lambda a, s: _scaled(a * s, fraction_bits)),
+            "add_scalar": _by_scalar(lambda a, s: a + s),
             "move": lambda spans, values: values["a"],
             "load_word": lambda spans, values: int(spans[0].view(np.int32)[0]),
             "store_word": _store_word,
             "matrix_times_vector": partial(_product, fraction_bits=fraction_bits, by_rows=True),
             "vector_times_matrix": partial(_product, fraction_bits=fraction_bits, by_rows=False),
             "outer_product": partial(_outer, fraction_bits=fraction_bits),
-            "multiply_scalar": _by_scalar(lambda a, s: scaled(a * s)),
-            "add_scalar": _by_scalar(lambda a, s: a + s),
-            "add": _binary(np.add),
-            "subtract": _binary(np.subtract),
-            "multiply": _binary(lambda a, b: scaled(a * b)),
-            "divide": _binary(lambda a, b: _quotient(a, b, one)),
-            "maximum": _binary(np.maximum),
-            "greater": condition(np.greater),
-            "equal": condition(np.equal),
-            "and": condition(lambda a, b: (a != 0) & (b != 0)),
-            "or": condition(lambda a, b: (a != 0) | (b != 0)),
-            "not": _unary(lambda a: np.where(a == 0, one, 0)),
-            "exponential": _unary(lambda a: fixed(np.exp(a / one), one)),
-            "logarithm": _unary(lambda a: fixed(_logarithm(a / one), one)),
             "random": random,
             "dot": partial(_dot, fraction_bits=fraction_bits),
             "largest": lambda spans, values: int(spans[0].max(initial=_SMALLEST)),
@@ -93,6 +81,35 @@ class _Operations:
 
 
 OPERATIONS = _Operations()
+_OF_TWO = ("add", "subtract", "multiply", "divide", "maximum", "greater", "equal", "and", "or")
+
+
+def element_functions(fraction_bits: int) -> dict[str, Callable[..., Array]]:
+    """The operations of vectors element by element, of 64-bit integers and not yet saturated."""
+    one = 1 << fraction_bits
+
+    def condition(test: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+        return lambda a, b: np.where(test(a, b), one, 0)
+
+    return {
+        "add": np.add,
+        "subtract": np.subtract,
+        "multiply": lambda a, b: _scaled(a * b, fraction_bits),
+        "divide": lambda a, b: _quotient(a, b, one),
+        "maximum": np.maximum,
+        "greater": condition(np.greater),
+        "equal": condition(np.equal),
+        "and": condition(lambda a, b: (a != 0) & (b != 0)),
+        "or": condition(lambda a, b: (a != 0) | (b != 0)),
+        "not": lambda a: np.where(a == 0, one, 0),
+        "exponential": lambda a: fixed(np.exp(a / one), one),
+        "logarithm": lambda a: fixed(_logarithm(a / one), one),
+    }
+
+
+def saturated(values: Array) -> Array:
+    """The nearest numbers of 16 bits."""
+    return np.clip(values, _SMALLEST, _LARGEST)
 
 
 def fixed(values: Array, one: int) -> Integers:
@@ -106,7 +123,7 @@ def _scaled(products: Integers, fraction_bits: int) -> Integers:
 
 
 def _written(out: Span, values: Array) -> None:
-    out[:] = np.clip(values, _SMALLEST, _LARGEST)
+    out[:] = saturated(values)
 
 
 def _copy(spans: Sequence[Span], values: Values) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, PricedCall
 from tilewright.cost.prices import Prices
@@ -15,9 +16,16 @@ from tilewright.cost.timing import TransferShape
 from tilewright.ir.nodes import Direction
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
+from tilewright.ir.primitives.maps import Accumulate, Map, Reduce
 from tilewright.machine import Machine
 from tilewright.targets.cambricon.instructions import instruction_cycles
-from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd
+from tilewright.targets.cambricon.primitives import (
+    RoundedMap,
+    RoundedProduct,
+    RoundedReduce,
+    SaturatingAdd,
+    StepByStep,
+)
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -40,6 +48,21 @@ def _runs(call: PricedCall[Any], run: str) -> Value:
     return call.dims["elements"] // np.maximum(1, call.dims[run])
 
 
+def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
+    """What `RoundElements` replaces; raises ProgramError."""
+    raise ProgramError(
+        f"primitive {call.primitive.name!r} on {machine.name!r} computes fixed point"
+    )
+
+
+def step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
+    """The instructions of the steps for each run."""
+    size, count = call.dims["common_run"], 0
+    for step in call.primitive.steps(len(call.operand_dtypes) - 1).steps:
+        count = count + instruction_cycles(machine, step.mnemonic, size=size)
+    return _runs(call, "common_run") * call.dims.get("k", 1) * count
+
+
 _RUNS: Mapping[type[Primitive], str] = {
     Fill: "run",
     Copy: "common_run",
@@ -49,6 +72,9 @@ _MNEMONICS: Mapping[type[Primitive], str] = {Fill: "vsv", Copy: "vmove", Saturat
 COSTS: Costs = {
     MatrixProduct: product_cycles,
     RoundedProduct: product_cycles,
+    **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
+    RoundedMap: step_cycles,
+    RoundedReduce: step_cycles,
     **{kind: _by_runs(_MNEMONICS[kind], run) for kind, run in _RUNS.items()},
 }
 _TRANSFERS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
@@ -73,6 +99,9 @@ class CambriconPrices(Prices):
         """Its instructions."""
         if isinstance(call.primitive, MatrixProduct):
             return call.dims[call.primitive.across]
+        if isinstance(call.primitive, StepByStep):
+            steps = call.primitive.steps(len(call.operand_dtypes) - 1).steps
+            return _runs(call, "common_run") * call.dims.get("k", 1) * len(steps)
         return _runs(call, _RUNS[type(call.primitive)])
 
     def service_cycles(

@@ -6,9 +6,12 @@ to numbers of 16 bits and saturates. So how often a result is rounded is how man
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import ClassVar, Self
 
 import numpy as np
+from msgspec.structs import replace
 
 from tilewright.common.fixed_point import exact_product, requantised
 from tilewright.ir.nodes import Operand
@@ -16,6 +19,9 @@ from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives import MatrixProduct, register
 from tilewright.ir.verify_types import check_one_type, element_types
+from tilewright.isa import load_table
+from tilewright.targets.cambricon.operations import element_functions, saturated
+from tilewright.targets.cambricon.vector_steps import RESULT, Steps, steps_of
 
 
 @register
@@ -63,3 +69,71 @@ class SaturatingAdd(Primitive, frozen=True):
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         check_one_type(self, operands, place)
+
+
+class StepByStep(Primitive, frozen=True):
+    """A primitive whose vector instructions are those of an expression, each of which rounds and
+    saturates; temporaries lie in the buffer `work`.
+    """
+
+    expression: str = "x0"
+    fraction_bits: int = 0
+    work: str | None = None
+
+    def steps(self, operands: int) -> Steps:
+        """The instructions on so many operands."""
+        return steps_of(self.expression, operands, self.fraction_bits)
+
+    def check(self, operands: tuple[Operand, ...], place: Place) -> None:
+        check_one_type(self, operands, place)
+
+    def buffers(self) -> tuple[str, ...]:
+        return (self.work,) if self.work else ()
+
+    def renamed(self, name: Callable[[str], str]) -> Self:
+        return replace(self, work=name(self.work)) if self.work else self
+
+    def computed(self, y: Array, *operands: Array) -> Array:
+        """The expression over the operands, for elements like those of y."""
+        functions, steps = _functions(self.fraction_bits), self.steps(len(operands))
+        held = {1 + i: x.astype(np.int64) for i, x in enumerate(operands)} | {RESULT: y}
+        for step in steps.steps:
+            own = [held[s] for s in step.sources]
+            found = own[0] + step.immediate if step.immediate is not None else own[0]
+            if step.mnemonic in functions:
+                found = functions[step.mnemonic](*own)
+            held[step.out] = saturated(found)
+        return np.broadcast_to(held[RESULT], y.shape).astype(y.dtype)
+
+
+@cache
+def _functions(fraction_bits: int) -> Mapping[str, Callable[..., Array]]:
+    """The operations of vector instructions, element by element."""
+    named, table = element_functions(fraction_bits), load_table("cambricon").by_mnemonic
+    return {m: named[i.operation] for m, i in table.items() if i.operation in named}
+
+
+@register
+class RoundedMap(StepByStep, frozen=True):
+    """y = the expression over the elements x0, x1, ... of the further operands."""
+
+    name: ClassVar[str] = "rounded_map"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "writes"), Argument(""))
+    broadcasts: ClassVar[bool] = True
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        return self.computed(*operands)
+
+
+@register
+class RoundedReduce(StepByStep, frozen=True):
+    """y = the expression over x0 = y and x1 = x, for each index of axis k in order."""
+
+    name: ClassVar[str] = "rounded_reduce"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument("k"))
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        y, x = operands
+        for index in range(x.shape[2]):
+            y = self.computed(y, y, x[:, :, index])
+        return y

@@ -12,12 +12,13 @@ from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
 from tilewright.passes.infer_dma import InferDma
 from tilewright.passes.lowering import Lowering
+from tilewright.targets.cambricon.round_elements import RoundElements
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
 
 
 def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The usual passes, then rounding and a memory for each buffer."""
-    return InferDma(stages, workspace=False), HandleBoundary(), RoundProducts()
+    return InferDma(stages, workspace=False), HandleBoundary(), RoundElements(), RoundProducts()
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class CambriconRules:
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one machine."""
         room = {name: machine.space(name).available_bytes for name in (VECTOR, MATRIX)}
-        return Lowering(room, staging, partial_blocks=True, any_extent=True)
+        return Lowering(room, staging, partial_blocks=True, any_extent=True, fixed_point=True)
 
 
 RULES = CambriconRules()

@@ -38,8 +38,9 @@ class _Scope:
 
 @dataclass
 class Assembly:
-    """The text of a program, statement after statement."""
+    """The text of a program, statement after statement, with labels that begin with `prefix`."""
 
+    prefix: str = ".L"
     bounds: dict[str, Interval] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
     _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(frozenset())])
@@ -70,7 +71,7 @@ class Assembly:
 
     def _label(self) -> str:
         self._labels += 1
-        return f".L{self._labels - 1}"
+        return f"{self.prefix}{self._labels - 1}"
 
     # ---------------------------------------------------------------- values
 

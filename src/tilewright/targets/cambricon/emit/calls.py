@@ -16,8 +16,15 @@ from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Operand, Program, View
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Copy, Fill
+from tilewright.passes.infer_dma import SLOT_ELEMENTS
 from tilewright.targets.cambricon.emit.assembly import Assembly
-from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd
+from tilewright.targets.cambricon.primitives import (
+    RoundedMap,
+    RoundedProduct,
+    RoundedReduce,
+    SaturatingAdd,
+    StepByStep,
+)
 
 _UNROLLED = 2
 """Turns of a loop around one instruction that are written out."""
@@ -66,6 +73,11 @@ class Context:
         if found is None:
             raise ProgramError(f"{e} has several values where one instruction takes it")
         return found
+
+    def work(self, name: str) -> Expr:
+        """The first element of a buffer of temporaries."""
+        buffer = self.program.buffer(name)
+        return Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
 
     def span(self, operand: Operand) -> Span:
         """An operand of a call. Raises ProgramError for one in main memory."""
@@ -213,13 +225,63 @@ def _elementwise(mnemonic: str, order: Sequence[int]) -> Callable[..., None]:
 
 
 def _fill(primitive: Fill, spans: Sequence[Span], context: Context) -> None:
-    if primitive.value:
-        raise ProgramError(f"no instruction fills a span with {primitive.value:g}")
+    """The span less itself, and the value added to that."""
     _elementwise("vsv", (0, 0))(primitive, spans, context)
+    if primitive.value:
+        size, around = _runs(spans)
+
+        def write(starts: Sequence[Expr]) -> None:
+            place, count = context.out.register(starts[0]), context.out.register(Const(size))
+            context.out.write("vas", place, count, place, f"#{int(primitive.value)}")
+
+        repeated(context, around, [spans[0].start], write)
+
+
+def _rounded_map(primitive: RoundedMap, spans: Sequence[Span], context: Context) -> None:
+    """The steps for each run."""
+    size, around = _runs(spans)
+
+    def write(starts: Sequence[Expr]) -> None:
+        _steps(primitive, starts, size, context)
+
+    repeated(context, around, [s.start for s in spans], write)
+
+
+def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[Span], context: Context) -> None:
+    """The steps for each run, for one gathered index after the other."""
+    y, x = spans
+    kept = Span(x.start, tuple((letter, a) for letter, a in x.axes if letter != "k"))
+    size, around = _runs((y, kept))
+    gathered = [(a.extent, (0, a.stride)) for a in x.of("k")]
+
+    def write(starts: Sequence[Expr]) -> None:
+        _steps(primitive, (starts[0], *starts), size, context)
+
+    repeated(context, [*gathered, *around], [y.start, x.start], write)
+
+
+def _steps(primitive: StepByStep, starts: Sequence[Expr], size: int, context: Context) -> None:
+    """The instructions of one run: the result's place, the operands' and temporaries behind each
+    other.
+    """
+    out = context.out
+    work = context.work(primitive.work) if primitive.work else Const(0)
+    steps = primitive.steps(len(starts) - 1)
+    unit = -(-size // SLOT_ELEMENTS) * SLOT_ELEMENTS
+    temporaries = [work + i * unit for i in range(steps.temporaries)]
+    places = [out.register(e) for e in (*starts, *temporaries)]
+    count = out.register(Const(size))
+    for step in steps.steps:
+        sources = [places[s] for s in step.sources]
+        if step.immediate is not None:
+            sources.append(f"#{step.immediate}")
+        out.write(step.mnemonic, places[step.out], count, *sources)
 
 
 _EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[Span], Context], None]] = {
     RoundedProduct: _product,
+    RoundedMap: _rounded_map,
+    RoundedReduce: _rounded_reduce,
     SaturatingAdd: _elementwise("vav", (0, 1)),
     Copy: _elementwise("vmove", (1,)),
     Fill: _fill,

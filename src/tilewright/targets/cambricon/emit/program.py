@@ -7,7 +7,7 @@ last turn is shorter are written twice: instructions have sizes that are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -24,12 +24,13 @@ from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
 _MNEMONICS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
 
 
-def emit_body(program: Program, symbols: dict[str, str]) -> tuple[str, ...]:
-    """The statements of a program; `symbols` are the names of its tensors in the source.
+def emit_body(program: Program, symbols: Mapping[str, str], labels: str = ".L") -> tuple[str, ...]:
+    """The statements of a program; `symbols` are the names of its tensors in the source, `labels`
+    begin its labels.
 
     Raises ProgramError for what has no instructions.
     """
-    writer = _Writer(program, symbols, Assembly())
+    writer = _Writer(program, symbols, Assembly(labels))
     writer.body(program.body)
     return writer.out.lines()
 
@@ -39,7 +40,7 @@ class _Writer:
     """Writes statements of one program."""
 
     program: Program
-    symbols: dict[str, str]
+    symbols: Mapping[str, str]
     out: Assembly
 
     @property

@@ -1,0 +1,78 @@
+"""Networks of floats in fixed point: products sum exactly, all else computes in real numbers.
+
+In: a network of one floating-point type, and the element types of its products. Out: the same nodes
+on elements of fixed point. Every result is rounded once, to nearest and to even, and saturates; so
+are weights that are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from tilewright.common.dtypes import DType, converted, dtype
+from tilewright.common.errors import GraphError
+from tilewright.graph.graph import Network, Node
+from tilewright.ops import CONTRACTIONS
+from tilewright.ops.definitions import assembled, definitions_in
+from tilewright.ops.numerics import Numerics, real_types
+from tilewright.ops.op import Op
+
+
+def is_fixed(types: str) -> bool:
+    """True if the text of element types has operands and a result of one fixed-point type.
+
+    >>> is_fixed("q8.8:q48.16:q8.8"), is_fixed("i16:i32"), is_fixed("f32")
+    (True, False, False)
+    """
+    numerics = Numerics.of(types)
+    return numerics.result.kind == "fixed" and {*numerics.operands} == {numerics.result}
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Computes products by `elements`, such as `q8.8:q48.16:q8.8`, all else in their result's type.
+
+    Raises GraphError for a network with tensors of several types.
+    """
+
+    name: ClassVar[str] = "fixed_point"
+    elements: str
+
+    @property
+    def stored(self) -> DType:
+        """The type of all tensors."""
+        return Numerics.of(self.elements).result
+
+    def apply(self, network: Network) -> Network:
+        """The network in fixed point."""
+        kinds = {t.dtype for t in network.tensors.values()}
+        if len(kinds) > 1 or not all(dtype(kind).is_float for kind in kinds):
+            raise GraphError(
+                f"{network.name} has tensors of {', '.join(sorted(kinds))}, fixed point takes the "
+                "place of one type of floats"
+            )
+        stored = self.stored
+        return replace(
+            network,
+            inputs=tuple(replace(t, dtype=stored.name) for t in network.inputs),
+            weights=tuple(replace(t, dtype=stored.name) for t in network.weights),
+            nodes=tuple(map(self._node, network.nodes)),
+            values={name: converted(x, stored) for name, x in network.values.items()},
+        )
+
+    def _node(self, node: Node) -> Node:
+        changed: Any = node.op
+        parts = definitions_in(node.op)
+        moves = parts and all(p.gather is None and p.body == p.finish == "x0" for p in parts)
+        if node.op.kind in CONTRACTIONS:
+            types = self.elements
+        else:
+            types = self.stored.name if moves else real_types(self.stored.name)
+        if node.op.is_named:
+            op: Op = replace(changed, dtype=types)
+        else:
+            addends = [a for tensor in node.op.definitions for a in tensor.addends]
+            own = [replace(a.definition, dtype=types) for a in addends]
+            op = assembled(own, [a.reads for a in addends], types)
+        return replace(node, op=op)

@@ -1,0 +1,194 @@
+"""Whole networks on a Cambricon: one plan, and one program of DLA-AL that runs all its stages.
+
+Networks are in fixed point. Each value of the plan is data of the program under a name of its own;
+a stage is the code of its program on these, behind a comment that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.codegen.artifact import Array, Artifact, TensorInfo
+from tilewright.codegen.c.names import buffer_infos
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError, ProgramError
+from tilewright.common.progress import Progress
+from tilewright.graph.graph import Network
+from tilewright.graph.names import quoted, safe_name
+from tilewright.ir.nodes import TensorKind
+from tilewright.machine import Machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import constants
+from tilewright.network.plan import Plan, Role
+from tilewright.network.planned import Compute, Outputs, PlannedNetwork
+from tilewright.network.planning.epilogues import Request
+from tilewright.network.planning.planner import Programs
+from tilewright.network.planning.products import Ranked
+from tilewright.network.requirements import require_lowered
+from tilewright.network.search import Search
+from tilewright.ops.definitions import definitions_in
+from tilewright.simulate.window.run import WindowRun
+from tilewright.targets.cambricon.code import check_type, declared, image_of
+from tilewright.targets.cambricon.emit.program import emit_body
+from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
+from tilewright.targets.cambricon.runtime import Device
+from tilewright.targets.cambricon.vector_steps import require_steps
+from tilewright.tune.candidate import Candidate
+
+_KINDS: dict[Role, TensorKind] = {
+    "input": "input",
+    "constant": "constant",
+    "state": "updated",
+    "output": "output",
+    "scratch": "scratch",
+}
+
+
+class _Planner(Programs):
+    """Plans in which elementwise work is a stage of its own."""
+
+    def epilogues(
+        self, requests: Sequence[Request], ranked: Ranked
+    ) -> Mapping[Request, Sequence[Candidate]]:
+        """None: a rounded product has no epilogue."""
+        return {}
+
+
+@dataclass(frozen=True)
+class CambriconNetworks:
+    """Plans networks in fixed point, and their DLA-AL."""
+
+    def compile(
+        self, network: Network, machine: Machine, search: Search, *, progress: Progress
+    ) -> PlannedNetwork:
+        """Choose the schedules and layouts of a network.
+
+        Raises GraphError for operators without a meaning in fixed point, CapacityError where
+        nothing fits.
+        """
+        self.require(network, machine)
+        plan = build_plan(network, machine, search, planner=_Planner(machine), progress=progress)
+        return PlannedNetwork(network, plan, dict(network.values), self)
+
+    def require(self, network: Network, machine: Machine) -> None:
+        """Raise GraphError for operators without a lowering, or of floats."""
+        for tensor in network.tensors.values():
+            if dtype(tensor.dtype).kind != "fixed":
+                raise GraphError(
+                    f"{machine.name} computes in fixed point, {quoted(tensor.name)} of "
+                    f"{network.name} is of {tensor.dtype}",
+                    fix=f"--dtype {machine.core.elements}",
+                )
+        for node in network.nodes:
+            for own in definitions_in(node.op):
+                try:
+                    if own.kind != "contraction":
+                        require_steps(own.body)
+                        require_steps(own.finish)
+                except ProgramError as error:
+                    raise GraphError(f"node {node.name}: {error.message}", fix=error.fix) from error
+        require_lowered(network, machine)
+
+    def assembled(
+        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
+    ) -> tuple[Artifact, Iterator[Array]]:
+        """The program, and its constants in order."""
+        return emit_network(plan), (numbers for _, numbers in constants(plan, weights))
+
+    def computed(
+        self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
+    ) -> Compute:
+        """A function that runs the program on the simulated device."""
+        program = DeviceNetwork(plan)
+
+        def compute(inputs: Mapping[str, Array]) -> Outputs:
+            return program.run(inputs, weights)[0]
+
+        return compute
+
+
+def emit_network(plan: Plan) -> Artifact:
+    """The DLA-AL of all stages of a plan: one source file.
+
+    Raises ProgramError for what has no instructions, CapacityError where a scratchpad is too small.
+    """
+    machine, name = plan.machine, safe_name(plan.name)
+    tensors = _tensors(plan)
+    capacity = {space: machine.space(space).capacity_bytes for space in (VECTOR, MATRIX)}
+    lines = [f"; {plan.name} for {machine.name}", ".code"]
+    for number, stage in enumerate(plan.stages):
+        program = stage.candidate.program(machine)
+        buffer_infos(program, capacity)
+        held = {name: tensors[value].identifier for name, value in stage.arguments}
+        symbols = {t.memory: held[t.name] for t in program.tensors}
+        lines.append(f"  ; stage {stage.name}: {stage.label}")
+        lines += emit_body(program, symbols, f".S{number}_")
+    for read_only, section in ((True, ".static_ro"), (False, ".static_rw")):
+        own = [t for t in tensors if t.is_given == read_only]
+        lines += [section, *map(declared, own)] if own else []
+    return Artifact(
+        name,
+        machine.target,
+        {f"{name}.dla": "\n".join(lines) + "\n"},
+        tensors=tuple(tensors),
+        scratchpad_bytes=sum(capacity.values()),
+    )
+
+
+def _tensors(plan: Plan) -> list[TensorInfo]:
+    """The values of a plan as data of its program, each under a name of its own."""
+    found: list[TensorInfo] = []
+    names: set[str] = set()
+    for value in plan.values:
+        plain = identifier = f"{safe_name(value.name)}"
+        number = 2
+        while identifier in names:
+            identifier, number = f"{plain}_{number}", number + 1
+        names.add(identifier)
+        shape = (max(1, value.form.elements),)
+        found.append(TensorInfo(value.name, identifier, value.dtype, _KINDS[value.role], shape))
+        check_type(found[-1], plan.machine)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceNetwork:
+    """The program of a plan on the simulated device."""
+
+    plan: Plan
+
+    @cached_property
+    def artifact(self) -> Artifact:
+        """The source."""
+        return emit_network(self.plan)
+
+    def device(self) -> Device:
+        """The device with the assembled program; nothing is uploaded."""
+        return Device(image_of(self.artifact, self.plan.machine), self.plan.machine)
+
+    def timed(self) -> WindowRun:
+        """The run of the program without values."""
+        return self.device().launch(values=False)
+
+    def run(
+        self, inputs: Mapping[str, Array], weights: Mapping[str, Array]
+    ) -> tuple[Outputs, WindowRun]:
+        """The outputs by name, and the run. Raises GraphError for a missing tensor."""
+        plan, tensors, device = self.plan, self.artifact.tensors, self.device()
+        for number, numbers in constants(plan, weights):
+            device.upload(tensors[number].identifier, numbers)
+        for name, number in plan.inputs:
+            if name not in inputs:
+                raise GraphError(f"no numbers are given for {quoted(name)}")
+            stored = plan.values[number].form.stored(inputs[name])  # reals are rounded there
+            device.upload(tensors[number].identifier, stored)
+        run = device.launch()
+        return {
+            name: form.read(device.download(tensors[number].identifier).reshape(-1))
+            for name, number, form in plan.outputs
+        }, run
+
+
+NETWORKS = CambriconNetworks()
