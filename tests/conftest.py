@@ -6,12 +6,14 @@ terminal, whatever the terminal of the tests is, and how long a command takes ha
 """
 
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from support.emulation import emulate_avx512
-from support.examples import register_profiles
+from support.examples import QUICK, drawn, register_profiles
 from tilewright.cli import output
 
 register_profiles()
@@ -27,6 +29,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run code for AVX-512 on this processor, which has none (slow; no timings)",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out cases that are one in several; all run in a profile that draws more."""
+    if settings.default.max_examples > QUICK:
+        return
+    cases: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for item in items:
+        for mark in item.iter_markers("one_in"):
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item.nodeid)
+    kept = {key: drawn(names, key[1]) for key, names in cases.items()}
+    left = {name for key, names in cases.items() for name in names if name not in kept[key]}
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+        items[:] = [item for item in items if item.nodeid not in left]
 
 
 def pytest_configure(config: pytest.Config) -> None:

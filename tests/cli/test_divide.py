@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ from tilewright.graph.weights import random_weights
 BUFFERS = "memory.buffers.capacity_bytes"
 
 
+@cache  # what is asked alike is answered alike
 def run(*arguments, command="compile"):
     return CliRunner().invoke(app, [command, *arguments, "--machine", "bwdsp-56"])
 

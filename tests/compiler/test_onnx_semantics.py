@@ -13,12 +13,16 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from onnx.reference import ReferenceEvaluator
 
+from support.examples import one_in
 from support.native import NATIVE_HOSTS
 from support.onnx_backend import host_results
 from support.onnx_cases import RECENT, Case, every_case
 from support.onnx_models import model, node
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.network.search import Search
+
+pytestmark = one_in(3)
+
 
 CASES = {case.name: case for case in every_case()}
 NAMES = list(CASES)

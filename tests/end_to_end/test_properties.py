@@ -63,7 +63,7 @@ CASES = {
     "generated": BATCH,
     "generated in single precision": BATCH,
 }
-"""Random cases of each algorithm on which a property is tried in every run."""
+"""Random cases of each algorithm on which a property is tried, in proportion with the profile."""
 
 CORE_GROUPS = 4
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from support.definitions import integers_for, network_of
+from support.examples import one_in
 from support.plans import GROUP, quick_search
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import load_machine
@@ -18,6 +19,9 @@ from tilewright.partition.capability import DIVIDES
 from tilewright.partition.objective import TRAFFIC
 from tilewright.targets.sw26010.emulation.run import run_emulated_many
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
+
+pytestmark = one_in(2)
+
 
 GRID = load_machine("bwdsp-56")
 OPERATORS = {

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
@@ -18,6 +19,9 @@ from tilewright.ops import Bias, Unary, average_pool2d, conv2d, max_pool2d, relu
 from tilewright.seeds.pooling import PoolWindows
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
+
+pytestmark = one_in(2)
+
 
 MACHINE = load_machine("sw26010")
 POOLS = {"max": max_pool2d, "average": average_pool2d}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
@@ -19,6 +20,9 @@ from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
+
+pytestmark = one_in(2)
+
 
 MACHINE = load_machine("sw26010")
 

@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 
 from support.candidates import SMALL_MESHES, WHOLE_MESHES, Case, candidate
 from support.definitions import by_index, integers_for, random_definition
-from support.examples import examples
+from support.examples import examples, one_in
 from support.running import emulated, simulated
 from tilewright.machine import load_machine
 from tilewright.ops.matrix_roles import matrix_roles
 from tilewright.ops.notation import define
 from tilewright.seeds.space import interface, seeds_for
 from tilewright.tune.choose import choose
+
+pytestmark = one_in(2)
+
 
 CONTRACTIONS = {
     "convolution 1-D": define(

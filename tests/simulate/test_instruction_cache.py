@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from support.examples import one_in
 from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.load import check_table
@@ -14,6 +15,9 @@ from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh, UnitOrder
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun
+
+pytestmark = one_in(2)
+
 
 Assemble = Callable[..., Program]
 CPE = load_table("sw26010_cpe")

@@ -3,6 +3,7 @@
 import pytest
 
 from support.compiled import kernel_of
+from support.examples import one_in
 from tilewright.common.errors import MachineError, ScheduleError, ShapeError
 from tilewright.cost.prices import prices_of
 from tilewright.ir.printer import print_program
@@ -10,6 +11,9 @@ from tilewright.machine import find_machine, load_machine
 from tilewright.ops import gemm
 from tilewright.ops.gemm import batched_matmul
 from tilewright.targets.cns1.code import run_artifact
+
+pytestmark = one_in(2)
+
 
 MACHINE = load_machine("cns1-128")
 

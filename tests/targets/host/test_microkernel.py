@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.examples import examples
+from support.examples import examples, one_in
 from support.host_matrices import CANARY, pointer, stored
 from tilewright.common.dtypes import F32, F64, FLOATS, dtype
 from tilewright.common.errors import ScheduleError
@@ -27,6 +27,9 @@ from tilewright.targets.host.vectors.microkernel import (
     row_counts,
 )
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
+
+pytestmark = one_in(3)
+
 
 EPILOGUE = (Bias("n"), Residual(), Relu(0.25))
 C_GAP = 16

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.candidates import HOST_ALGORITHMS, Case, cases
-from support.examples import examples
+from support.examples import examples, one_in
 from support.native import (
     THREADED_HOSTS,
     assert_exact,
@@ -31,6 +31,9 @@ from tilewright.ir.printer import print_head
 from tilewright.ir.threads import parts_of
 from tilewright.targets.host.emit.header import stored_elements
 from tilewright.targets.host.emit.threads import OPENMP_FLAG
+
+pytestmark = one_in(3)
+
 
 BATCH = 5
 RACES = ("-std=gnu11", "-O1", "-g", "-fsanitize=thread", "-pthread")

@@ -11,6 +11,7 @@ from itertools import product
 import pytest
 
 from support.every_operator import named_classes
+from support.examples import one_in
 from support.expressions import TANGLED
 from support.scalars import OF_FLOATS
 from tilewright.compiler.explanation import stage_routines
@@ -38,6 +39,9 @@ from tilewright.ops.elementwise import binary_functions, unary_functions
 from tilewright.targets.sw26010.elementwise.maps import map_routine
 from tilewright.targets.sw26010.elementwise.operands import MOST_SOURCES
 from tilewright.targets.sw26010.elementwise.reduce import Lie, reduce_routine
+
+pytestmark = one_in(3)
+
 
 SHAPE = (2, 8, 6, 6)
 PARAMETERS = {"clip": [(0.0, 6.0), (0.0, float("inf")), (float("-inf"), float("inf"))]}

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.explicit_programs import (
     GEMM,
     REGIONS,
@@ -40,6 +41,9 @@ from tilewright.targets.sw26010.gemm.instances import gemm_instances
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.routines import ROUTINES
 from tilewright.tune.search import rank
+
+pytestmark = one_in(3)
+
 
 MACHINE = load_machine("sw26010")
 HANDWRITTEN = [parse(t) for t in (GEMM, REGIONS, UNEVEN, REPACK, REPACK_MIXED, SHARED)]

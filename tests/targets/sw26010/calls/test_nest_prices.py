@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.expression import Scope
 from tilewright.codegen.c.names import Naming
@@ -43,6 +44,9 @@ from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.emit.call import emit_call
 from tilewright.targets.sw26010.timing.derived import assembled
+
+pytestmark = one_in(3)
+
 
 MACHINES = ("sw26010", "sw26010_cg", "sw26010_measured")
 COUNT_AT, MOVES_AT, OTHERS_AT, STACK_AT = 60_000, 60_064, 60_384, 59_392

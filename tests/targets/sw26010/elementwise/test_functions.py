@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.scalars import OF_FLOATS
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element
 from tilewright.simulate.instruction_level import simulate_core
@@ -16,6 +17,9 @@ from tilewright.targets.sw26010.elementwise.functions import has_power
 from tilewright.targets.sw26010.elementwise.maps import map_routine
 from tilewright.targets.sw26010.elementwise.trigonometry import LARGEST_ANGLE
 from tilewright.targets.sw26010.timing.derived import assembled
+
+pytestmark = one_in(3)
+
 
 TABLE = "sw26010_cpe"
 PLACES_AT, COUNT_AT, STEPS_AT, STACK_AT = 57_344, 57_408, 57_472, 60_000

@@ -8,6 +8,7 @@ from itertools import cycle, product
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.expressions import TANGLED
 from support.held_out import NOT_SAMPLED
 from support.scalars import OF_FLOATS
@@ -32,6 +33,9 @@ from tilewright.targets.sw26010.elementwise.sums import Sums
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
 from tilewright.targets.sw26010.timing.maps import FREQUENT, MAPS, map_cycles, map_terms
 from tilewright.targets.sw26010.timing.nests import sampled_rows
+
+pytestmark = one_in(3)
+
 
 TABLE = "sw26010_cpe"
 KEPT = (9, 10, 11, 12, 13, 14, 15)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.expressions import TANGLED
 from support.held_out import NOT_SAMPLED
 from tilewright.codegen.c.compiler import compiler, run_compiler
@@ -32,6 +33,9 @@ from tilewright.targets.sw26010.timing.reductions import (
     reduce_cycles,
     reduce_terms,
 )
+
+pytestmark = one_in(3)
+
 
 TABLE = "sw26010_cpe"
 KEPT = (9, 10, 11, 12, 13, 14, 15)

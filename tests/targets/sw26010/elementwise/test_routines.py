@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.held_out import NOT_SAMPLED
 from tilewright.ir.winograd import transforms
 from tilewright.isa import load_table
@@ -21,6 +22,9 @@ from tilewright.targets.sw26010.timing.nests import (
     rows_terms,
     sampled_rows,
 )
+
+pytestmark = one_in(3)
+
 
 TABLE = "sw26010_cpe"
 ROUTINES = {routine.name: routine for routine in all_routines()}

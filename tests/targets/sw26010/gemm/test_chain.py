@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.examples import one_in
 from support.gemm_chain import run_chain
 from tilewright.common.errors import ScheduleError
 from tilewright.isa import load_table
@@ -18,6 +19,9 @@ from tilewright.targets.sw26010.gemm.shape import (
     plan_gemm,
 )
 from tilewright.targets.sw26010.gemm.steps import Unrolling, chain_branches, unrolling
+
+pytestmark = one_in(3)
+
 
 CHAINED = [
     variant

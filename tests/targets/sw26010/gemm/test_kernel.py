@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import one_in
 from support.gemm_mesh import run_gemm
 from tilewright.asm import assemble
 from tilewright.common.errors import CapacityError, ScheduleError
@@ -33,6 +34,9 @@ from tilewright.targets.sw26010.gemm.shape import (
 )
 from tilewright.targets.sw26010.gemm.steps import Unrolling, unrolling
 from tilewright.targets.sw26010.gemm.template import gemm_template
+
+pytestmark = one_in(3)
+
 
 NAMED = {variant.name: variant for variant in VARIANTS}
 
