@@ -8,7 +8,7 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import conv2d, relu
-from tilewright.partition.execute import SUMS, Execution
+from tilewright.partition.divided import SUMS, Execution
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.plan import best_plan, fixed_plan, given_plan

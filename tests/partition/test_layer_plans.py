@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from tilewright.graph import network
-from tilewright.partition.divided import LayerPlan, layer_plans
-from tilewright.partition.execute import SUMS
+from tilewright.partition.divided import SUMS, LayerPlan, layer_plans
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import Weights
 from tilewright.partition.plan import best_plan

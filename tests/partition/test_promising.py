@@ -13,8 +13,8 @@ from tilewright.partition.choices import PLANNED, choices_of
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
-from tilewright.partition.outline import outline
 from tilewright.partition.plan import Space, best_plan, given_plan
+from tilewright.partition.promising import outline
 from tilewright.partition.volumes import options, sizes
 
 CORES = 6

@@ -9,7 +9,7 @@ from support.partitions import numbers
 from tilewright.graph import Network
 from tilewright.machine import Machine
 from tilewright.ops import LocalResponseNorm, Softmax
-from tilewright.partition.execute import execute
+from tilewright.partition.divided import execute
 from tilewright.partition.layers import layers_of
 from tilewright.partition.parts import Operands, Task, by_reference
 from tilewright.partition.plan import best_plan

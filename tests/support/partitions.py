@@ -25,7 +25,7 @@ from tilewright.ops import (
     relu,
 )
 from tilewright.ops.box import Box
-from tilewright.partition.execute import CoreMemory, Execution, execute
+from tilewright.partition.divided import CoreMemory, Execution, execute
 from tilewright.partition.grids import Grid, undivided
 from tilewright.partition.layers import Layer, layers_of
 from tilewright.partition.parts import Computes, by_reference, divide, tasks_of

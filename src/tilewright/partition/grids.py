@@ -233,9 +233,9 @@ def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 @dataclass(frozen=True)
 class Parts:
     """Parts of the cells of some grids, one grid after the other: the number of its `grid` and its
-    `core` for each; the region of the layer's result, which several cells have in common where
-    sums are divided; the part of it that the cell keeps, the part of that which no other cell
-    owns, and its terms.
+    `core` for each; the region of the layer's result, which several cells have in common where sums
+    are divided; the part of it that the cell keeps, the part of that which no other cell owns, and
+    its terms.
     """
 
     grid: NDArray[np.intp]

@@ -9,25 +9,36 @@ allows; what moves between two layers depends on both. The choice is optimal in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Steps, uncounted
-from tilewright.partition.capacity import fitting
+from tilewright.ops.box import Box
 from tilewright.partition.choices import EQUAL, PLANNED, Choices, choices_of, given
 from tilewright.partition.core_model import CoreModel, Cycles
-from tilewright.partition.grids import Grid, Integers, Regions
+from tilewright.partition.grids import (
+    COLUMNS,
+    IMAGES,
+    ROWS,
+    Cut,
+    Grid,
+    Grids,
+    Integers,
+    Regions,
+    undivided,
+)
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
 from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.parts import Division, divide
 from tilewright.partition.promising import Exchange, promising
-from tilewright.partition.recomputed import with_recomputed
 from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import (
@@ -39,6 +50,142 @@ from tilewright.partition.volumes import (
     options,
     selected,
 )
+
+# Grids whose tiles fit the cores' buffers.
+#
+# In: the grids of a layer, and a machine's buffers. Out: those that fit, or a refusal that names
+# the layer, the bytes, the limit and the smallest grid that fits. A core's input lies in one
+# buffer and what it adds up in another. Weights stream through the input's: two output channels
+# of them, one in use and one that comes next.
+
+_SEARCHED = (256, 1024, 4096)
+"""Up to how many cores a refusal looks for a grid that fits, one after the other."""
+_TOGETHER = 32
+"""Grids that it looks at together."""
+
+
+def fitting(layer: Layer, table: Options, model: CoreModel, other_grids: str) -> NDArray[np.bool_]:
+    """Mask of the table's grids that fit. Raises PartitionError if none does, and tells how to get
+    `other_grids` if some that are not in the table would.
+    """
+    found: NDArray[np.bool_] = table.buffers <= model.buffer_values
+    if not found.any():
+        least = int(table.buffers.argmin())
+        taken = int(table.buffers[least]) * model.value_bytes
+        grid = table.grids.grid(least).describe()
+        raise PartitionError(
+            f"layer {layer.name}: a core's part of a {grid} grid takes {taken} bytes, a buffer has "
+            f"{model.buffer_values * model.value_bytes}",
+            fix=_way_out(layer, model, table.kept.shape[1], other_grids),
+        )
+    return found
+
+
+def _way_out(layer: Layer, model: CoreModel, machine_cores: int, other_grids: str) -> str:
+    for cores in _SEARCHED:
+        grid = _smallest(layer, model, cores)
+        if grid is not None:
+            found = f"the smallest grid that fits is {grid.describe()}: {_cores(grid.cells)}"
+            if grid.cells > machine_cores:
+                return found
+            return f"{found}; {other_grids}"
+    return f"no grid of up to {_SEARCHED[-1]} cores fits: give the cores larger buffers"
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
+
+
+def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:
+    """The grid of fewest cells that fits, of at most `cores`: first by one cell of each grid, which
+    rules out most of them, then by all cells.
+    """
+    every = find_strategy("equal_products").grids(layer, cores)
+    every = every[np.argsort(every.cells, kind="stable")]
+    alone = options(layer, _middles(every), 1)
+    likely = every[alone.buffers <= model.buffer_values]
+    for first in range(0, len(likely), _TOGETHER):
+        grids = likely[slice(first, first + _TOGETHER)]
+        fits = options(layer, grids, int(grids.cells.max())).buffers <= model.buffer_values
+        if fits.any():
+            return grids.grid(int(fits.argmax()))
+    return None
+
+
+def _middles(grids: Grids) -> Grids:
+    """One cell of each grid, away from the borders where it has such."""
+    cuts = tuple(tuple((c[len(c) // 2],) for c in own) for own in grids.cuts)
+    return replace(grids, cuts=cuts)
+
+
+# Grids whose cells overlap: cores compute the halos that their next layer reads.
+#
+# In: layers and their grids. Out: the grids, and beside those of each layer that one convolution
+# or pooling reads the grids that give every core all that it reads there. Nothing is exchanged
+# between the two then; instead halos are computed more than once, and the layer itself reads
+# more. Layers one after the other may all be of that kind, the first with the widest halo: the
+# tile pyramids of fused-layer accelerators (Alwani et al. 2016).
+
+RECOMPUTED = "recomputed"
+
+
+def with_recomputed(
+    layers: Sequence[Layer], choices: Sequence[Choices], cores: int
+) -> list[Choices]:
+    """The choices of each layer, those of the layer that reads it first."""
+    found = list(choices)
+    readers = Counter(name for layer in layers for name in layer.reads)
+    at = {layer.output: number for number, layer in enumerate(layers)}
+    grown: dict[tuple[int, int], Choices] = {}
+    for number in reversed(range(len(layers))):
+        layer = layers[number]
+        name = layer.reads[0] if len(layer.reads) == 1 else ""
+        windows = layer.op.convolution or layer.op.pooling
+        if name not in at or readers[name] > 1 or windows is None:
+            continue
+        source = at[name]
+        both = id(found[number]), id(found[source])
+        if both not in grown:
+            more = list(dict.fromkeys(_grown(layer, layers[source], found[number].grids, cores)))
+            more_grids = Grids.of(layers[source], more)
+            grown[both] = found[source].beside(more_grids, RECOMPUTED) if more else found[source]
+        found[source] = grown[both]
+    return found
+
+
+def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Grid]:
+    """Grids of the layer before, of at most `cores` cells, that hold what cores read of it under
+    those of `grids` that divide rows and columns alone.
+    """
+    if len(before.shape) != IMAGES or len(layer.shape) != IMAGES:
+        return
+    read = cache(partial(_read, layer))
+    whole, counts = undivided(before).result, grids.counts
+    for grid in grids[(grids.cells > 1) & (grids.cells == counts[:, ROWS] * counts[:, COLUMNS])]:
+        rows, columns = (read(d, grid.result[d]) for d in (ROWS, COLUMNS))
+        if _covers(rows, before.shape[ROWS]) and _covers(columns, before.shape[COLUMNS]):
+            found = Grid((*whole[:ROWS], rows, columns), (), grid.turned)
+            if found.cells <= cores:
+                yield found
+
+
+def _read(layer: Layer, dimension: int, cuts: Cut) -> Cut:
+    """The interval of the input that each interval of the result reads along `dimension`."""
+    whole = Box.whole(layer.shape)
+    found = []
+    for side in cuts:
+        ((_, box),) = layer.needed(layer.regions(whole.along(dimension, side))[0], None)
+        found.append(box.sides[dimension])
+    return tuple(found)
+
+
+def _covers(cuts: Cut, extent: int) -> bool:
+    """True if the intervals start in increasing order and cover `extent` without a gap."""
+    starts = [start for start, _ in cuts]
+    gaps = any(b[0] > a[1] for a, b in pairwise(cuts))
+    increasing = starts == sorted(set(starts))
+    return increasing and not gaps and cuts[0][0] == 0 and max(c[1] for c in cuts) == extent
+
 
 _TOLERANCE = 0.01
 """Accepted gap of a plan to its bound, as a fraction of its cost, if cycles count."""

@@ -19,8 +19,7 @@ from tilewright.ir.nodes import Program, Tile, View
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.visit import calls_of
 from tilewright.passes.base import run
-from tilewright.passes.map_accumulations import MapAccumulations
-from tilewright.passes.staging import Staging
+from tilewright.passes.staging import MapAccumulations, Staging
 from tilewright.schedule.decisions import STRICT, Decisions, Rules, decisions
 from tilewright.schedule.lower import lower, tile
 from tilewright.seeds.space import Seed, Space

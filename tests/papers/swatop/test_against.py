@@ -12,6 +12,7 @@ from tilewright.papers.swatop import figure5, figure6, figure7, table2
 from tilewright.papers.swatop.against import (
     Pair,
     alike,
+    library_calls,
     manual_schedules,
     pairs,
     plans_with_our_product,
@@ -19,7 +20,6 @@ from tilewright.papers.swatop.against import (
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.figure6 import least_cycles, winograd_layers
 from tilewright.papers.swatop.layers import Claim, _claim, _mean_of, layers
-from tilewright.papers.swatop.library_calls import library_calls
 from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedules
 from tilewright.seeds.space import parameters, seeds_for
 

@@ -10,8 +10,8 @@ from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.machine.load import find_machine
 from tilewright.ops import conv2d, gemm
+from tilewright.simulate.window.execute import timed_run
 from tilewright.simulate.window.run import WindowRun
-from tilewright.simulate.window.timed import timed_run
 from tilewright.targets.cambricon.code import CODE, image_of
 from tilewright.targets.cambricon.runtime import Device
 

@@ -1,7 +1,9 @@
-"""Equations 1 to 5 as printed and as they must read, on every convolution and pool of VGG-16.
+"""Tables 1 and 3, and Equations 1 to 5 as printed and as they must read, on every layer of VGG-16.
 
 Eqs. 1 and 2 give the size of an output, and Table 3 prints it; Eqs. 3 to 5 give what a core reads,
 for which Table 4 has five layers. The published numbers are those of the tables.
+
+Each table or figure is a function by its name in `TITLES`.
 """
 
 from __future__ import annotations
@@ -9,15 +11,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, floor
 
+from msgspec import Struct
+
 from tilewright.papers.bwdsp.network import CORES, images, vgg16
-from tilewright.papers.bwdsp.table3 import Printed as Layer3
 from tilewright.papers.bwdsp.table4 import Printed as Layer4
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Kind, Result, Row, compare
 from tilewright.papers.published import read_published
 from tilewright.partition.strategies import output_tile
 
-TITLE = "equations 1 to 5, as printed and corrected"
+TITLES = {
+    "table3": "layers of VGG-16",
+    "equations": "equations 1 to 5, as printed and corrected",
+    "table1": "parameters of the formulas",
+}
+
+
+# Table 3: the layers of VGG-16, as the network of the zoo has them.
+
+_NAMES = {"softmax": "prob"}
+
+
+class Layer3(Struct, frozen=True):
+    """The output of one layer."""
+
+    layer: str
+    channels: int
+    height: int
+    width: int
+
+
+def table3(lab: Lab) -> Result:
+    """Channels, height and width of every layer; a vector is one row."""
+    table = lab.published("bwdsp", "table3", Layer3)
+    shapes = {layer.name: layer.shape for layer in vgg16()}
+    rows: list[Row] = []
+    for line in table.rows:
+        shape = shapes[_NAMES.get(line.layer, line.layer.replace("maxpool", "pool"))]
+        own = shape[1:] if len(shape) == 4 else (1, 1, shape[1])
+        printed = (line.channels, line.height, line.width)
+        for what, published, found in zip(
+            ("channels", "height", "width"), printed, own, strict=True
+        ):
+            rows.append(compare(f"{line.layer}: {what}", published, found, "exact"))
+    return Result(
+        paper="bwdsp",
+        experiment="table3",
+        title=TITLES["table3"],
+        rows=tuple(rows),
+        summary={"equal": sum(row.published == row.ours for row in rows), "rows": len(rows)},
+        notes=(f"published: {table.source}",),
+    )
+
+
+# Equations 1 to 5 as printed and as they must read, on every convolution and pool of VGG-16.
 
 FORMULAS = {
     "1": ("O_H", "I_H", "F_H", "O_W", "I_W", "F_W"),
@@ -49,7 +96,7 @@ def equation5(height: int, width: int, kernel: int) -> int:
     return floor((height * width - 1) / (2 * CORES) + kernel)
 
 
-def run(lab: Lab) -> Result:
+def equations(lab: Lab) -> Result:
     """Rows of Eqs. 1 and 2 for every layer, of Eqs. 3 to 5 for those of Table 4."""
     sizes = {row.layer: row for row in read_published("bwdsp", "table3", Layer3).rows}
     reads = read_published("bwdsp", "table4", Layer4).rows
@@ -58,7 +105,7 @@ def run(lab: Lab) -> Result:
     return Result(
         paper="bwdsp",
         experiment="equations",
-        title=TITLE,
+        title=TITLES["equations"],
         rows=tuple(rows),
         summary={"rows": len(rows), "rows that the printed formula misses": wrong},
         notes=(
@@ -113,3 +160,40 @@ def _reads(printed: tuple[Layer4, ...]) -> Iterator[Row]:
 def _row(name: str, printed: int, own: int, literal: int, kind: Kind = "exact") -> Row:
     note = "" if literal == printed else f"as printed: {literal}"
     return compare(name, printed, own, kind, note=note)
+
+
+# Table 1: the parameters of the formulas, and how many of Eqs. 1 to 5 use each.
+
+_PARAMETERS = {
+    "N": "cores",
+    "I_H": "height of the input",
+    "I_W": "width of the input",
+    "O_H": "height of the output",
+    "O_W": "width of the output",
+    "C": "channels of the output; Table 2 takes them for what moves, which is input",
+    "F_H": "height of the kernel",
+    "F_W": "width of the kernel",
+    "S_H": "vertical stride",
+    "S_W": "horizontal stride",
+    "P": "padding",
+    "AVG_H": "rows that a core computes; Eqs. 3 to 5 give those that it reads",
+    "AVG_W": "columns that a core computes; likewise",
+}
+
+
+def table1(lab: Lab) -> Result:
+    """A row for each parameter."""
+    uses = {name: sum(name in words for words in FORMULAS.values()) for name in _PARAMETERS}
+    rows: list[Row] = [
+        compare(name, None, uses[name], "exact", note=meaning, unit="formulas")
+        for name, meaning in _PARAMETERS.items()
+    ]
+    unused = ", ".join(name for name, count in uses.items() if not count)
+    return Result(
+        paper="bwdsp",
+        experiment="table1",
+        title=TITLES["table1"],
+        rows=tuple(rows),
+        summary={"parameters that no formula uses": unused},
+        notes=("Eq. 4 has no N: nothing in it divides by the number of cores",),
+    )

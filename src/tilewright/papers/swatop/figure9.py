@@ -17,14 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from matplotlib.figure import Figure
 from msgspec import Struct
 
-from tilewright.machine import Machine
 from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab, spread_sample
 from tilewright.papers.model import Result, Row, compare
 from tilewright.papers.swatop.listings import listing1
-from tilewright.papers.swatop.schedules import Setting, setting
-from tilewright.partition import split
+from tilewright.papers.swatop.schedules import Setting, piece_of, setting
 from tilewright.seeds.space import seeds_for
 from tilewright.tune.brute_force import search_by_simulation
 from tilewright.tune.fit import main_memory_bytes
@@ -91,14 +89,6 @@ def search(case: Case) -> Found:
         highest_ratio=found.highest_ratio,
         lowest_bound_ratio=found.lowest_bound_ratio,
     )
-
-
-def piece_of(op: Conv2d, machine: Machine) -> Conv2d:
-    """The part of `op` that one core group computes if the output rows are divided."""
-    found = split(op, machine.groups.count)
-    piece = next((p.piece for p in found if p.kind in ("rows", "whole")), found[0].piece)
-    assert piece.convolution is not None
-    return piece.convolution
 
 
 def run(lab: Lab) -> Result:

@@ -184,3 +184,11 @@ def outcome_of(op: Op, part: Partition, run: KernelRun, machine: Machine) -> Out
         waits=waits,
         partition=part.kind,
     )
+
+
+def piece_of(op: Conv2d, machine: Machine) -> Conv2d:
+    """The part of `op` that one core group computes if the output rows are divided."""
+    found = split(op, machine.groups.count)
+    piece = next((p.piece for p in found if p.kind in ("rows", "whole")), found[0].piece)
+    assert piece.convolution is not None
+    return piece.convolution

@@ -21,8 +21,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Conv2d
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
-from tilewright.papers.swatop.figure9 import piece_of
-from tilewright.papers.swatop.schedules import Setting, setting
+from tilewright.papers.swatop.schedules import Setting, piece_of, setting
 from tilewright.seeds.space import Seed, seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.measure import EVERYTHING

@@ -9,6 +9,7 @@ stored by rows and that take no time on the core. Nothing here was measured.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,11 +18,13 @@ from types import MappingProxyType
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError
+from tilewright.common.errors import CapacityError, PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.ir.nodes import memory_words
 from tilewright.machine import Machine
+from tilewright.machine.check import capacity_setting
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
@@ -31,7 +34,34 @@ from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Conv2d
 from tilewright.ops.op import Array, Op
 from tilewright.partition.parts import Operands, Task, TaskTime, Times
-from tilewright.targets.bwdsp.refusals import of_whole
+from tilewright.targets.bwdsp.core import READ, RESULTS
+
+# Refusals of one core's programs in the terms of the whole machine.
+#
+# In: an error that names the two memories of a core. Out: the same that names the buffers of the
+# machine's description, and what can be set in it.
+
+_WORDS = {READ: "the two buffers that are read", RESULTS: "the buffer of results"}
+_SET = re.compile(r"--set memory\.(?P<space>\w+)\.capacity_bytes=(?P<bytes>\d+)")
+
+
+def of_whole(error: CapacityError, core: Machine, layer: str) -> PartitionError:
+    """The error of a program on `core` for a part of a layer as one of the machine."""
+    message = error.message
+    for name, words in _WORDS.items():
+        message = message.replace(memory_words(name), words)
+    found = _SET.search(error.fix)
+    fix = _fix(found["space"], int(found["bytes"]), core) if found else ""
+    return PartitionError(message, where=f"layer {layer}", fix=fix)
+
+
+def _fix(space: str, needed: int, core: Machine) -> str:
+    if space not in _WORDS:
+        return capacity_setting(space, needed) or "smaller extents"
+    buffers = core.space(READ).banks
+    share = buffers - 1 if space == READ else 1
+    return capacity_setting("buffers", -(-needed // share) * buffers) or "smaller extents"
+
 
 _WAITS = ("wait bandwidth", "wait latency")
 

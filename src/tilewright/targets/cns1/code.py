@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
 
 import numpy as np
 
@@ -11,14 +12,314 @@ from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, T
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ProgramError, ShapeError
-from tilewright.ir.nodes import Program
-from tilewright.ir.visit import instantiate
+from tilewright.common.expr import Binary, Const, Expr, evaluate, free_vars, substitute
+from tilewright.ir.nodes import (
+    Barrier,
+    Call,
+    For,
+    If,
+    Operand,
+    Program,
+    Stmt,
+    Tile,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.primitives import Fill, Lookup, Map, MatrixProduct
+from tilewright.ir.regions import strides_of
+from tilewright.ir.visit import instantiate, map_body, simplify_body, walk
 from tilewright.machine import Machine
+from tilewright.passes.simplify import Bounds, fold
 from tilewright.simulate.runs import CoreRun
-from tilewright.targets.cns1.emit.program import ARGUMENTS, program_text
+from tilewright.targets.cns1.emit.calls import (
+    Product,
+    Update,
+    write_fill,
+    write_get,
+    write_product,
+    write_update,
+)
+from tilewright.targets.cns1.emit.elements import Streamed, write_elements
+from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.kernels import lookups
+from tilewright.targets.cns1.kernels.elements import Elements
 from tilewright.targets.cns1.node import TABLE, assembled, node_table, run_node, with_refresh
-from tilewright.targets.cns1.rules import CACHE
+from tilewright.targets.cns1.rules import CACHE, updates_weights
 from tilewright.targets.cns1.sections import Rdram
+
+# An explicit program as one source of the Torrent.
+#
+# Loops run on registers; an iteration with other extents (a shorter last tile) stands behind its
+# loop, so that all extents of calls and transfers are numbers. The arguments are the addresses of
+# the tensors in main memory, from `$4` on.
+
+ARGUMENTS = ("$4", "$5", "$6")
+_LOOPS = ("$21", "$22", "$23")
+
+
+@dataclass(frozen=True)
+class _Context:
+    program: Program
+    machine: Machine
+    writer: Writer
+    addresses: Mapping[str, str]
+
+
+def program_text(program: Program, machine: Machine, tensors: Sequence[TensorInfo]) -> str:
+    """The source of a program whose mesh is one core.
+
+    Raises ProgramError for what the code has no form for.
+    """
+    if len(tensors) > len(ARGUMENTS):
+        raise ProgramError(
+            f"a program of {len(tensors)} tensors, the code takes {len(ARGUMENTS)} addresses"
+        )
+    writer = Writer()
+    addresses = {t.name: r for t, r in zip(tensors, ARGUMENTS, strict=False)}
+    for tensor in tensors:
+        shape = " x ".join(map(str, tensor.shape))
+        writer.comment(f"{addresses[tensor.name]}: {tensor.identifier}, {shape} {tensor.dtype}")
+    writer.add("$28 = 32", "vlr = $28", "$30 = 128")
+    _body(program.body, _Context(program, machine, writer, addresses))
+    writer.add("goto $31", "nop")
+    return writer.text()
+
+
+def _body(body: tuple[Stmt, ...], context: _Context) -> None:
+    for stmt in body:
+        match stmt:
+            case For():
+                _loop(stmt, context)
+            case If():
+                _branch(stmt, context)
+            case Call():
+                _call(stmt, context)
+            case Transfer():
+                _transfer(stmt, context)
+            case Wait() | Barrier():
+                pass  # one core, which makes its transfers itself
+            case _:
+                assert_never(stmt)
+
+
+def _loop(stmt: For, context: _Context) -> None:
+    count = _number(stmt.extent)
+    if _decides_extents(stmt) or count == 1:
+        *others, last = range(count)
+        alike = _folded(stmt.body, {stmt.var: (0, max(0, last - 1))})
+        if others and not _decides_extents(replace(stmt, body=alike)):
+            _loop(For(stmt.var, Const(last), alike), context)
+            others = []
+        for i in (*others, last):
+            _body(_folded(stmt.body, {stmt.var: (i, i)}), context)
+        return
+    writer = context.writer
+    if len(writer.variables) == len(_LOOPS):
+        raise ProgramError(f"more than {len(_LOOPS)} loops stand in each other")
+    register = _LOOPS[len(writer.variables)]
+    label = writer.label("for")
+    writer.add(f"{register} = 0")
+    writer.place(label)
+    writer.variables[stmt.var] = register
+    _body(stmt.body, context)
+    del writer.variables[stmt.var]
+    writer.add(f"{register} = {register} + 1")
+    writer.constant("$11", count)
+    writer.add(f"if ({register} != $11) {label}", "nop")
+
+
+def _folded(body: tuple[Stmt, ...], bounds: Bounds) -> tuple[Stmt, ...]:
+    """The statements simplified by the known values of a loop's variable."""
+    fixed = {name: low for name, (low, high) in bounds.items() if low == high}
+    return simplify_body(map_body(body, lambda e: fold(substitute(e, fixed), bounds)))
+
+
+def _decides_extents(loop: For) -> bool:
+    """True if an extent inside the loop depends on its variable."""
+    for stmt in walk(loop.body):
+        match stmt:
+            case For(_, extent):
+                found = [extent]
+            case Call(_, operands):
+                found = [r.extent for o in operands for r in o.ranges]
+                found += [e for o in operands if isinstance(o, View) for e in o.shape]
+            case Transfer():
+                found = [r.extent for r in stmt.ranges]
+            case _:
+                found = []
+        if any(loop.var in free_vars(e) for e in found):
+            return True
+    return False
+
+
+def _branch(stmt: If, context: _Context) -> None:
+    """Write the branches of a condition that two numbers are equal; of a constant one, only the
+    branch taken. Raises ProgramError for other conditions.
+    """
+    match stmt.condition:
+        case Const(value):
+            _body(stmt.then if value else stmt.orelse, context)
+        case Binary("==", a, b):
+            writer, other = context.writer, context.writer.label("else")
+            writer.address("$11", "$0", a - b, 1, "$12")
+            writer.add(f"if ($11 != $0) {other}", "nop")
+            _body(stmt.then, context)
+            if stmt.orelse:
+                end = writer.label("end")
+                writer.add(f"goto {end}", "nop")
+                writer.place(other)
+                _body(stmt.orelse, context)
+                writer.place(end)
+            else:
+                writer.place(other)
+        case condition:
+            raise ProgramError(f"a Torrent has no code for the condition {condition}")
+
+
+def _call(stmt: Call, context: _Context) -> None:
+    match stmt.primitive:
+        case MatrixProduct() if updates_weights(stmt, context.program):
+            _update(stmt, stmt.primitive, context)
+        case MatrixProduct():
+            _product(stmt, stmt.primitive, context)
+        case Fill(0.0):
+            _fill(stmt, context)
+        case Map():
+            _map(stmt, stmt.primitive, context)
+        case Lookup():
+            _lookup(stmt, stmt.primitive, context)
+        case other:
+            raise ProgramError(f"a Torrent has no code for {other.name!r}")
+
+
+def _product(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
+    c, a, b = stmt.operands
+    forms = primitive.matrices(stmt.operands, context.program)
+    if not (isinstance(c, Tile) and isinstance(a, View) and isinstance(b, Tile)):
+        raise ProgramError("a Torrent multiplies what lies in its cache by weights in main memory")
+    extents = {r: _number(x.extent) for o in (c, a) for r, x in zip(o.roles, o.ranges, strict=True)}
+    sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
+    rows = [_number(form.leading_dimension) * s for form, s in zip(forms, sizes, strict=True)]
+    product = Product(
+        m=extents["m"],
+        n=extents["n"],
+        k=extents["k"],
+        factor_bytes=sizes[1],
+        factor_row_bytes=rows[1],
+        weight_row_bytes=rows[2],
+        sum_row_bytes=rows[0],
+        along_terms=forms[2].order == "column",
+    )
+    buffer = context.program.buffer(a.buffer)
+    start = a.slot * buffer.elements + forms[1].offset_elements
+    writer = context.writer
+    writer.comment(f"{product.m} x {product.n} sums over {product.k}")
+    _address(context, "$7", start, sizes[1], buffer.offset_bytes or 0)
+    writer.address("$15", context.addresses[b.tensor], forms[2].offset_elements, sizes[2], "$12")
+    writer.address("$16", context.addresses[c.tensor], forms[0].offset_elements, sizes[0], "$12")
+    write_product(writer, context.machine, product)
+
+
+def _update(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
+    c, a, b = stmt.operands
+    forms = primitive.matrices(stmt.operands, context.program)
+    if not (isinstance(c, Tile) and isinstance(a, View) and isinstance(b, View)):
+        raise ProgramError("a Torrent updates weights in main memory by factors in its cache")
+    extents = {role: _number(r.extent) for role, r in zip(c.roles, c.ranges, strict=True)}
+    sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
+    update = Update(extents["m"], extents["n"], _number(forms[0].leading_dimension) * sizes[0])
+    writer = context.writer
+    writer.comment(f"an outer product added to {update.m} x {update.n} weights")
+    for register, view, form, size in zip(("$7", "$17"), (a, b), forms[1:], sizes[1:], strict=True):
+        buffer = context.program.buffer(view.buffer)
+        start = view.slot * buffer.elements + form.offset_elements
+        _address(context, register, start, size, buffer.offset_bytes or 0)
+    writer.address("$18", context.addresses[c.tensor], forms[0].offset_elements, sizes[0], "$12")
+    write_update(writer, context.machine, update)
+
+
+def _fill(stmt: Call, context: _Context) -> None:
+    (c,) = stmt.operands
+    if not isinstance(c, Tile):
+        raise ProgramError("a Torrent fills sums in main memory")
+    tensor = context.program.tensor(c.tensor)
+    *_, columns = extents = [_number(r.extent) for r in c.ranges]
+    rows = sum(extents) - columns
+    strides = strides_of(tensor.shape)
+    if len(extents) != 2:
+        raise ProgramError(f"a Torrent fills matrices, found {len(extents)} dimensions")
+    start: Expr = Const(0)
+    for r, stride in zip(c.ranges, strides, strict=True):
+        start = start + r.start * stride
+    size = dtype(tensor.dtype).size_bytes
+    context.writer.address("$16", context.addresses[c.tensor], start, size, "$12")
+    write_fill(context.writer, rows, columns, _number(strides[0]) * size)
+
+
+def _map(stmt: Call, primitive: Map, context: _Context) -> None:
+    result, *operands = stmt.operands
+    sizes = [dtype(context.program.element_type(o)).size_bytes for o in (*operands, result)]
+    elements = Elements(primitive.expression, tuple(sizes[:-1]), sizes[-1])
+    context.writer.comment(f"{primitive.expression} of {result.ranges[0].extent} elements")
+    _streamed(elements, (*operands, result), context)
+
+
+def _lookup(stmt: Call, primitive: Lookup, context: _Context) -> None:
+    result, sums, table = stmt.operands
+    lookup = lookups.Lookup(_number(table.ranges[0].extent), primitive.shift)
+    context.writer.comment(
+        f"{result.ranges[0].extent} elements of a table of {lookup.entries}, shift {lookup.shift}"
+    )
+    _vector_address(lookups.MIDDLE, table, lookups.RESULT_BYTES, context)
+    _streamed(lookup, (sums, result), context)
+
+
+def _streamed(streamed: Streamed, tensors: Sequence[Operand], context: _Context) -> None:
+    """Write an element-wise computation: the operands' addresses, then the text."""
+    for tensor, (operand, size) in enumerate(zip(tensors, streamed.sizes, strict=True)):
+        _vector_address(streamed.pointers(tensor)[0], operand, size, context)
+    count = _number(tensors[-1].ranges[0].extent)
+    write_elements(context.writer, context.machine, streamed, count)
+
+
+def _vector_address(register: str, operand: Operand, size: int, context: _Context) -> None:
+    """register = where a vector in main memory begins."""
+    if not isinstance(operand, Tile) or len(operand.ranges) != 1:
+        raise ProgramError("a Torrent maps vectors in main memory")
+    start = operand.ranges[0].start
+    context.writer.address(register, context.addresses[operand.tensor], start, size, "$12")
+
+
+def _transfer(stmt: Transfer, context: _Context) -> None:
+    tensor, buffer = context.program.tensor(stmt.tensor), context.program.buffer(stmt.buffer)
+    if stmt.direction != "get" or len(stmt.ranges) != 2:
+        raise ProgramError("a Torrent copies matrices from main memory to its cache")
+    strides, size = strides_of(tensor.shape), dtype(tensor.dtype).size_bytes
+    start: Expr = Const(0)
+    for r, stride in zip(stmt.ranges, strides, strict=True):
+        start = start + r.start * stride
+    rows, columns = (_number(r.extent) for r in stmt.ranges)
+    if columns == _number(strides[0]) == 1:
+        rows, columns = columns, rows  # a column that has the memory to itself is one row
+    writer = context.writer
+    writer.comment(f"{rows} x {columns} of {stmt.tensor}")
+    writer.address("$15", context.addresses[stmt.tensor], start, size, "$12")
+    _address(context, "$16", stmt.slot * buffer.elements, size, buffer.offset_bytes or 0)
+    write_get(writer, rows, columns * size, _number(strides[0]) * size)
+
+
+def _address(context: _Context, register: str, elements: Expr, size: int, start: int) -> None:
+    """register = start + size * elements."""
+    context.writer.address(register, "$0", elements + Const(0), size, "$12")
+    if start:
+        context.writer.sum(register, register, start, "$12")
+
+
+def _number(e: Expr) -> int:
+    """The value of an extent; raises ProgramError where it depends on something."""
+    return int(evaluate(e, {}))
+
 
 _ONE_CORE = {"mesh_rows": 1, "mesh_columns": 1, "rid": 0, "cid": 0}
 
