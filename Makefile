@@ -58,9 +58,10 @@ kill-training: $(VENV)/installed-dev ## KILLS=300 trainings killed: nothing told
 fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)
 
-fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned; goes on where it stopped
+fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned, as many mutated texts; goes on where it stopped
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT)
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(DEFINITIONS) --plans
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT) --texts
 
 exact-networks: $(VENV)/installed-dev ## known networks on integers: interpreter, emulated code, this computer
 	PYTHONPATH=tests $(BIN)/python tools/exact_networks.py

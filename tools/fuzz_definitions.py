@@ -1,12 +1,14 @@
 """Random definitions: each means what explicit index arrays say, and a plan of it means the same.
 
-    PYTHONPATH=tests python tools/fuzz_definitions.py [--count N] [--seed N] [--seconds N] [--plans]
+    PYTHONPATH=tests python tools/fuzz_definitions.py [--count N] [--seed N] [--seconds N]
+        [--plans | --texts]
 
 Definitions have up to seven axes and three operands, borders, steps either way, joint axes, any
 gather, and places that are elements of other operands; numbers are small integers, so that both
 sides are exact. Goes on where the last run stopped, unless a seed is given. With `--plans` a
 network of one core group is planned, interpreted and simulated; what no stage computes is counted
-by reason. Prints what fails.
+by reason. With `--texts` mutated texts are read: each defines something or is refused, in less than
+a second of processor time. Prints what fails.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ import tempfile
 import traceback
 from collections import Counter
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 
 import numpy as np
 
-from support.definitions import by_index, integers_for, network_of, random_definition
+from support.definitions import by_index, integers_for, mutated_text, network_of, random_definition
 from support.plans import GROUP, quick_search
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, TilewrightError
+from tilewright.graph.frontends.notation import define
 from tilewright.graph.rewriting import simplified
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
@@ -33,6 +36,7 @@ from tilewright.ops.definition import Definition
 
 STATE = Path(tempfile.gettempdir()) / "tilewright-fuzz-definitions"
 """Where a run notes how far it has come."""
+MOST_SECONDS = 1.0
 
 
 def check(op: Definition, rng: np.random.Generator, *, plans: bool) -> None:
@@ -52,32 +56,71 @@ def check(op: Definition, rng: np.random.Generator, *, plans: bool) -> None:
     assert sum(run.by_cause().values()) == run.cycles, "causes do not sum to the cycles"
 
 
+def read(text: str, sizes: dict[str, int]) -> None:
+    """Define what a text says; raise where that takes a second, TilewrightError where it is refused
+    in time.
+    """
+    begun = process_time()
+    try:
+        define(text, **sizes)
+    finally:
+        seconds = process_time() - begun
+        assert seconds < MOST_SECONDS, f"{seconds:.2f} s"
+
+
+def tried(number: int, asked: argparse.Namespace) -> str:
+    """One definition or text; the reason where it is refused, and nothing where it holds.
+
+    Raises AssertionError and whatever the code raises that is no refusal.
+    """
+    rng = np.random.default_rng(number)
+    if asked.texts:
+        text, sizes = mutated_text(rng)
+        try:
+            read(text, sizes)
+        except TilewrightError:
+            return "a text"
+        except Exception:
+            print(f"seed {number}: {text!r}")
+            raise
+        return ""
+    op = random_definition(rng, look_ups=True)
+    try:
+        check(op, rng, plans=asked.plans)
+    except GraphError as refusal:
+        return refusal.message.partition(": ")[2] or refusal.message
+    except Exception:
+        print(f"seed {number}: {op.describe()}")
+        raise
+    return ""
+
+
 def main() -> int:
     """Check so many; the exit code says whether one failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--seconds", type=float, default=280)
-    parser.add_argument("--plans", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--plans", action="store_true")
+    kinds.add_argument("--texts", action="store_true")
     asked = parser.parse_args()
-    kept = STATE.with_suffix(".plans" if asked.plans else ".meanings")
+    kind = "plans" if asked.plans else "texts" if asked.texts else "meanings"
+    kept = STATE.with_suffix(f".{kind}")
     first = asked.seed if asked.seed is not None else _next(kept)
     begun, failed, refusals = monotonic(), 0, Counter[str]()
     number = first
     while number < first + asked.count and monotonic() < begun + asked.seconds:
-        rng = np.random.default_rng(number)
-        op = random_definition(rng, look_ups=True)
         try:
-            check(op, rng, plans=asked.plans)
-        except GraphError as refusal:
-            refusals[refusal.message.partition(": ")[2] or refusal.message] += 1
+            refusals[tried(number, asked)] += 1
         except Exception:  # every failure is shown, and the next one tried
             failed += 1
-            print(f"seed {number}: {op.describe()}\n{traceback.format_exc(limit=-2)}", flush=True)
+            print(traceback.format_exc(limit=-2), flush=True)
         number += 1
+    del refusals[""]
     for reason, times in refusals.most_common():
         print(f"{times} refused: {reason}")
-    print(f"{number - first} definitions from seed {first} on, {failed} failed")
+    print(f"{number - first} {kind} from seed {first} on, {failed} failed")
     if asked.seed is None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(str(number), encoding="utf-8")

@@ -5,11 +5,10 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from support.definitions import CONVOLUTION, mutated_text
 from tilewright.common.errors import TilewrightError
 from tilewright.ops import conv2d
 from tilewright.ops.notation import define
-
-CONVOLUTION = "y[n,o,r,c] += x[n,i,2*r+u-1,2*c+v-1] * w[o,i,u,v]"
 
 
 def integers(op, seed=0):
@@ -176,18 +175,8 @@ def test_nothing_of_a_text_is_executed(body):
         define(f"y[n] = {body}", n=3)
 
 
-PIECES = ("y[n]", "x[n]", "[", "]", "(", ")", "+=", "=", "max=", "*", "+", "-", "/", "n", "2", ",",
-          "w[m,n]", "if", "else", "lambda", "'", '"', "\\", "é", "\0", "#", ":", "1e999", "inf",
-          "exp(", "**", "@", "x[n/2]", "x[-n]", "_", "{", "}", "not", "99999999999")  # fmt: skip
-
-
 def test_mutated_texts_are_read_or_refused():
-    rng = np.random.default_rng(7)
-    for _ in range(1500):
-        text = list(CONVOLUTION if rng.integers(2) else "y[n] += x[n,m] * w[m]")
-        for _ in range(int(rng.integers(1, 5))):
-            at = int(rng.integers(len(text) + 1))
-            text[at : at + int(rng.integers(0, 3))] = [str(rng.choice(PIECES))]
-        sizes = {a: 3 for a in "norciuvm" if a in "".join(text)}
+    for number in range(1500):
+        text, sizes = mutated_text(np.random.default_rng(number))
         with suppress(TilewrightError):
-            define("".join(text), **sizes)
+            define(text, **sizes)

@@ -18,6 +18,24 @@ GATHERED = {
 }  # fmt: skip
 
 
+CONVOLUTION = "y[n,o,r,c] += x[n,i,2*r+u-1,2*c+v-1] * w[o,i,u,v]"
+_TEXTS = (CONVOLUTION, "y[n] += x[n,m] * w[m]", "s[n] += x[n,m]; y[n,m] = x[n,m] / s[n]",
+          "n = 4\nfill = 0\ny[n] max= x[n+m-1]", "y[n,m] = w[i[n],m]")  # fmt: skip
+_PIECES = ("y[n]", "x[n]", "[", "]", "(", ")", "+=", "=", "max=", "*", "+", "-", "/", "n", "2", ",",
+           "w[m,n]", "if", "else", "lambda", "'", '"', "\\", "é", "\0", "#", ":", "1e999", "inf",
+           "exp(", "**", "@", "x[n/2]", "x[-n]", "_", "{", "}", "not", "99999999999", ";", "\n",
+           "fill", "i[n]", "prod", "any=", "3x4", "__import__")  # fmt: skip
+
+
+def mutated_text(rng):
+    """A text of definitions with up to four changes, and sizes of the axes that it may name."""
+    text = list(_TEXTS[int(rng.integers(len(_TEXTS)))])
+    for _ in range(int(rng.integers(1, 5))):
+        at = int(rng.integers(len(text) + 1))
+        text[at : at + int(rng.integers(0, 3))] = [str(rng.choice(_PIECES))]
+    return "".join(text), {a: 3 for a in "norciuvm" if a in "".join(text)}
+
+
 def window_place(rng, axes, extents):
     """A place of up to two axes with steps of either sign, and where it may begin."""
     chosen = rng.permutation(axes)[: int(rng.integers(1, 3))] if axes else []

@@ -21,17 +21,20 @@ ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 """To the nearest, ties to even or up; down; towards zero."""
 
 _EXACT_IN_DOUBLE = 2**53
+EXACT_IN_SINGLE = 2**24
+"""All integers up to this magnitude are numbers of single precision."""
 
 
 def exact_product(a: Array, b: Array) -> Integers:
     """The matrix product `a @ b` of integer arrays modulo 2^64.
 
-    Where no sum can leave what a double holds exactly, BLAS computes it.
+    Where no sum can leave what a float holds exactly, BLAS computes it.
     """
     largest = _magnitude(a) * _magnitude(b) * a.shape[-1]
     if largest < _EXACT_IN_DOUBLE:
-        doubles: Array = np.matmul(a.astype(np.float64), b.astype(np.float64))
-        return doubles.astype(np.int64)
+        kind = np.float32 if largest <= EXACT_IN_SINGLE else np.float64
+        found: Array = np.matmul(a.astype(kind), b.astype(kind))
+        return found.astype(np.int64)
     result: Integers = np.matmul(a.astype(np.int64), b.astype(np.int64))
     return result
 

@@ -14,13 +14,17 @@ from tilewright.common.errors import GraphError, ScheduleError, ShapeError
 from tilewright.compiler.compiled import WAYS, Compiled
 from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
+from tilewright.graph.frontends.notation import network_of
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import DEFAULT_MACHINE, Machine, find_machine
 from tilewright.network.refusal import require_networks
-from tilewright.ops import Op, Shape
+from tilewright.ops import CONTRACTIONS, Op, Shape
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
+from tilewright.ops.op import Array
 
 if TYPE_CHECKING:
     from tilewright.graph.frontends import onnx
@@ -65,6 +69,8 @@ def compile(
         raise ShapeError("the shapes of an operator or a loaded network are its own")
     elif dtype is not None:
         raise ShapeError("the element type of an operator or a loaded network is its own")
+    if isinstance(workload, Definition | Assembly) and not _has_kernels(workload):
+        workload = network_of(workload)
     if isinstance(workload, Network):
         if settings.schedule is not None:
             raise ScheduleError("a schedule is one operator's, found a network")
@@ -75,6 +81,11 @@ def compile(
     if layers:
         raise GraphError(f"the layers of a network are compiled alone, found {workload.describe()}")
     return compiled(Workload(workload.kind, ((workload.kind, workload),)), chain, settings)
+
+
+def _has_kernels(op: Definition | Assembly) -> bool:
+    """True for sums of products and for work on tensors as they lie; others are networks."""
+    return op.kind in CONTRACTIONS or op.in_memory is not None
 
 
 def compiled(

@@ -8,6 +8,7 @@ a time, so that the memory stays near that of the operands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from math import inf, prod
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _PORTION = 1 << 20
 """Elements of a gathered operand that are laid out at a time: enough for BLAS, few for caches."""
+_WIDE = 256
+"""Columns of a product with which BLAS is about as fast as with more."""
 _GATHERED: dict[str, np.ufunc] = {
     "sum": np.add,
     "max": np.fmax,
@@ -154,20 +157,38 @@ def _contracted(op: Definition, operands: Sequence[Array]) -> Array:
     batch = sorted(own[0] & own[1] & kept)
     rows, columns = sorted(own[0] & kept - own[1]), sorted(own[1] & kept - own[0])
     depth = sorted(own[0] & own[1] - kept)
-    left = _laid_out(a, batch, rows, depth)
+    places = [[axis for axis, _ in place if op.extents[axis] > 1] for place in op.result.terms]
+    written = [axis for place in places for axis in place]
+    outer = [] if batch else _outer(op, written, columns)
+    inner = [d for d in columns if d not in outer]
+    left = _laid_out(a, [*batch, *outer], rows, depth)
     multiply = np.matmul if op.numerics.is_float else exact_product
-    found = np.zeros(op.out_shape, left.dtype if op.numerics.is_float else np.int64)
-    order = [*batch, *rows, *columns]
-    order += [d for d in range(len(op.extents)) if d not in order]
-    places = op.result.view(found, op.extents).transpose(order)
-    at = order.index(columns[0]) if columns else 0
-    for part in _portions(b.shape, columns):
-        product = multiply(left, _laid_out(b[part], batch, depth, columns))
-        target = places[(slice(None),) * at + (part[order[at]],)]
-        steps = zip(order, target.shape, strict=True)
-        target[...] = product.reshape([n if d in own[0] | own[1] else 1 for d, n in steps])
     single = prod(op.extents[d] for d in gathered - own[0] - own[1])
+    order = [*batch, *outer, *rows, *inner]
+    parts = list(_portions(b.shape, [*outer, *inner]))
+    filled = prod(op.out_shape) == prod(op.extents[d] for d in order)
+    if len(parts) == 1 and written == order and filled and max(map(len, places), default=0) < 2:
+        product = multiply(left, _laid_out(b, [*batch, *outer], depth, inner))
+        found = product.reshape(op.out_shape)
+        return found * single if single > 1 else found
+    found = np.zeros(op.out_shape, left.dtype if op.numerics.is_float else np.int64)
+    order += [d for d in range(len(op.extents)) if d not in order]
+    target = op.result.view(found, op.extents).transpose(order)
+    for part in parts:
+        product = multiply(left, _laid_out(b[part], [*batch, *outer], depth, inner))
+        own_part = target[tuple(part[d] for d in order)]
+        steps = zip(order, own_part.shape, strict=True)
+        own_part[...] = product.reshape([n if d in own[0] | own[1] else 1 for d, n in steps])
     return found * single if single > 1 else found
+
+
+def _outer(op: Definition, written: Sequence[int], columns: Sequence[int]) -> list[int]:
+    """The axes of columns outside which a product for each step, wide enough for BLAS, writes the
+    result in order: the images of a convolution.
+    """
+    found = list(takewhile(columns.__contains__, written))
+    wide = prod(op.extents[d] for d in columns if d not in found) >= _WIDE
+    return found if wide else []
 
 
 def _summed(x: Array, axes: frozenset[int]) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.common.dtypes import converted
 from tilewright.common.errors import ShapeError
-from tilewright.common.fixed_point import Integers
+from tilewright.common.fixed_point import EXACT_IN_SINGLE, Integers
 from tilewright.ops.box import Box
 from tilewright.ops.numerics import Numerics
 
@@ -291,10 +291,6 @@ class Typed:
         return self
 
 
-_EXACT_IN_SINGLE = 1 << 24
-"""All integers up to this magnitude are numbers of single precision."""
-
-
 def same_dimensions(count: int) -> Follows:
     """Follows of an operand whose dimensions match the result's by number."""
     return tuple((dimension, None) for dimension in range(count))
@@ -320,7 +316,7 @@ def for_sums(op: Op, operands: Sequence[Array], terms: int) -> list[Array]:
     if op.numerics.in_reals:
         return [*in_double(op, operands)]
     largest = math.prod(float(np.abs(x).max(initial=0)) for x in operands)
-    if largest * terms <= _EXACT_IN_SINGLE:
+    if largest * terms <= EXACT_IN_SINGLE:
         single: list[Array] = [np.asarray(x, np.float32) for x in operands]
         if all(np.array_equal(np.rint(s), x) for s, x in zip(single, operands, strict=True)):
             return single

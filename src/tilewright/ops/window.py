@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tilewright.common.errors import ShapeError
 from tilewright.ops.box import Interval
-from tilewright.ops.op import Array, require_positive
+from tilewright.ops.op import require_positive
 
 Padding = tuple[int, int, int, int]
 
@@ -74,26 +72,3 @@ def seen(side: Interval, taps: Interval, stride: int, before: int, dilation: int
     """
     first = side[0] * stride - before + taps[0] * dilation
     return first, (side[1] - 1) * stride - before + (taps[1] - 1) * dilation + 1
-
-
-def clipped(side: Interval, image: int) -> Interval:
-    """The part inside the image.
-
-    >>> clipped((-1, 8), 7)
-    (0, 7)
-    """
-    return max(0, side[0]), min(image, side[1])
-
-
-def windows(
-    image: Array,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    out: tuple[int, int],
-) -> Array:
-    """A read-only view (..., out rows, out columns, kernel rows, kernel columns) of `image`."""
-    spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
-    view = np.lib.stride_tricks.sliding_window_view(image, spans, axis=(-2, -1))
-    dilated = view[..., :: dilation[0], :: dilation[1]]
-    return dilated[..., :: stride[0], :: stride[1], :, :][..., : out[0], : out[1], :, :]

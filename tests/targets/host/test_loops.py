@@ -113,3 +113,32 @@ def test_what_lies_beyond_a_tensor_must_change_nothing() -> None:
     with pytest.raises(ShapeError) as caught:
         InMemory((4, 3), straight((4, 3)), (windows,))
     assert str(caught.value) == "map: only what a reduction gathers may lie beyond a tensor"
+
+
+def test_products_are_summed_as_they_lie() -> None:
+    """Depthwise windows: what lies beyond the image is skipped, whatever the weight is there."""
+    image = Access((4, PIXELS), (((0, 1),), ((1, 1), (2, 1))), (0, -1), 0.0)
+    weights = Access((4, 3), (((0, 1),), ((2, 1),)), (0, 0))
+    op = InMemory((4, PIXELS, 3), straight((4, PIXELS)), (image, weights), "x0 * x1", "sum")
+    x, w = inputs_of(op, np.random.default_rng(0))
+    found = np.full(op.out_shape, UNTOUCHED)
+    arguments = [ctypes.c_void_p(a.ctypes.data) for a in (found, x, w)]
+    library([op], 1)["case0"](*arguments, ctypes.c_long(0), ctypes.c_long(1))
+    np.testing.assert_array_equal(found, op.reference(x, w))
+    padded = np.pad(x, ((0, 0), (1, 1)))
+    by_hand = sum(padded[:, t : t + PIXELS] * w[:, t : t + 1] for t in range(3))
+    np.testing.assert_array_equal(found, by_hand)
+
+
+def test_what_is_read_backwards_is_one_loop() -> None:
+    turned = Access((PIXELS,), (((0, -1),),), (PIXELS - 1,))
+    op = InMemory((PIXELS,), straight((PIXELS,)), (turned,))
+    assert (
+        written(op)
+        == """\
+#pragma GCC ivdep
+for (long i0 = 0; i0 < 6; i0++) {
+    y[i0] = x0[5 + i0 * -1L];
+}
+"""
+    )

@@ -308,9 +308,3 @@ def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
 def unbordered(form: Form) -> Form:
     """`form` with its axis order, one dimension per axis, without a border."""
     return in_order(form.shape, [d.axis for d in form.dims])
-
-
-def without_axis(form: Form, axis: int) -> Form:
-    """The form of a tensor with extent 1 along an axis, the others as they lie."""
-    shape = tuple(1 if a == axis else n for a, n in enumerate(form.shape))
-    return in_order(shape, [d.axis for d in form.dims])
