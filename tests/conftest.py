@@ -2,8 +2,9 @@
 
 What is compiled on the way is kept in the checkout, not among the user's own files, and the user's
 calibration of the computer is not there. Processes that tests start keep the bytecode of their
-modules: compiling all of them takes longer than most commands. Tables are as wide as those of any output that is no
-terminal, whatever the terminal of the tests is, and how long a command takes has no line.
+modules: compiling all of them takes longer than most commands. Tables are as wide as those of any
+output that is no terminal, whatever the terminal of the tests is, and how long a command takes has
+no line.
 """
 
 import os

@@ -18,6 +18,7 @@ import numba
 from numba import types
 from numba.core import serialize
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 from tilewright.common import pieces
@@ -73,10 +74,10 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The function compiled for these types of arguments; None where it is not there."""
-        context.refresh()
         content = _KEPT.recall(self._key(signature, context.codegen()))
         if content is None:
             return None
+        rtsys.initialize(context)  # all that code needs; what Numba refreshes is for compiling
         return cast(Any, CompileResult)._rebuild(context, *pickle.loads(content))
 
     def save_overload(self, signature: Any, result: Any) -> None:
