@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -189,3 +191,15 @@ def test_a_number_that_is_no_integer() -> None:
     with pytest.raises(ProgramError) as caught:
         binary("+", A, 1.5)
     assert str(caught.value) == "1.5 is neither an integer nor an integer expression"
+
+
+def test_leaves_are_shared_and_survive_pickling():
+    tile, three = Var("tile"), Const(3)
+    assert Var("tile") is tile
+    assert Const(np.int64(3)) is three
+    assert type(three.value) is int
+    assert pickle.loads(pickle.dumps(tile)) is tile
+    expression = ceil_div(tile, 3) * tile
+    again = pickle.loads(pickle.dumps(expression))
+    assert again == expression
+    assert {again: 1}[expression] == 1

@@ -20,6 +20,7 @@ from tilewright.ops import Conv2d, Op, gemm
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.tune.legal import structures_on
+from tilewright.tune.search import sharing
 
 MACHINE = load_machine("sw26010")
 CONV = Conv2d(4, 6, 10, 9, 9, (3, 3), (2, 1), (1, 1, 1, 1))
@@ -74,3 +75,20 @@ def test_numbers_of_every_kind(op: Op, algorithm: str, data: st.DataObject) -> N
             every = [iteration(prepared, k, env) for k in product(*map(range, kinds))]
             rows = np.broadcast_to(numbers, (len(every), len(tiles)))[:, t]
             assert rows.tolist() == [evaluate(loop.extent, at) for at in every]
+
+
+def test_a_program_with_shared_tensors_is_prepared_from_the_plain_one() -> None:
+    op = gemm(70, 90, 50)
+    (seed,) = seeds_for(op, "gemm")
+    plain = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)[0]
+    program = sharing(plain, frozenset(seed.operands[:1])).staged
+    assert [t.shared for t in program.tensors].count(True) == 1
+
+    def said(prepared: Prepared) -> list[object]:
+        steps = [(item.step, item.level, item.after, item.buffer) for item in prepared.items]
+        steps += [
+            (number.step, number.kinds, number.places, 0) for number in prepared.moments.items
+        ]
+        return [(getattr(step, "shared", None), str(step.stmt), *rest) for step, *rest in steps]
+
+    assert said(prepare(plain.staged).marked(program)) == said(prepare(program))

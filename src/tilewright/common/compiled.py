@@ -24,6 +24,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 from tilewright.common.cache import Cache, cache_folder
@@ -175,10 +176,10 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The function compiled for these types of arguments; None where it is not there."""
-        context.refresh()
         content = _KEPT.recall(self._key(signature, context.codegen()))
         if content is None:
             return None
+        rtsys.initialize(context)  # all that code needs; what Numba refreshes is for compiling
         return cast(Any, CompileResult)._rebuild(context, *pickle.loads(content))
 
     def save_overload(self, signature: Any, result: Any) -> None:

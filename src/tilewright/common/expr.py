@@ -58,23 +58,47 @@ class _Operators:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, eq=False)
 class Const(_Operators):
-    """An integer literal."""
+    """An integer literal; equal ones are one object, which compares and hashes by identity."""
 
     symbols: ClassVar[frozenset[str]] = frozenset()
     value: int
+
+    def __new__(cls, value: int) -> Const:
+        known = _CONSTANTS.get(value)
+        if known is not None:
+            return known
+        made = object.__new__(cls)
+        object.__setattr__(made, "value", int(value))
+        return _CONSTANTS.setdefault(made.value, made)
+
+    def __reduce__(self) -> tuple[type[Const], tuple[int]]:
+        return Const, (self.value,)
 
     def __str__(self) -> str:
         return str(self.value)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, eq=False)
 class Var(_Operators):
-    """A named symbol: loop variable, factor, extent, or mesh position."""
+    """A named symbol: loop variable, factor, extent, or mesh position; equal ones are one
+    object.
+    """
 
     name: str
+
+    def __new__(cls, name: str) -> Var:
+        known = _SYMBOLS.get(name)
+        if known is not None:
+            return known
+        made = object.__new__(cls)
+        object.__setattr__(made, "name", name)
+        return _SYMBOLS.setdefault(name, made)
+
+    def __reduce__(self) -> tuple[type[Var], tuple[str]]:
+        return Var, (self.name,)
 
     @cached_property
     def symbols(self) -> frozenset[str]:
@@ -86,7 +110,7 @@ class Var(_Operators):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Binary(_Operators):
     """`a op b`; comparisons and `and` give 0 or 1."""
 
@@ -106,6 +130,16 @@ class Binary(_Operators):
     def __hash__(self) -> int:
         return self._hash
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is Binary
+            and self._hash == other._hash
+            and (self.op, self.a, self.b) == (other.op, other.a, other.b)
+        )
+
+    def __reduce__(self) -> tuple[type[Binary], tuple[str, Expr, Expr]]:
+        return Binary, (self.op, self.a, self.b)  # hashes are those of one process
+
     def __str__(self) -> str:
         if self.op in FUNCTIONS:
             return f"{self.op}({self.a}, {self.b})"
@@ -116,6 +150,10 @@ class Binary(_Operators):
 
 
 Expr: TypeAlias = Const | Var | Binary
+
+_CONSTANTS: dict[int, Const] = {}
+_SYMBOLS: dict[str, Var] = {}
+_ZERO, _ONE = Const(0), Const(1)
 
 _PRECEDENCE = {"and": 1, "<": 2, "<=": 2, "==": 2, "!=": 2, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
 FUNCTIONS = ("min", "max", "ceil_div")
@@ -171,8 +209,7 @@ def expr(value: object) -> Expr:
     if isinstance(value, (Const, Var, Binary)):
         return value
     if isinstance(value, (int, np.integer)):
-        known = _CONSTANTS.get(int(value))
-        return Const(int(value)) if known is None else known
+        return Const(value)
     raise ProgramError(f"{value!r} is neither an integer nor an integer expression")
 
 
@@ -187,7 +224,6 @@ def binary(op: str, left: object, right: object) -> Expr:
         if not (op in ("//", "%", "ceil_div") and b.value == 0):
             return Const(int(OPERATIONS[op](a.value, b.value)))
         raise ProgramError(f"division by zero in {a} {op} {b}")
-    a, b = _single(a), _single(b)
     key = op, id(a), id(b)
     known = _BUILT.get(key)
     if known is not None:
@@ -199,14 +235,6 @@ def binary(op: str, left: object, right: object) -> Expr:
     return found
 
 
-def _single(e: Expr) -> Expr:
-    """`e`, or, for a leaf, the object shared by all equal leaves."""
-    return e if type(e) is Binary else _LEAVES.setdefault(e, e)
-
-
-_LEAVES: dict[Expr, Expr] = {}
-_CONSTANTS = {value: _single(Const(value)) for value in range(-1, 257)}
-"""The objects of the most frequent constants."""
 _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}
 """The result for each pair of operands, so that equal expressions are one object and look-ups
 compare by identity. The operands stay alive with it, so that their ids stay theirs.
@@ -215,26 +243,26 @@ _MOST_BUILT = 1_000_000
 
 
 def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
-    zero, one = Const(0), Const(1)
+    zero, one = _ZERO, _ONE
     match op:
         case "+":
-            return b if a == zero else a if b == zero else _less(a, b) or _gathered(a, b, 1)
+            return b if a is zero else a if b is zero else _less(a, b) or _gathered(a, b, 1)
         case "-":
-            return a if b == zero else zero if a == b else _gathered(a, b, -1)
+            return a if b is zero else zero if a == b else _gathered(a, b, -1)
         case "*":
-            if zero in (a, b):
+            if a is zero or b is zero:
                 return zero
-            return b if a == one else a if b == one else None
+            return b if a is one else a if b is one else None
         case "//" | "ceil_div":
-            return a if b == one else one if a == b else None
+            return a if b is one else one if a == b else None
         case "%":
-            return zero if b == one else None
+            return zero if b is one else None
         case "min" | "max":
             return a if a == b else None
         case "and":
-            if zero in (a, b):
+            if a is zero or b is zero:
                 return zero
-            kept = b if a == one else a if b == one else None
+            kept = b if a is one else a if b is one else None
             return kept if kept and _is_condition(kept) else None
         case _:
             return None
@@ -269,7 +297,7 @@ def _constant_apart(e: Expr) -> tuple[Expr, int]:
     """A sum without the constant that it ends in, and that constant."""
     match e:
         case Const(value):
-            return Const(0), value
+            return _ZERO, value
         case Binary("+", a, Const(value)):
             return a, value
         case Binary("-", a, Const(value)):
@@ -305,7 +333,7 @@ def round_up(a: IntLike, multiple: IntLike) -> Expr:
 
 def product(values: Iterable[IntLike]) -> Expr:
     """The product of integers and expressions."""
-    result: Expr = Const(1)
+    result: Expr = _ONE
     for value in values:
         result = binary("*", result, value)
     return result
@@ -313,7 +341,7 @@ def product(values: Iterable[IntLike]) -> Expr:
 
 def total(values: Iterable[IntLike]) -> Expr:
     """The sum of integers and expressions."""
-    result: Expr = Const(0)
+    result: Expr = _ZERO
     for value in values:
         result = binary("+", result, value)
     return result
@@ -321,7 +349,7 @@ def total(values: Iterable[IntLike]) -> Expr:
 
 def all_of(conditions: Iterable[Expr]) -> Expr:
     """1 where every condition holds; 1 for none at all."""
-    result: Expr = Const(1)
+    result: Expr = _ONE
     for condition in conditions:
         result = binary("and", result, condition)
     return result
@@ -380,10 +408,10 @@ def coefficient(e: Expr, name: str) -> Expr:
     '2 * stride'
     """
     if name not in free_vars(e):
-        return Const(0)
+        return _ZERO
     match e:
         case Var():
-            return Const(1)
+            return _ONE
         case Binary("+", a, b):
             return coefficient(a, name) + coefficient(b, name)
         case Binary("-", a, b):

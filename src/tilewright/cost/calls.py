@@ -63,7 +63,9 @@ def call_cycles(machine: Machine, call: PricedCall[Any], costs: Costs) -> Value:
 
 
 def _least(extent: Value) -> int:
-    return int(extent.min(initial=1)) if isinstance(extent, np.ndarray) else int(extent)
+    if isinstance(extent, np.ndarray):
+        return int(np.minimum.reduce(extent, axis=None, initial=1))
+    return int(extent)
 
 
 def priced_call(call: Call, dims: Dims, program: Program) -> PricedCall[Primitive]:

@@ -48,6 +48,7 @@ class Item:
     after: bool
     buffer: int = 0
 
+    @cached_property
     def symbols(self) -> frozenset[str]:
         """Symbols that the cost depends on: extents and conditions, never addresses."""
         found = free_vars(self.condition)
@@ -124,6 +125,14 @@ class Prepared:
             for s in steps
         )
 
+    def marked(self, program: Program) -> Prepared:
+        """The nest of a program that differs in which of its tensors are shared alone."""
+        items = tuple(replace(i, step=_marked(i.step, program)) for i in self.items)
+        steps = zip(self.moments.items, items, strict=True)
+        numbers = tuple(replace(own, step=item.step) for own, item in steps)
+        moments = replace(self.moments, items=numbers)
+        return replace(self, program=program, items=items, moments=moments)
+
     def transfer_latencies(self, machine: Machine) -> set[int]:
         """The latencies in cycles of the engines that serve the nest's transfers."""
         return {machine.transfer_engine(space).latency_cycles for space in self._spaces}
@@ -133,6 +142,12 @@ class Prepared:
         """The memories that transfers fill or empty."""
         moved = {s.buffer for s in walk(self.program.body) if isinstance(s, Transfer)}
         return frozenset(b.space for b in self.program.buffers if b.name in moved)
+
+
+def _marked(step: CallStep | TransferStep, program: Program) -> CallStep | TransferStep:
+    if isinstance(step, CallStep):
+        return step
+    return replace(step, shared=program.tensor(step.stmt.tensor).shared)
 
 
 def prepare(
@@ -226,7 +241,7 @@ def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
     other: every iteration of the shorter one is a kind of its own, of the other as many at both
     ends.
     """
-    touched = [i for i in items if loop.var in i.symbols()]
+    touched = [i for i in items if loop.var in i.symbols]
     others = [f for f in loops if any(_meet(i.condition, loop, f) for i in touched if f != loop)]
     known = [f.extent.value for f in (loop, *others) if isinstance(f.extent, Const)]
     if others and known:
@@ -240,6 +255,8 @@ def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
 
 def _meet(condition: Expr, one: For, other: For) -> bool:
     """True if the condition compares sums of which both loops are terms."""
+    if not {one.var, other.var} <= free_vars(condition):
+        return False
     match condition:
         case Binary("<" | "<=", a, b):
             return {one.var, other.var} <= _terms(a) | _terms(b)
@@ -262,6 +279,8 @@ def _terms(e: Expr) -> frozenset[str]:
 
 def _tests_zero(condition: Expr, var: str) -> bool:
     """True if `var == 0` is part of the condition."""
+    if var not in free_vars(condition):
+        return False
     match condition:
         case Binary("==", Var(name), Const(0)):
             return name == var
@@ -273,7 +292,7 @@ def _tests_zero(condition: Expr, var: str) -> bool:
 
 def _outline(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Outline:
     spans = [[_span(items, d, after) for d in range(len(kinds) + 1)] for after in (False, True)]
-    costs = [(item.symbols(), item.level) for item in items]
+    costs = [(item.symbols, item.level) for item in items]
     counts = [(free_vars(f.extent), d) for d, f in enumerate(loops)]
     return Outline(
         np.array(spans[0], np.int64),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 
 import numpy as np
@@ -58,17 +58,26 @@ def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -
     found: list[Cycles] = [(0.0, 0.0)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
-        if np.any(item.holds):
+        if _happens(item.holds):
             together.setdefault(item.alike, []).append(i)
     for places in together.values():
-        own = [items[i] for i in places]
-        shapes = [_shape(item.numbers) for item in own]
-        service, issue = _cycles(own[0], _columns(own, shapes), machine, prices)
-        ends = np.cumsum([0, *map(prod, shapes)]).tolist()
+        alike = [items[i] for i in places]
+        shapes = [_shape(item.numbers) for item in alike]
+        service, issue = _cycles(alike[0], _columns(alike, shapes), machine, prices)
+        ends = accumulate(map(prod, shapes), initial=0)
         for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
+            own = _part(service, span, shape), _part(issue, span, shape)
             holds = items[i].holds
-            found[i] = _part(service, span, shape) * holds, _part(issue, span, shape) * holds
+            found[i] = own if _always(holds) else (own[0] * holds, own[1] * holds)
     return found
+
+
+def _happens(holds: Value) -> bool:
+    return bool(holds.any() if isinstance(holds, np.ndarray) else holds)
+
+
+def _always(holds: Value) -> bool:
+    return type(holds) is int and holds == 1
 
 
 def _columns(items: Sequence[PricedItem], shapes: Sequence[tuple[int, ...]]) -> list[Value]:
@@ -84,11 +93,18 @@ def _columns(items: Sequence[PricedItem], shapes: Sequence[tuple[int, ...]]) -> 
 def _shape(numbers: Sequence[Value]) -> tuple[int, ...]:
     """The shape that arrays broadcast to, mostly that of all."""
     shapes = {n.shape for n in numbers if isinstance(n, np.ndarray)}
-    return shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+    longest = max(shapes, key=len, default=())
+    if all(shape == longest[len(longest) - len(shape) :] for shape in shapes):
+        return longest
+    return np.broadcast_shapes(*shapes)
 
 
 def _flat(value: Value, shape: tuple[int, ...]) -> Value:
-    return value.ravel() if value.shape == shape else np.broadcast_to(value, shape).ravel()
+    if value.shape != shape:
+        every = np.empty(shape, value.dtype)
+        every[...] = value
+        value = every
+    return value.ravel()
 
 
 def _part(cycles: Value, span: tuple[int, int], shape: tuple[int, ...]) -> Value:

@@ -111,7 +111,10 @@ def _over_kinds(value: Value, kinds: Kinds) -> Value:
     if np.ndim(value) <= 1:
         return value
     *own, width = value.shape
-    every = value if tuple(own) == kinds else np.broadcast_to(value, (*kinds, width))
+    every = value
+    if tuple(own) != kinds:
+        every = np.empty((*kinds, width), value.dtype)
+        every[...] = value
     return every.reshape(prod(kinds), width)
 
 

@@ -82,11 +82,10 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     for count in rows:
         part = slice(first, first := first + count)
         service[part], issue[part] = next(cycles)
-    counts = [
-        np.broadcast_to(extent, (prod(kinds), width))
-        for extent, kinds in zip(extents, moments.counts, strict=True)
-    ]
-    iterations = np.concatenate([np.empty((0, width)), *counts])
+    iterations = np.empty((sum(map(prod, moments.counts)), width))
+    first = 0
+    for extent, own in zip(extents, moments.counts, strict=True):
+        iterations[first : (first := first + prod(own))] = extent
     alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
     contest = np.zeros(width, np.int64) if nest.contest is None else nest.contest
     return Tables(iterations, service, issue, alike, contest, nest.doubles)

@@ -7,6 +7,7 @@ others): a function of a few pointers compiles several times faster than one of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -173,6 +174,11 @@ def first_of(records: Records) -> State:
 
 def records(kind: type, count: int) -> npt.NDArray[Any]:
     """`count` records, all zero; at least one, so that there is a first."""
+    return np.zeros(max(count, 1), _dtype(kind))
+
+
+@cache
+def _dtype(kind: type) -> np.dtype[Any]:
+    """The fields of a record; one object for all arrays, which compiled code then knows at once."""
     formats = {"int": "i8", "float": "f8"}
-    fields = [(name, formats[of]) for name, of in kind.__annotations__.items()]
-    return np.zeros(max(count, 1), fields)
+    return np.dtype([(name, formats[of]) for name, of in kind.__annotations__.items()])

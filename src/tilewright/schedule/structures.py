@@ -29,13 +29,15 @@ from tilewright.seeds.steps import Layout, Step, Vectorize
 @dataclass(frozen=True, eq=False)
 class Structure:
     """One set of discrete choices for one nest, lowered by `program` to a parametric program on
-    first use.
+    first use. One whose program differs from that of `unmarked` in which tensors are shared alone
+    is as legal.
     """
 
     space: Space
     steps: tuple[Step, ...]
     rules: Rules
     program: Callable[[], Program]
+    unmarked: Structure | None = None
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -57,6 +59,8 @@ class Structure:
         """Element counts that must be whole vectors, so that vector accesses are aligned. Raises
         ScheduleError or ProgramError where the primitive cannot take the staged views.
         """
+        if self.unmarked is not None:
+            return self.unmarked.aligned
         return check_structure(self.decisions, self.staged)
 
     @property

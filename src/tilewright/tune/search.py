@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -226,10 +226,12 @@ def sharing(structure: Structure, shared: frozenset[str]) -> Structure:
     """The structure, with the tensors marked that all groups read together."""
     if shared.isdisjoint(use.tensor.name for use in structure.space.nest.every_use):
         return structure
-    return replace(structure, program=lambda: _marked(structure.staged, shared))
+    marked = partial(_marked, structure, shared)
+    return replace(structure, program=marked, unmarked=structure)
 
 
-def _marked(program: Program, shared: frozenset[str]) -> Program:
+def _marked(structure: Structure, shared: frozenset[str]) -> Program:
+    program = structure.staged
     tensors = tuple(replace(t, shared=t.name in shared) for t in program.tensors)
     return replace(program, tensors=tensors)
 
@@ -358,6 +360,8 @@ def _prepared(
         kinds = ("constant" if t.name in made else t.kind for t in staged.tensors)
         tensors = (replace(t, kind=k) for t, k in zip(staged.tensors, kinds, strict=True))
         staged = replace(staged, tensors=tuple(tensors))
+    if structure.unmarked is not None:
+        return _prepared(structure.unmarked, chains, together, made).marked(staged)
     return prepare(staged, chains=chains, together=together)
 
 

@@ -7,6 +7,7 @@ the table only, so the compiled code is shared by all runs of one table.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -330,6 +331,7 @@ def _scalars(record: type) -> list[str]:
     return [name for name, kind in record.__annotations__.items() if kind in ("int", "bool")]
 
 
+@cache
 def core_dtype(
     registers: int,
     lanes: int,
@@ -382,6 +384,7 @@ def core_dtype(
     return _overlay(fields)
 
 
+@cache
 def machine_dtype() -> np.dtype[Any]:
     """The record of the machine."""
     scalars: list[dict[str, tuple[str, tuple[int, ...]]]] = [
@@ -392,12 +395,14 @@ def machine_dtype() -> np.dtype[Any]:
     return _overlay([*scalars, {"bus_free": ("i8", (2, LINE_CAPACITY))}, times, lengths])
 
 
+@cache
 def flight_dtype(lanes: int) -> np.dtype[Any]:
     """The record of a message."""
     scalars = [(name, "i8") for name in _scalars(FlightState)]
     return np.dtype([*scalars, ("words", "i8", (lanes,))])
 
 
+@cache
 def plain_dtype(record: type) -> np.dtype[Any]:
     """A record of integers only."""
     return np.dtype([(name, _FORMATS[kind]) for name, kind in record.__annotations__.items()])

@@ -55,3 +55,13 @@ def test_others_are_searched_again(change: str, monkeypatch: pytest.MonkeyPatch)
         assert gemm_template(F64) == "searched"
     finally:
         gemm_template.cache_clear()
+
+
+def test_a_verdict_that_is_kept_loads_no_solver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gemm_template.cache_clear()
+    first = gemm_template(F64)
+    gemm_template.cache_clear()
+    monkeypatch.setattr(module, "modulo_solver", None)
+    assert gemm_template(F64) == first

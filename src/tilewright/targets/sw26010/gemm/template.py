@@ -11,15 +11,19 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from itertools import starmap
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from tilewright.common.digest import digest
+from tilewright.common.cache import Cache
+from tilewright.common.deferred import Deferred
+from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.isa import load_table
 from tilewright.isa.dependence import DependenceGraph
 from tilewright.isa.modulo import pipelined_schedule
 from tilewright.isa.modulo_bounds import interval_bounds
 from tilewright.isa.placement import Placement, Verdict
+from tilewright.isa.table import IssueRules
 from tilewright.targets.sw26010.gemm.parts import TABLE_NAME
 from tilewright.targets.sw26010.gemm.search import (
     LARGEST_EXTRA_INTERVAL,
@@ -33,6 +37,11 @@ from tilewright.targets.sw26010.gemm.search import (
     template_of,
 )
 from tilewright.targets.sw26010.gemm.shape import Precision
+
+if TYPE_CHECKING:
+    from tilewright.isa import modulo_solver
+else:  # heavy: OR-Tools
+    modulo_solver = Deferred("tilewright.isa.modulo_solver")
 
 TEMPLATES = "templates.toml"
 SOURCE = "What search_template finds; `pytest tests/targets --update-golden` writes it anew."
@@ -79,19 +88,29 @@ def _shipped_table(name: str, template: Template) -> str:
 
 def _accepted(precision: Precision, found: Found) -> Template | None:
     """The shipped template, unless something that its search depends on has changed."""
-    from tilewright.isa.modulo_solver import is_schedule  # heavy: OR-Tools
-
     rules = load_table(TABLE_NAME).issue
     interval, slack = found.interval_cycles, found.slack_cycles
     graph = template_graph(precision, orderings(precision, interval, slack))
     bounds = interval_bounds(graph, rules)
     if (found.question, interval) != (_question(graph), bounds.minimum_interval):
         return None
-    if not is_schedule(graph, rules, interval, found.times):
+    if not _satisfies(graph, rules, found):
         return None
     placement = Placement(Verdict.FOUND, found.times)
     schedule = pipelined_schedule(graph, rules, interval, placement, bounds, (), ())
     return template_of(precision, slack, schedule)
+
+
+def _satisfies(graph: DependenceGraph, rules: IssueRules, found: Found) -> bool:
+    """True if the times are a schedule, by the solver's constraints. The verdict is kept: loading
+    the solver takes longer than most compilations.
+    """
+    solver = digest_of_files(PACKAGE, [f"isa/{name}" for name in names_below(PACKAGE / "isa")])
+    return Cache("primitives").value(
+        digest(solver, repr(found)),
+        bool,
+        lambda: modulo_solver.is_schedule(graph, rules, found.interval_cycles, found.times),
+    )
 
 
 def _question(graph: DependenceGraph) -> str:
