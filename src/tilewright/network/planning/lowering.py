@@ -45,6 +45,8 @@ _GATHERED: dict[str, tuple[Gathering, str]] = {
 }
 """The reduction's function, and the sign of what it gathers and of its result."""
 _MOST_STEPS = 64
+_FEW_RESULTS = 512
+"""Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
 
 
 def is_lowered(op: Op) -> bool:
@@ -79,6 +81,8 @@ def _viewed(memory: Memory, node: Node) -> Located:
     (name,), order, shape = node.inputs, node.op.permutation, node.op.out_shape
     if order is not None:
         x = memory.held[name][0]
+        if node.op.of_group is not None and memory.values[x.value].role == "scratch":
+            x = memory.elsewhere(x, node.op.of_group)
         return Located(x.value, permuted(x.form, order), tuple(range(len(order))))
     x = memory.in_form(name, row_major(node.op.input_shapes[0]))
     return Located(x.value, row_major(shape), tuple(range(len(shape))))
@@ -188,11 +192,13 @@ class _Stages:
         return self.memory.numbers(name, np.asarray(numbers, np.float64), axes)
 
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
-        """New memory in the order of the first operand, or as a C array."""
+        """New memory in the order of the first operand, that of a definition without look-ups if it
+        has as many dimensions; or as a C array.
+        """
         output, number = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
         form = row_major(shape)
-        if self.node.op.is_named:
+        if self.node.op.is_named or _follows(tensor, sources):
             form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
         if number + 1 < len(self.node.inputs) + len(self.node.op.definitions):
             return self.memory.value(f"{output}_{self._name(number)}", form)
@@ -266,28 +272,73 @@ class _Stages:
         places: tuple[Located, Located],
         loops: tuple[Shape, Access, Access],
     ) -> None:
-        """The gathered axes behind the others."""
+        """The gathered axes behind the others. Of few results that lie side by side in the operand
+        cores would take a few bytes each: first there are some for each step of its outermost axis.
+        """
+        (x, y), (extents, to, source) = places, loops
+        if op.gather not in _GATHERED:
+            raise GraphError(
+                f"node {self.node.name}: no stage gathers by {op.gather!r}",
+                fix="a sum of logarithms, or one product after the other",
+            )
+        self.gathered_flops += op.flops
+        outer = self._outermost(op, extents, source)
+        if outer is not None:
+            kept = (outer, *op.kept)
+            shape = tuple(extents[a] for a in kept)
+            between = self.memory.value(f"{self.node.output}_parts", row_major(shape))
+            plain = replace(op, finish="x0")
+            self._gather(plain, (x, between), (extents, straight(shape, kept), source), kept)
+            own = tuple(tuple((kept.index(a), s) for a, s in place) for place in to.terms)
+            x, extents, to, source = between, shape, replace(to, terms=own), straight(shape)
+            every = tuple(range(1, len(shape)))
+            result = Access(shape[1:], tuple(((a, 1),) for a in every), (0,) * len(every))
+            op = Definition(shape, result, (source,), "x0", op.gather, op.finish, op.dtype)
+        self._gather(op, (x, y), (extents, to, source), op.kept)
+
+    def _outermost(self, op: Definition, extents: Shape, source: Access) -> int | None:
+        """The axis of the outermost dimension of an operand where results lie along its innermost
+        one, and few of them are gathered over several axes.
+        """
+        few = prod(extents[a] for a in op.kept) <= _FEW_RESULTS
+        axes = [place[0][0] for place in source.terms if len(place) == 1]
+        if self.memory.views is not None or not few or len(op.gathered) < 2 or not axes:
+            return None
+        return axes[0] if axes[0] in op.gathered and axes[-1] in op.kept else None
+
+    def _gather(
+        self,
+        op: Definition,
+        places: tuple[Located, Located],
+        loops: tuple[Shape, Access, Access],
+        kept: Sequence[int],
+    ) -> None:
+        """Append the stage that gathers all axes but those that are kept."""
         (x, y), (extents, to, source), name = places, loops, self.node.name
-        order = (*op.kept, *op.gathered)
+        order = (*kept, *(a for a in range(len(extents)) if a not in kept))
         number = {a: i for i, a in enumerate(order)}
         result, operand = (
             replace(a, terms=tuple(tuple((number[i], s) for i, s in place) for place in a.terms))
             for a in (to, source)
         )
-        if op.gather not in _GATHERED:
-            raise GraphError(
-                f"node {name}: no stage gathers by {op.gather!r}",
-                fix="a sum of logarithms, or one product after the other",
-            )
-        function, sign = _GATHERED[op.gather]
+        function, sign = _GATHERED[op.gather or ""]
         body = f"-({op.body})" if sign and op.body != "x0" else sign + op.body
         found = normalised_reduction(
-            Reduction(tuple(extents[a] for a in order), len(op.kept), result, operand, function,
+            Reduction(tuple(extents[a] for a in order), len(kept), result, operand, function,
                       body, op.finish.replace("x0", f"{sign}x0"), self.memory.dtype)
         )  # fmt: skip
         arguments = (("x0", x.value), ("y", y.value))
-        label, self.gathered_flops = self._label(op), self.gathered_flops + op.flops
+        label = self._label(op)
         self.memory.append(Draft(name, label, "window", found, arguments, (name,), op.flops))
+
+
+def _follows(tensor: Computed, sources: Sequence[_Source]) -> bool:
+    """True if the dimensions of the result are moved by the axes of the first operand's."""
+    own = tensor.addends[0].definition
+    if own.has_look_ups or not own.operands:
+        return False
+    moved = ([{a for a, _ in place} for place in x.terms] for x in (own.result, own.operands[0]))
+    return own.gather is None and len({*map(str, moved)}) == 1
 
 
 def _index(access: Access) -> tuple[Index, ...]:
