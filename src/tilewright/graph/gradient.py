@@ -18,13 +18,16 @@ from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.ir.scalar import expanded, parse_scalar
 from tilewright.ops.access import Access, straight
+from tilewright.ops.box import Box
 from tilewright.ops.definition import Addend, Computed, Definition
 from tilewright.ops.definitions import Assembly, are_apart
 from tilewright.ops.elementwise import Binary
 from tilewright.ops.gradient import gradient
 from tilewright.ops.moves import Reshape
-from tilewright.ops.op import Op
+from tilewright.ops.op import Op, Shape
 
+_FEW_TAPS = 4
+"""Elements of which each is compared with the result again for all that follow it."""
 _MOST_TAPS = 64
 """Elements of which the largest has a gradient: each takes two maps."""
 
@@ -219,6 +222,9 @@ class _Backward:
                 f"node {record.name}: the first of {taps} elements that are the {definition.gather}"
                 f" has no gradient, at most {_MOST_TAPS} are compared"
             )
+        if taps <= _FEW_TAPS and _is_inside(definition.operands[0], definition.extents):
+            self._add_parts(x, self._by_comparison(record, definition, tensors, gathered))
+            return
         hits = self._hits(record, definition, x, gathered)
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
         shape = tuple(definition.extents[a] for a in (*kept, *gathered))
@@ -229,6 +235,33 @@ class _Backward:
         )  # fmt: skip
         found = gradient(selection, 0)
         self._add_parts(x, [(g.definition, (dy, *([hits] * len(g.operands)))) for g in found])
+
+    def _by_comparison(
+        self,
+        record: _Record,
+        definition: Definition,
+        tensors: tuple[str, str],
+        gathered: Sequence[int],
+    ) -> list[tuple[Definition, tuple[str, ...]]]:
+        """For each of few elements a map that compares it and those before it with the result."""
+        x, dy = tensors
+        kept = [a for a in range(len(definition.extents)) if a not in gathered]
+        shape = tuple(definition.extents[a] for a in kept)
+        numbers = {axis: place for place, axis in enumerate(kept)}
+        result = _moved(definition.result, numbers, {})
+        sources: list[Access] = []
+        parts = []
+        for taps in product(*(range(definition.extents[a]) for a in gathered)):
+            source = _moved(definition.operands[0], numbers, dict(zip(gathered, taps, strict=True)))
+            source = replace(source, fill=None)
+            body = "x0 if x2 == x1 else 0"
+            for number in range(len(sources)):
+                body = f"0 if x{3 + number} == x1 else ({body})"
+            places = (result, result, source, *sources)
+            part = Definition(shape, source, places, body, None, "x0", self.builder.dtype)
+            parts.append((part, (dy, record.output, *[x] * (1 + len(sources)))))
+            sources.append(source)
+        return parts
 
     def _hits(
         self, record: _Record, definition: Definition, x: str, gathered: Sequence[int]
@@ -257,6 +290,12 @@ class _Backward:
             parts.append((Definition(shape, place, (plain,), "x0", None, "x0", self.builder.dtype),
                           (hit,)))  # fmt: skip
         return self._assembled(f"{record.output}_hits", parts)
+
+
+def _is_inside(access: Access, extents: Shape) -> bool:
+    """True if no step reads beyond the border."""
+    spans = [access.span(d, Box.whole(extents)) for d in range(len(access.shape))]
+    return all(low >= 0 and high <= n for (low, high), n in zip(spans, access.shape, strict=True))
 
 
 def _is_elementwise(definition: Definition) -> bool:

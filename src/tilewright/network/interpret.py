@@ -35,22 +35,50 @@ def interpret_plan(
     Raises GraphError for a missing tensor, SimulationError for an element that is read and that
     nothing has written.
     """
-    memory = dict(constants(plan, weights))
-    for name, value in plan.inputs:
-        if name not in inputs:
-            raise GraphError(f"no numbers are given for {quoted(name)}")
-        memory[value] = plan.values[value].form.stored(inputs[name])
-    last = {v: n for n, stage in enumerate(plan.stages) for v in (*stage.reads, stage.writes)}
+    return interpret_groups(plan, [inputs], weights)[0]
+
+
+def interpret_groups(
+    plan: Plan, inputs: Sequence[Mapping[str, Array]], weights: Mapping[str, Array]
+) -> list[dict[str, Array]]:
+    """The outputs of groups with `inputs` of their own, which run each stage before the next one.
+    Raises as `interpret_plan` does.
+    """
+    known = dict(constants(plan, weights))
+    memories = [{**known, **_given(plan, own)} for own in inputs]
+    seen = [(n, v.origin) for n, v in enumerate(plan.values) if v.origin is not None]
+    last = {
+        v: number
+        for number, (stage, use) in enumerate(zip(plan.stages, plan.uses, strict=True))
+        for v in (*stage.reads, *use.reads, stage.writes)
+    }
     kept = {value for _, value, _ in plan.outputs}
     for number, stage in enumerate(plan.stages):
-        _run_stage(plan, stage, memory)
-        for value in {*stage.reads, stage.writes} - kept:
-            if last[value] == number:
-                memory.pop(value, None)
-    return {
-        name: form.read(_written(plan, value, memory[value], "the outputs"))
-        for name, value, form in plan.outputs
-    }
+        for memory in memories:
+            found = ((n, memories[group].get(v)) for n, (v, group) in seen if n in stage.reads)
+            memory |= {n: array for n, array in found if array is not None}
+        together = len(memories) > 1 and stage.division is not None
+        for runs in [memories] if together else [[memory] for memory in memories]:
+            _run_stage(plan, stage, runs)
+        for memory in memories:
+            for value in {*memory} - kept:
+                if last.get(value, -1) == number:
+                    del memory[value]
+    return [
+        {
+            name: form.read(_written(plan, value, memory[value], "the outputs"))
+            for name, value, form in plan.outputs
+        }
+        for memory in memories
+    ]
+
+
+def _given(plan: Plan, inputs: Mapping[str, Array]) -> dict[int, Array]:
+    """The inputs in memory order."""
+    for name, _ in plan.inputs:
+        if name not in inputs:
+            raise GraphError(f"no numbers are given for {quoted(name)}")
+    return {value: plan.values[value].form.stored(inputs[name]) for name, value in plan.inputs}
 
 
 def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, Array]]:
@@ -76,15 +104,18 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
     return found.reshape(value.form.shape)
 
 
-def _run_stage(plan: Plan, stage: Stage, memory: dict[int, Array]) -> None:
-    """Run one stage; elements of its result that it does not write keep their values."""
-    own, before = plan.values[stage.writes], memory.get(stage.writes)
+def _run_stage(plan: Plan, stage: Stage, memories: Sequence[dict[int, Array]]) -> None:
+    """Run one stage; elements of its result that it does not write keep their values. Groups with
+    memories of their own see one result.
+    """
+    own, before = plan.values[stage.writes], memories[0].get(stage.writes)
     whole = _unwritten(own.form.elements, own.dtype) if before is None else before.copy()
-    for start, result in _results(plan, stage, memory):
+    for start, result in _results(plan, stage, memories):
         part = whole[start : start + result.size]
         written = ~_missing(result[: part.size])
         part[written] = result[: part.size][written]
-    memory[stage.writes] = whole
+    for memory in memories:
+        memory[stage.writes] = whole
 
 
 def _unwritten(size: int, kind: str) -> Array:
@@ -102,10 +133,13 @@ def _missing(elements: Array) -> Array:
     return np.isnan(elements)
 
 
-def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
+def _results(
+    plan: Plan, stage: Stage, memories: Sequence[Mapping[int, Array]]
+) -> Iterator[tuple[int, Array]]:
     """(place of the first element, elements) that each group writes; missing where it writes
     none.
     """
+    memory = memories[0]
     if stage.scheduled.candidate is None:
         operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
         assert stage.op.in_memory is not None
@@ -116,7 +150,7 @@ def _results(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[
         program = stage.candidate.program(plan.machine)
         for group in range(stage.groups):
             starts = stage.starts(group)
-            tensors = _tensors(plan, stage, program, starts, memory)
+            tensors = _tensors(plan, stage, program, starts, memories[group % len(memories)])
             yield starts[-1], _interpreted(plan, program, tensors, stage.arguments[-1][0])
 
 

@@ -26,8 +26,8 @@ from tilewright.network.waits import Use, cycles_before, meetings, steps
 from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
 
-Role: TypeAlias = Literal["input", "output", "constant", "state", "scratch"]
-"""A state is given and written in place."""
+Role: TypeAlias = Literal["input", "output", "constant", "state", "scratch", "elsewhere"]
+"""A state is given and written in place; what is `elsewhere` is another group's scratch."""
 Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
 """Kind of work of a stage, as tables print it; `layout` moves elements and computes nothing."""
 
@@ -37,6 +37,8 @@ class Value:
     """Memory that holds a tensor in a form; places that hold no element are `filled`.
 
     A constant is `made` of weights by an expression over their elements, or holds known `numbers`.
+    Where groups have images of their own, those of a value that is `shared` see it all the same;
+    what is elsewhere is the value with the number `origin[0]` of the group `origin[1]`.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Value:
     made: tuple[str, tuple[str, ...]] | None = None
     numbers: Array | None = field(default=None, compare=False, repr=False)
     filled: float = 0.0
+    shared: bool = False
+    origin: tuple[int, int] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -94,7 +98,7 @@ class Stage:
 
     @property
     def division(self) -> Division | None:
-        """Starts of each group's tensors, or None if one group computes all of it."""
+        """Starts of each group's tensors; None if one group computes all of it, or each its own."""
         return self.scheduled.division
 
     @property
@@ -128,14 +132,33 @@ def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
             yield value
 
 
+def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> Use:
+    """What a stage of so many groups reads and, last, writes. What all groups see concerns several
+    even where one writes it.
+    """
+    *given, writes = arguments
+    groups = max(groups, 2) if values[writes].shared else groups
+    origins = [(values[v].origin or (v,))[0] for v in given]
+    across = tuple(own for v, own in zip(given, origins, strict=True) if v != own)
+    return Use(tuple(origins), writes, groups, across)
+
+
 def lives_of(values: Sequence[Value], uses: Sequence[Use]) -> dict[int, Life]:
-    """For each scratch value its bytes and the first and last of the steps whose stages use it."""
+    """For each scratch value its bytes and the first and last of the steps whose stages use it.
+    What other groups read lives until all have met again.
+    """
     found: dict[int, Life] = {}
-    for number, use in zip(steps(uses), uses, strict=True):
+    apart, meets = any(use.across for use in uses), meetings(uses)
+    numbers = range(len(uses)) if apart else steps(uses)
+    for at, (number, use) in enumerate(zip(numbers, uses, strict=True)):
         for value in (*use.reads, use.writes):
             if values[value].role == "scratch":
-                first = found[value].first if value in found else number
-                found[value] = Life(values[value].size_bytes, first, number)
+                first, last = found[value].first if value in found else number, number
+                if value in use.across:
+                    later = (n for n in range(at + 1, len(uses)) if meets[n])
+                    last = next(later, len(uses)) - 1
+                last = max(last, found[value].last if value in found else last)
+                found[value] = Life(values[value].size_bytes, first, last)
     return found
 
 
@@ -172,13 +195,22 @@ class Plan:
 
     @property
     def together(self) -> int:
-        """Largest number of groups that compute one of its stages together."""
-        return max((stage.groups for stage in self.stages), default=1)
+        """Largest number of groups that compute one of its stages together; 1 where they have
+        images of their own.
+        """
+        alone = self.groups > 1
+        return 1 if alone else max((stage.groups for stage in self.stages), default=1)
+
+    def groups_of(self, stage: Stage) -> int:
+        """The number of groups that run a stage, on a share or on images of their own."""
+        return self.groups if stage.division is None else stage.groups
 
     @property
     def uses(self) -> list[Use]:
         """Values that each stage reads and writes, and how many groups compute it."""
-        return [Use(stage.reads, stage.writes, stage.groups) for stage in self.stages]
+        return [
+            use_of(self.values, (*stage.reads, stage.writes), stage.groups) for stage in self.stages
+        ]
 
     @property
     def meetings(self) -> tuple[bool, ...]:

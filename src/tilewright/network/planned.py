@@ -6,7 +6,7 @@ network; a family that generates code for plans gives a `PlanCode`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.graph.graph import Network
 from tilewright.machine import Machine
-from tilewright.network.interpret import interpret_plan
+from tilewright.network.interpret import interpret_groups, interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.plans import Other
 from tilewright.network.results import NetworkRun
@@ -106,15 +106,28 @@ class PlannedNetwork:
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             if not self.images:
                 return interpret_plan(self.plan, inputs, weights)
-            found: Outputs = {}
-            for images in self.images:
-                part = {name: x[images] for name, x in inputs.items()}
-                for name, y in interpret_plan(self.plan, part, weights).items():
-                    whole = (self.images[-1].stop, *y.shape[1:])
-                    found.setdefault(name, np.empty(whole, y.dtype))[images] = y
+            found, values = Outputs(), self.plan.values
+            own = {name for name, v in self.plan.inputs if not values[v].shared}
+            parts = [
+                {name: x[images] if name in own else x for name, x in inputs.items()}
+                for images in self.images
+            ]
+            outputs = interpret_groups(self.plan, parts, weights)
+            for name, value, _ in self.plan.outputs:
+                if values[value].shared:
+                    found[name] = outputs[0][name]
+                else:
+                    found[name] = self._joined([y[name] for y in outputs])
             return found
 
         return compute
+
+    def _joined(self, parts: Sequence[Array]) -> Array:
+        """An output of all images, which may be computed by several groups."""
+        whole = np.empty((self.images[-1].stop, *parts[0].shape[1:]), parts[0].dtype)
+        for images, part in zip(self.images, parts, strict=True):
+            whole[images] = part
+        return whole
 
     def _given(self, inputs: tuple[Array, ...], named: Mapping[str, Array]) -> dict[str, Array]:
         names = [t.name for t in self.network.inputs]

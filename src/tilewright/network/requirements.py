@@ -18,6 +18,7 @@ from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewrites.look_ups import LookUps
+from tilewright.graph.rewrites.over_groups import OverGroups
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.planning.arena import Life
@@ -34,6 +35,9 @@ _NARROW = (F16.name,)
 def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
     """(the network on the images of one group, how many groups have images)."""
     batch, groups = batch_of(network) or 0, machine.groups.count
+    if network.states:
+        part = OverGroups(groups).apply(network)
+        return part, 1 if part is network else groups
     count = -(-batch // groups) if batch > 1 else batch
     part = FewerImages(count).apply(network)
     return part, 1 if part is network else -(-batch // count)

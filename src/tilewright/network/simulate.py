@@ -89,7 +89,7 @@ def described(
     plan = run.plan
     numbered = list(enumerate(plan.stages))
     changes = ((s, run.cycles_of(i)) for i, s in numbered if s.work == "layout")
-    flops = plan.groups * sum(stage.flops for stage in plan.stages)
+    flops = sum(_flops(plan, stage) for stage in plan.stages)
     return NetworkRun(
         plan.name,
         plan.machine.name,
@@ -112,6 +112,11 @@ def described(
     )
 
 
+def _flops(plan: Plan, stage: Stage) -> int:
+    """Operations of a stage in all groups, each on its own images or on its share."""
+    return stage.flops * (plan.groups if stage.division is None else 1)
+
+
 def _stage_result(run: PlanRun, number: int) -> StageResult:
     plan, stage, own = run.plan, run.plan.stages[number], run.runs[number]
     cycles, causes, before = run.cycles_of(number), run.causes_of(number), plan.before[number]
@@ -124,7 +129,7 @@ def _stage_result(run: PlanRun, number: int) -> StageResult:
         stage.label,
         stage.candidate.seed.name if stage.work == "product" else "",
         1e3 * (stage.scheduled.cycles + sum(before.values())) / per_second,
-        gflops=plan.groups * stage.flops * per_second / cycles / 1e9 if cycles else None,
+        gflops=_flops(plan, stage) * per_second / cycles / 1e9 if cycles else None,
         work=stage.work,
         cycles=cycles,
         bound=longest if is_before else own.bound(),

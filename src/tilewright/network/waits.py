@@ -20,11 +20,14 @@ from one to the next, waiting for the other groups.
 
 @dataclass(frozen=True)
 class Use:
-    """The values that one stage `reads`, the one that it `writes`, and its number of groups."""
+    """The values that one stage `reads`, the one that it `writes`, its number of groups, and those
+    of the values that it reads `across` groups.
+    """
 
     reads: tuple[int, ...]
     writes: int
     groups: int = 1
+    across: tuple[int, ...] = ()
 
 
 def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
@@ -38,12 +41,13 @@ def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
     read, written, several = set[int](), set[int](), False
     for use in uses:
         depends = not written.isdisjoint(use.reads) or use.writes in read
-        meets = depends and (several or use.groups > 1)
+        together = use.groups > 1 or bool(use.across)
+        meets = depends and (several or together)
         if meets:
             read, written, several = set(), set(), False
         read |= set(use.reads)
         written.add(use.writes)
-        several |= use.groups > 1
+        several |= together
         found.append(meets)
     return tuple(found)
 

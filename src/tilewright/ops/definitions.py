@@ -178,10 +178,13 @@ def definitions_in(op: Op) -> list[Definition]:
 
 
 def pointwise(op: Op) -> Definition | None:
-    """The definition of a named operator that computes each element of its result from those of its
-    operands that lie beside it; None for any other.
+    """The definition of an operator that computes each element of its result from those of its
+    operands that lie beside it, a user's own if it computes in one type of floats; None for any
+    other.
     """
-    if not op.is_named or op.reshapes or op.permutation is not None:
+    if op.reshapes or op.permutation is not None:
+        return None
+    if not op.is_named and (not op.numerics.is_float or op.numerics.is_mixed):
         return None
     every = definitions_in(op)
     if len(every) != 1 or every[0].gather is not None or every[0].result != straight(op.out_shape):

@@ -363,6 +363,39 @@ class Transpose(Shaped):
 
 
 @dataclass(frozen=True)
+class FromGroup(Shaped):
+    """The tensor of one core `group`, in all of them; of a group alone its own."""
+
+    kind: ClassVar[str] = "from_group"
+    shape: Shape
+    group: int
+    dtype: str = "f64"
+
+    def __post_init__(self) -> None:
+        require_shape(self.kind, "shape", self.shape)
+        require_one_type(self.kind, self.numerics)
+
+    @property
+    def of_group(self) -> int | None:
+        """The group."""
+        return self.group
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """None of the dimensions moves."""
+        return tuple(range(len(self.shape)))
+
+    def describe(self) -> str:
+        """Shape and group."""
+        return f"{self.kind} {show_shape(self.shape)} of {self.group}"
+
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """A copy."""
+        return moved(self, self.shape, straight(self.shape), straight(self.shape))
+
+
+@dataclass(frozen=True)
 class Pad(Shaped):
     """`value` stands `before` and `after` the elements along each dimension."""
 

@@ -117,6 +117,10 @@ class Op(Protocol):
         """The operand's dimension that each of the result is, where no more is done; else None."""
 
     @property
+    def of_group(self) -> int | None:
+        """The core group whose tensor the result is; None for what each has of its own."""
+
+    @property
     def border(self) -> tuple[Shape, Shape, float] | None:
         """Places before and behind the operand's elements, and what stands there, where no more is
         done; else None.
@@ -257,6 +261,11 @@ class Typed:
 
     @property
     def permutation(self) -> tuple[int, ...] | None:
+        """None."""
+        return None
+
+    @property
+    def of_group(self) -> int | None:
         """None."""
         return None
 

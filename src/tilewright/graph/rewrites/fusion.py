@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from tilewright.graph.fused import Fused
 from tilewright.graph.graph import Network, Node
-from tilewright.ops import BatchNorm, Bias, Binary, Unary
-
-ELEMENTWISE = (BatchNorm, Bias, Binary, Unary)
+from tilewright.ops import Op
+from tilewright.ops.definitions import pointwise
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,15 @@ class Fusion:
 def _followed(
     first: Node, consumers: Mapping[str, Sequence[Node]], outputs: set[str], known: set[str]
 ) -> tuple[Node, ...]:
-    """The node, and the elementwise ones that alone use the result of the one before."""
+    """The node, and the elementwise ones that alone use the result of the one before; none follow
+    what another core group has, which is read where it lies.
+    """
     found = [first]
+    if first.op.of_group is not None:
+        return (first,)
     while (made := found[-1].output) not in outputs and len(consumers.get(made, ())) == 1:
         (node,) = consumers[made]
-        if not isinstance(node.op, ELEMENTWISE) or node.inputs.count(made) != 1:
+        if not is_elementwise(node.op) or node.inputs.count(made) != 1:
             break
         whole = node.op.input_shapes[node.inputs.index(made)] == node.op.out_shape
         beside = [name for name in node.inputs if name != made]
@@ -61,3 +64,8 @@ def _followed(
             break
         found.append(node)
     return tuple(found)
+
+
+def is_elementwise(op: Op) -> bool:
+    """True if each element of the result is computed from those of the operands beside it."""
+    return op.normalisation is not None or pointwise(op) is not None

@@ -8,6 +8,7 @@ from typing import ClassVar
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.renaming import reading_instead
 from tilewright.ops import Op
+from tilewright.ops.definitions import pointwise
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ def is_identity(op: Op) -> bool:
     """True if the result is the first operand, element by element in the same shape."""
     if op.reshapes:
         return op.input_shapes == (op.out_shape,)
-    return op.kind == "identity" or (op.kind == "concat" and len(op.input_shapes) == 1)
+    if op.kind == "identity" or (op.kind == "concat" and len(op.input_shapes) == 1):
+        return True
+    own = pointwise(op)
+    whole = own is not None and own.operands == (own.result,) and own.body == own.finish == "x0"
+    return whole and op.operand_dtypes == (op.out_dtype,)
 
 
 REWRITE = Identities()

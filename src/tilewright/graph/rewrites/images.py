@@ -17,8 +17,11 @@ from tilewright.ops.box import Box
 
 
 def batch_of(network: Network) -> int | None:
-    """The number of images: the first extent of every input, None where they differ."""
-    counts = {t.shape[0] if t.shape else 0 for t in network.inputs}
+    """The number of images: the first extent of every input that is no state, None where they
+    differ.
+    """
+    held = {state.tensor for state in network.states}
+    counts = {t.shape[0] if t.shape else 0 for t in network.inputs if t.name not in held}
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -32,7 +35,7 @@ class FewerImages:
     def apply(self, network: Network) -> Network:
         """The network on `count` images, the given one where it cannot be divided by images."""
         batch = batch_of(network)
-        if batch is None or self.count >= batch:
+        if batch is None or self.count >= batch or network.states:
             return network
         inputs = tuple(replace(t, shape=(self.count, *t.shape[1:])) for t in network.inputs)
         try:

@@ -13,9 +13,18 @@ from dataclasses import replace
 
 from tilewright.common.dtypes import main_type
 from tilewright.graph.graph import Node, State
+from tilewright.graph.rewrites.over_groups import alike_in_groups
 from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
-from tilewright.network.plan import Plan, Scheduled, Schedules, Work, lives_of, overwritable
+from tilewright.network.plan import (
+    Plan,
+    Scheduled,
+    Schedules,
+    Work,
+    lives_of,
+    overwritable,
+    use_of,
+)
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.expressed import Expressed, Read, expressed
@@ -30,7 +39,7 @@ from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import refuse_crowded
 from tilewright.network.results import LayoutChoice
 from tilewright.network.waits import Use, cycles_before
-from tilewright.ops import CONTRACTIONS
+from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
@@ -68,8 +77,8 @@ class Builder:
         found = []
         for draft in self.memory.drafts:
             division = (draft.scheduled or schedules[draft.op]).division
-            *reads, writes = (value for _, value in draft.arguments)
-            found.append(Use(tuple(reads), writes, division.groups if division else 1))
+            values = [value for _, value in draft.arguments]
+            found.append(use_of(self.memory.values, values, division.groups if division else 1))
         return found
 
     def add(self, chain: Chain) -> None:
@@ -121,8 +130,25 @@ class Builder:
                 self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
                 located = copy
             self.outputs.append((name, located.value, form))
+        alike = alike_in_groups(self.network)
+        for name, value in (*self.inputs, *((name, value) for name, value, _ in self.outputs)):
+            if name in alike:
+                self.memory.values[value] = replace(self.memory.values[value], shared=True)
         for state in self.network.states:
             self._keep(state)
+
+    @property
+    def shared(self) -> dict[int, Op]:
+        """The operators of the drafts that write what all groups see, by the drafts' numbers."""
+        values = self.memory.values
+        drafts = enumerate(self.memory.drafts)
+        return {n: d.op for n, d in drafts if values[d.arguments[-1][1]].shared}
+
+    def divide(self, schedules: Schedules) -> None:
+        """Have groups divide the drafts that write what all of them see."""
+        for number, op in self.shared.items():
+            draft = self.memory.drafts[number]
+            self.memory.drafts[number] = replace(draft, scheduled=schedules[op])
 
     def _keep(self, state: State) -> None:
         """Have a state's next value take its place, where the stage that makes it is a map that

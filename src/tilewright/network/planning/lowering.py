@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
 from tilewright.network.plan import Work
@@ -45,6 +46,8 @@ _GATHERED: dict[str, tuple[Gather, str]] = {
 }
 """The reduction's function, and the sign of what it gathers and of its result."""
 _MOST_STEPS = 64
+_FEW_RESULTS = 512
+"""Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
 
 
 def is_lowered(op: Op) -> bool:
@@ -79,6 +82,8 @@ def _viewed(memory: Memory, node: Node) -> Located:
     (name,), order, shape = node.inputs, node.op.permutation, node.op.out_shape
     if order is not None:
         x = memory.held[name][0]
+        if node.op.of_group is not None and memory.values[x.value].role == "scratch":
+            x = memory.elsewhere(x, node.op.of_group)
         return Located(x.value, permuted(x.form, order), tuple(range(len(order))))
     x = memory.in_form(name, row_major(node.op.input_shapes[0]))
     return Located(x.value, row_major(shape), tuple(range(len(shape))))
@@ -188,11 +193,13 @@ class _Stages:
         return self.memory.numbers(name, np.asarray(numbers, np.float64), axes)
 
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
-        """New memory in the order of the first operand, or as a C array."""
+        """New memory in the order of the first operand, that of a definition without look-ups if it
+        has as many dimensions; or as a C array.
+        """
         output, number = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
         form = row_major(shape)
-        if self.node.op.is_named:
+        if self.node.op.is_named or _follows(tensor, sources):
             form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
         if number + 1 < len(self.node.inputs) + len(self.node.op.definitions):
             return self.memory.value(f"{output}_{self._name(number)}", form)
@@ -232,23 +239,75 @@ class _Stages:
 
     def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
         """Append the stages that write the places of a definition's result."""
-        parts = list(self._forwards(self._in_memory(op, sources, y)))
+        found, places, flops = self._in_memory(op, sources, y), [s.place for s in sources], op.flops
         work: Work = "elementwise"
         if op.gather is not None:
             work, self.gathered_flops = "window", self.gathered_flops + op.flops
+            outer = self._outermost(found)
+            if outer is not None:
+                found, places = self._parted(op, found, outer, places)
+                flops = found.flops
         elif op.body == "x0" or op.has_look_ups:
             work = "layout"
+        parts = list(self._forwards(found))
         for part in parts:
             self.memory.mapped(
                 self.node.name,
                 work,
                 part,
                 y,
-                [source.place for source in sources],
+                places,
                 nodes=(self.node.name,),
                 label=self._label(op) if op.gather is not None else "",
-                flops=op.flops // len(parts),
+                flops=flops // len(parts),
             )
+
+    def _outermost(self, op: InMemory) -> int | None:
+        """The axis of the outermost dimension of an operand where results lie along its innermost
+        one, and few of them are gathered over several axes.
+
+        Cores would take a few bytes each of such results.
+        """
+        gathered = len(op.extents) - op.outer
+        few = prod(op.extents[: op.outer]) <= _FEW_RESULTS
+        if self.memory.views is not None or len(op.operands) != 1 or not few or gathered < 2:
+            return None
+        if dtype(self.memory.dtype).kind == "fixed":
+            return None  # sums of parts would be rounded once more
+        axes = [place[0][0] for place in op.operands[0].terms if len(place) == 1]
+        return axes[0] if axes and axes[0] >= op.outer > axes[-1] else None
+
+    def _parted(
+        self, op: Definition, found: InMemory, outer: int, places: list[Located]
+    ) -> tuple[InMemory, list[Located]]:
+        """Append the stage that gathers some results for each step of an axis; what gathers those,
+        and where they lie.
+        """
+        order = (outer, *(a for a in range(len(found.extents)) if a != outer))
+        number, kept = {a: i for i, a in enumerate(order)}, found.outer
+        extents = tuple(found.extents[a] for a in order)
+        shape = extents[: kept + 1]
+        between = self.memory.value(f"{self.node.output}_parts", row_major(shape))
+        (source,) = found.operands
+        own = tuple(tuple((number[a], step) for a, step in place) for place in source.terms)
+        first = replace(
+            found,
+            extents=extents,
+            result=straight(shape),
+            operands=(replace(source, terms=own),),
+            finish="x0",
+        )
+        last = replace(
+            found,
+            extents=(*shape[1:], shape[0]),
+            operands=(straight(shape, (kept, *range(kept))),),
+            body="x0",
+        )
+        self.memory.mapped(
+            self.node.name, "window", first, between, places, nodes=(self.node.name,),
+            label=self._label(op), flops=op.flops - last.flops,
+        )  # fmt: skip
+        return last, [between]
 
     def _in_memory(self, op: Definition, sources: Sequence[_Source], y: Located) -> InMemory:
         """The definition where operands and result lie, the gathered axes behind the others."""
@@ -296,6 +355,15 @@ class _Stages:
             raise GraphError(f"node {self.node.name}: operands are gathered in opposite directions")
         for steps in product(*(range(turned.extents[a]) for a in against)):
             yield _at(turned, dict(zip(against, steps, strict=True)))
+
+
+def _follows(tensor: Computed, sources: Sequence[_Source]) -> bool:
+    """True if the dimensions of the result are moved by the axes of the first operand's."""
+    own = tensor.addends[0].definition
+    if own.has_look_ups or not own.operands:
+        return False
+    moved = ([{a for a, _ in place} for place in x.terms] for x in (own.result, own.operands[0]))
+    return own.gather is None and len({*map(str, moved)}) == 1
 
 
 def _index(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:

@@ -90,6 +90,14 @@ class Memory:
         self.values.append(Value(name, form, kind, role, filled=filled))
         return Located(len(self.values) - 1, form, tuple(range(len(form.shape))))
 
+    def elsewhere(self, located: Located, group: int) -> Located:
+        """What a group has in a value, in every group."""
+        own = self.values[located.value]
+        seen = replace(own, role="elsewhere", origin=(located.value, group))
+        if seen not in self.values:
+            self.values.append(seen)
+        return replace(located, value=self.values.index(seen))
+
     def constant(
         self, made: tuple[str, tuple[str, ...]], form: Form, axes: tuple[int, ...]
     ) -> Located:
@@ -243,6 +251,10 @@ class Memory:
         del self.values[value]
         moved = [v - (v > value) for v in range(len(self.values) + 1)]
         moved[value] = moved[other]
+        for number, own in enumerate(self.values):
+            if own.origin is not None:
+                origin = (moved[own.origin[0]], own.origin[1])
+                self.values[number] = replace(own, origin=origin)
         for number, draft in enumerate(self.drafts):
             arguments = tuple((name, moved[v]) for name, v in draft.arguments)
             self.drafts[number] = replace(draft, arguments=arguments)

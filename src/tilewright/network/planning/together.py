@@ -7,6 +7,7 @@ the best candidate of a share, as one group runs it while the others run theirs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -17,8 +18,8 @@ from tilewright.machine import Machine
 from tilewright.network.groups import stored_forms
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
-from tilewright.network.planning.products import by_cycles, one_group
-from tilewright.network.planning.shares import Division, share_of
+from tilewright.network.planning.products import by_cycles, one_group, ranked_stages
+from tilewright.network.planning.shares import ELEMENTS, Division, share_of
 from tilewright.network.search import Search
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
@@ -111,3 +112,14 @@ def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
             if op not in best or c.cycles < best[op].cycles:
                 best[op] = c
     return {op: Scheduled(c.cycles, c, parts[op][1]) for op, c in best.items()}
+
+
+def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
+    """Schedules of mappings or reductions that write what all groups see: of a share of each, or
+    of all of it for the first group where it has no shares.
+    """
+    found = ranked_parts(ops, machine)
+    for op, own in ranked_stages([op for op in ops if op not in found], machine).items():
+        division = Division(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
+        found[op] = replace(own, division=division)
+    return found

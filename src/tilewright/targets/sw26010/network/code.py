@@ -109,9 +109,10 @@ class _Layout:
     arena: int
     images: tuple[slice, ...]
 
-    def whole(self, shape: Shape) -> Shape:
-        """The shape of a given or asked tensor, of a group's shape, for all groups."""
-        return (self.images[-1].stop, *shape[1:]) if self.images else shape
+    def whole(self, value: Value) -> Shape:
+        """The shape of a given or asked tensor for all groups."""
+        shape = value.form.shape
+        return (self.images[-1].stop, *shape[1:]) if self.images and not value.shared else shape
 
 
 @dataclass(frozen=True)
@@ -177,10 +178,15 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
 def _code(plan: Plan, machine: Machine, kernels: Mapping[int, Launched], name: str) -> StagesCode:
     """The code of each group: all stages in one launch."""
     launches = (
-        Launch(kernels[id(stage.candidate)], f"{stage.name}: {stage.work}", stage.groups, meets)
+        Launch(
+            kernels[id(stage.candidate)],
+            f"{stage.name}: {stage.work}",
+            plan.groups_of(stage),
+            meets,
+        )
         for stage, meets in zip(plan.stages, plan.meetings, strict=True)
     )
-    return StagesCode(name, tuple(launches), machine, plan.together)
+    return StagesCode(name, tuple(launches), machine, max(plan.groups, plan.together))
 
 
 def _described(
@@ -253,6 +259,8 @@ def _layout(
                 filled += -(-_elements(value, size) // unit) * unit
             case "scratch" if number in offsets:
                 places[number] = offsets[number] // size
+            case "elsewhere" if value.origin is not None:
+                places[number] = offsets[value.origin[0]] // size
             case _:
                 pass
     shared = -(-(arena_bytes // size) // unit) * unit
@@ -278,12 +286,12 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
     while {name, scratch} & {*known, *results}:
         name, scratch = f"{name}_", f"{scratch}_"
     inputs = [
-        TensorInfo(name, "", held[v].dtype, "input", layout.whole(held[v].form.shape))
+        TensorInfo(name, "", held[v].dtype, "input", layout.whole(held[v]))
         for name, v in plan.given
     ]
     outputs = [
-        TensorInfo(own, "", held[v].dtype, _written(plan, v), layout.whole(form.shape))
-        for own, (_, v, form) in zip(results, plan.outputs, strict=True)
+        TensorInfo(own, "", held[v].dtype, _written(plan, v), layout.whole(held[v]))
+        for own, (_, v, _) in zip(results, plan.outputs, strict=True)
     ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
     arenas = max(1, layout.arena * max(1, len(layout.images)))
@@ -394,14 +402,19 @@ def _places(
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
     results = zip(_result_names(plan), plan.outputs, strict=True)
-    outside = {value: (named[name], plan.values[value].form.shape) for name, value in plan.given}
-    outside |= {value: (named[name], form.shape) for name, (_, value, form) in results}
+    outside = {value: named[name] for name, value in plan.given}
+    outside |= {value: named[name] for name, (_, value, _) in results}
+    arena, found = bases["scratch"], dict[int, str]()
     if layout.images:
         bases["scratch"] += f" + group * {layout.arena}L"
-    found = {v: f"{bases[plan.values[v].role]} + {at}" for v, at in layout.places.items()}
-    for value, (base, shape) in outside.items():
-        image = f" + {first}[group] * {prod(shape[1:])}L" if layout.images else ""
-        found[value] = base + image
+    for v, at in layout.places.items():
+        base, origin = bases.get(plan.values[v].role, arena), plan.values[v].origin
+        own = at + (origin[1] * layout.arena if origin else 0)
+        found[v] = f"{base} + {own}"
+    for value, base in outside.items():
+        own_images = layout.images and not plan.values[value].shared
+        elements = prod(plan.values[value].form.shape[1:])
+        found[value] = base + (f" + {first}[group] * {elements}L" if own_images else "")
     return _Places(found, bases["scratch"])
 
 
@@ -417,9 +430,9 @@ def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layou
             unit, counted = code.machine.main.alignment_bytes // size, True
             if info.name in own:
                 place, step = places.values[own[info.name]], steps.get(info.name, 0)
-                counted = plan.values[own[info.name]].role in ("constant", "scratch")
+                counted = own[info.name] in layout.places
             else:
-                step = layout.own if stage.division else 0
+                step = layout.own if stage.division and not layout.images else 0
                 place, free = f"{places.arena} + {free}", free + _rounded(info, size, unit)
             if counted and info.dtype != plan.dtype:
                 place = f"({dtype(info.dtype).c_name} *)({place})"

@@ -1,0 +1,255 @@
+"""The part of a training step that one of several core groups computes on its own images.
+
+In: a network some of whose inputs have images first, while its states have none. Out: the network
+on a group's images, where sums over images are sums over those of each group, added up; the given
+one where that cannot be. It follows the dimension of the images from tensor to tensor by the
+regions that operators need, and knows no operator; images may be the outer part of a dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar
+
+from tilewright.common.errors import ShapeError, TilewrightError
+from tilewright.graph.graph import Network, Node
+from tilewright.graph.rewrites.definitions import Definitions
+from tilewright.graph.rewrites.images import batch_of
+from tilewright.ops import Binary, Op
+from tilewright.ops.access import Access
+from tilewright.ops.box import Box
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import Assembly
+from tilewright.ops.moves import FromGroup
+from tilewright.ops.op import Shape
+
+
+@dataclass(frozen=True)
+class OverGroups:
+    """Leaves the images of one of `groups`."""
+
+    name: ClassVar[str] = "over_groups"
+    groups: int
+
+    def apply(self, network: Network) -> Network:
+        """The network of a group, the given one where it cannot be divided by images."""
+        images = batch_of(network)
+        if images is None or images % self.groups or self.groups == 1:
+            return network
+        wanted: dict[str, int] = {}
+        while True:
+            part = _Part(network, images, self.groups, wanted)
+            try:
+                return Definitions().apply(part.network())
+            except _Wanted as more:
+                if more.tensor in wanted:
+                    return network
+                wanted = {**wanted, more.tensor: more.axis}
+            except TilewrightError:
+                return network
+
+
+def alike_in_groups(network: Network) -> set[str]:
+    """The tensors that all groups have alike: states, and what is computed of these and of what
+    the others have.
+    """
+    found = {state.tensor for state in network.states}
+    for node in network.nodes:
+        if node.op.of_group is not None or found.issuperset(node.inputs):
+            found.add(node.output)
+    return found
+
+
+class _Wanted(Exception):  # no error: the walk begins again
+    """A tensor that is alike for all images is wanted for a group's images alone."""
+
+    def __init__(self, tensor: str, axis: int) -> None:
+        self.tensor, self.axis = tensor, axis
+
+
+@dataclass
+class _Part:
+    """The walk over the nodes; `places` are the dimension of the images in each tensor that has
+    them, `wanted` those in tensors that do not depend on images. Tensors that are `partial` are
+    sums over a group's images, added up (`totals`) where more than a view of them is read.
+    """
+
+    whole: Network
+    images: int
+    groups: int
+    wanted: dict[str, int]
+    places: dict[str, int] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    partial: set[str] = field(default_factory=set)
+    totals: set[str] = field(default_factory=set)
+
+    def network(self) -> Network:
+        """The network of a group."""
+        whole, held = self.whole, {state.tensor for state in self.whole.states}
+        self.places = {t.name: 0 for t in whole.inputs if t.name not in held}
+        for node in whole.nodes:
+            self._add(node)
+        inputs = tuple(replace(t, shape=self._shape(t.name, t.shape)) for t in whole.inputs)
+        for state in whole.states:
+            if state.next in self.places:
+                raise ShapeError(f"{state.next} has images")
+        return replace(whole, inputs=inputs, nodes=tuple(self.nodes))
+
+    def _shape(self, name: str, shape: Shape) -> Shape:
+        """The shape of a tensor for a group's images."""
+        place = self.places.get(name)
+        return shape if place is None else self._with(shape, place)
+
+    def _with(self, shape: Shape, place: int) -> Shape:
+        return (*shape[:place], shape[place] // self.groups, *shape[place + 1 :])
+
+    def _add(self, node: Node) -> None:
+        if not self.partial.isdisjoint(node.inputs):
+            if node.op.reshapes or node.op.permutation is not None:
+                self._add_own(node, node.op)
+                return
+            node = replace(node, inputs=tuple(map(self._total, node.inputs)))
+        depends = any(name in self.places for name in node.inputs)
+        if not depends and node.output not in self.wanted:
+            self.nodes.append(node)
+            return
+        for axis in self._kept(node):
+            self.places[node.output] = axis
+            self.nodes.append(replace(node, op=self._smaller(node)))
+            return
+        if not self._is_sum(node):
+            raise ShapeError(f"{node.name} is computed across images")
+        self._add_own(node, self._smaller(node))
+
+    def _add_own(self, node: Node, op: Op) -> None:
+        """Append what a group computes of a sum; an output of the network is added up at once."""
+        if node.output not in self.whole.outputs:
+            self.partial.add(node.output)
+            self.nodes.append(replace(node, op=op))
+            return
+        own = f"{node.output}_own"
+        self.nodes.append(Node(own, op, node.inputs, own))
+        self._add_up(own, node.output, op)
+
+    def _total(self, name: str) -> str:
+        """The tensor, added up if it is a group's part of a sum."""
+        if name not in self.partial:
+            return name
+        total = f"{name}_in_all"
+        if total not in self.totals:
+            self.totals.add(total)
+            made = next(node for node in self.nodes if node.output == name)
+            self._add_up(name, total, made.op)
+        return total
+
+    def _kept(self, node: Node) -> Iterator[int]:
+        """The dimension of the result along which a group's images need those of the operands."""
+        own, shape = self.wanted.get(node.output), node.op.out_shape
+        for axis in range(len(shape)) if own is None else (own,):
+            region = Box.whole(shape).along(axis, (0, shape[axis] // self.groups))
+            if shape[axis] % self.images or not _computes(node.op, region):
+                continue
+            needed = node.op.needed(region)
+            wants = [
+                (name, place)
+                for name, box, whole in zip(node.inputs, needed, node.op.input_shapes, strict=True)
+                for place in self._cut(box, whole)
+            ]
+            if not {(n, p) for n, p in self.places.items() if n in node.inputs} <= {*wants}:
+                continue
+            for name, place in wants:
+                if name not in self.places:
+                    raise _Wanted(name, place)
+            yield axis
+
+    def _cut(self, box: Box, whole: Shape) -> Iterator[int]:
+        """The dimensions of which a group's images are needed."""
+        for axis, (side, extent) in enumerate(zip(box.sides, whole, strict=True)):
+            if side == (0, extent // self.groups) and extent % self.images == 0:
+                yield axis
+
+    def _is_sum(self, node: Node) -> bool:
+        """True if the result sums over all images that its operands have."""
+        for terms, definition in self._sums(node):
+            needed = definition.needed(Box.whole(definition.out_shape), terms)
+            read = zip(node.inputs, needed, node.op.input_shapes, strict=True)
+            if all(
+                self.places[name] in self._cut(box, shape)
+                for name, box, shape in read
+                if name in self.places
+            ):
+                return True
+        return False
+
+    def _sums(self, node: Node) -> Iterator[tuple[Box, Definition]]:
+        tensors = node.op.definitions
+        if len(tensors) == 1 and len(tensors[0].addends) == 1:
+            own = tensors[0].addends[0].definition
+            for place, extent in enumerate(own.terms):
+                if extent % self.images == 0:
+                    yield Box.whole(own.terms).along(place, (0, extent // self.groups)), own
+
+    def _smaller(self, node: Node) -> Op:
+        """The operator on a group's images."""
+        pairs = zip(node.inputs, node.op.input_shapes, strict=True)
+        shapes = tuple(self._shape(name, shape) for name, shape in pairs)
+        result, op = self._shape(node.output, node.op.out_shape), node.op
+        region = Box((0,) * len(result), result)
+        for other in (*self._resized(op), op.part(region), *self._by_definition(node)):
+            if other.input_shapes == shapes and other.out_shape == result:
+                return other
+        raise ShapeError(f"{node.name} has no part for fewer images")
+
+    def _resized(self, op: Op) -> Iterator[Op]:
+        """The operator with one of its extents that of a group's images."""
+        for own in fields(op):  # type: ignore[arg-type]  # operators are dataclasses
+            if own.type == "int" and (extent := getattr(op, own.name)) % self.images == 0:
+                with suppress(ShapeError):
+                    yield replace(op, **{own.name: extent // self.groups})  # type: ignore[type-var]
+
+    def _by_definition(self, node: Node) -> Iterator[Op]:
+        """The definitions of an operator with the loop over images shortened."""
+        op = node.op
+        if isinstance(op, Assembly):
+            reads = [tuple(node.inputs[i] for i in own) for own in op.reads]
+            pairs = zip(op.parts, reads, strict=True)
+            parts = tuple(self._shortened(part, read, node.output) for part, read in pairs)
+            yield replace(op, parts=parts)
+        elif len(op.definitions) == 1:
+            own = op.definitions[0].addends[0].definition
+            yield self._shortened(own, node.inputs, node.output)
+
+    def _shortened(self, own: Definition, read: Sequence[str], output: str) -> Definition:
+        """The definition with a group's images along every axis that runs over images."""
+        pairs = [*zip(read, own.operands, strict=True), (output, own.result)]
+        places = [a.terms[self.places[name]] for name, a in pairs if name in self.places]
+        axes = {axis for place in places for axis, _ in place}
+
+        def access(a: Access) -> Access:
+            extents = zip(a.terms, a.shape, strict=True)
+            shape = (n // self.groups if {a for a, _ in p} & axes else n for p, n in extents)
+            return replace(a, shape=tuple(shape))
+
+        extents = tuple(n // self.groups if a in axes else n for a, n in enumerate(own.extents))
+        given = tuple(map(access, own.operands))
+        return replace(own, extents=extents, result=access(own.result), operands=given)
+
+    def _add_up(self, part: str, result: str, op: Op) -> None:
+        """Append the sum of what all groups have of a part."""
+        shape, kind = op.out_shape, op.out_dtype
+        names = [f"{part}_of_{group}" for group in range(self.groups)]
+        for group, name in enumerate(names):
+            self.nodes.append(Node(name, FromGroup(shape, group, kind), (part,), name))
+        total, add = names[0], Binary("add", shape, shape, kind)
+        for group, name in enumerate(names[1:], 1):
+            output = result if group == self.groups - 1 else f"{part}_to_{group}"
+            self.nodes.append(Node(output, add, (total, name), output))
+            total = output
+
+
+def _computes(op: Op, region: Box) -> bool:
+    """True if the operator computes a region alone."""
+    parts = op.parts if isinstance(op, Assembly) else (op,)
+    return all(part.computable(region) == region for part in parts)
