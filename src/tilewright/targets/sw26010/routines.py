@@ -115,7 +115,8 @@ class _Calls:
             yield replace(self._repacked(routine, call), calls=group.count)
         else:
             for count, rows in nests_of(call):
-                yield replace(self._nest(routine, rows), calls=group.count * int(count))
+                if calls := round(group.count * float(count)):
+                    yield replace(self._nest(routine, rows), calls=calls)
 
     def _map(self, call: PricedCall[Map]) -> RoutineCycles:
         if call.primitive.dtype is not None or not has_loops(call.dims):

@@ -88,7 +88,7 @@ CALLS = {
 def test_a_call_is_priced_as_the_rows_that_its_code_runs(case: str, name: str) -> None:
     y, x, (lie, mode, loops, extents) = CALLS[case]
     machine, call = load_machine(name), Call(Reduce("max"), (y, x))
-    found = call_dims(call, ()) | starts_of_vectors(call, frozenset())
+    found = call_dims(call, ()) | starts_of_vectors(call, {})
     dims = {key: evaluate(e, {}) for key, e in found.items()}
     priced = call_costs(machine)[Reduce](machine, PricedCall(call.primitive, dims))
     routine = routine_of_reduce(Reduce("max"), (y, x), "f64")
@@ -105,7 +105,7 @@ def test_a_loop_around_moves_elements_off_the_vectors() -> None:
     tap, width = Var("tap"), Var("width")
     x = View("tile", Const(0), (width * 8,), (at(tap * width, 40),), "a")
     call = Call(Reduce("max"), (view("a", (40,)), x))
-    found = starts_of_vectors(call, frozenset(["tap"]))
+    found = starts_of_vectors(call, {"tap": Const(3)})
     widths = {"width": np.array([46, 48, 27])}
     shares = {key: np.broadcast_to(evaluate(e, widths), 3).tolist() for key, e in found.items()}
     assert shares == {"y_starts": [1, 1, 1], "x_starts": [2, 1, 4]}
@@ -117,7 +117,7 @@ def test_candidates_that_lie_in_different_ways_have_each_its_routine() -> None:
     each = []
     for case in CALLS.values():
         call = Call(Reduce("max"), case[:2])
-        found = call_dims(call, ()) | starts_of_vectors(call, frozenset())
+        found = call_dims(call, ()) | starts_of_vectors(call, {})
         each.append({key: evaluate(e, {}) for key, e in found.items()})
     names = dict.fromkeys(name for dims in each for name in dims)
     both = {n: np.array([dims.get(n, 1) for dims in each]) for n in names}
@@ -132,7 +132,7 @@ def test_loops_are_joined_alike_where_they_are_emitted_and_priced() -> None:
     for _ in range(500):
         views = random_views(rng)
         call = Call(Reduce("sum"), views)
-        dims = call_dims(call) | starts_of_vectors(call, frozenset())
+        dims = call_dims(call) | starts_of_vectors(call, {})
         priced = priced_loops({key: evaluate(e, {}) for key, e in dims.items()})
         emitted = reduce_loops(Reduce("sum"), views)
         assert bool(priced.priced) == (emitted is not None)

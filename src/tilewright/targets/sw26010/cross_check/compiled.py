@@ -24,7 +24,7 @@ from tilewright.targets.sw26010.cross_check.layout import (
 )
 
 _TRANSACTION, _LATENCY, _ISSUE, _GET, _PUT, _GET_MORE, _PUT_MORE = range(7)
-_ALIGNED, _IN_STEP = 7, 8
+_IN_STEP = 7
 _PLACES = 1 << 16
 """Edges of blocks that are remembered, by the last bits of their addresses."""
 
@@ -105,17 +105,13 @@ def _service(event: Any, numbers: Any, edges: Any, request: int) -> float:
     size = int(numbers[_TRANSACTION])
     get = event[KIND] == GET
     each, overhead = numbers[_GET if get else _PUT], numbers[_GET_MORE if get else _PUT_MORE]
-    aligned, start, total = numbers[_ALIGNED] > 0, event[MEMORY], 0.0
-    origin = start % size if aligned else 0
-    block = event[SIZE] if aligned and event[STRIDE] == 0 else event[BLOCK]
+    start, block, total = event[MEMORY], event[BLOCK], 0.0
     for _ in range(event[SIZE] // block):
         end = start + block
-        total += (end - origin - 1) // size - (start - origin) // size + 1 + overhead
+        total += (end - 1) // size - start // size + 1 + overhead
         if block >= size:
-            inside = (block if aligned else start) % size != 0
-            total -= inside and _beside(edges, start, 0, event[LINE], request)
-            inside = (block if aligned else end) % size != 0
-            total -= inside and _beside(edges, end, 1, event[LINE], request)
+            total -= start % size != 0 and _beside(edges, start, 0, event[LINE], request)
+            total -= end % size != 0 and _beside(edges, end, 1, event[LINE], request)
         start = end + event[STRIDE]
     return float(total * each)
 

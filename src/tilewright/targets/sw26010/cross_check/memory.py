@@ -42,28 +42,19 @@ def memory_of(machine: Machine) -> Memory:
     return Memory(dma.transaction_bytes, dma.latency_cycles, dma.issue_cycles, *each, *overheads)
 
 
-@dataclass(frozen=True)
-class View:
-    """How events are taken: each request as if it began a transaction, blocks without a gap as one
-    (`aligned`), and cores that go on from a wait together, with the requests of one statement at
-    once (`in_step`).
-    """
-
-    aligned: bool = False
-    in_step: bool = False
-
-
-TEXT = View()
-
-
 def replayed(
-    recording: Recording, machine: Machine, cycles: NDArray[np.int64], view: View = TEXT
+    recording: Recording,
+    machine: Machine,
+    cycles: NDArray[np.int64],
+    *,
+    in_step: bool = False,
 ) -> float:
     """The cycle at which the last core ends. `cycles` are those of each event that is a call,
-    negative where the cores do it together.
+    negative where the cores do it together. `in_step`: the cores go on from each wait together, and
+    make the requests of one statement at once.
     """
     events, cores = recording.events, machine.cores
     counts = np.bincount(events[:, CORE], minlength=cores)
     ends = np.cumsum(counts)
-    numbers = np.array([*astuple(memory_of(machine)), *astuple(view)], np.float64)
+    numbers = np.array([*astuple(memory_of(machine)), in_step], np.float64)
     return float(replay(events, cycles, ends - counts, ends, numbers))

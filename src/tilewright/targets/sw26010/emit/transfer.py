@@ -128,8 +128,10 @@ def _issue(request: _Request, memory: str, local: str, reply: str, writer: CWrit
     nbytes = request.c(request.block * request.count * request.size)
     strided = ["0", "0"]
     if request.plan.blocks.count != Const(1):
-        gap = request.plan.blocks.stride - request.block
-        strided = [request.c(gap * request.size), request.c(request.block * request.size)]
+        gap, block = request.plan.blocks.stride - request.block, request.block * request.size
+        strided = [request.c(gap * request.size), request.c(block)]
+        if bounds_of(gap, request.scope)[0] < 1:  # without a gap they are one block
+            strided[1] = f"{_factor(request.c(gap))} > 0 ? {strided[1]} : 0"
     reply = f"(void *)&{reply}"
     if request.stmt.direction == "get":
         arguments = [f"(void *)({memory})", local, nbytes, reply, "0", *strided]
