@@ -29,12 +29,12 @@ from tilewright.ir.nodes import (
     Tile,
     Transfer,
 )
-from tilewright.ir.primitives import Fill, MatrixProduct, WinogradOutput
+from tilewright.ir.primitives import Fill, MatrixProduct, WindowSums, WinogradOutput
 from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.targets.host.vectors.epilogue import Bias, Residual, Step, parameter
 from tilewright.targets.host.vectors.microkernel import SET_BYTES
 
-WRITE_SUMS = (MatrixProduct, WinogradOutput)
+WRITE_SUMS = (MatrixProduct, WindowSums, WinogradOutput)
 """Primitives that write complete sums."""
 
 
@@ -90,6 +90,11 @@ def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
 def result_of(program: Program) -> Tensor:
     """The tensor that the program makes."""
     return next(t for t in program.tensors if t.kind == "output" and not t.storage)
+
+
+def writes_result(call: Call, program: Program) -> bool:
+    """True if a call writes to the memory of the program's result."""
+    return _owner(call.operands[0], program) == result_of(program).name
 
 
 def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
@@ -187,10 +192,13 @@ def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -
 
 
 def _by_channels(operand: Operand, program: Program) -> bool:
-    """True if the last dimension is the channels and has a role in the primitive."""
-    dims = program.tensor(memory_of(operand)).dims
-    channels = "channels" if "channels" in dims else "cols"
-    return dims[-1] == channels and operand.roles[-1] != "."
+    """True if the last dimension is the channels, one of each group or those of one, and has a role
+    in the primitive.
+    """
+    tensor = program.tensor(memory_of(operand))
+    channels = "channels" if "channels" in tensor.dims else "cols"
+    each = tensor.dims[-2:] == ("channels", "group") and tensor.shape[-2] == Const(1)
+    return (each or tensor.dims[-1] == channels) and operand.roles[-1] != "."
 
 
 def arguments_of(
@@ -202,7 +210,7 @@ def arguments_of(
     view = as_view(operand, program)
     dims = program.tensor(view.buffer).dims
     channel = view.ranges[-1].start
-    if "group" in dims:
+    if "group" in dims[:-1]:
         channel = channel + view.ranges[dims.index("group")].start * view.shape[-1]
     at = {Bias: channel, Residual: place}
     named = [(parameter(i, step), step) for i, step in enumerate(steps)]
@@ -266,8 +274,8 @@ def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
 
 
 def _channels(y: Tensor) -> Expr:
-    groups = [e for d, e in zip(y.dims, y.shape, strict=True) if d == "group"]
-    return product((*groups, y.shape[-1]))
+    pairs = list(zip(y.dims, y.shape, strict=True))
+    return product((*(e for d, e in pairs[:-1] if d == "group"), y.shape[-1]))
 
 
 def _bordered(program: Program, border: Border) -> Program:
