@@ -69,6 +69,7 @@ from tilewright.targets.host.emit.threads import (
 )
 from tilewright.targets.host.emit.transform import emit_transform_call, transform_of
 from tilewright.targets.host.emit.window_sums import emit_window_call, window_function
+from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import Microkernel
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
@@ -217,10 +218,12 @@ def _functions(text: KernelText) -> Iterator[str]:
     yield from dict.fromkeys(one.text() for one in made)
     kernels, transforms, windows = text.microkernels(), text.transforms(), text.window_functions()
     if kernels or transforms or windows:
-        used = (one.dtype for one in (*kernels, *transforms, *windows))
+        used = [kernel.dtype for kernel in kernels]
+        used += (one.dtype for one in (*transforms, *windows))
         widened = dict.fromkeys((k.vector_dtype, k.dtype) for k in kernels)
         loads = tuple(pair for pair in widened if pair[0] != pair[1])
         yield vector_text(text.isa, tuple(dict.fromkeys(used)), loads)
+        yield functions_text(text.epilogue.finish.calls, vectors=True)
     plain, packing = dict[DType, None](), dict[tuple[DType, int], None]()
     for stmt in walk(text.program.body):
         if isinstance(stmt, Transfer):

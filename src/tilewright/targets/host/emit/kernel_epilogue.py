@@ -1,6 +1,6 @@
 """The epilogue of a whole kernel: what it does to complete sums before they are stored.
 
-In: an explicit program and a `KernelEpilogue`. Out: the program that takes what the steps need, its
+In: an explicit program and a `KernelEpilogue`. Out: the program that takes what it needs, its
 result inside a border of pixels; for each call that writes the result, where its part of bias and
 residual begins and when its sums are complete. Products act on the sums in their registers,
 Winograd's transform on the pixels that it writes.
@@ -31,7 +31,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Fill, MatrixProduct, WindowSums, WinogradOutput
 from tilewright.ir.visit import calls_of, rewrite, walk
-from tilewright.targets.host.vectors.epilogue import Bias, Residual, Step, parameter
+from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS, Bias, Finish, Residual, names
 from tilewright.targets.host.vectors.microkernel import SET_BYTES
 
 WRITE_SUMS = (MatrixProduct, WindowSums, WinogradOutput)
@@ -52,11 +52,11 @@ NO_BORDER = Border()
 
 @dataclass(frozen=True)
 class KernelEpilogue:
-    """Biases along the channels of the result, residuals in its own form and activations, in the
-    order of `steps`; the result lies inside a `border`.
+    """What `finish` makes of the sums, biases along the channels of the result and residuals in its
+    own form beside them; the result lies inside a `border`.
     """
 
-    steps: tuple[Step, ...] = ()
+    finish: Finish = PLAIN_SUMS
     border: Border = NO_BORDER
 
 
@@ -65,7 +65,7 @@ PLAIN = KernelEpilogue()
 
 
 def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
-    """The program with a tensor for each step that takes one, its result inside the border.
+    """The program with a tensor for all that lies beside the sums, its result inside the border.
 
     Raises ProgramError where the complete sums do not stand in registers.
     """
@@ -80,9 +80,8 @@ def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
     y = result_of(program)
     taken = {Bias: (y.dims[-1:], (_channels(y),)), Residual: (y.dims, y.shape)}
     more = [
-        Tensor(parameter(i, step), y.dtype, "input", *taken[type(step)])
-        for i, step in enumerate(epilogue.steps)
-        if type(step) in taken
+        Tensor(name, y.dtype, "input", *taken[type(beside)])
+        for name, beside in names(epilogue.finish)
     ]
     return replace(program, tensors=(*program.tensors, *more))
 
@@ -134,7 +133,7 @@ def fusing_pays(program: Program, epilogue: KernelEpilogue) -> bool:
     """
     y = result_of(program)
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
-    return Residual() not in epilogue.steps or binary("%", row, SET_BYTES) != Const(0)
+    return Residual() not in epilogue.finish.beside or binary("%", row, SET_BYTES) != Const(0)
 
 
 def _walkable(program: Program) -> bool:
@@ -202,9 +201,9 @@ def _by_channels(operand: Operand, program: Program) -> bool:
 
 
 def arguments_of(
-    operand: Operand, steps: tuple[Step, ...], program: Program, place: Expr
+    operand: Operand, finish: Finish, program: Program, place: Expr
 ) -> tuple[tuple[str, Expr], ...]:
-    """(tensor, elements to its first) for each step that takes one, of the call that writes
+    """(tensor, elements to its first) for all that lies beside the sums of the call that writes
     `operand` from `place` on.
     """
     view = as_view(operand, program)
@@ -213,8 +212,7 @@ def arguments_of(
     if "group" in dims[:-1]:
         channel = channel + view.ranges[dims.index("group")].start * view.shape[-1]
     at = {Bias: channel, Residual: place}
-    named = [(parameter(i, step), step) for i, step in enumerate(steps)]
-    return tuple((name, at[type(step)]) for name, step in named if name)
+    return tuple((name, at[type(beside)]) for name, beside in names(finish))
 
 
 def is_last(chain: Chain, program: Program) -> Expr:

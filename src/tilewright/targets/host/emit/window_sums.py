@@ -20,6 +20,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     arguments_of,
     writes_result,
 )
+from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 from tilewright.targets.host.vectors.window_text import WindowFunction, block_pixels
 
@@ -57,7 +58,7 @@ def window_function(
         y_window=_step(y, "t"),
         w_point=point,
         w_term=_step(w, "k"),
-        epilogue=epilogue.steps if writes_result(call, program) else (),
+        epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
 
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.targets.host.vectors.epilogue import (
-    Bias,
-    Step,
+    PLAIN_SUMS,
+    Finish,
     VectorPosition,
-    applied,
-    parameter,
+    advanced,
+    finish_function,
+    finished,
     parameters,
 )
 
@@ -63,7 +64,7 @@ class WindowFunction:
     y_window: int
     w_point: int
     w_term: int
-    epilogue: tuple[Step, ...] = ()
+    epilogue: Finish = PLAIN_SUMS
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -74,17 +75,20 @@ class WindowFunction:
 
 
 def emit_window_function(one: WindowFunction, name: str) -> str:
-    """C text of `static void name(channels, x, w, y, ...)`, pixels, factors and results; parameters
-    of the epilogue's steps follow.
+    """C text of `static void name(channels, x, w, y, ...)`, pixels, factors and results; what
+    lies beside the results follows.
     """
     writer = CWriter()
+    writer.lines(finish_function(one.epilogue, name, one.dtype))
     for height in one.heights:
         for vectors in range(_VECTORS, 0, -1):
             _write_block(one, name, height, vectors, writer)
         _write_block(one, name, height, 1, writer, "tail")
     kind = one.dtype.c_name
     operands = [f"const {kind} *x", f"const {kind} *w", f"{kind} *y"]
-    writer.head(f"static void {name}", ["long channels", *operands, *_declared(one)])
+    writer.head(
+        f"static void {name}", ["long channels", *operands, *parameters(one.epilogue, one.dtype)]
+    )
     with writer.block():
         first = 0
         for height in one.heights:
@@ -93,11 +97,6 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
                 _write_channels(one, name, height, writer)
             first = end
     return writer.text()
-
-
-def _declared(one: WindowFunction) -> list[str]:
-    steps = enumerate(one.epilogue)
-    return [text for i, step in steps for text in parameters(i, step, one.dtype)]
 
 
 def _write_channels(one: WindowFunction, name: str, height: int, writer: CWriter) -> None:
@@ -120,11 +119,8 @@ def _block_name(name: str, height: int, vectors: int, tail: str = "") -> str:
 def _places(one: WindowFunction) -> list[str]:
     """The arguments for the pixels from t and the channels from g on."""
     y = f"t * {one.y_window} + g"
-    found = [f"x + t * {one.x_window} + g", "w + g", f"y + {y}"]
-    for i, step in enumerate(one.epilogue):
-        if given := parameter(i, step):
-            found.append(f"{given} + {'g' if isinstance(step, Bias) else y}")
-    return found
+    own = [f"x + t * {one.x_window} + g", "w + g", f"y + {y}"]
+    return own + advanced(one.epilogue, lambda _: "g", y)
 
 
 def _write_block(
@@ -138,7 +134,7 @@ def _write_block(
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
     writer.head(
         f"static __attribute__((noinline)) void {_block_name(name, height, vectors, tail)}",
-        [*operands, *_declared(one), *([f"long {tail}"] if tail else [])],
+        [*operands, *parameters(one.epilogue, one.dtype), *([f"long {tail}"] if tail else [])],
     )
 
     def load(at: str) -> str:
@@ -159,8 +155,8 @@ def _write_block(
         for p, v in cells:
             offset = str(p * one.y_window + v * one.lanes)
             place = VectorPosition(str(p), str(v * one.lanes), offset, tail)
-            for i, step in enumerate(one.epilogue):
-                value = applied(f"s{p}_{v}", i, step, kind, place, "n")
+            if one.epilogue:
+                value = finished(f"s{p}_{v}", one.epilogue, name, kind, place, "n")
                 writer.line(f"s{p}_{v} = {value};")
             if tail:
                 writer.line(f"tw_store_first_{kind}(y + {offset}, {tail}, s{p}_{v});")
