@@ -51,7 +51,7 @@ ALGORITHMS = (
     "swdnn_image",
     "swdnn_batch",
 )
-HOST_ALGORITHMS = (*ALGORITHMS, "winograd6", "direct", "pointwise")
+HOST_ALGORITHMS = (*ALGORITHMS, "winograd6", "direct", "depthwise", "pointwise")
 BATCHES = {
     "winograd2_fours": (32, 64),
     "swdnn_image": (32, 64),
@@ -61,7 +61,7 @@ BATCHES = {
 """Of the algorithms that do not take any."""
 
 
-_CHANNELS = {"explicit_fused": 32, "direct_vectors": 8}
+_CHANNELS = {"explicit_fused": 32, "direct_vectors": 8, "depthwise": 3}
 """Of a group, of the algorithms that take few."""
 
 
@@ -161,7 +161,7 @@ def convolutions(
     if algorithm == "implicit_rows":
         stride = (stride[0], 1)
     taps = kernel[0] * kernel[1]
-    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    groups = draw(st.sampled_from([2, 3, 17, 41] if algorithm == "depthwise" else [1, 1, 1, 2, 3]))
     rows = draw(st.integers(1, max(1, 60 // (taps * groups))))
     out = (min(rows, 13), draw(st.integers(1, 14)))
     span = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
@@ -171,7 +171,7 @@ def convolutions(
         max(1, (o - 1) * s + n + draw(st.integers(0, s - 1)) - sum(b))
         for o, s, n, b in zip(out, stride, span, border, strict=True)
     ]
-    channels = st.integers(1, min(60 // groups, _CHANNELS.get(algorithm, 60)))
+    channels = st.integers(1, max(1, min(60 // groups, _CHANNELS.get(algorithm, 60))))
     return Conv2d(
         batch=draw(_batches(algorithm)),
         in_channels=groups * draw(channels),

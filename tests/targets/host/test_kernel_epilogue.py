@@ -16,6 +16,7 @@ from tilewright.codegen.artifact import Array, Artifact
 from tilewright.common.errors import ProgramError
 from tilewright.compiler.checking import program_inputs, random_operands
 from tilewright.ir.parser import parse
+from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import load_machine
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.emit.kernel_epilogue import (
@@ -24,15 +25,18 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     KernelEpilogue,
     can_fuse,
     fusing_pays,
+    result_of,
 )
 from tilewright.targets.host.run import LoadedKernel
-from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual
+from tilewright.targets.host.vectors.epilogue import Bias, Finish, Residual, names
 
-ALGORITHMS = ("direct", "pointwise", "winograd4")
+ALGORITHMS = ("direct", "pointwise", "depthwise", "winograd4")
+RELU = KernelEpilogue(Finish("relu(x0)"))
+RESIDUAL = KernelEpilogue(Finish("x0 + x1", (Residual(),)))
 EPILOGUES = (
-    KernelEpilogue((Bias(), Residual(), Relu()), Border(1, 1, 1, 1)),
-    KernelEpilogue((Relu(0.25), Bias()), Border(0, 2, 1, 0)),
-    KernelEpilogue((Residual(), Relu(0.25), Residual())),
+    KernelEpilogue(Finish("relu(x0 + x1 + x2)", (Bias(), Residual())), Border(1, 1, 1, 1)),
+    KernelEpilogue(Finish("clip(x0 + x1, -9, 6) * x1", (Bias(),)), Border(0, 2, 1, 0)),
+    KernelEpilogue(Finish("leaky_relu(x0 + x1, 0.25) + x2", (Residual(), Residual()))),
 )
 
 
@@ -54,33 +58,35 @@ def fused(draw: st.DrawFn, algorithm: str, epilogue: KernelEpilogue) -> Fused:
     return Fused(case, epilogue if can_fuse(program, epilogue) else PLAIN)
 
 
-def by_passes(y: Array, epilogue: KernelEpilogue, given: dict[str, Array]) -> Array:
-    """The steps on a plain result in storage order, rows and columns its third and fourth to last
-    dimensions.
-    """
-    for index, step in enumerate(epilogue.steps):
-        match step:
-            case Bias():
-                bias = given[f"bias{index}"]
-                grouped = y.ndim == 5
-                y = y + (bias.reshape(y.shape[0], 1, 1, 1, -1) if grouped else bias)
-            case Residual():
-                y = y + inside(given[f"residual{index}"], epilogue.border)
-            case Relu(slope):
-                y = np.maximum(y, (slope * y).astype(y.dtype))
+def by_passes(
+    y: Array, epilogue: KernelEpilogue, given: dict[str, Array], dims: tuple[str, ...]
+) -> Array:
+    """The expression on a plain result in storage order, of these dimensions."""
+    operands = [y]
+    for name, beside in names(epilogue.finish):
+        value = given[name]
+        if isinstance(beside, Residual):
+            operands.append(inside(value, epilogue.border, dims))
+        else:
+            by_groups = dims[0] == "group"
+            operands.append(value.reshape(y.shape[0], 1, 1, 1, -1) if by_groups else value)
+    return np.asarray(parse_scalar(epilogue.finish.expression).value(operands)).astype(y.dtype)
+
+
+def inside(y: Array, border: Border, dims: tuple[str, ...]) -> Array:
+    """The image in its border."""
+    for dim, before, behind in (
+        ("rows", border.top, border.bottom),
+        ("cols", border.left, border.right),
+    ):
+        if before or behind:
+            y = np.moveaxis(np.moveaxis(y, dims.index(dim), 0)[before:][: -behind or None], 0,
+                            dims.index(dim))  # fmt: skip
     return y
 
 
-def inside(y: Array, border: Border) -> Array:
-    """The image in its border."""
-    if y.ndim != 5:
-        return y
-    rows = slice(border.top, y.shape[2] - border.bottom)
-    return y[:, :, rows, border.left : y.shape[3] - border.right]
-
-
 def numbers(artifact: Artifact) -> dict[str, Array]:
-    """Whole numbers for what the steps take."""
+    """Whole numbers for what lies beside the sums."""
     generator = np.random.default_rng(3)
     return {
         t.name: generator.integers(-9, 9, t.shape).astype({"f32": "f4", "f64": "f8"}[t.dtype])
@@ -115,8 +121,9 @@ def test_fused_epilogues_give_the_results_of_a_pass_over_the_plain_result(algori
                 bound = LoadedKernel(artifact, library).bind({**inputs, **more})
                 bound.repeat(2)
                 results += bound.outputs().values()
-            expected = by_passes(results[0], one.epilogue, more)
-            found = inside(results[1], one.epilogue.border)
+            dims = result_of(program).dims
+            expected = by_passes(results[0], one.epilogue, more, dims)
+            found = inside(results[1], one.epilogue.border, dims)
             np.testing.assert_array_equal(found, expected, err_msg=repr(one))
             around = results[1].size - found.size
             assert np.isnan(results[1]).sum() == around, "the border is left alone"
@@ -143,7 +150,7 @@ def product():
 
 
 def test_the_last_part_of_k_alone_applies_the_epilogue(golden) -> None:
-    epilogue = KernelEpilogue((Bias(), Residual(), Relu(0.25)))
+    epilogue = KernelEpilogue(Finish("leaky_relu(x0 + x1 + x2, 0.25)", (Bias(), Residual())))
     artifact = CODE.emit(parse(IN_PLACE), load_machine("host_avx2"), epilogue)
     text = artifact.files["product.c"]
     golden("finished_entry.c", text[text.index("void product(") :])
@@ -151,7 +158,9 @@ def test_the_last_part_of_k_alone_applies_the_epilogue(golden) -> None:
 
 
 def test_a_kernel_may_take_any_number_of_tensors() -> None:
-    machine, epilogue = load_machine("host_portable"), KernelEpilogue((Residual(),) * 9)
+    sums = " + ".join(f"x{i}" for i in range(10))
+    epilogue = KernelEpilogue(Finish(sums, (Residual(),) * 9))
+    machine = load_machine("host_portable")
     artifact = CODE.emit(parse(IN_PLACE), machine, epilogue)
     given = {t.name: np.ones(t.shape, np.float32) for t in artifact.tensors if t.is_given}
     assert (CODE.run(artifact, machine, given)["c"] == 64 + 9).all()
@@ -167,8 +176,8 @@ def test_results_that_go_through_a_buffer_take_no_epilogue() -> None:
     lines = through.splitlines()
     lines.insert(4, '    c_tile: buffer("f32", 192, offset_bytes=0)')
     lines += ["    put(c_tile[0], c[at(0, 6), at(0, 32)])", "    wait(c_tile[0])"]
-    assert can_fuse(parse(IN_PLACE), KernelEpilogue((Relu(),)))
-    assert not can_fuse(parse("\n".join(lines) + "\n"), KernelEpilogue((Relu(),)))
+    assert can_fuse(parse(IN_PLACE), RELU)
+    assert not can_fuse(parse("\n".join(lines) + "\n"), RELU)
 
 
 WIDE = IN_PLACE.replace("cols=32", "cols=1024").replace("at(0, 32)", "at(0, 1024)")
@@ -176,7 +185,7 @@ WIDE = IN_PLACE.replace("cols=32", "cols=1024").replace("at(0, 32)", "at(0, 1024
 
 def test_a_residual_of_whole_pages_of_channels_does_not_pay() -> None:
     program, wide = parse(IN_PLACE), parse(WIDE)
-    epilogues = KernelEpilogue((Residual(), Relu())), KernelEpilogue((Relu(),))
+    epilogues = KernelEpilogue(Finish("relu(x0 + x1)", (Residual(),))), RELU
     assert [fusing_pays(p, e) for e in epilogues for p in (program, wide)] == [
         True, False, True, True,
     ]  # fmt: skip
@@ -201,7 +210,7 @@ def pixels():
 
 
 def test_all_pixels_of_an_image_go_around_a_border_unless_they_are_zeroed_first(golden) -> None:
-    epilogue = KernelEpilogue((Residual(),), Border(1, 1, 1, 1))
+    epilogue = replace(RESIDUAL, border=Border(1, 1, 1, 1))
     artifact = CODE.emit(parse(PIXELS), load_machine("host_avx2"), epilogue)
     text = artifact.files["pixels.c"]
     golden("bordered_entry.c", text[text.index("void pixels(") :])
@@ -210,6 +219,6 @@ def test_all_pixels_of_an_image_go_around_a_border_unless_they_are_zeroed_first(
     fill = '    fill(y_pixels[0, at(0, 12), at(0, 16)](".ab"), value=0.0)\n'
     alone = first[0] + fill + loop + first[2].partition("value=0.0)\n")[2]
     assert not can_fuse(parse(alone), epilogue)
-    assert can_fuse(parse(alone), KernelEpilogue((Residual(),)))
+    assert can_fuse(parse(alone), RESIDUAL)
     with pytest.raises(ProgramError, match="nothing can be done to it on the way"):
         CODE.emit(parse(alone), load_machine("host_avx2"), epilogue)

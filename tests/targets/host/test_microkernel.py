@@ -17,8 +17,9 @@ from support.examples import examples, one_in
 from support.host_matrices import CANARY, pointer, stored
 from tilewright.common.dtypes import F32, F64, FLOATS, dtype
 from tilewright.common.errors import ScheduleError
+from tilewright.ir.scalar import parse_scalar
 from tilewright.targets.host.native import load_library, native_instruction_sets
-from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual
+from tilewright.targets.host.vectors.epilogue import Bias, Finish, Residual
 from tilewright.targets.host.vectors.instruction_sets import AVX2, AVX512, PORTABLE, vector_text
 from tilewright.targets.host.vectors.microkernel import (
     DEFAULT_BLOCKS,
@@ -31,10 +32,10 @@ from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 pytestmark = one_in(3)
 
 
-EPILOGUE = (Bias("n"), Residual(), Relu(0.25))
+EPILOGUE = Finish("leaky_relu(x0 + x1 + x2, 0.25)", (Bias("n"), Residual()))
 C_GAP = 16
 CHAIN = {"runs": True, "offsets": True, "start": "either", "inner": "n"}
-OTHER_EPILOGUE = (Residual(), Bias("m"), Relu())
+OTHER_EPILOGUE = Finish("relu(x0 + x1 + x2)", (Residual(), Bias("m")))
 
 
 def variants(isa, kind):
@@ -93,16 +94,11 @@ def whole(draw, *shape):
 
 def after(c, epilogue, extra):
     """The epilogue in NumPy."""
-    for index, step in enumerate(epilogue):
-        value = extra.get(index)
-        match step:
-            case Bias(along):
-                c = c + (value if along == "n" else value[:, None])
-            case Residual():
-                c = c + value
-            case Relu(slope):
-                c = np.maximum(c, c * slope)
-    return c
+    given = [
+        extra[i][:, None] if beside == Bias("m") else extra[i]
+        for i, beside in enumerate(epilogue.beside)
+    ]
+    return parse_scalar(epilogue.expression).value([c, *given]) if epilogue else c
 
 
 def operands(draw, kernel, count, m, n, k, runs):
@@ -123,9 +119,7 @@ def operands(draw, kernel, count, m, n, k, runs):
 def extras(draw, kernel, m, n, gap):
     """What the steps of the epilogue are given: values for NumPy and arguments for C."""
     values, arguments, kept = {}, [], []
-    for index, step in enumerate(kernel.epilogue):
-        if isinstance(step, Relu):
-            continue
+    for index, step in enumerate(kernel.epilogue.beside):
         if isinstance(step, Residual):
             values[index] = whole(draw, m, n)
             kept.append(result(kernel, values[index].astype(kernel.dtype.numpy), gap))

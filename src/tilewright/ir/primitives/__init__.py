@@ -18,7 +18,7 @@ from tilewright.ir.primitives.registry import (
     register,
     unregister,
 )
-from tilewright.ir.primitives.windows import Windows
+from tilewright.ir.primitives.windows import WindowPrimitive, Windows, WindowSums
 from tilewright.ir.primitives.winograd import (
     WinogradFilter,
     WinogradInput,
@@ -39,6 +39,8 @@ __all__ = [
     "Requantise",
     "ScalarPrimitive",
     "ScaleAdd",
+    "WindowPrimitive",
+    "WindowSums",
     "Windows",
     "WinogradFilter",
     "WinogradInput",

@@ -1,15 +1,17 @@
-"""Gathering the windows of a kernel out of pixels (im2col) as a primitive.
+"""The windows of a kernel as primitives: gathering them out of pixels (im2col), and their sums.
 
 Axes: rows and columns r and c in space, points x of a window, tiles t: windows side by side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
+from tilewright.common.expr import Value
 from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
@@ -17,15 +19,10 @@ from tilewright.ir.primitives.registry import register
 from tilewright.ir.verify_types import check_one_type
 
 
-@register
-class Windows(Primitive, frozen=True):
-    """Point (i, j) of window t is the pixel in row i `row_step`, column t `stride` + j `col_step`.
-
-    A window has `rows` x `cols` points, counted row by row.
+class WindowPrimitive(Primitive, frozen=True):
+    """A primitive on windows: point (i, j) of window t is the pixel in row i `row_step`, column
+    t `stride` + j `col_step`. A window has `rows` x `cols` points, counted row by row.
     """
-
-    name: ClassVar[str] = "windows"
-    arguments: ClassVar[tuple[Argument, ...]] = (Argument("xt", "writes"), Argument("rc"))
 
     rows: int
     cols: int
@@ -33,15 +30,49 @@ class Windows(Primitive, frozen=True):
     row_step: int = 1
     col_step: int = 1
 
-    def meaning(self, operands: tuple[Array, ...]) -> Array:
-        out, x = operands  # x: (r, c, rest), out: (x, t, rest)
-        found = np.empty_like(out)
-        beyond = (out.shape[3] - 1) * self.stride + 1
-        for point, (i, j) in enumerate(product(range(self.rows), range(self.cols))):
+    def points(self, x: Array, windows: int) -> Iterator[Array]:
+        """Of pixels (r, c, rest) each point in turn, of all `windows`: (t, rest)."""
+        beyond = (windows - 1) * self.stride + 1
+        for i, j in product(range(self.rows), range(self.cols)):
             first = j * self.col_step
-            columns = slice(first, first + beyond, self.stride)
-            found[:, :, point] = x[:, :, i * self.row_step, columns]
-        return found
+            yield x[:, :, i * self.row_step, first : first + beyond : self.stride]
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         check_one_type(self, operands, place)
+
+
+@register
+class Windows(WindowPrimitive, frozen=True):
+    """The points of each window."""
+
+    name: ClassVar[str] = "windows"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("xt", "writes"), Argument("rc"))
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        out, x = operands  # x: (r, c, rest), out: (x, t, rest)
+        found = np.empty_like(out)
+        for number, point in enumerate(self.points(x, out.shape[3])):
+            found[:, :, number] = point
+        return found
+
+
+@register
+class WindowSums(WindowPrimitive, frozen=True):
+    """The sum over points and terms k of each window times factors, which have no axis t."""
+
+    name: ClassVar[str] = "window_sums"
+    arguments: ClassVar[tuple[Argument, ...]] = (
+        Argument("t", "writes"),
+        Argument("rck"),
+        Argument("xk"),
+    )
+
+    def meaning(self, operands: tuple[Array, ...]) -> Array:
+        out, x, w = operands  # out: (t, rest), x: (r, c, k, rest), w: (x, k, rest)
+        found = np.zeros_like(out)
+        for number, point in enumerate(self.points(x, out.shape[2])):
+            found += (point * w[:, :, number, None]).sum(axis=3)
+        return found
+
+    def flops(self, dims: Mapping[str, Value], mesh_columns: int) -> Value:
+        return 2 * dims["elements"] * self.rows * self.cols * dims["k"]

@@ -36,6 +36,7 @@ from tilewright.targets.host.emit.products import (
 from tilewright.targets.host.emit.threads import private_tensors
 from tilewright.targets.host.native import FLAGS
 from tilewright.targets.host.run import LoadedKernel, load_kernel
+from tilewright.targets.host.vectors.functions import own_flags
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING
 
 _SUFFIXES = ("", "_pack")
@@ -141,11 +142,13 @@ def _artifact(
     kinds = {*(t.dtype for t in program.tensors), *(b.dtype for b in program.buffers)}
     wraps = () if all(dtype(kind).is_float for kind in kinds) else WRAPPING
     libraries = ("-lm",) if has_expressions(program) else ()
-    plan = _build_plan(naming, (*compiler_flags(machine), *wraps), libraries)
+    source = emit_kernel(text)
+    flags = (*compiler_flags(machine), *wraps, *own_flags(source))
+    plan = _build_plan(naming, flags, libraries)
     command = " ".join(plan.steps[0].command)
     files = {
         f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
-        f"{naming.artifact}.c": emit_kernel(text),
+        f"{naming.artifact}.c": source,
         "Makefile": _makefile(plan),
     }
     return Artifact(

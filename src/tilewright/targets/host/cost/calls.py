@@ -11,12 +11,13 @@ from tilewright.common.dtypes import F32, F64, dtype
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
-from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.primitives import MatrixProduct, WindowSums
 from tilewright.ir.shared_sums import shared_sums
 from tilewright.ir.winograd import Matrix
 from tilewright.machine import Machine
-from tilewright.machine.sections import GemmPrimitive, GemmTiming
+from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimitive
 from tilewright.targets.host.sections import Cache, Caches
+from tilewright.targets.host.vectors.window_text import block_pixels
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -38,6 +39,22 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
         return fixed + products
     busy, missed, moved = _cached(machine, caches.l1, call, products, rows, columns)
     return fixed + busy + missed + moved
+
+
+def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
+    """For each vector of results and each point a load and a multiply-add, whichever takes longer;
+    factors are loaded once for a block of pixels, results stored once.
+    """
+    windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
+    lanes, pixels = core.lanes(call.dtype), call.dims["t"]
+    blocks = -(-pixels // block_pixels(machine.core.registers))
+    vectors = call.dims["elements"] // pixels
+    vectors = -(-vectors // lanes)
+    points = windows.rows * windows.cols * call.dims["k"]
+    loads = vectors * (points * (pixels + blocks) + pixels) * vector.load_cycles
+    added = points * pixels * vectors * (2 * lanes / core.peak_flops_per_cycle(call.dtype))
+    gemm = _timing(machine, call.dtype)
+    return gemm.call_cycles + vectors * blocks * vector.loop_cycles + np.maximum(loads, added)
 
 
 def _timing(machine: Machine, kind: str) -> GemmTiming:
@@ -100,5 +117,6 @@ def _shared_operations(matrix: Matrix) -> int:
 
 COSTS: Costs = {
     MatrixProduct: product_cycles,
+    WindowSums: window_sums_cycles,
     **elementwise_costs(LoopForm(overlapped=True, operations=_shared_operations)),
 }

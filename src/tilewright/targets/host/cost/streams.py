@@ -1,7 +1,7 @@
-"""Cycles that a core waits while Winograd's transforms stream pixels and points.
+"""Cycles that a core waits while Winograd's transforms and sums of windows stream their operands.
 
-In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form. A
-transform computes little per byte, so its traffic beyond the level 2 cache costs what a copy costs.
+In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
+They compute little per byte, so their traffic beyond the level 2 cache costs what a copy costs.
 The traffic follows from the working set between two uses: what exceeds the cache has been evicted.
 """
 
@@ -16,12 +16,12 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Value, evaluate, free_vars
 from tilewright.cost.chain import Prepared
 from tilewright.ir.nodes import Call, Tile
-from tilewright.ir.primitives import WinogradInput, WinogradOutput
+from tilewright.ir.primitives import WindowSums, WinogradInput, WinogradOutput
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.targets.host.sections import Caches
 
-_TRANSFORMS = (WinogradInput, WinogradOutput)
+_STREAMING = (WindowSums, WinogradInput, WinogradOutput)
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,18 @@ class _Stream:
             touched = touched * (count if moves else 1)
         return np.minimum(touched, self.tensor_bytes)
 
+    def every_turn(self, counts: Sequence[Value]) -> Value:
+        """Bytes of the whole tensor in each turn of the loops that do not move it: what calls have
+        in common, as rows of neighbouring windows, is still near.
+        """
+        turns: Value = 1
+        for moves, count in zip(self.moved_by, counts, strict=True):
+            turns = turns * (1 if moves else count)
+        return self.tensor_bytes * turns
+
 
 def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles that the core waits, beyond the calls' own time, for operands of transforms."""
+    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed."""
     caches, tiles = machine.find_section(Caches), _tiles(prepared)
     if caches is None or not tiles:
         return 0.0
@@ -51,24 +60,25 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
     for count in counts:
         calls = calls * count
     streams = [_stream(tile, prepared, at_start) for tile in tiles]
-    rates = [machine.dma.put.peak_bytes_per_second, machine.dma.get.peak_bytes_per_second]
+    put, get = (e.peak_bytes_per_second for e in (machine.dma.put, machine.dma.get))
     cycles: Value = 0.0
-    for stream, rate in zip(streams, rates, strict=True):
+    for stream, rate in zip(streams, (put, *[get] * (len(streams) - 1)), strict=True):
         depth = (*stream.moved_by, True).index(True)
         between: Value = 0
         for other in streams:
             between = between + other.touched(depth, counts)
         gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
-        cycles = cycles + gone * stream.call_bytes * calls * (machine.clock_hz / rate)
+        moved = np.minimum(stream.call_bytes * calls, stream.every_turn(counts))
+        cycles = cycles + gone * moved * (machine.clock_hz / rate)
     return cycles
 
 
 def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
-    """Written tile, then read tiles, of a transform that works in place; empty if there is none."""
+    """Written tile, then read tiles, of a call that streams all in place; empty without one."""
     calls = (s for s in walk(prepared.program.body) if isinstance(s, Call))
     for call in calls:
         found = tuple(o for o in call.operands if isinstance(o, Tile))
-        if isinstance(call.primitive, _TRANSFORMS) and len(found) == len(call.operands):
+        if isinstance(call.primitive, _STREAMING) and len(found) == len(call.operands):
             return found
     return ()
 

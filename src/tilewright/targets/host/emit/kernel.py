@@ -68,10 +68,13 @@ from tilewright.targets.host.emit.threads import (
     thread_functions,
 )
 from tilewright.targets.host.emit.transform import emit_transform_call, transform_of
+from tilewright.targets.host.emit.window_sums import emit_window_call, window_function
+from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import Microkernel
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.targets.host.vectors.transform_text import Transform, emit_transform
+from tilewright.targets.host.vectors.window_text import WindowFunction, emit_window_function
 
 _FENCE = "_mm_sfence();"
 """Fence after which other threads see non-temporal stores."""
@@ -141,6 +144,16 @@ class KernelText:
         """The transform of operands in place that computes a call, if there is one."""
         return transform_of(call, self.program, self.isa, self.epilogue, self.far)
 
+    def window_functions(self) -> dict[WindowFunction, str]:
+        """The distinct functions of sums of windows, and their names."""
+        calls = (s for s in walk(self.program.body) if isinstance(s, Call))
+        found = dict.fromkeys(one for call in calls if (one := self.window_function(call)))
+        return {one: f"tw_windows{i}" for i, one in enumerate(found)}
+
+    def window_function(self, call: Call) -> WindowFunction | None:
+        """The function of sums of windows that a call takes, if it is one."""
+        return window_function(call, self.program, self.isa, self.epilogue)
+
     def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
         """The distinct micro-kernels, their names and the heights that their calls need."""
         heights: dict[Microkernel, frozenset[int]] = {}
@@ -203,12 +216,14 @@ def _functions(text: KernelText) -> Iterator[str]:
         if isinstance(s.primitive, Requantise)
     )
     yield from dict.fromkeys(one.text() for one in made)
-    kernels, transforms = text.microkernels(), text.transforms()
-    if kernels or transforms:
-        used = (*(kernel.dtype for kernel in kernels), *(one.dtype for one in transforms))
+    kernels, transforms, windows = text.microkernels(), text.transforms(), text.window_functions()
+    if kernels or transforms or windows:
+        used = [kernel.dtype for kernel in kernels]
+        used += (one.dtype for one in (*transforms, *windows))
         widened = dict.fromkeys((k.vector_dtype, k.dtype) for k in kernels)
         loads = tuple(pair for pair in widened if pair[0] != pair[1])
         yield vector_text(text.isa, tuple(dict.fromkeys(used)), loads)
+        yield functions_text(text.epilogue.finish.calls, vectors=True)
     plain, packing = dict[DType, None](), dict[tuple[DType, int], None]()
     for stmt in walk(text.program.body):
         if isinstance(stmt, Transfer):
@@ -231,6 +246,8 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield emit_microkernel(kernel, name, heights)
     for one in transforms:
         yield emit_transform(one)
+    for window, name in windows.items():
+        yield emit_window_function(window, name)
 
 
 def _every_statement(text: KernelText) -> Iterator[Stmt]:
@@ -393,6 +410,9 @@ def _call(call: Call, text: KernelText, context: CallContext) -> None:
     transform = text.transform_of(call)
     if transform is not None:
         emit_transform_call(call, transform, context, text.epilogue)
+        return
+    if windows := text.window_function(call):
+        emit_window_call(call, windows, text.window_functions()[windows], context)
         return
     views = tuple(as_view(operand, text.program) for operand in call.operands)
     check_element_types(call.primitive, views, context)

@@ -1,6 +1,6 @@
 """The epilogue of a whole kernel: what it does to complete sums before they are stored.
 
-In: an explicit program and a `KernelEpilogue`. Out: the program that takes what the steps need, its
+In: an explicit program and a `KernelEpilogue`. Out: the program that takes what it needs, its
 result inside a border of pixels; for each call that writes the result, where its part of bias and
 residual begins and when its sums are complete. Products act on the sums in their registers,
 Winograd's transform on the pixels that it writes.
@@ -29,12 +29,12 @@ from tilewright.ir.nodes import (
     Tile,
     Transfer,
 )
-from tilewright.ir.primitives import Fill, MatrixProduct, WinogradOutput
+from tilewright.ir.primitives import Fill, MatrixProduct, WindowSums, WinogradOutput
 from tilewright.ir.visit import calls_of, rewrite, walk
-from tilewright.targets.host.vectors.epilogue import Bias, Residual, Step, parameter
+from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS, Bias, Finish, Residual, names
 from tilewright.targets.host.vectors.microkernel import SET_BYTES
 
-WRITE_SUMS = (MatrixProduct, WinogradOutput)
+WRITE_SUMS = (MatrixProduct, WindowSums, WinogradOutput)
 """Primitives that write complete sums."""
 
 
@@ -52,11 +52,11 @@ NO_BORDER = Border()
 
 @dataclass(frozen=True)
 class KernelEpilogue:
-    """Biases along the channels of the result, residuals in its own form and activations, in the
-    order of `steps`; the result lies inside a `border`.
+    """What `finish` makes of the sums, biases along the channels of the result and residuals in its
+    own form beside them; the result lies inside a `border`.
     """
 
-    steps: tuple[Step, ...] = ()
+    finish: Finish = PLAIN_SUMS
     border: Border = NO_BORDER
 
 
@@ -65,7 +65,7 @@ PLAIN = KernelEpilogue()
 
 
 def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
-    """The program with a tensor for each step that takes one, its result inside the border.
+    """The program with a tensor for all that lies beside the sums, its result inside the border.
 
     Raises ProgramError where the complete sums do not stand in registers.
     """
@@ -80,9 +80,8 @@ def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
     y = result_of(program)
     taken = {Bias: (y.dims[-1:], (_channels(y),)), Residual: (y.dims, y.shape)}
     more = [
-        Tensor(parameter(i, step), y.dtype, "input", *taken[type(step)])
-        for i, step in enumerate(epilogue.steps)
-        if type(step) in taken
+        Tensor(name, y.dtype, "input", *taken[type(beside)])
+        for name, beside in names(epilogue.finish)
     ]
     return replace(program, tensors=(*program.tensors, *more))
 
@@ -90,6 +89,11 @@ def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
 def result_of(program: Program) -> Tensor:
     """The tensor that the program makes."""
     return next(t for t in program.tensors if t.kind == "output" and not t.storage)
+
+
+def writes_result(call: Call, program: Program) -> bool:
+    """True if a call writes to the memory of the program's result."""
+    return _owner(call.operands[0], program) == result_of(program).name
 
 
 def can_fuse(program: Program, epilogue: KernelEpilogue) -> bool:
@@ -129,7 +133,7 @@ def fusing_pays(program: Program, epilogue: KernelEpilogue) -> bool:
     """
     y = result_of(program)
     row = product((y.shape[-1], Const(dtype(y.dtype).size_bytes)))
-    return Residual() not in epilogue.steps or binary("%", row, SET_BYTES) != Const(0)
+    return Residual() not in epilogue.finish.beside or binary("%", row, SET_BYTES) != Const(0)
 
 
 def _walkable(program: Program) -> bool:
@@ -187,26 +191,28 @@ def form_inside(operand: Tile, form: Matrix, program: Program, border: Border) -
 
 
 def _by_channels(operand: Operand, program: Program) -> bool:
-    """True if the last dimension is the channels and has a role in the primitive."""
-    dims = program.tensor(memory_of(operand)).dims
-    channels = "channels" if "channels" in dims else "cols"
-    return dims[-1] == channels and operand.roles[-1] != "."
+    """True if the last dimension is the channels, one of each group or those of one, and has a role
+    in the primitive.
+    """
+    tensor = program.tensor(memory_of(operand))
+    channels = "channels" if "channels" in tensor.dims else "cols"
+    each = tensor.dims[-2:] == ("channels", "group") and tensor.shape[-2] == Const(1)
+    return (each or tensor.dims[-1] == channels) and operand.roles[-1] != "."
 
 
 def arguments_of(
-    operand: Operand, steps: tuple[Step, ...], program: Program, place: Expr
+    operand: Operand, finish: Finish, program: Program, place: Expr
 ) -> tuple[tuple[str, Expr], ...]:
-    """(tensor, elements to its first) for each step that takes one, of the call that writes
+    """(tensor, elements to its first) for all that lies beside the sums of the call that writes
     `operand` from `place` on.
     """
     view = as_view(operand, program)
     dims = program.tensor(view.buffer).dims
     channel = view.ranges[-1].start
-    if "group" in dims:
+    if "group" in dims[:-1]:
         channel = channel + view.ranges[dims.index("group")].start * view.shape[-1]
     at = {Bias: channel, Residual: place}
-    named = [(parameter(i, step), step) for i, step in enumerate(steps)]
-    return tuple((name, at[type(step)]) for name, step in named if name)
+    return tuple((name, at[type(beside)]) for name, beside in names(finish))
 
 
 def is_last(chain: Chain, program: Program) -> Expr:
@@ -266,8 +272,8 @@ def _written_once(body: tuple[Stmt, ...], name: str, program: Program) -> bool:
 
 
 def _channels(y: Tensor) -> Expr:
-    groups = [e for d, e in zip(y.dims, y.shape, strict=True) if d == "group"]
-    return product((*groups, y.shape[-1]))
+    pairs = list(zip(y.dims, y.shape, strict=True))
+    return product((*(e for d, e in pairs[:-1] if d == "group"), y.shape[-1]))
 
 
 def _bordered(program: Program, border: Border) -> Program:

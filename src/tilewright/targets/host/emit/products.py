@@ -197,15 +197,16 @@ def _with_epilogue(
         return one
     side = replace(one.c, form=form_inside(c, one.c.form, program, epilogue.border))
     one = replace(one, c=side, kernel=replace(one.kernel, c_run=_run(side)))
-    if not epilogue.steps:
+    if not epilogue.finish:
         return one
     along: Along = "n" if c.roles[-1] == "n" else "m"
-    steps = tuple(Bias(along) if isinstance(s, Bias) else s for s in epilogue.steps)
+    beside = (Bias(along) if isinstance(b, Bias) else b for b in epilogue.finish.beside)
+    finish = replace(epilogue.finish, beside=tuple(beside))
     return replace(
         one,
-        kernel=replace(one.kernel, epilogue=steps),
+        kernel=replace(one.kernel, epilogue=finish),
         last=is_last(chain, program),
-        given=arguments_of(c, steps, program, side.form.offset_elements),
+        given=arguments_of(c, finish, program, side.form.offset_elements),
     )
 
 

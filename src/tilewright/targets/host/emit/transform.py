@@ -1,4 +1,4 @@
-"""Calls of Winograd's transforms on operands in place: which function, with which steps.
+"""Calls of Winograd's transforms on operands in place: which function, with which epilogue.
 
 In: a call on tiles of tensors whose innermost dimension is that of the channels. Out: a call of a
 function of `transform_text`, or nothing where an operand lies otherwise and the primitives for any
@@ -23,6 +23,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     KernelEpilogue,
     arguments_of,
 )
+from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 from tilewright.targets.host.vectors.transform_text import Direction, Transform
 
@@ -56,9 +57,9 @@ def transform_of(
     kind = dtype(program.tensor(tiles[0].tensor).dtype)
     which = call.primitive.finite_points
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
-    steps = epilogue.steps if direction == "output" else ()
+    finish = epilogue.finish if direction == "output" else PLAIN_SUMS
     streams = direction == "output" and isa.streams and pixels.tensor in far
-    return Transform(name, direction, which, kind, isa.lanes(kind), steps, streams)
+    return Transform(name, direction, which, kind, isa.lanes(kind), finish, streams)
 
 
 def _runs_along_channels(tile: Tile) -> bool:

@@ -29,7 +29,12 @@ from tilewright.targets.host.emit.threads import (
 from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import write_loops
 from tilewright.targets.host.network.places import Call, Place, Places
-from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
+from tilewright.targets.host.vectors.functions import (
+    SEPARATE,
+    functions_text,
+    own_flags,
+    vector_names,
+)
 
 
 @dataclass(frozen=True)
@@ -314,13 +319,15 @@ def _write_turn(found: Emitted, writer: CWriter) -> None:
 def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[str]) -> str:
     library = f"lib{found.name}.so"
     objects = sorted(name[:-2] + ".o" for name in files if name.endswith(".c"))
+    apart = [name[:-2] + ".o" for name, text in sorted(files.items()) if own_flags(text)]
+    apart = list(dict.fromkeys([f"{found.name}.o", *apart]))
     lines = [
         "# Generated.",
         "CC ?= cc",
         f"CFLAGS = {' '.join((*COMPILE_FLAGS, *machine_flags))}",
         f"OBJECTS = {' '.join(objects)}",
         "",
-        f"{found.name}.o: CFLAGS += {SEPARATE}",
+        f"{' '.join(apart)}: CFLAGS += {SEPARATE}",
         "",
         f"{library}: $(OBJECTS)",
         f"\t$(CC) -shared{_openmp(machine_flags)} -o $@ $(OBJECTS) -lm",

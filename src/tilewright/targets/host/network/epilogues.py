@@ -1,4 +1,4 @@
-"""Epilogues that kernels have in registers: biases, sums and rectifiers, and borders around both.
+"""Epilogues that kernels have in registers: expressions over sums, and borders around results.
 
 In: the expression that follows a product, and the form in which its result is wanted. Out: a
 `InRegisters` candidate, for `network.planning.layouts` to choose where that is faster than a pass.
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.ir.scalar import Apply, Element, Number, Scalar, parse_scalar
+from tilewright.common.dtypes import DType
+from tilewright.ir.scalar import parse_scalar
 from tilewright.network.planning.epilogues import Epilogue, Finished
 from tilewright.network.planning.form import Form, StoredDim
 from tilewright.targets.host.emit.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
-from tilewright.targets.host.vectors.epilogue import Bias, Relu, Residual, Step, parameter
+from tilewright.targets.host.vectors.epilogue import Beside, Bias, Finish, Residual, names
+from tilewright.targets.host.vectors.expressions import runs_by_vectors
 from tilewright.tune.candidate import Candidate
 
 _CHANNELS, _ROWS, _COLUMNS = 1, 2, 3
@@ -59,37 +61,20 @@ def parts_of(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[s
     return candidate, PLAIN, {}
 
 
-def steps_of(epilogue: Epilogue) -> tuple[tuple[Step, ...], dict[str, int]] | None:
-    """(the steps, the operand of the expression by the parameter that takes it), None for an
-    expression of other functions, or of vectors along other axes than the channels.
+def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] | None:
+    """(what the kernel does, the operand of the expression by the parameter that takes it), None
+    for an expression of functions that no vectors compute, or of vectors along other axes than the
+    channels.
     """
-    found = None if epilogue.windows else _steps(parse_scalar(epilogue.expression), epilogue)
-    if found is None:
+    if epilogue.windows or not runs_by_vectors(parse_scalar(epilogue.expression), kind):
         return None
-    names = [parameter(i, step) for i, (step, _) in enumerate(found)]
-    pairs = zip(names, (operand for _, operand in found), strict=True)
-    return tuple(step for step, _ in found), {name: operand for name, operand in pairs if name}
-
-
-def _steps(scalar: Scalar, epilogue: Epilogue) -> list[tuple[Step, int]] | None:
-    step: tuple[Step, int] | None = None
-    match scalar:
-        case Element(0):
-            return []
-        case Apply("if", (Apply("<", (x, Number(0))), Number(0), y)) if x == y:
-            step = Relu(), 0
-        case Apply("if", (Apply("<", (x, Number(0))), Apply("*", (Number(slope), z)), y)) if (
-            x == y == z and 0 < slope < 1
-        ):
-            step = Relu(slope), 0
-        case Apply("+", (x, Element(operand)) | (Element(operand), x)) if operand:
-            axes, whole = epilogue.beside[operand - 1]
-            if whole or axes == (_CHANNELS,):
-                step = Residual() if whole else Bias(), operand
-        case _:
+    beside: list[Beside] = []
+    for axes, whole in epilogue.beside:
+        if not whole and axes != (_CHANNELS,):
             return None
-    before = _steps(x, epilogue)
-    return None if step is None or before is None else [*before, step]
+        beside.append(Residual() if whole else Bias())
+    finish = Finish(epilogue.expression, tuple(beside))
+    return finish, {name: number + 1 for number, (name, _) in enumerate(names(finish))}
 
 
 def border_between(natural: Form, wanted: Form) -> Border | None:

@@ -29,7 +29,7 @@ from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.threads import THREAD, loop_head
-from tilewright.targets.host.network.elements import write_value
+from tilewright.targets.host.vectors.expressions import write_value
 
 _TURNS = 4
 """Iterations per thread from which on a loop is worth dividing."""

@@ -1,7 +1,7 @@
 """How networks are planned for this computer: kernels with epilogues, loops over views.
 
 In: a machine and the ranked kernels of a network's products. Out: what `network.build` asks for.
-A kernel does biases, sums and rectifiers in its registers and writes inside a border; what is not
+A kernel does what follows its sums in its registers and writes inside a border; what is not
 in a kernel is one pass over memory, priced as reading and writing from the last cache.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Program
@@ -29,9 +30,9 @@ from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue, can_fus
 from tilewright.targets.host.network.epilogues import (
     InRegisters,
     border_between,
+    finish_of,
     in_registers,
     parts_of,
-    steps_of,
 )
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Choice, choose, confirm_choice
@@ -79,11 +80,11 @@ class Rules:
         return {op: Scheduled(self._cycles(op)) for op in ops}
 
     def _finished(self, plain: Candidate, epilogue: Epilogue) -> InRegisters | None:
-        if (found := steps_of(epilogue)) is None:
+        if (found := finish_of(epilogue, dtype(plain.op.out_dtype))) is None:
             return None
-        steps, operands = found
+        finish, operands = found
         own = self.forms.of(plain, constants=False)[plain.seed.result]
-        done = in_registers(plain, own, own, KernelEpilogue(steps), operands, epilogue)
+        done = in_registers(plain, own, own, KernelEpilogue(finish), operands, epilogue)
         return done if self._fuses(plain, done.in_kernel) else None
 
     def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:

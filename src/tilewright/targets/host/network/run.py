@@ -35,7 +35,7 @@ from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
 from tilewright.targets.host.network.constants import Constant, made
-from tilewright.targets.host.vectors.functions import SEPARATE
+from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
 
 Seconds = float
@@ -275,7 +275,7 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
     def one(name: str) -> Path:
         text = files[name]
         used = {h: t for h, t in headers.items() if f'#include "{h}"' in text}
-        own = (SEPARATE,) if name == f"{code.name}.c" else ()
+        own = (SEPARATE,) if name == f"{code.name}.c" else own_flags(text)
         every = (*flags, *own, "-c", "-o", "unit.o")
         (path,) = compiled(USER, "object", {name: text, **used}, every)
         return path

@@ -13,8 +13,8 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.epilogue import (
     Residual,
     VectorPosition,
-    applied,
-    parameter,
+    finished,
+    names,
     parameters,
 )
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
@@ -31,9 +31,7 @@ def declared(kernel: Microkernel) -> list[str]:
         found += ["long count", "const long *x_offsets", "const long *y_offsets"]
     if kernel.epilogue:
         found.append("int last")
-    for index, step in enumerate(kernel.epilogue):
-        found += parameters(index, step, kernel.dtype)
-    return found
+    return found + parameters(kernel.epilogue, kernel.dtype)
 
 
 def runs_ahead(kernel: Microkernel) -> bool:
@@ -167,8 +165,8 @@ class Block:
                     writer.line(f"__builtin_prefetch(y0 + beyond + {at // size}, 0, 2);")
 
     def _residuals(self) -> list[str]:
-        steps = enumerate(self.kernel.epilogue)
-        return [parameter(i, step) for i, step in steps if isinstance(step, Residual)]
+        every = names(self.kernel.epilogue)
+        return [name for name, beside in every if isinstance(beside, Residual)]
 
     def _at_line(self, number: int) -> str:
         """C condition: this step of k begins line `number`, counted over the whole sum."""
@@ -271,8 +269,8 @@ class Block:
     def _write_epilogue(self, writer: CWriter, i: int, v: int) -> None:
         tail = "tail" if self._is_partial(v) else ""
         place = VectorPosition(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
-        for index, step in enumerate(self.kernel.epilogue):
-            value = applied(
-                f"s{i}_{v}", index, step, self.kernel.dtype, place, self.kernel.vectorised
-            )
-            writer.line(f"s{i}_{v} = {value};")
+        kernel = self.kernel
+        value = finished(
+            f"s{i}_{v}", kernel.epilogue, self.name, kernel.dtype, place, kernel.vectorised
+        )
+        writer.line(f"s{i}_{v} = {value};")

@@ -1,40 +1,58 @@
-"""The epilogue of a micro-kernel: bias, residual and ReLU on complete sums before they are stored.
+"""The epilogue of a micro-kernel: an expression on complete sums before they are stored.
 
-In: the steps, in order. Out: the parameters that each adds to the kernel and the C expression that
-it turns a vector into. Steps act on the complete sum, so a kernel that is called once per part of k
-is told which call is the last.
+In: the expression, over a sum and what lies beside it: a bias along m or n, a residual in the
+layout of C. Out: the parameters that these add to the kernel, and a C function on vectors. It takes
+complete sums, so a kernel that is called once per part of k is told which call is the last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
+from tilewright.ir.scalar import parse_scalar
+from tilewright.targets.host.vectors.expressions import functions_of, write_value
 
 Along = Literal["m", "n"]
 
 
 @dataclass(frozen=True)
 class Bias:
-    """Add an element of a vector that lies along m or n."""
+    """An element of a vector that lies along m or n."""
 
     along: Along = "n"
 
 
 @dataclass(frozen=True)
 class Residual:
-    """Add an element of another matrix of the layout of C."""
+    """An element of another matrix of the layout of C."""
+
+
+Beside: TypeAlias = Bias | Residual
 
 
 @dataclass(frozen=True)
-class Relu:
-    """max(x, `slope` x), with 0 <= slope < 1."""
+class Finish:
+    """An expression over a complete sum, x0, and what lies beside it, x1, x2 and so on; false where
+    the sum is stored as it is.
+    """
 
-    slope: float = 0.0
+    expression: str = "x0"
+    beside: tuple[Beside, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.expression != "x0"
+
+    @property
+    def calls(self) -> set[str]:
+        """The functions that it calls."""
+        return functions_of(parse_scalar(self.expression))
 
 
-Step: TypeAlias = Bias | Residual | Relu
+PLAIN_SUMS = Finish()
 
 
 @dataclass(frozen=True)
@@ -50,72 +68,74 @@ class VectorPosition:
     tail: str
 
 
-def parameter(index: int, step: Step) -> str:
-    """The name of the array that step number `index` takes, empty for none.
+def parameter(index: int, beside: Beside) -> str:
+    """The name of the array of number `index` beside the sums.
 
-    >>> parameter(0, Bias()), parameter(1, Residual()), parameter(2, Relu())
-    ('bias0', 'residual1', '')
+    >>> parameter(0, Bias()), parameter(1, Residual())
+    ('bias0', 'residual1')
     """
-    return "" if isinstance(step, Relu) else f"{type(step).__name__.lower()}{index}"
+    return f"{type(beside).__name__.lower()}{index}"
 
 
-def parameters(index: int, step: Step, kind: DType) -> tuple[str, ...]:
-    """Declarations of what step number `index` needs to be given.
+def names(finish: Finish) -> list[tuple[str, Beside]]:
+    """The arrays that a kernel is given, by name."""
+    return [(parameter(i, beside), beside) for i, beside in enumerate(finish.beside)]
+
+
+def parameters(finish: Finish, kind: DType) -> list[str]:
+    """Their declarations.
 
     >>> from tilewright.common.dtypes import F32
-    >>> parameters(0, Bias("n"), F32), parameters(1, Residual(), F32), parameters(2, Relu(), F32)
-    (('const float *bias0',), ('const float *residual1',), ())
+    >>> parameters(Finish("x0 + x1", (Bias("n"),)), F32)
+    ['const float *bias0']
     """
-    match step:
-        case Bias():
-            return (f"const {kind.c_name} *bias{index}",)
-        case Residual():
-            return (f"const {kind.c_name} *residual{index}",)
-        case Relu():
-            return ()
-        case _:
-            assert_never(step)
+    return [f"const {kind.c_name} *{name}" for name, _ in names(finish)]
 
 
-def advanced(index: int, step: Step, place: str, vectorised: Along) -> tuple[str, ...]:
-    """The arguments of step number `index` for the block at row i and column j, `place` in C."""
-    match step:
-        case Bias(along):
-            return (f"bias{index} + {'j' if along == vectorised else 'i'}",)
-        case Residual():
-            return (f"residual{index} + {place}",)
-        case Relu():
-            return ()
-        case _:
-            assert_never(step)
+def advanced(finish: Finish, bias: Callable[[Along], str], place: str) -> list[str]:
+    """The arguments for a block: `bias` gives the index of its first element along a dimension,
+    `place` is its first element's in C.
+    """
+    return [
+        f"{name} + {bias(beside.along) if isinstance(beside, Bias) else place}"
+        for name, beside in names(finish)
+    ]
 
 
-def applied(
-    value: str, index: int, step: Step, kind: DType, place: VectorPosition, vectorised: Along
+def finish_function(finish: Finish, name: str, kind: DType) -> str:
+    """C text of the function of a vector of sums, and of one for each array beside it; empty where
+    sums are stored as they are. One that calls others stays out of line: blocks have many vectors.
+    """
+    if not finish:
+        return ""
+    writer, vector = CWriter(), f"tw_vector_{kind}"
+    operands = [f"x{i}" for i in range(len(finish.beside) + 1)]
+    inlined = "__attribute__((noinline))" if finish.calls else "inline"
+    writer.head(f"static {inlined} {vector} {name}_finish", [f"{vector} {x}" for x in operands])
+    with writer.block():
+        scalar = parse_scalar(finish.expression)
+        value = write_value(scalar, operands, kind, writer, vectors=True)
+        writer.line(f"return {value};")
+    return writer.text()
+
+
+def finished(
+    value: str, finish: Finish, name: str, kind: DType, place: VectorPosition, vectorised: Along
 ) -> str:
-    """The C expression of step number `index` applied to the vector `value`."""
-    t = kind.name
+    """The C expression of the vector `value` after the epilogue."""
 
     def load(pointer: str) -> str:
         if place.tail:
-            return f"tw_load_first_{t}({pointer}, {place.tail})"
-        return f"tw_load_{t}({pointer})"
+            return f"tw_load_first_{kind}({pointer}, {place.tail})"
+        return f"tw_load_{kind}({pointer})"
 
-    def along(name: str, direction: Along) -> str:
-        if direction == vectorised:
-            return load(f"{name} + {place.column}")
-        return f"tw_broadcast_{t}({name}[{place.row}])"
+    def beside(array: str, one: Beside) -> str:
+        match one:
+            case Residual():
+                return load(f"{array} + {place.offset}")
+            case Bias(along) if along == vectorised:
+                return load(f"{array} + {place.column}")
+            case Bias():
+                return f"tw_broadcast_{kind}({array}[{place.row}])"
 
-    match step:
-        case Bias(direction):
-            return f"tw_add_{t}({value}, {along(f'bias{index}', direction)})"
-        case Residual():
-            return f"tw_add_{t}({value}, {load(f'residual{index} + {place.offset}')})"
-        case Relu(slope):
-            other = f"tw_broadcast_{t}({slope!r})"
-            if slope:
-                other = f"tw_multiply_{t}({value}, {other})"
-            # Where one operand is NaN the maximum is the second one, so NaN stays NaN.
-            return f"tw_maximum_{t}({other}, {value})"
-        case _:
-            assert_never(step)
+    return f"{name}_finish({', '.join([value, *(beside(*one) for one in names(finish))])})"

@@ -17,6 +17,11 @@ SEPARATE = "-ffp-contract=off"
 """The compiler flag of files that call these functions."""
 
 
+def own_flags(text: str) -> tuple[str, ...]:
+    """The compiler flags of a file of C, beyond those of all generated code."""
+    return (SEPARATE,) if "tw_power_of_2" in text else ()
+
+
 @dataclass(frozen=True)
 class _Vectorised:
     """C of one function, and the functions that it calls."""
@@ -25,17 +30,19 @@ class _Vectorised:
     calls: tuple[str, ...] = ()
 
 
-def vector_names() -> dict[str, str]:
-    """The C names of the functions that have such a text.
+def vector_names(*, vectors: bool = False) -> dict[str, str]:
+    """The C names of the functions that have such a text, for elements or for whole vectors.
 
-    >>> vector_names()["exp"]
-    'tw_expf'
+    >>> vector_names()["exp"], vector_names(vectors=True)["exp"]
+    ('tw_expf', 'tw_exp_vector')
     """
-    return {name: f"tw_{name}f" for name in _FUNCTIONS}
+    suffix = "_vector" if vectors else "f"
+    return {name: f"tw_{name}{suffix}" for name in _FUNCTIONS}
 
 
-def functions_text(names: Iterable[str]) -> str:
-    """C of these functions and of what they call; empty for none.
+def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
+    """C of these functions and of what they call; empty for none. Those of `vectors` take and give
+    the `tw_vector_f32` of an instruction set.
 
     >>> functions_text([])
     ''
@@ -50,45 +57,74 @@ def functions_text(names: Iterable[str]) -> str:
 
     for name in sorted(names):
         add(name)
-    return "\n".join([_BITS, *found.values()]) if found else ""
+    if not found:
+        return ""
+    text = "\n".join([_VECTOR if vectors else _SCALAR, _HELPERS, *found.values()])
+    words = ("tw_vector_f32", "tw_truth_f32", "_vector") if vectors else ("float", "int", "f")
+    for word, value in zip(("FLOAT", "INT", "@"), words, strict=True):
+        text = text.replace(word, value)
+    return text
 
 
 def _polynomial(into: str, of: str, *coefficients: float) -> str:
     """Lines of Horner's rule, from the highest power down."""
     first, *others = coefficients
-    lines = [f"    float {into} = {first}f;"]
+    lines = [f"    FLOAT {into} = tw_fill@({first}f);"]
     lines += [f"    {into} = {into} * {of} + {c}f;" for c in others]
     return "\n".join(lines)
 
 
-_BITS = """\
-static inline float tw_from_bits(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
-static inline int tw_bits(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
-static inline float tw_power_of_2(int n) { return tw_from_bits((n + 127) << 23); }
+_HELPERS = """\
+static inline FLOAT tw_power_of_2@(INT n) { return tw_from_bits@((n + 127) << 23); }
+static inline FLOAT tw_absolute@(FLOAT x) { return tw_from_bits@(tw_bits@(x) & 0x7fffffff); }
+static inline FLOAT tw_signed@(FLOAT size, FLOAT x)
+{
+    return tw_from_bits@((tw_bits@(size) & 0x7fffffff) | (tw_bits@(x) & ~0x7fffffff));
+}
+"""
+
+_SCALAR = """\
+static inline float tw_from_bitsf(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
+static inline int tw_bitsf(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
+static inline float tw_choosef(int c, float a, float b) { return c ? a : b; }
+static inline int tw_choose_intf(int c, int a, int b) { return c ? a : b; }
+static inline float tw_convertedf(int i) { return (float)i; }
+static inline float tw_fillf(float x) { return x; }
+static inline int tw_fill_intf(int i) { return i; }
+"""
+
+_VECTOR = """\
+static inline FLOAT tw_from_bits@(INT i) { return (FLOAT)i; }
+static inline INT tw_bits@(FLOAT x) { return (INT)x; }
+static inline FLOAT tw_choose@(INT c, FLOAT a, FLOAT b) { return tw_select_f32(c, a, b); }
+static inline INT tw_choose_int@(INT c, INT a, INT b) { return (c & a) | (~c & b); }
+static inline FLOAT tw_converted@(INT i) { return __builtin_convertvector(i, FLOAT); }
+static inline FLOAT tw_fill@(float x) { return tw_broadcast_f32(x); }
+static inline INT tw_fill_int@(int i) { return i - (INT){0}; }
 """
 
 # Adding 1.5 * 2 ** 23 rounds to an integer, which then stands in the lowest bits. ln 2 is 0.69...
 # of few bits, so that its multiples are exact, and what is left.
 _SPLIT = """\
-    const float shifted = a * 1.44269504f + 12582912.0f, whole = shifted - 12582912.0f;
-    const int n = tw_bits(shifted) - 0x4b400000;
-    const float high = a - whole * 0.693359375f, low = whole * -2.12194440e-4f;
-    const float r = high - low;
+    const FLOAT shifted = a * 1.44269504f + 12582912.0f, whole = shifted - 12582912.0f;
+    const INT n = tw_bits@(shifted) - 0x4b400000;
+    const FLOAT high = a - whole * 0.693359375f, low = whole * -2.12194440e-4f;
+    const FLOAT r = high - low;
 """
 
 _EXP_FIT = (
     0.00138131448, 0.00836941879, 0.041668456, 0.166665152, 0.49999994,
 )  # fmt: skip
 _EXP = f"""\
-static inline float tw_expf(float x)
+static inline FLOAT tw_exp@(FLOAT x)
 {{
-    float a = x > 89.0f ? 89.0f : x;
-    a = a < -104.0f ? -104.0f : a;
+    FLOAT a = tw_choose@(x > 89.0f, tw_fill@(89.0f), x);
+    a = tw_choose@(a < -104.0f, tw_fill@(-104.0f), a);
 {_SPLIT}\
 {_polynomial("p", "r", *_EXP_FIT)}
-    const float y = 1.0f + (r + r * r * p);
-    const int half = n >> 1;
-    return y * tw_power_of_2(half) * tw_power_of_2(n - half);
+    const FLOAT y = 1.0f + (r + r * r * p);
+    const INT half = n >> 1;
+    return y * tw_power_of_2@(half) * tw_power_of_2@(n - half);
 }}
 """
 
@@ -97,16 +133,16 @@ _EXPM1_FIT = (
 )  # fmt: skip
 # Half of the power of 2, since the largest one is infinite.
 _EXPM1 = f"""\
-static inline float tw_expm1f(float x)
+static inline FLOAT tw_expm1@(FLOAT x)
 {{
-    float a = x > 89.0f ? 89.0f : x;
-    a = a < -17.5f ? -17.5f : a;
+    FLOAT a = tw_choose@(x > 89.0f, tw_fill@(89.0f), x);
+    a = tw_choose@(a < -17.5f, tw_fill@(-17.5f), a);
 {_SPLIT}\
-    const float lost = (high - r) - low;
+    const FLOAT lost = (high - r) - low;
 {_polynomial("p", "r", *_EXPM1_FIT)}
-    const float s = tw_power_of_2(n - 1), rest = lost + r * r * p;
-    const float y = (((s - 0.5f) + r * s) + rest * s) * 2.0f;
-    return fabsf(x) < 1e-9f ? x : n == 0 ? r + rest : y;
+    const FLOAT s = tw_power_of_2@(n - 1), rest = lost + r * r * p;
+    const FLOAT y = (((s - 0.5f) + r * s) + rest * s) * 2.0f;
+    return tw_choose@(tw_absolute@(x) < 1e-9f, x, tw_choose@(n == 0, r + rest, y));
 }}
 """
 
@@ -116,26 +152,28 @@ _LOG_FIT = (
 )  # fmt: skip
 # x = 2 ** e (1 + f), where 1 + f is from the root of 1/2 on, which has the bits 0x3f3504f3.
 _LOG = f"""\
-static inline float tw_logf(float x)
+static inline FLOAT tw_log@(FLOAT x)
 {{
-    const int small = x < 1.17549435e-38f;
-    const float m = small ? x * 33554432.0f : x;
-    const int i = tw_bits(m), e = (i - 0x3f3504f3) >> 23;
-    const float f = tw_from_bits(i - (int)((unsigned)e << 23)) - 1.0f, square = f * f;
-    const float k = (float)(e - (small ? 25 : 0));
+    const INT small = x < 1.17549435e-38f;
+    const FLOAT m = tw_choose@(small, x * 33554432.0f, x);
+    const INT i = tw_bits@(m), above = i - 0x3f3504f3, e = above >> 23;
+    const FLOAT f = tw_from_bits@(i - (above & ~0x7fffff)) - 1.0f, square = f * f;
+    const FLOAT k = tw_converted@(e - tw_choose_int@(small, tw_fill_int@(25), tw_fill_int@(0)));
 {_polynomial("p", "f", *_LOG_FIT)}
-    const float y = f - (0.5f * square - (f * square * p + k * -2.12194440e-4f));
-    const float z = x == 0.0f ? -INFINITY : x < 0.0f ? NAN : y + k * 0.693359375f;
-    return x < INFINITY ? z : x;
+    const FLOAT y = f - (0.5f * square - (f * square * p + k * -2.12194440e-4f));
+    FLOAT z = tw_choose@(x < 0.0f, tw_fill@(NAN), y + k * 0.693359375f);
+    z = tw_choose@(x == 0.0f, tw_fill@(-INFINITY), z);
+    return tw_choose@(x < INFINITY, z, x);
 }}
 """
 
 _LOG1P = """\
-static inline float tw_log1pf(float x)
+static inline FLOAT tw_log1p@(FLOAT x)
 {
-    const float u = 1.0f + x, v = tw_logf(u);
-    const float lost = u >= 2.0f ? 1.0f - (u - x) : x - (u - 1.0f);
-    return fabsf(x) < 1e-9f ? x : u > 0.0f && u < INFINITY ? v + lost / u : v;
+    const FLOAT u = 1.0f + x, v = tw_log@(u);
+    const FLOAT lost = tw_choose@(u >= 2.0f, 1.0f - (u - x), x - (u - 1.0f));
+    const FLOAT y = tw_choose@((u > 0.0f) & (u < INFINITY), v + lost / u, v);
+    return tw_choose@(tw_absolute@(x) < 1e-9f, x, y);
 }
 """
 
@@ -143,12 +181,12 @@ _TANH_FIT = (
     0.00214753975, -0.00818267744, 0.0217029694, -0.0539472029, 0.133332103, -0.333333313,
 )  # fmt: skip
 _TANH = f"""\
-static inline float tw_tanhf(float x)
+static inline FLOAT tw_tanh@(FLOAT x)
 {{
-    const float a = fabsf(x), z = x * x;
+    const FLOAT a = tw_absolute@(x), z = x * x;
 {_polynomial("p", "z", *_TANH_FIT)}
-    const float near = a + a * z * p, far = 1.0f - 2.0f / (tw_expf(2.0f * a) + 1.0f);
-    return copysignf(a < 0.625f ? near : far, x);
+    const FLOAT near = a + a * z * p, far = 1.0f - 2.0f / (tw_exp@(2.0f * a) + 1.0f);
+    return tw_signed@(tw_choose@(a < 0.625f, near, far), x);
 }}
 """
 
@@ -162,13 +200,13 @@ _ERF_FAR_FIT = (
 )  # fmt: skip
 # Beyond 1 it is 1 - exp(-g), beyond 4 it rounds to 1.
 _ERF = f"""\
-static inline float tw_erff(float x)
+static inline FLOAT tw_erf@(FLOAT x)
 {{
-    const float a = fabsf(x), z = x * x, b = a < 4.0f ? a : 4.0f;
+    const FLOAT a = tw_absolute@(x), z = x * x, b = tw_choose@(a < 4.0f, a, tw_fill@(4.0f));
 {_polynomial("p", "z", *_ERF_NEAR_FIT)}
 {_polynomial("g", "b", *_ERF_FAR_FIT)}
-    const float far = copysignf(1.0f - tw_expf(-g), x);
-    return x != x ? x : a < 1.0f ? x + x * p : far;
+    const FLOAT far = tw_signed@(1.0f - tw_exp@(-g), x);
+    return tw_choose@(x != x, x, tw_choose@(a < 1.0f, x + x * p, far));
 }}
 """
 
@@ -177,12 +215,12 @@ _ATAN_FIT = (
     -0.142651573, 0.199986309, -0.333333015,
 )  # fmt: skip
 _ATAN = f"""\
-static inline float tw_atanf(float x)
+static inline FLOAT tw_atan@(FLOAT x)
 {{
-    const float a = fabsf(x), t = a > 1.0f ? 1.0f / a : a, z = t * t;
+    const FLOAT a = tw_absolute@(x), t = tw_choose@(a > 1.0f, 1.0f / a, a), z = t * t;
 {_polynomial("p", "z", *_ATAN_FIT)}
-    const float s = t + t * z * p;
-    return copysignf(a > 1.0f ? 1.57079637f - (s + 4.37113883e-8f) : s, x);
+    const FLOAT s = t + t * z * p;
+    return tw_signed@(tw_choose@(a > 1.0f, 1.57079637f - (s + 4.37113883e-8f), s), x);
 }}
 """
 

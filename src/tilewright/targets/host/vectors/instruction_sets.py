@@ -184,6 +184,22 @@ static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 }
 """
 
+_CHOICES = """\
+typedef TRUTH tw_truth_NAME __attribute__((vector_size(BYTES)));
+static inline tw_vector_NAME tw_select_NAME(tw_truth_NAME c, tw_vector_NAME a, tw_vector_NAME b)
+{
+    return (tw_vector_NAME)((c & (tw_truth_NAME)a) | (~c & (tw_truth_NAME)b));
+}
+static inline tw_vector_NAME tw_size_NAME(tw_vector_NAME a)
+{
+    return (tw_vector_NAME)((tw_truth_NAME)a & (TRUTH)(~(uTRUTH)0 >> 1));
+}
+static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return tw_select_NAME(a < b, a, b);
+}
+"""
+
 _STRING = "#include <string.h>\n"
 _HEADERS = {"avx512": "#include <immintrin.h>\n", "avx2": "#include <immintrin.h>\n"}
 _TEXTS = {"avx512": _AVX512, "avx2": _AVX2, "portable": _PORTABLE}
@@ -226,6 +242,8 @@ def vector_text(
         if isa.name == "avx2" and kind.is_float:
             parts.append(_AVX2_MASKS[kind.name])
         parts.append(_for_type(_TEXTS[isa.name] if kind.is_float else _PORTABLE, isa, kind))
+        if kind.is_float:
+            parts.append(_for_type(_CHOICES, isa, kind))
     for narrow, kind in widened:
         bytes_ = str(isa.lanes(kind) * narrow.size_bytes)
         text = _WIDENED.replace("FROM_NAME", narrow.name).replace("FROM", narrow.c_name)
@@ -236,6 +254,8 @@ def vector_text(
 def _for_type(text: str, isa: InstructionSet, kind: DType) -> str:
     lanes, double = isa.lanes(kind), kind.size_bytes == 8
     words = {
+        "uTRUTH": "unsigned long long" if double else "unsigned",
+        "TRUTH": "long long" if double else "int",
         "SUFFIX": "d" if double else "",
         "NAME": kind.name,
         "TYPE": kind.c_name,

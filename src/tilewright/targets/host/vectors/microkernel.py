@@ -12,7 +12,7 @@ from typing import Literal
 
 from tilewright.common.dtypes import DType
 from tilewright.common.errors import ScheduleError
-from tilewright.targets.host.vectors.epilogue import Along, Step
+from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS, Along, Finish
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
 Layout = Literal["row", "column", "panels"]
@@ -60,7 +60,7 @@ class Microkernel:
     a_layout: Layout = "row"
     b_layout: Layout = "row"
     start: Start = "accumulate"
-    epilogue: tuple[Step, ...] = ()
+    epilogue: Finish = PLAIN_SUMS
     offsets: bool = False
     inner: Along = "m"
     unroll: int = 4

@@ -17,7 +17,7 @@ from tilewright.targets.host.vectors.block import (
     runs_ahead,
     streams_ahead,
 )
-from tilewright.targets.host.vectors.epilogue import advanced
+from tilewright.targets.host.vectors.epilogue import advanced, finish_function
 from tilewright.targets.host.vectors.microkernel import (
     LINE_BYTES,
     SET_BYTES,
@@ -40,10 +40,11 @@ def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None 
     one to the next beyond the leading dimension (runs), `long z_gap, long z_first`: such elements,
     and the number of the first row of C in its run (c_run), `int first` (start "either"), `long
     count, const long *x_offsets, const long *y_offsets` of the broadcast and of the loaded operand
-    (offsets), `int last` and those of each step (epilogue).
+    (offsets), `int last` and what lies beside the sums (epilogue).
     """
     heights = sorted(row_counts(kernel, None) if rows is None else set(rows))
     writer = CWriter()
+    writer.lines(finish_function(kernel.epilogue, name, kernel.dtype))
     for height in heights:
         for vectors in range(1, kernel.vectors + 1):
             Block(kernel, name, height, vectors, "tail").write(writer)
@@ -57,9 +58,8 @@ def _passed(kernel: Microkernel) -> list[str]:
     found = ["first"] if kernel.start == "either" else []
     found += ["count", "x_offsets", "y_offsets"] if kernel.offsets else []
     found += ["last"] if kernel.epilogue else []
-    for index, step in enumerate(kernel.epilogue):
-        found += advanced(index, step, _z_place(kernel), kernel.vectorised)
-    return found
+    bias = {kernel.vectorised: "j"}
+    return found + advanced(kernel.epilogue, lambda along: bias.get(along, "i"), _z_place(kernel))
 
 
 def _z_place(kernel: Microkernel) -> str:

@@ -4,7 +4,7 @@ In: the points, an element type and an instruction set whose `vector_text` comes
 static function for a row of tiles. Channels are contiguous in pixels and in points. Tiles that
 reach beyond the image and channels that fill no cache line go through a copy of one tile with zeros
 in place of what is missing; results beyond the image are dropped. The epilogue is applied to pixels
-as they are written: its steps take vectors beside the channels (bias) or pixels beside the result's
+as they are written: it takes vectors beside the channels (bias) or pixels beside the result's
 (residual). Pixels that no cache would hold take non-temporal stores where they are whole lines.
 """
 
@@ -19,7 +19,16 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
 from tilewright.ir.shared_sums import Sum, shared_sums
 from tilewright.ir.winograd import Matrix, transforms
-from tilewright.targets.host.vectors.epilogue import Bias, Step, VectorPosition, applied, parameter
+from tilewright.targets.host.vectors.epilogue import (
+    PLAIN_SUMS,
+    Bias,
+    Finish,
+    VectorPosition,
+    finish_function,
+    finished,
+    names,
+    parameters,
+)
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 Direction = Literal["input", "output"]
@@ -131,7 +140,7 @@ class Transform:
     points: str
     dtype: DType
     lanes: int
-    epilogue: tuple[Step, ...] = ()
+    epilogue: Finish = PLAIN_SUMS
     streams: bool = False
 
     @property
@@ -142,24 +151,24 @@ class Transform:
 
 def emit_transform(one: Transform) -> str:
     """C text of `static void name(tiles, images, channels, rows, columns, x, x_row, x_column,
-    x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points; parameters of the
-    epilogue's steps follow.
+    x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points; what lies
+    beside the pixels follows.
     """
     tile, side = transforms(one.points).output.shape
     forward, c = one.direction == "input", one.dtype.c_name
-    given = [(s, name) for i, s in enumerate(one.epilogue) if (name := parameter(i, s))]
+    given = names(one.epilogue)
     words = {
         "STREAMED": _STREAMED if one.streams else "",
         "LINE_BYTES": str(LINE_BYTES),
-        "DECLARED": "".join(f", const {c} *{name}" for _, name in given),
+        "DECLARED": "".join(f", const {c} *{name}" for name, _ in given),
         "ADVANCED": "".join(
-            f", {name} + {'i' if isinstance(s, Bias) else 'place + i'}" for s, name in given
+            f", {name} + {'i' if isinstance(s, Bias) else 'place + i'}" for name, s in given
         ),
         "COPIED": "".join(
             (_COPIED_BIAS if isinstance(s, Bias) else _COPIED_RESIDUAL).replace("GIVEN", name)
-            for s, name in given
+            for name, s in given
         ),
-        "HERE": "".join(f", {name}_line" for _, name in given),
+        "HERE": "".join(f", {name}_line" for name, _ in given),
         "PIXELS": f"const {c}" if forward else c,
         "POINTS": c if forward else f"const {c}",
         "NAME": one.name,
@@ -174,7 +183,7 @@ def emit_transform(one: Transform) -> str:
         text = text.replace(word, value)
     stores = ("tile", "store"), *([("stream", "stream")] if one.streams else [])
     tiles = (_tile_text(one, f"{one.name}_{word}", store) for word, store in stores)
-    return "\n".join((*tiles, text))
+    return "\n".join((finish_function(one.epilogue, one.name, one.dtype), *tiles, text))
 
 
 def _tile_text(one: Transform, function: str, store: str) -> str:
@@ -186,13 +195,12 @@ def _tile_text(one: Transform, function: str, store: str) -> str:
     const, c = "const ", kind.c_name
     if one.direction == "input":
         matrix, rows, divisor, (source,), (target,) = found.input, side, 1.0, x, v
-        parameters = [f"{const}{c} *x", "long x_row", "long x_column", f"{c} *v", "long v_point"]
+        own = [f"{const}{c} *x", "long x_row", "long x_column", f"{c} *v", "long v_point"]
     else:
         matrix, rows, divisor, (source,), (target,) = found.output, tile, found.divisor, v, x
-        parameters = [f"{c} *x", "long x_row", "long x_column", f"{const}{c} *v", "long v_point"]
-    for index, step in enumerate(one.epilogue):
-        parameters += [f"{const}{c} *{name}"] if (name := parameter(index, step)) else []
-    writer.head(f"static inline __attribute__((always_inline)) void {function}", parameters)
+        own = [f"{c} *x", "long x_row", "long x_column", f"{const}{c} *v", "long v_point"]
+    own += parameters(one.epilogue, kind)
+    writer.head(f"static inline __attribute__((always_inline)) void {function}", own)
     vectors = one.line // one.lanes
     with writer.block():
         writer.line(f"tw_vector_{kind} half[{vectors}][{rows}][{side}];")
@@ -211,11 +219,12 @@ def _tile_text(one: Transform, function: str, store: str) -> str:
 
 
 def _write_finish(one: Transform, k: int, writer: CWriter) -> None:
-    """The steps on the pixels of column k."""
+    """The epilogue on the pixels of column k."""
     lane = f"l * {one.lanes}"
     place = VectorPosition("r", lane, f"r * x_row + {k} * x_column + {lane}", "")
-    for index, step in enumerate(one.epilogue):
-        writer.line(f"q{k} = {applied(f'q{k}', index, step, one.dtype, place, 'n')};")
+    if one.epilogue:
+        value = finished(f"q{k}", one.epilogue, one.name, one.dtype, place, "n")
+        writer.line(f"q{k} = {value};")
 
 
 def _unrolled(counter: str, count: int, writer: CWriter) -> AbstractContextManager[None]:

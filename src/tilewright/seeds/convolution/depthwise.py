@@ -1,0 +1,93 @@
+"""Convolution with few channels a group on operands in place, by vectors over the groups.
+
+For machines whose cores address main memory through caches. The channels of a pixel lie side by
+side, those of one number of all groups together; the windows of a row of results are multiplied and
+added in one call, which keeps its sums in registers. Depthwise layers have one channel a group.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tilewright.ops import Conv2d
+from tilewright.seeds.convolution.direct_vectors import MOST_PAIRS
+from tilewright.seeds.convolution.tensors import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    Window,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.nest import Nest, axis, nest
+from tilewright.seeds.space import Seed, Space, layout, seed
+from tilewright.seeds.steps import IN_PLACE, Layout, Stage
+
+_PIXELS = ("batch", "rows", "cols", "channels", "group")
+_WEIGHTS = ("kernel_rows", "kernel_cols", "in_channels", "out_channels", "group")
+
+
+@seed("conv2d", name="depthwise", addressed=True)
+def depthwise(op: Conv2d) -> Seed | None:
+    """For floats, several groups, and few channels of each."""
+    pairs = (op.in_channels // op.groups) * (op.out_channels // op.groups)
+    if op.groups == 1 or pairs > MOST_PAIRS or not op.numerics.is_float:
+        return None
+    return _depthwise((op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _depthwise(window: Window) -> Seed:
+    x, w, y = images(), weights(window[0]), results()
+    sums = _window_sums(window)
+    space = (
+        Space(sums)
+        .split(sums.axis("group"))
+        .choose(tuple(Stage(t.name, IN_PLACE) for t in (y, x, w)))
+        .limit(largest=1 << 31, most=1)
+    )
+    layouts = (((Layout("x", _PIXELS), Layout("y", _PIXELS)),), layout(w, _WEIGHTS))
+    return Seed("depthwise", (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+def _window_sums(window: Window) -> Nest:
+    """The results of one row, of one channel of all groups."""
+    kernel, stride, dilation = window
+    reach = tuple((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True))
+    image, out_row = axis("image", BATCH), axis("out_row", OUT_ROWS)
+    group, out_col = axis("group", GROUPS), axis("out_col", OUT_COLS)
+    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    sizes = zip(("kernel_row", "kernel_col", "in_row", "in_col"), (*kernel, *reach), strict=True)
+    inner = tuple(axis(name, extent, inner=True) for name, extent in sizes)
+    kernel_row, kernel_col, in_row, in_col = inner
+    taps = (kernel_row, kernel_col)
+    return nest(
+        "depthwise",
+        "window_sums",
+        (image, out_row, out_channel, out_col, group, in_channel, *inner),
+        {"t": out_col, "r": in_row, "c": in_col, "x": taps, "k": in_channel, "g": group},
+        results().at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
+        images().at(
+            group=group,
+            channels=in_channel,
+            rows=out_row.var * stride[0] + in_row.var,
+            cols=out_col.var * stride[1] + in_col.var,
+            batch=image,
+        ),
+        weights(kernel).at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+        rows=kernel[0],
+        cols=kernel[1],
+        stride=stride[1],
+        row_step=dilation[0],
+        col_step=dilation[1],
+    )

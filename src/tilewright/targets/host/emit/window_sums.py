@@ -1,0 +1,86 @@
+"""Calls of sums of windows on operands in place: which function, from where on.
+
+In: a call on tiles whose innermost dimension is that of neighbouring channels. Out: its
+`WindowFunction` and the call of it. ProgramError for operands that lie otherwise.
+"""
+
+from __future__ import annotations
+
+from tilewright.codegen.c.elementwise_calls import CallContext
+from tilewright.codegen.c.loop_nest import view_offset
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Const, Expr, evaluate, product
+from tilewright.ir.matrix import as_view
+from tilewright.ir.nodes import Call, Program, View
+from tilewright.ir.primitives import WindowSums
+from tilewright.targets.host.emit.kernel_epilogue import (
+    PLAIN,
+    KernelEpilogue,
+    arguments_of,
+    writes_result,
+)
+from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet
+from tilewright.targets.host.vectors.window_text import WindowFunction, block_pixels
+
+
+def window_function(
+    call: Call, program: Program, isa: InstructionSet, epilogue: KernelEpilogue = PLAIN
+) -> WindowFunction | None:
+    """The function that a call takes, None for one of another primitive."""
+    windows = call.primitive
+    if not isinstance(windows, WindowSums):
+        return None
+    y, x, w = (as_view(operand, program) for operand in call.operands)
+    channels = y.roles[-1]
+    for view in (y, x, w):
+        if view.roles[-1] != channels or view.ranges[-1].step != Const(1) or channels in "trckx":
+            raise ProgramError(
+                f"window_sums of {view.buffer!r}: its innermost dimension is not that of the "
+                "vectors",
+                fix="lay it out with the same axis innermost in all operands",
+            )
+    kind = dtype(program.element_type(call.operands[0]))
+    column, point = _step(x, "ct"), _step(w, "x")
+    return WindowFunction(
+        kind,
+        isa.lanes(kind),
+        block_pixels(isa.registers),
+        windows=_extent(y, "t"),
+        rows=windows.rows,
+        columns=windows.cols,
+        terms=_extent(x, "k"),
+        x_row=_step(x, "r") * windows.row_step,
+        x_column=column * windows.col_step,
+        x_term=_step(x, "k"),
+        x_window=column * windows.stride,
+        y_window=_step(y, "t"),
+        w_point=point,
+        w_term=_step(w, "k"),
+        epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
+    )
+
+
+def emit_window_call(call: Call, one: WindowFunction, name: str, context: CallContext) -> None:
+    """Write the call."""
+    y, x, w = (as_view(operand, context.program) for operand in call.operands)
+    arguments = [context.c(y.ranges[-1].extent)]
+    arguments += [context.pointer(view, view_offset(view)) for view in (x, w, y)]
+    given = arguments_of(call.operands[0], one.epilogue, context.program, view_offset(y))
+    context.writer.call(name, arguments + [context.place(*each) for each in given])
+
+
+def _extent(view: View, role: str) -> int:
+    pairs = zip(view.roles, view.ranges, strict=True)
+    return _known(product(r.extent for letter, r in pairs if letter == role))
+
+
+def _step(view: View, roles: str) -> int:
+    """Elements from one index to the next of the innermost of several dimensions with a role."""
+    found = [d for d, letter in enumerate(view.roles) if letter in roles]
+    return _known(product(view.shape[found[-1] + 1 :])) if found else 0
+
+
+def _known(e: Expr) -> int:
+    return int(evaluate(e, {}))

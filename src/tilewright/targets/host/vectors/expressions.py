@@ -1,0 +1,174 @@
+"""Expressions over elements in C, in the elements' own type: one writer for maps and for epilogues.
+
+In: a scalar of `ir.scalar` and C texts of its operands, elements or whole vectors. Out: the C text
+of its value, and before it lines that name what the expression has several times. Compilers make
+vectors of loops over elements, what products do in registers is written on vectors. Roots take the
+place of powers that they are, and in single precision functions those of `vectors.functions`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tilewright.codegen.c.writer import CWriter
+from tilewright.common.dtypes import F32, DType
+from tilewright.ir.scalar import (
+    COMPARISONS,
+    Apply,
+    Element,
+    Number,
+    Scalar,
+    c_number,
+    c_text,
+    expanded,
+    parse_scalar,
+    renumbered,
+)
+from tilewright.targets.host.vectors.functions import vector_names
+
+_CONDITIONS = (*COMPARISONS, "and", "or", "not")
+_ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
+"""Powers without a vector function, as expressions, by their exponents."""
+
+
+def write_value(
+    scalar: Scalar, operands: Sequence[str], kind: DType, writer: CWriter, *, vectors: bool = False
+) -> str:
+    """The C text of an expression, after lines that name its common parts.
+
+    >>> from tilewright.common.dtypes import F32
+    >>> writer = CWriter()
+    >>> write_value(parse_scalar("0 if x0 + x1 < 0 else x0 + x1"), ("a", "b"), F32, writer)
+    '((v2 < 0.0f) ? 0.0f : v2)'
+    >>> write_value(parse_scalar("x0 / pow(2 + x1, 0.75)"), ("a", "b"), F32, writer)
+    '(a / (v3 * sqrtf(v3)))'
+    >>> print(writer.text().strip())
+    const float v2 = (a + b);
+    const float v2 = (2.0f + b);
+    const float v3 = sqrtf(v2);
+    """
+    own = f"tw_vector_{kind}" if vectors else kind.c_name
+    scalar, texts = _with_roots(expanded(scalar)), list(operands)
+    repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
+
+    def text(scalar: Scalar) -> str:
+        if vectors:
+            return _vector_text(scalar, texts, kind)
+        return c_text(scalar, texts, kind, vector_names() if kind == F32 else {})
+
+    def named(part: Scalar) -> Scalar:
+        if not isinstance(part, Apply):
+            return part
+        if part not in names:
+            found = Apply(part.function, tuple(map(named, part.arguments)))
+            if repeated[part] == 1 or part.function in _CONDITIONS:
+                return found
+            name = f"v{len(texts)}"
+            writer.line(f"const {own} {name} = {text(found)};")
+            names[part] = Element(len(texts))
+            texts.append(name)
+        return names[part]
+
+    return text(named(scalar))
+
+
+_OPERATORS = {"+": "({} + {})", "-": "({} - {})", "*": "({} * {})", "/": "({} / {})",
+              "negative": "(-{})"}  # fmt: skip
+_TRUTHS = {"and": "({} & {})", "or": "({} | {})", "not": "(~{})"}
+
+
+def runs_by_vectors(scalar: Scalar, kind: DType) -> bool:
+    """True if an expression can be written on whole vectors: arithmetic, choices by comparisons,
+    and functions that have a text for vectors.
+
+    >>> from tilewright.common.dtypes import F32
+    >>> [runs_by_vectors(parse_scalar(s), F32) for s in ("x0 * sigmoid(x0)", "sin(x0)", "x0 < 1")]
+    [True, False, False]
+    """
+
+    def is_truth(part: Scalar) -> bool:
+        if not isinstance(part, Apply):
+            return False
+        if part.function in _TRUTHS:
+            return all(map(is_truth, part.arguments))
+        return part.function in COMPARISONS and all(map(is_number, part.arguments))
+
+    def is_number(part: Scalar) -> bool:
+        if not isinstance(part, Apply):
+            return True
+        if part.function == "if":
+            condition, *values = part.arguments
+            return is_truth(condition) and all(map(is_number, values))
+        called = kind == F32 and part.function in vector_names(vectors=True)
+        known = called or part.function in _OPERATORS or part.function == "abs"
+        return known and all(map(is_number, part.arguments))
+
+    return kind.is_float and is_number(expanded(scalar))
+
+
+def functions_of(scalar: Scalar) -> set[str]:
+    """The functions of an expression that have a text for vectors."""
+    found = {part.function for part in _parts(expanded(scalar)) if isinstance(part, Apply)}
+    return found & vector_names().keys()
+
+
+def _vector_text(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:
+    """The value of an expression over vectors, for one that `runs_by_vectors`."""
+    match scalar:
+        case Number(number):
+            return f"tw_broadcast_{kind}({c_number(number, kind)})"
+        case Element(index):
+            return operands[index]
+    if (limits := _limits(scalar)) is not None:
+        function, limit, other = limits
+        of = [_vector_text(x, operands, kind) for x in (Number(limit), other)]
+        return f"tw_{function}_{kind}({', '.join(of)})"
+    arguments = [_vector_text(x, operands, kind) for x in scalar.arguments]
+    match scalar.function:
+        case "if":
+            return f"tw_select_{kind}({', '.join(arguments)})"
+        case "abs":
+            return f"tw_size_{kind}({arguments[0]})"
+        case name if name in COMPARISONS:
+            return f"({arguments[0]} {name} {arguments[1]})"
+        case name if name in _OPERATORS or name in _TRUTHS:
+            return {**_OPERATORS, **_TRUTHS}[name].format(*arguments)
+        case name:
+            return f"{vector_names(vectors=True)[name]}({', '.join(arguments)})"
+
+
+def _limits(scalar: Apply) -> tuple[str, float, Scalar] | None:
+    """A choice that is a limit: (`maximum` or `minimum`, the limit, what is limited). Where that
+    is no number it is what the processors' instructions give, as their second operand.
+    """
+    match scalar:
+        case Apply("if", (Apply("<", (x, Number(low))), Number(same), y)) if x == y and low == same:
+            return "maximum", low, x
+        case Apply("if", (Apply(">", (x, Number(high))), Number(same), Apply() as y)) if (
+            high == same and (inner := _limits(y)) and inner[2] == x and inner[1] <= high
+        ):
+            return "minimum", high, y
+        case Apply("if", (Apply(">", (x, Number(high))), Number(same), y)) if (
+            x == y and high == same
+        ):
+            return "minimum", high, x
+        case _:
+            return None
+
+
+def _parts(scalar: Scalar) -> Iterator[Scalar]:
+    if isinstance(scalar, Apply):
+        yield scalar
+        for argument in scalar.arguments:
+            yield from _parts(argument)
+
+
+def _with_roots(scalar: Scalar) -> Scalar:
+    match scalar:
+        case Apply("pow", (base, Number(exponent))) if exponent in _ROOTS:
+            return renumbered(_ROOTS[exponent], [_with_roots(base)])
+        case Apply(function, arguments):
+            return Apply(function, tuple(map(_with_roots, arguments)))
+        case _:
+            return scalar

@@ -1,0 +1,126 @@
+"""Sums of windows in C: the text of a block, and no access outside the operands."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from support.fences import FENCE
+from tilewright.codegen.c.compiler import compiled
+from tilewright.common.dtypes import F32, F64, DType
+from tilewright.common.errors import ToolError
+from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.vectors.window_text import (
+    WindowFunction,
+    block_pixels,
+    emit_window_function,
+)
+
+FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+CHECK = """\
+static void check_NAME(long channels, long apart)
+{
+    const long in_x = (ROWS - 1) * X_ROW + (WINDOWS - 1) * X_WINDOW + (COLUMNS - 1) * X_COLUMN
+            + (TERMS - 1) * apart + channels;
+    const long in_w = (ROWS * COLUMNS * TERMS - 1) * apart + channels;
+    const long in_y = (WINDOWS - 1) * apart + channels;
+    TYPE *x = fenced(in_x * sizeof *x), *w = fenced(in_w * sizeof *w);
+    TYPE *y = fenced(in_y * sizeof *y);
+    for (long i = 0; i < in_x; i++)
+        x[i] = i * 7 % 15 - 7;
+    for (long i = 0; i < in_w; i++)
+        w[i] = i * 5 % 17 - 8;
+    for (long i = 0; i < in_y; i++)
+        y[i] = 99;
+    NAME(channels, x, w, y);
+    for (long t = 0; t < WINDOWS; t++)
+        for (long g = 0; g < apart && t * apart + g < in_y; g++) {
+            TYPE sum = g < channels ? 0 : 99;
+            for (long i = 0; i < ROWS * (g < channels); i++)
+                for (long j = 0; j < COLUMNS; j++)
+                    for (long k = 0; k < TERMS; k++)
+                        sum += x[i * X_ROW + t * X_WINDOW + j * X_COLUMN + k * apart + g]
+                                * w[((i * COLUMNS + j) * TERMS + k) * apart + g];
+            if (y[t * apart + g] != sum) {
+                printf("NAME %ld: window %ld, channel %ld\\n", channels, t, g);
+                exit(4);
+            }
+        }
+    release(x, in_x * sizeof *x);
+    release(w, in_w * sizeof *w);
+    release(y, in_y * sizeof *y);
+}
+"""
+
+
+def windows(kind: DType, isa: InstructionSet, **numbers: int) -> WindowFunction:
+    """Windows of pixels 41 elements apart, 9 of them in a row."""
+    found = {"windows": 8, "rows": 3, "columns": 3, "terms": 1, "stride": 1, "step": 1, **numbers}
+    apart, terms = 41, found["terms"]
+    return WindowFunction(
+        kind,
+        isa.lanes(kind),
+        block_pixels(isa.registers),
+        windows=found["windows"],
+        rows=found["rows"],
+        columns=found["columns"],
+        terms=terms,
+        x_row=30 * terms * apart,
+        x_column=found["step"] * terms * apart,
+        x_term=apart,
+        x_window=found["stride"] * terms * apart,
+        y_window=apart,
+        w_point=terms * apart,
+        w_term=apart,
+    )
+
+
+def check(one: WindowFunction, name: str) -> str:
+    """The function, and one that compares it with sums by plain loops."""
+    words = {
+        "TYPE": one.dtype.c_name,
+        "NAME": name,
+        "ROWS": one.rows,
+        "COLUMNS": one.columns,
+        "WINDOWS": one.windows,
+        "TERMS": one.terms,
+        "X_ROW": one.x_row,
+        "X_WINDOW": one.x_window,
+        "X_COLUMN": one.x_column,
+    }
+    text = CHECK
+    for word in sorted(words, key=len, reverse=True):
+        text = text.replace(word, str(words[word]))
+    return emit_window_function(one, name) + text
+
+
+def program(isa: InstructionSet) -> str:
+    """A C program that checks several functions for all numbers of channels."""
+    functions = {
+        "plain": windows(F32, isa),
+        "wide": windows(F32, isa, windows=2 * block_pixels(isa.registers) + 3, stride=2),
+        "point": windows(F64, isa, windows=1, rows=1, columns=1),
+        "flat": windows(F32, isa, rows=1, columns=5, step=2),
+        "tall": windows(F64, isa, rows=4, columns=1, terms=2),
+    }
+    parts = [FENCE, vector_text(isa, (F32, F64))]
+    parts += [check(one, name) for name, one in functions.items()]
+    calls = "".join(f"        check_{name}(channels, 41);\n" for name in functions)
+    loop = f"    for (long channels = 1; channels <= 41; channels++) {{\n{calls}    }}\n"
+    return "\n".join([*parts, f'int main(void)\n{{\n{loop}    puts("well");\n    return 0;\n}}\n'])
+
+
+@pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
+def test_no_access_outside_the_operands(isa: InstructionSet) -> None:
+    flags = (*FLAGS, *isa.compiler_flags, "-o", "program")
+    try:
+        (path,) = compiled("the test", "sanitized", {"program.c": program(isa)}, flags)
+    except ToolError as error:
+        if "asan" not in error.message:
+            raise
+        pytest.skip("the compiler has no sanitizers")
+    done = subprocess.run([path], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr[:2000]
