@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import onnx
 from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET, Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 
+VERSION = "1.23"
+"""The release whose tests were counted."""
+COUNTS = Path(__file__).parents[1] / "docs" / "reference" / "onnx_node_tests.json"
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "onnx.md"
 
 HEAD = f"""\
@@ -34,12 +38,15 @@ output. `2-4` behind an attribute or input are the versions of the operator that
 
 - A tensor is computed by the network or stored in the file. A *constant* is known when the file is
   read: stored, or computed from shapes and constants by operators marked "folded".
+- *Tests* are the node tests of the onnx package {VERSION} whose models hold the operator: how many
+  pass on the reference, and how many by code for this computer, of how many there are. The others
+  are refused in words, mostly for element types of 8 bits and less (`make onnx-node-tests`).
 - `= value` is what counts where the file gives no attribute; in braces are the only values handled.
 
 ## Operators that are read
 
-| Operator | Versions | Inputs | Attributes | |
-|---|---|---|---|---|
+| Operator | Versions | Inputs | Attributes | Tests: reference, here, of | |
+|---|---|---|---|---|---|
 """
 
 
@@ -54,7 +61,8 @@ def main() -> int:
 
 def page() -> str:
     """The whole page."""
-    rows = "\n".join(map(_row, OPERATORS.values()))
+    counts = json.loads(COUNTS.read_text(encoding="utf-8"))
+    rows = "\n".join(_row(operator, counts.get(kind)) for kind, operator in OPERATORS.items())
     others = ", ".join(_not_read())
     return (
         f"{HEAD}{rows}\n\n## Operators that are not read\n\n"
@@ -62,14 +70,16 @@ def page() -> str:
     )
 
 
-def _row(operator: Operator) -> str:
+def _row(operator: Operator, counts: list[int] | None) -> str:
     inputs = ", ".join(_input(item) for item in operator.inputs) or "none"
     attributes = ", ".join(_attribute(item) for item in operator.attributes) or "none"
     notes = [operator.limits, "folded" if operator.fold and operator.translate else ""]
     more = "; ".join(note for note in notes if note)
     versions = ", ".join(map(str, operator.versions))
     dots = ", …" if operator.variadic else ""
-    return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {more} |"
+    count, reference, here = counts or (0, 0, 0)
+    tests = f"{reference}, {here} of {count}" if count else "none"
+    return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {tests} | {more} |"
 
 
 def _input(item: Input) -> str:
