@@ -327,6 +327,10 @@ class WholeNetwork:
                     found.setdefault(name, []).append(form)
             if node.op.reshapes:
                 found.setdefault(node.inputs[0], []).append(row_major(node.op.input_shapes[0]))
+            pool = node.op.pooling
+            if pool is not None and self._planner.gathers_channels:
+                last = in_order(node.op.input_shapes[0], (0, 2, 3, 1))
+                found.setdefault(node.inputs[0], []).append(last)
         for name in self.network.outputs:
             found.setdefault(name, []).append(row_major(self._shapes[name]))
         return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}
