@@ -25,7 +25,13 @@ from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Chain, Layouts
 from tilewright.network.planning.lowering import lowered
-from tilewright.network.planning.memory import Draft, Located, Memory, unbordered
+from tilewright.network.planning.memory import (
+    Draft,
+    Located,
+    Memory,
+    given_form,
+    unbordered,
+)
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import refuse_crowded
@@ -36,22 +42,30 @@ from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
 
+class _Drafts(Protocol):
+    """Properties of a planner that drafts depend on."""
+
+    @property
+    def views(self) -> bool: ...
+    @property
+    def arranges_inputs(self) -> bool: ...
+
+
 class Builder:
     """Appends the drafts of one fused node after the other, as `layouts` say."""
 
-    def __init__(
-        self, variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False
-    ) -> None:
+    def __init__(self, variant: Variant, layouts: Layouts, forms: Forms, planner: _Drafts) -> None:
         network = variant.network
         self.types = {t.name: t.dtype for t in network.tensors.values()}
         self.network, self.layouts, self.forms = network, layouts, forms
         self.ahead = variant.ahead
         self.weights = {t.name: t for t in network.weights}
         kind = main_type(self.types.values())
-        self.memory = Memory(kind, layouts.forms if views else None, self.types)
+        self.memory = Memory(kind, layouts.forms if planner.views else None, self.types)
         self.inputs = []
         for t in network.inputs:
-            located = self.memory.value(t.name, row_major(t.shape), "input")
+            form = given_form(t.shape, arranged=planner.arranges_inputs)
+            located = self.memory.value(t.name, form, "input")
             self.memory.held[t.name] = [located]
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
@@ -318,18 +332,9 @@ class Builder:
         refuse_crowded(self.network, lives, machine, needed)
 
 
-class _Drafts(Protocol):
-    """Properties of a planner that drafts depend on."""
-
-    @property
-    def views(self) -> bool: ...
-    @property
-    def arranges_inputs(self) -> bool: ...
-
-
 def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: _Drafts) -> Builder:
     """All stages of a way to compute a network, drafted for a planner."""
-    builder = Builder(variant, layouts, forms, views=planner.views)
+    builder = Builder(variant, layouts, forms, planner)
     for chain in variant.chains:
         builder.add(chain)
     builder.finish()

@@ -31,8 +31,8 @@ class Planner(Protocol):
     `views`: stages read and write tensors where they lie, so that moving and gathering needs no
     copies out of borders or into padding, and may write any form. A copy after which another
     dimension runs along memory takes `against_the_grain` times longer. `arranges_inputs`: the host
-    gives inputs in the form that is read, where that is one alone. `gathers_channels`: windows are
-    gathered best of pixels whose channels lie together.
+    gives images channels last, or in the form of the only stage that reads them.
+    `gathers_channels`: windows are gathered best of pixels whose channels lie together.
     """
 
     @property

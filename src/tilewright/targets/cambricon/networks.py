@@ -7,8 +7,8 @@ a stage is the code of its program on these, behind a comment that names it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.names import buffer_infos
@@ -70,9 +70,7 @@ class _Planner(Programs):
 
 @dataclass(frozen=True)
 class CambriconNetworks:
-    """Plans networks in fixed point, and their DLA-AL; the host lays out inputs in `strips`."""
-
-    strips: tuple[Strips, ...] = ()
+    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs in strips."""
 
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
@@ -87,7 +85,7 @@ class CambriconNetworks:
         elements = machine.core.elements or ""
         own = simplified(with_whole_images(with_band_products(own, elements), elements))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
-        return PlannedNetwork(network, plan, dict(own.values), replace(self, strips=strips))
+        return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, strips))
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators without a lowering, or of floats."""
@@ -121,14 +119,15 @@ class CambriconNetworks:
         program = DeviceNetwork(plan)
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
-            return program.run(self.arranged(inputs), weights)[0]
+            return program.run(inputs, weights)[0]
 
         return compute
 
-    def arranged(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The inputs as the host lays them out for the plan."""
-        strips = {s.tensor: s for s in self.strips}
-        return {n: strips[n].arranged(x) if n in strips else x for n, x in inputs.items()}
+
+def _arranged(strips: Sequence[Strips], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs as the host lays them out for the plan."""
+    own = {s.tensor: s for s in strips}
+    return {name: own[name].arranged(x) if name in own else x for name, x in inputs.items()}
 
 
 def emit_network(plan: Plan) -> Artifact:
