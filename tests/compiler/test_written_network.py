@@ -117,8 +117,8 @@ def test_other_machines_say_what_they_take_of_a_network() -> None:
         tw.compile("lenet5", "cns1-128")
     assert str(found.value) == (
         "machine 'cns1-128' has no code for whole networks; compile its matrix products one by "
-        "one, in i16:i32, or take another machine: bwdsp-56, host, host_avx2, host_portable, "
-        "sw26010, sw26010_cg, sw26010_measured"
+        "one, in i16:i32, or take another machine: bwdsp-56, cambricon-acc, dla-al, host, "
+        "host_avx2, host_portable, sw26010, sw26010_cg, sw26010_measured"
     )
 
 
@@ -126,6 +126,6 @@ def test_other_machines_run_no_networks() -> None:
     with pytest.raises(ToolError) as caught:
         NETWORKS.required(load_machine("cns1-128"))
     assert str(caught.value) == (
-        "machine 'cns1-128' has no code for whole networks; take another machine: host, host_avx2, "
-        "host_portable, sw26010, sw26010_cg, sw26010_measured"
+        "machine 'cns1-128' has no code for whole networks; take another machine: cambricon-acc, "
+        "dla-al, host, host_avx2, host_portable, sw26010, sw26010_cg, sw26010_measured"
     )

@@ -24,7 +24,6 @@ from tilewright.network.refusal import require_networks
 from tilewright.ops import CONTRACTIONS, Op, Shape
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
-from tilewright.ops.op import Array
 
 if TYPE_CHECKING:
     from tilewright.graph.frontends import onnx

@@ -89,7 +89,7 @@ def _cheapest(
     whole = WholeNetwork(part, chains, own, epilogues, planner, machine)
     found.append(whole.cheapest())
     progress("lay out", 2, 3)
-    drafts = [drafted(variant, layouts, forms, views=planner.views) for layouts in found]
+    drafts = [drafted(variant, layouts, forms, planner) for layouts in found]
     progress("lay out", 3, 3)
     if own.shared:
         for builder in drafts:

@@ -24,7 +24,7 @@ from tilewright.machine import Machine
 from tilewright.network.interpret import interpret_groups, interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.plans import Other
-from tilewright.network.results import NetworkRun
+from tilewright.network.results import NetworkRun, compared
 from tilewright.network.rival import against
 from tilewright.network.simulate import PlanRun, described, simulate_plan
 from tilewright.network.stored import write_native
@@ -66,6 +66,8 @@ class PlannedNetwork:
     plan: Plan
     weights: dict[str, Array] = field(default_factory=dict)
     code: PlanCode | None = None
+    arranged: Callable[[Mapping[str, Array]], Mapping[str, Array]] | None = None
+    """The inputs as the host lays them out for the plan, where it does so."""
 
     @property
     def machine(self) -> Machine:
@@ -101,7 +103,15 @@ class PlannedNetwork:
     def computed(self, weights: Mapping[str, Array]) -> Compute:
         """A function that runs the code, or interprets the plan group by group."""
         if self.code is not None:
-            return self.code.computed(self.plan, self.images, weights)
+            return self._on_arranged(self.code.computed(self.plan, self.images, weights))
+        return self._on_arranged(self._meaning(weights))
+
+    def _on_arranged(self, compute: Compute) -> Compute:
+        arranged = self.arranged
+        return compute if arranged is None else lambda inputs: compute(arranged(inputs))
+
+    def _meaning(self, weights: Mapping[str, Array]) -> Compute:
+        """A function that interprets the plan."""
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             if not self.images:
@@ -198,6 +208,11 @@ class PlannedNetwork:
         found = self.described(compile_seconds)
         if compare is None:
             return found, outputs
+        if compare == "reference" and dtype(self.plan.dtype).kind == "fixed":
+            # the plan says how often it rounds, the operators round once each
+            meant = self._on_arranged(self._meaning({**self.weights, **weights}))(inputs)
+            exact = compared("meaning", outputs, meant, 0.0)
+            return structs.replace(found, comparison=exact), outputs
         other = against(compare, network, weights, inputs, outputs, bound)
         return structs.replace(found, comparison=other), outputs
 

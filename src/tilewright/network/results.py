@@ -82,12 +82,13 @@ class Comparison(Struct, frozen=True):
     """Another computation of the same: the largest difference over the largest magnitude of an
     output, and where it was timed its time and how many times faster ours is, round by round.
 
+    The `meaning` is that of the plan's own programs: in fixed point they say how often they round.
     `model` is the file that the other one read, empty where it was given our network. Beyond
     `bound` the results differ by more than rounding. `images` is how many of the network's were
     computed, None for all.
     """
 
-    other: Literal["reference", "onnxruntime"]
+    other: Literal["reference", "onnxruntime", "meaning"]
     version: str
     largest_difference: float
     bound: float
@@ -153,7 +154,7 @@ class NetworkRun(Struct, frozen=True):
 
 
 def compared(
-    other: Literal["reference", "onnxruntime"],
+    other: Literal["reference", "onnxruntime", "meaning"],
     found: Mapping[str, Array],
     expected: Mapping[str, Array],
     bound: float | None,

@@ -34,6 +34,7 @@ from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
+_BY_COLUMNS = ("group", "batch", "cols", "rows", "channels")
 _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
 _ORDERS = (
     ("out_col", "out_row", "out_channel"),
@@ -93,10 +94,9 @@ def whole_windows(op: Conv2d) -> Seed | None:
 @cache
 def _whole_windows(window: Window) -> Seed:
     x = images()
-    layouts = ((layout(x, CHANNELS_LAST)),)
-    return Seed(
-        "whole_windows", *_windows(window, x), (*layouts, *_layouts(window)), ("x", "w"), "y"
-    )
+    one_column = window[0][1] == 1
+    orders = layout(x, CHANNELS_LAST, _BY_COLUMNS) if one_column else layout(x, CHANNELS_LAST)
+    return Seed("whole_windows", *_windows(window, x), (orders, *_layouts(window)), ("x", "w"), "y")
 
 
 @seed("conv2d", name="whole_pixels", whole=True)
@@ -170,8 +170,7 @@ def _strips(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _layouts(window: Window) -> tuple[Any, ...]:
     """Results by rows or by columns of pixels, weights by output channels."""
-    by_rows, by_columns = CHANNELS_LAST, ("group", "batch", "cols", "rows", "channels")
-    return layout(results(), by_rows, by_columns), layout(weights(window[0]), _WEIGHTS)
+    return layout(results(), CHANNELS_LAST, _BY_COLUMNS), layout(weights(window[0]), _WEIGHTS)
 
 
 def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:

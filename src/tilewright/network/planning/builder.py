@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from tilewright.common.dtypes import main_type
 from tilewright.graph.graph import Node, State
@@ -33,7 +34,13 @@ from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Chain, Layouts
 from tilewright.network.planning.lowering import lowered
-from tilewright.network.planning.memory import Draft, Located, Memory, unbordered
+from tilewright.network.planning.memory import (
+    Draft,
+    Located,
+    Memory,
+    given_form,
+    unbordered,
+)
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import refuse_crowded
@@ -44,22 +51,30 @@ from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
 
 
+class _Drafts(Protocol):
+    """Properties of a planner that drafts depend on."""
+
+    @property
+    def views(self) -> bool: ...
+    @property
+    def arranges_inputs(self) -> bool: ...
+
+
 class Builder:
     """Appends the drafts of one fused node after the other, as `layouts` say."""
 
-    def __init__(
-        self, variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False
-    ) -> None:
+    def __init__(self, variant: Variant, layouts: Layouts, forms: Forms, planner: _Drafts) -> None:
         network = variant.network
         self.types = {t.name: t.dtype for t in network.tensors.values()}
         self.network, self.layouts, self.forms = network, layouts, forms
         self.ahead = variant.ahead
         self.weights = {t.name: t for t in network.weights}
         kind = main_type(self.types.values())
-        self.memory = Memory(kind, layouts.forms if views else None, self.types)
+        self.memory = Memory(kind, layouts.forms if planner.views else None, self.types)
         self.inputs = []
         for t in network.inputs:
-            located = self.memory.value(t.name, row_major(t.shape), "input")
+            form = given_form(t.shape, arranged=planner.arranges_inputs)
+            located = self.memory.value(t.name, form, "input")
             self.memory.held[t.name] = [located]
             self.inputs.append((t.name, located.value))
         self.outputs: list[tuple[str, int, Form]] = []
@@ -168,6 +183,23 @@ class Builder:
         moved = self.memory.merge(after, before)
         self.inputs = [(name, moved[v]) for name, v in self.inputs]
         self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
+
+    def take_arranged(self) -> None:
+        """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
+        values, memory = self.memory.values, self.memory
+        for name, value in list(self.inputs):
+            readers = [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]
+            if len(readers) != 1 or readers[0].work != "layout" or len(readers[0].arguments) != 2:
+                continue
+            copy = readers[0].arguments[-1][1]
+            makers = [d for d in memory.drafts if d.arguments[-1][1] == copy]
+            if values[copy].role != "scratch" or any(d.work != "layout" for d in makers):
+                continue
+            memory.drafts = [d for d in memory.drafts if d not in makers]
+            values[copy] = replace(values[copy], name=name, role="input")
+            moved = memory.merge(value, copy)
+            self.inputs = [(n, moved[v]) for n, v in self.inputs]
+            self.outputs = [(n, moved[v], own) for n, v, own in self.outputs]
 
     def _tensor(self, name: str, form: Form) -> Located:
         """An activation or a weight in a form."""
@@ -326,12 +358,12 @@ class Builder:
         refuse_crowded(self.network, lives, machine, needed)
 
 
-def drafted(variant: Variant, layouts: Layouts, forms: Forms, *, views: bool = False) -> Builder:
-    """All stages of a way to compute a network, drafted; `views`: as `network.planning.memory`
-    says.
-    """
-    builder = Builder(variant, layouts, forms, views=views)
+def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: _Drafts) -> Builder:
+    """All stages of a way to compute a network, drafted for a planner."""
+    builder = Builder(variant, layouts, forms, planner)
     for chain in variant.chains:
         builder.add(chain)
     builder.finish()
+    if planner.arranges_inputs:
+        builder.take_arranged()
     return builder

@@ -24,7 +24,7 @@ from tilewright.network.planning.epilogues import Request
 from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.memory import in_order, unbordered
+from tilewright.network.planning.memory import given_form, in_order, unbordered
 from tilewright.network.planning.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op
@@ -164,7 +164,8 @@ class WholeNetwork:
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
         self._bytes = dtype(main_type(t.dtype for t in tensors.values())).size_bytes
-        self._held = {t.name: [row_major(t.shape)] for t in network.inputs}
+        arranged = planner.arranges_inputs
+        self._held = {t.name: [given_form(t.shape, arranged=arranged)] for t in network.inputs}
         self._wanted = self._all_wanted()
 
     def cheapest(self) -> Layouts:
@@ -327,6 +328,10 @@ class WholeNetwork:
                     found.setdefault(name, []).append(form)
             if node.op.reshapes:
                 found.setdefault(node.inputs[0], []).append(row_major(node.op.input_shapes[0]))
+            pool = node.op.pooling
+            if pool is not None and self._planner.gathers_channels:
+                last = in_order(node.op.input_shapes[0], (0, 2, 3, 1))
+                found.setdefault(node.inputs[0], []).append(last)
         for name in self.network.outputs:
             found.setdefault(name, []).append(row_major(self._shapes[name]))
         return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}

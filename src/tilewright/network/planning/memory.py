@@ -312,6 +312,13 @@ def in_order(
     return canonical(shape, dims, tuple(first))
 
 
+def given_form(shape: Shape, *, arranged: bool) -> Form:
+    """The form of an input: a C array, or of images the channels together where they come
+    `arranged`.
+    """
+    return in_order(shape, (0, 2, 3, 1)) if arranged and len(shape) == 4 else row_major(shape)
+
+
 def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
     """`form` with its axis order, one dimension per axis, and a border around the elements."""
     return in_order(form.shape, [d.axis for d in form.dims], before, after)

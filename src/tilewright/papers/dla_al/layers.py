@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.asm import assemble, link
 from tilewright.isa import load_table
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
@@ -23,7 +23,7 @@ _GATES = {"i": "sigmoid", "f": "sigmoid", "o": "sigmoid", "g": "tanh"}
 
 
 @dataclass(frozen=True)
-class _Layer:
+class BlockLayer:
     """A layer: its blocks, its data, and the segments that fit the scratchpads."""
 
     name: str
@@ -36,14 +36,14 @@ def _convolution(
     channels: tuple[int, int],
     window: tuple[int, int, int],
     segments: tuple[int, int, int],
-) -> _Layer:
+) -> BlockLayer:
     """`channels`: in and out; `window`: size, step, padding; `segments`: input channels, output
     channels, output rows.
     """
     (given, made), (size, step, padding), (depth, part, rows) = channels, window, segments
     out = (side + 2 * padding - size) // step + 1
     call = f"@conv_fp y, x, w, #{step}, #{step}, #{padding}, #{padding}"
-    return _Layer(
+    return BlockLayer(
         name,
         f"""
 .code
@@ -57,9 +57,9 @@ def _convolution(
     )
 
 
-def _fully_connected(name: str, inputs: int, outputs: int, segments: tuple[int, int]) -> _Layer:
+def _fully_connected(name: str, inputs: int, outputs: int, segments: tuple[int, int]) -> BlockLayer:
     depth, part = segments
-    return _Layer(
+    return BlockLayer(
         name,
         f"""
 .code
@@ -73,14 +73,14 @@ def _fully_connected(name: str, inputs: int, outputs: int, segments: tuple[int, 
     )
 
 
-def _on_images(name: str, call: str, extents: Callable[[str], str]) -> _Layer:
-    return _Layer(
+def _on_images(name: str, call: str, extents: Callable[[str], str]) -> BlockLayer:
+    return BlockLayer(
         name,
         f".code\n@{call}\n.static_rw\n@neuron x, {extents('x')}\n@neuron y, {extents('y')}\n",
     )
 
 
-def _pooling(name: str, side: int, channels: int, part: int) -> _Layer:
+def _pooling(name: str, side: int, channels: int, part: int) -> BlockLayer:
     sizes = {"x": (side, 2), "y": (side // 2, 1)}
 
     def extents(data: str) -> str:
@@ -124,7 +124,7 @@ def lstm_step(inputs: int, hidden: int, outputs: int, part: int) -> str:
     return "\n".join(rows) + "\n"
 
 
-_LAYERS = (
+LAYERS = (
     _convolution("conv1", 7, (512, 2048), (1, 1, 0), (128, 64, 7)),
     _convolution("conv2", 14, (512, 512), (3, 1, 1), (64, 64, 2)),
     _convolution("conv3", 13, (256, 384), (3, 1, 1), (64, 128, 3)),
@@ -136,7 +136,7 @@ _LAYERS = (
     _on_images(
         "lrn", "lrn_fp y, x, #5, #1, #192, #512", lambda data: "1, 27, 27, 256, 1, 1, 27, 256"
     ),
-    _Layer("lstm", lstm_step(3, 400, 121, 200)),
+    BlockLayer("lstm", lstm_step(3, 400, 121, 200)),
     _convolution("Table 3 Conv1", 227, (3, 96), (11, 4, 0), (3, 24, 1)),
     _convolution("Table 3 Conv2", 27, (96, 256), (5, 1, 1), (24, 64, 1)),
     _convolution("Table 3 Conv3", 56, (128, 256), (3, 1, 1), (32, 64, 2)),
@@ -145,11 +145,18 @@ _LAYERS = (
 )
 
 
+def block_cycles(layer: BlockLayer, machine: Machine) -> int:
+    """Cycles of a layer's blocks."""
+    table = load_table(TABLE)
+    image = link([assemble(layer.program, table)], table)
+    return RUNTIMES.required(machine).run(image, machine, {}, values=False).run.cycles
+
+
 def run(lab: Lab) -> Result:
     """Cycles of each layer on the paper's machine."""
     machine, table = load_machine(PAPER_MACHINE), load_table(TABLE)
     runtime, rows = RUNTIMES.required(machine), list[Row]()
-    for layer in lab.some(list(_LAYERS), _QUICK):
+    for layer in lab.some(list(LAYERS), _QUICK):
         image = link([assemble(layer.program, table)], table)
         found = runtime.run(image, machine, {}, values=False).run
         share = 100 * found.unit_busy.get("MATRIX", 0) / found.cycles

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.names import buffer_infos
@@ -17,6 +17,7 @@ from tilewright.common.errors import GraphError, ProgramError
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
+from tilewright.graph.rewriting import simplified
 from tilewright.ir.nodes import TensorKind
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
@@ -32,6 +33,12 @@ from tilewright.ops.definitions import definitions_in
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
+from tilewright.targets.cambricon.rewrites import (
+    Strips,
+    with_band_products,
+    with_strips,
+    with_whole_images,
+)
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.targets.cambricon.vector_steps import require_steps
@@ -47,7 +54,12 @@ _KINDS: dict[Role, TensorKind] = {
 
 
 class _Planner(Programs):
-    """Plans in which elementwise work is a stage of its own."""
+    """Plans in which elementwise work is a stage of its own; a copy that changes which dimension
+    runs along memory moves elements one by one.
+    """
+
+    against_the_grain = 64.0
+    arranges_inputs = gathers_channels = True
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
@@ -58,7 +70,7 @@ class _Planner(Programs):
 
 @dataclass(frozen=True)
 class CambriconNetworks:
-    """Plans networks in fixed point, and their DLA-AL."""
+    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs in strips."""
 
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
@@ -69,8 +81,11 @@ class CambriconNetworks:
         nothing fits.
         """
         self.require(network, machine)
-        plan = build_plan(network, machine, search, planner=_Planner(machine), progress=progress)
-        return PlannedNetwork(network, plan, dict(network.values), self)
+        own, strips = with_strips(network)
+        elements = machine.core.elements or ""
+        own = simplified(with_whole_images(with_band_products(own, elements), elements))
+        plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
+        return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, strips))
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators without a lowering, or of floats."""
@@ -109,6 +124,12 @@ class CambriconNetworks:
         return compute
 
 
+def _arranged(strips: Sequence[Strips], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs as the host lays them out for the plan."""
+    own = {s.tensor: s for s in strips}
+    return {name: own[name].arranged(x) if name in own else x for name, x in inputs.items()}
+
+
 def emit_network(plan: Plan) -> Artifact:
     """The DLA-AL of all stages of a plan: one source file.
 
@@ -121,8 +142,7 @@ def emit_network(plan: Plan) -> Artifact:
     for number, stage in enumerate(plan.stages):
         program = stage.candidate.program(machine)
         buffer_infos(program, capacity)
-        held = {name: tensors[value].identifier for name, value in stage.arguments}
-        symbols = {t.memory: held[t.name] for t in program.tensors}
+        symbols = {name: tensors[value].identifier for name, value in stage.arguments}
         lines.append(f"  ; stage {stage.name}: {stage.label}")
         lines += emit_body(program, symbols, f".S{number}_")
     for read_only, section in ((True, ".static_ro"), (False, ".static_rw")):

@@ -56,11 +56,13 @@ def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
 
 
 def step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
-    """The instructions of the steps for each run."""
-    size, count = call.dims["common_run"], 0
-    for step in call.primitive.steps(len(call.operand_dtypes) - 1).steps:
-        count = count + instruction_cycles(machine, step.mnemonic, size=size)
-    return _runs(call, "common_run") * call.dims.get("k", 1) * count
+    """The instructions of constants once, those of the other steps for each run."""
+    steps, size = call.primitive.steps(len(call.operand_dtypes) - 1), call.dims["common_run"]
+    once, each = (
+        sum(instruction_cycles(machine, step.mnemonic, size=size) for step in own)
+        for own in (steps.constants, steps.steps)
+    )
+    return once + _runs(call, "common_run") * call.dims.get("k", 1) * each
 
 
 _RUNS: Mapping[type[Primitive], str] = {
@@ -100,8 +102,9 @@ class CambriconPrices(Prices):
         if isinstance(call.primitive, MatrixProduct):
             return call.dims[call.primitive.across]
         if isinstance(call.primitive, StepByStep):
-            steps = call.primitive.steps(len(call.operand_dtypes) - 1).steps
-            return _runs(call, "common_run") * call.dims.get("k", 1) * len(steps)
+            steps = call.primitive.steps(len(call.operand_dtypes) - 1)
+            runs = _runs(call, "common_run") * call.dims.get("k", 1)
+            return len(steps.constants) + runs * len(steps.steps)
         return _runs(call, _RUNS[type(call.primitive)])
 
     def service_cycles(

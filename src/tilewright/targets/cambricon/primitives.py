@@ -97,7 +97,7 @@ class StepByStep(Primitive, frozen=True):
         """The expression over the operands, for elements like those of y."""
         functions, steps = _functions(self.fraction_bits), self.steps(len(operands))
         held = {1 + i: x.astype(np.int64) for i, x in enumerate(operands)} | {RESULT: y}
-        for step in steps.steps:
+        for step in (*steps.constants, *steps.steps):
             own = [held[s] for s in step.sources]
             found = own[0] + step.immediate if step.immediate is not None else own[0]
             if step.mnemonic in functions:
@@ -131,6 +131,11 @@ class RoundedReduce(StepByStep, frozen=True):
 
     name: ClassVar[str] = "rounded_reduce"
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument("k"))
+
+    def steps(self, operands: int) -> Steps:
+        """The instructions on the result so far and one element."""
+        del operands
+        return steps_of(self.expression, 2, self.fraction_bits)
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, x = operands

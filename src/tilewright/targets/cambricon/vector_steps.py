@@ -7,7 +7,7 @@ once; a constant is a temporary that is subtracted from itself and added to. Tru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import inf
@@ -65,10 +65,11 @@ class Step:
 @dataclass(frozen=True)
 class Steps:
     """The instructions of an expression over `operands` operands, and how many temporaries they
-    use.
+    use; `constants` are made once for all elements of a call.
     """
 
     operands: int
+    constants: tuple[Step, ...]
     steps: tuple[Step, ...]
     temporaries: int
 
@@ -83,7 +84,10 @@ def steps_of(expression: str, operands: int, fraction_bits: int) -> Steps:
     place = builder.place(scalar)
     if place <= operands:
         builder.append("vmove", (place,))
-    return _with_few_temporaries(operands, builder.made)
+    if not builder.made:
+        last = builder.constants.pop()
+        builder.made.append(last)
+    return _with_few_temporaries(operands, builder)
 
 
 def require_steps(expression: str) -> None:
@@ -141,11 +145,13 @@ def _folded(function: str, arguments: tuple[Scalar, ...]) -> Scalar:
 
 @dataclass
 class _Builder:
-    """Instructions in order, each on a new place."""
+    """Instructions in order, each on a new place but those that make a constant."""
 
     fraction_bits: int
     operands: int
+    constants: list[Step] = field(default_factory=list)
     made: list[Step] = field(default_factory=list)
+    count: int = 0
     places: dict[Scalar, int] = field(default_factory=dict)
 
     def place(self, scalar: Scalar) -> int:
@@ -171,18 +177,23 @@ class _Builder:
                 raise ProgramError(f"{scalar} has no value")
 
     def _number(self, value: float) -> int:
-        """The place of a constant; zero is an element less itself."""
-        any_place = 1 if self.operands else RESULT
-        if value == 0.0:
-            return self.append("vsv", (any_place, any_place))
-        return self.append("vas", (self.place(Number(0.0)),), self._raw(value))
+        """The place of a constant: an element less itself, and the number added to that."""
+        any_place, place = 1 if self.operands else RESULT, self._place()
+        self.constants.append(Step("vsv", place, (any_place, any_place)))
+        if value:
+            self.constants.append(Step("vas", place, (place,), self._raw(value)))
+        return place
 
     def _raw(self, value: float) -> int:
         return raw_number(value, self.fraction_bits)
 
+    def _place(self) -> int:
+        self.count += 1
+        return self.operands + self.count
+
     def append(self, mnemonic: str, sources: tuple[int, ...], immediate: int | None = None) -> int:
         """Append an instruction; returns the place that it writes."""
-        place = 1 + self.operands + len(self.made)
+        place = self._place()
         self.made.append(Step(mnemonic, place, sources, immediate))
         return place
 
@@ -198,25 +209,32 @@ def raw_number(value: float, fraction_bits: int) -> int:
     return min(_LARGEST, max(_SMALLEST, round(value * 2.0**fraction_bits)))
 
 
-def _with_few_temporaries(operands: int, made: Sequence[Step]) -> Steps:
-    """The steps with each temporary's place free again after its last reader; the last step writes
-    the result.
+def _with_few_temporaries(operands: int, builder: _Builder) -> Steps:
+    """The steps with each temporary's place free again after its last reader; constants keep
+    theirs. The last step writes the result.
     """
+    made, kept = builder.made, [step.out for step in builder.constants]
     last = {s: number for number, step in enumerate(made) for s in step.sources}
-    taken: dict[int, int] = {}
+    taken = {out: 1 + operands + i for i, out in enumerate(dict.fromkeys(kept))}
+    constants = tuple(_moved(step, taken, taken[step.out]) for step in builder.constants)
+    count, pinned = len(taken), {*taken}
     free: list[int] = []
     found: list[Step] = []
-    count = 0
     for number, step in enumerate(made):
-        sources = tuple(taken.get(s, s) for s in step.sources)
-        for s in {*step.sources} & taken.keys():
-            if last[s] == number:
-                free.append(taken.pop(s))
+        ending = [s for s in {*step.sources} & taken.keys() - pinned if last[s] == number]
         if number == len(made) - 1:
-            found.append(Step(step.mnemonic, RESULT, sources, step.immediate))
-            continue
-        place = free.pop() if free else 1 + operands + count
-        count = max(count, place - operands)
+            place = RESULT
+        elif ending or free:
+            place = taken[ending.pop()] if ending else free.pop()
+        else:
+            count += 1
+            place = operands + count
+        found.append(_moved(step, taken, place))
+        free += [taken.pop(s) for s in ending]
         taken[step.out] = place
-        found.append(Step(step.mnemonic, place, sources, step.immediate))
-    return Steps(operands, tuple(found), count)
+    return Steps(operands, constants, tuple(found), count)
+
+
+def _moved(step: Step, taken: Mapping[int, int], out: int) -> Step:
+    sources = tuple(taken.get(s, s) for s in step.sources)
+    return Step(step.mnemonic, out, sources, step.immediate)

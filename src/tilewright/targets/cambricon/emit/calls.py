@@ -25,6 +25,7 @@ from tilewright.targets.cambricon.primitives import (
     SaturatingAdd,
     StepByStep,
 )
+from tilewright.targets.cambricon.vector_steps import Step
 
 _UNROLLED = 2
 """Turns of a loop around one instruction that are written out."""
@@ -240,11 +241,7 @@ def _fill(primitive: Fill, spans: Sequence[Span], context: Context) -> None:
 def _rounded_map(primitive: RoundedMap, spans: Sequence[Span], context: Context) -> None:
     """The steps for each run."""
     size, around = _runs(spans)
-
-    def write(starts: Sequence[Expr]) -> None:
-        _steps(primitive, starts, size, context)
-
-    repeated(context, around, [s.start for s in spans], write)
+    _in_steps(primitive, spans, around, size, context)
 
 
 def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[Span], context: Context) -> None:
@@ -252,30 +249,42 @@ def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[Span], context: Co
     y, x = spans
     kept = Span(x.start, tuple((letter, a) for letter, a in x.axes if letter != "k"))
     size, around = _runs((y, kept))
-    gathered = [(a.extent, (0, a.stride)) for a in x.of("k")]
-
-    def write(starts: Sequence[Expr]) -> None:
-        _steps(primitive, (starts[0], *starts), size, context)
-
-    repeated(context, [*gathered, *around], [y.start, x.start], write)
+    gathered = [(a.extent, (0, 0, a.stride)) for a in x.of("k")]
+    inner = [(extent, (strides[0], *strides)) for extent, strides in around]
+    _in_steps(primitive, (y, y, x), [*gathered, *inner], size, context)
 
 
-def _steps(primitive: StepByStep, starts: Sequence[Expr], size: int, context: Context) -> None:
-    """The instructions of one run: the result's place, the operands' and temporaries behind each
-    other.
+def _in_steps(
+    primitive: StepByStep,
+    spans: Sequence[Span],
+    around: Sequence[tuple[int, tuple[int, ...]]],
+    size: int,
+    context: Context,
+) -> None:
+    """The constants once, and the other steps for each index of `around`; temporaries lie behind
+    each other.
     """
-    out = context.out
+    out, unit = context.out, -(-size // SLOT_ELEMENTS) * SLOT_ELEMENTS
     work = context.work(primitive.work) if primitive.work else Const(0)
-    steps = primitive.steps(len(starts) - 1)
-    unit = -(-size // SLOT_ELEMENTS) * SLOT_ELEMENTS
-    temporaries = [work + i * unit for i in range(steps.temporaries)]
-    places = [out.register(e) for e in (*starts, *temporaries)]
-    count = out.register(Const(size))
-    for step in steps.steps:
-        sources = [places[s] for s in step.sources]
-        if step.immediate is not None:
-            sources.append(f"#{step.immediate}")
-        out.write(step.mnemonic, places[step.out], count, *sources)
+    steps = primitive.steps(len(spans) - 1)
+
+    def written(starts: Sequence[Expr], own: Sequence[Step]) -> None:
+        temporaries = (work + i * unit for i in range(steps.temporaries))
+        used = {p for step in own for p in (step.out, *step.sources)}
+        every = enumerate((*starts, *temporaries))
+        places = {i: out.register(e) for i, e in every if i in used}
+        count = out.register(Const(size))
+        for step in own:
+            sources = [places[s] for s in step.sources]
+            if step.immediate is not None:
+                sources.append(f"#{step.immediate}")
+            out.write(step.mnemonic, places[step.out], count, *sources)
+
+    starts = [s.start for s in spans]
+    if steps.constants:
+        with out.statement():
+            written(starts, steps.constants)
+    repeated(context, around, starts, lambda places: written(places, steps.steps))
 
 
 _EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[Span], Context], None]] = {

@@ -1,0 +1,219 @@
+"""Networks rewritten for a matrix unit that takes whole windows, and for a host that arranges.
+
+In: a network in fixed point. Out: the same function by other nodes. The sum of squares over
+neighbouring channels becomes a product with a matrix of ones and zeros, exact inside it. The first
+convolution reads an image of few channels in loading order (Lan et al. 2019, section 3): the host
+lays out each column of windows by itself, so that the part of a window in one row is one run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright.codegen.artifact import Array
+from tilewright.common.dtypes import dtype
+from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.ops import Binary, Conv2d, Gemm, LocalResponseNorm, Reshape, Transpose, conv2d
+from tilewright.ops.definition import Computed, one
+from tilewright.ops.definitions import Named
+from tilewright.ops.op import Shape
+
+_MOST_CHANNELS = 16
+"""Channels of an image that the host lays out: its columns are repeated for each window."""
+
+
+def with_band_products(network: Network, elements: str) -> Network:
+    """The network with products for the sums over neighbouring channels; `elements` are the types
+    of products.
+    """
+    nodes: list[Node] = []
+    weights, values = list(network.weights), dict(network.values)
+    for node in network.nodes:
+        if not isinstance(node.op, LocalResponseNorm) or len(node.op.shape) != 4:
+            nodes.append(node)
+            continue
+        made = _banded(node, node.op, elements)
+        band = made[1].inputs[1]
+        weights.append(Tensor(band, made[1].op.input_shapes[1], made[1].op.out_dtype))
+        values[band] = _band(node.op, dtype(made[1].op.out_dtype).fraction_bits)
+        nodes += made
+    return replace(network, nodes=tuple(nodes), weights=tuple(weights), values=values)
+
+
+def _banded(node: Node, op: LocalResponseNorm, elements: str) -> tuple[Node, Node, Node]:
+    """The squares, their sums, and the quotient as the operator defines it."""
+    batch, channels, height, width = op.shape
+    x, squares = node.inputs[0], Binary("mul", op.shape, op.shape, op.dtype)
+    sums = conv2d(batch=batch, in_channels=channels, out_channels=channels, height=height,
+                  width=width, kernel=1, dtype=elements)  # fmt: skip
+    name = node.name
+    return (
+        Node(f"{name}_squares", squares, (x, x), f"{node.output}.squares"),
+        Node(f"{name}_sums", sums, (f"{node.output}.squares", f"{node.output}.band"),
+             f"{node.output}.sums"),
+        Node(name, Response(op), (x, f"{node.output}.sums"), node.output),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Response(Named):
+    """The last step of a local response norm: an element over the power of the sum beside it."""
+
+    kind: ClassVar[str] = "response"
+    norm: LocalResponseNorm
+
+    @property
+    def dtype(self) -> str:
+        """The norm's element types."""
+        return self.norm.dtype
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The elements and the sums."""
+        return self.norm.shape, self.norm.shape
+
+    @property
+    def out_shape(self) -> Shape:
+        """Of the elements."""
+        return self.norm.shape
+
+    @cached_property
+    def definitions(self) -> tuple[Computed, ...]:
+        """The norm's last one."""
+        return one(self.norm.definitions[1].addends[0].definition)
+
+    def describe(self) -> str:
+        """The norm that it ends."""
+        return f"quotient of {self.norm.describe()}"
+
+    def in_words(self) -> str:
+        """The power and the quotient."""
+        norm = self.norm
+        return f"y = x / ({norm.bias:g} + {norm.alpha / norm.size:g} sums) ** {norm.beta:g}"
+
+
+def _band(op: LocalResponseNorm, fraction_bits: int) -> Array:
+    """Ones where a channel is a neighbour of another: out channels, in channels, 1, 1."""
+    number = np.arange(op.shape[1])
+    first = number[:, None] - (op.size - 1) // 2
+    near = (number[None, :] >= first) & (number[None, :] < first + op.size)
+    return (near << fraction_bits).astype(np.int16)[:, :, None, None]
+
+
+@dataclass(frozen=True)
+class Strips:
+    """An input as the host lays it out: for each column of windows the image's columns of it side
+    by side, as channels.
+    """
+
+    tensor: str
+    conv: Conv2d
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Images, columns of a window by channels, rows, columns of windows."""
+        op = self.conv
+        return op.batch, op.kernel[1] * op.in_channels, op.height, op.out_width
+
+    def arranged(self, image: Array) -> Array:
+        """The input in this order."""
+        op = self.conv
+        _, left, _, right = op.padding
+        x = np.pad(image, ((0, 0), (0, 0), (0, 0), (left, right)))
+        columns = np.arange(op.kernel[1])[:, None] + np.arange(op.out_width) * op.stride[1]
+        return x[:, :, :, columns].transpose(0, 3, 1, 2, 4).reshape(self.shape)
+
+
+def with_strips(network: Network) -> tuple[Network, tuple[Strips, ...]]:
+    """The network that takes inputs in loading order, and those that the host lays out."""
+    found: dict[str, Strips] = {}
+    nodes: list[Node] = []
+    names = {t.name for t in network.inputs} - {state.tensor for state in network.states}
+    for node in network.nodes:
+        read = [other for other in network.nodes if node.inputs[0] in other.inputs]
+        if _is_first(node, names) and read == [node]:
+            found[node.inputs[0]] = strips = Strips(node.inputs[0], node.op)  # type: ignore[arg-type]
+            nodes += _on_strips(node, strips)
+        else:
+            nodes.append(node)
+    inputs = tuple(
+        replace(t, shape=found[t.name].shape) if t.name in found else t for t in network.inputs
+    )
+    return replace(network, inputs=inputs, nodes=tuple(nodes)), tuple(found.values())
+
+
+def _is_first(node: Node, inputs: set[str]) -> bool:
+    """True for a convolution of few channels over an input."""
+    op = node.op.convolution
+    if op is None or node.inputs[0] not in inputs or node.inputs[1] in inputs:
+        return False
+    return (
+        op.kernel[1] > 1
+        and op.dilation == (1, 1)
+        and op.groups == 1
+        and (op.in_channels <= _MOST_CHANNELS)
+    )
+
+
+def _on_strips(node: Node, strips: Strips) -> tuple[Node, Node, Node]:
+    """The weights in the order of the strips, and the convolution with windows of one column."""
+    op, (x, w) = strips.conv, node.inputs
+    rows, columns = op.kernel
+    channels = columns * op.in_channels
+    kind = op.out_dtype
+    shape: Any = (op.out_channels, columns, op.in_channels, rows)
+    top, _, bottom, _ = op.padding
+    conv = replace(op, in_channels=channels, width=op.out_width, kernel=(rows, 1),
+                   stride=(op.stride[0], 1), padding=(top, 0, bottom, 0))  # fmt: skip
+    turned, flat = f"{w}.turned", f"{w}.strips"
+    return (
+        Node(f"{node.name}_turned", Transpose(op.input_shapes[1], (0, 3, 1, 2), kind), (w,),
+             turned),
+        Node(f"{node.name}_strips", Reshape(shape, (op.out_channels, channels, rows, 1), kind),
+             (turned,), flat),
+        replace(node, op=conv, inputs=(x, flat)),
+    )  # fmt: skip
+
+
+def with_whole_images(network: Network, elements: str) -> Network:
+    """The network with a convolution by windows as large as the image for each product of flattened
+    images: its weights take the order in which images lie.
+    """
+    readers = Counter(name for node in network.nodes for name in node.inputs)
+    readers.update(network.outputs)
+    flat = {n.output: n for n in network.nodes if n.op.reshapes and len(n.op.input_shapes[0]) == 4}
+    weights = {t.name for t in network.weights}
+    nodes: list[Node] = []
+    dropped: set[str] = set()
+    for node in network.nodes:
+        before = flat.get(node.inputs[0]) if node.inputs else None
+        own = isinstance(node.op, Gemm) and node.op.transpose_b and not node.op.transpose_a
+        known = own and before and node.inputs[1] in weights and readers[before.output] == 1
+        if known and before and before.op.out_shape[0] == before.op.input_shapes[0][0]:
+            nodes += _on_images(node, before, elements)
+            dropped.add(before.name)
+        else:
+            nodes.append(node)
+    return replace(network, nodes=tuple(n for n in nodes if n.name not in dropped))
+
+
+def _on_images(node: Node, flatten: Node, elements: str) -> tuple[Node, Node, Node]:
+    """The weights as windows, the convolution, and its result as a matrix."""
+    (batch, channels, height, width), (x,) = flatten.op.input_shapes[0], flatten.inputs
+    features, kind = node.op.out_shape[1], node.op.out_dtype
+    shape = (features, channels, height, width)
+    conv = conv2d(batch=batch, in_channels=channels, out_channels=features, height=height,
+                  width=width, kernel=(height, width), dtype=elements)  # fmt: skip
+    w, windows, made = node.inputs[1], f"{node.output}.windows", f"{node.output}.pixels"
+    as_windows = Reshape(node.op.input_shapes[1], shape, kind)
+    as_matrix = Reshape(conv.out_shape, node.op.out_shape, kind)
+    return (
+        Node(f"{node.name}_windows", as_windows, (w,), windows),
+        Node(node.name, conv, (x, windows), made),
+        Node(f"{node.name}_matrix", as_matrix, (made,), node.output),
+    )

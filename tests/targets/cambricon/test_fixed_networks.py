@@ -1,0 +1,148 @@
+"""Networks in fixed point as one program of DLA-AL: the device has the bits of the plan."""
+
+import numpy as np
+import pytest
+
+from tilewright.common.errors import GraphError
+from tilewright.common.progress import silent
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fixed_point import FixedPoint
+from tilewright.graph.rewriting import simplified
+from tilewright.graph.weights import random_inputs, random_weights
+from tilewright.graph.zoo import network as known
+from tilewright.machine import load_machine
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.planned import PlannedNetwork
+from tilewright.network.search import BY_THE_MODEL
+from tilewright.ops import (
+    Bias,
+    LocalResponseNorm,
+    Softmax,
+    Unary,
+    average_pool2d,
+    conv2d,
+    flatten,
+    gemm,
+    max_pool2d,
+)
+from tilewright.targets.cambricon.networks import NETWORKS, DeviceNetwork, emit_network
+from tilewright.targets.cambricon.primitives import RoundedMap, RoundedReduce
+from tilewright.targets.cambricon.vector_steps import steps_of
+
+MACHINE = load_machine("dla-al")
+KINDS = "q8.8:q48.16:q8.8"
+
+
+def small() -> Network:
+    """A convolution of an image, a response norm, both poolings, a product and a softmax."""
+    net = NetworkBuilder("small", "f64")
+    x = net.input("image", (1, 3, 11, 11))
+    w = net.weight("w", (8, 3, 3, 3))
+    conv = conv2d(batch=1, in_channels=3, out_channels=8, height=11, width=11, kernel=3, stride=2,
+                  padding=1)  # fmt: skip
+    x = net.apply(conv, x, w, name="conv")
+    x = net.apply(Bias(net.shape(x)), x, net.weight("b", (8,)), name="bias")
+    x = net.apply(Unary("relu", net.shape(x)), x, name="relu")
+    x = net.apply(LocalResponseNorm(net.shape(x), 5, alpha=1.0, bias=2.0), x, name="norm")
+    x = net.apply(max_pool2d(net.shape(x), 3, stride=1, padding=1), x, name="most")
+    x = net.apply(average_pool2d(net.shape(x), 3), x, name="mean")
+    x = net.apply(flatten(net.shape(x)), x, name="flat")
+    x = net.apply(gemm(1, 10, 32, transpose_b=True), x, net.weight("v", (10, 32)), name="dense")
+    x = net.apply(Unary("tanh", net.shape(x)), x, name="tanh")
+    return net.build((net.apply(Softmax(net.shape(x)), x, name="prob"),))
+
+
+def planned(network: Network) -> PlannedNetwork:
+    return NETWORKS.compile(simplified(network), MACHINE, BY_THE_MODEL, progress=silent)
+
+
+@pytest.fixture(scope="module")
+def made() -> PlannedNetwork:
+    return planned(FixedPoint(KINDS).apply(small()))
+
+
+def test_the_device_has_the_bits_of_the_plan(made: PlannedNetwork):
+    """Every kind of stage; its cycles are those of the model within 2 %. The probabilities differ
+    from the reference, which rounds each operator once, by a few units of 1 / 256.
+    """
+    network = FixedPoint(KINDS).apply(small())
+    inputs = random_inputs(network)
+    weights = {**random_weights(network), **made.weights}
+    device = DeviceNetwork(made.plan)
+    arranged = made.arranged(inputs)
+    found, run = device.run(arranged, weights)
+    meant = interpret_plan(made.plan, arranged, weights)
+    assert np.array_equal(found["prob"], meant["prob"])
+    assert np.array_equal(made.run(*inputs.values(), weights=weights)["prob"], meant["prob"])
+    wanted = network.evaluate({**weights, **inputs})["prob"]
+    assert np.abs(found["prob"].astype(int) - wanted).max() <= 3
+    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.02)
+
+
+def test_the_text_names_the_stages(made: PlannedNetwork):
+    (text,) = emit_network(made.plan).files.values()
+    stages = [line.strip() for line in text.splitlines() if line.startswith("  ; stage")]
+    assert stages[:2] == [
+        "; stage conv: conv2d 1x9x11x6 -> 8, 3x1 s2,1 p1,0,1,0",
+        "; stage relu: bias relu",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "x", "y"),
+    [
+        ("0.0 if x0 < 0.0 else x0", [-300, 300], [0, 300]),
+        ("tanh(x0)", [-32768, -256, 0, 256], [-256, -194, 0, 194]),
+        ("x0 / 3.0", [1, 2, -2], [0, 1, -1]),
+        ("x0 + x0", [20000, -20000], [32767, -32768]),
+        ("sqrt(x0)", [0, 256, 1024], [0, 256, 513]),
+        ("min(x0, 1.0)", [100, 300], [100, 256]),
+    ],
+)
+def test_steps_round_and_saturate(expression: str, x: list[int], y: list[int]):
+    """In units of 1 / 256; a function in several steps is a unit off, as tanh(1) is."""
+    given = np.array(x, np.int16).reshape(1, 1, -1)
+    found = RoundedMap(expression, 8).meaning((np.zeros_like(given), given))
+    assert found.ravel().tolist() == y
+
+
+def test_sums_saturate_in_order():
+    y, x = np.zeros((1, 1, 1), np.int16), np.array([30000, 30000, -30000], np.int16)
+    found = RoundedReduce("x0 + x1", 8).meaning((y, x.reshape(1, 1, 3, 1)))
+    assert found.item() == 2767
+
+
+def test_constants_are_made_once():
+    """A rectifier is one instruction for each run."""
+    steps = steps_of("0.0 if x0 + x1 < 0.0 else x0 + x1", 2, 8)
+    assert [s.mnemonic for s in steps.constants] == ["vsv"]
+    assert [s.mnemonic for s in steps.steps] == ["vav", "vgtm"]
+
+
+def test_functions_that_no_instructions_compute_are_refused_before_any_search():
+    net = NetworkBuilder("angles", "f64")
+    x = net.input("x", (1, 4))
+    network = net.build((net.apply(Unary("sin", (1, 4)), x, name="wave"),))
+    with pytest.raises(GraphError) as caught:
+        planned(FixedPoint(KINDS).apply(network))
+    assert str(caught.value).startswith("node wave: no vector instructions compute sin; they")
+
+
+def test_floats_are_refused_with_the_way_out():
+    with pytest.raises(GraphError) as caught:
+        planned(known("lenet5", 1, dtype="f64"))
+    assert str(caught.value) == (
+        "dla-al computes in fixed point, 'images' of lenet5 is of f64; --dtype q8.8:q48.16:q8.8"
+    )
+
+
+def test_mixed_types_have_no_fixed_point():
+    net = NetworkBuilder("mixed", "f32")
+    x = net.input("x", (2,), "i32")
+    network = net.build((x,))
+    with pytest.raises(GraphError) as caught:
+        FixedPoint(KINDS).apply(network)
+    assert str(caught.value) == (
+        "mixed has tensors of i32, fixed point takes the place of one type of floats"
+    )
