@@ -14,6 +14,7 @@ from math import prod
 from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.gathered_bodies import GatheredBodies
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled, Schedules
@@ -54,9 +55,10 @@ class Rules:
         self._bordered: dict[tuple[Candidate, Form], Bordered | None] = {}
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """As it stands; what needs weights alone has been taken out of it (`native`)."""
-        del fuse
-        return [as_it_stands(network)]
+        """With bodies computed where they are gathered, else as it stands; what needs weights alone
+        has been taken out of it (`native`).
+        """
+        return [as_it_stands(GatheredBodies().apply(network) if fuse else network)]
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
