@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tilewright.papers.cns1 import chapter5
 from tilewright.papers.cns1.cases import (
     BEST,
     CASES,
@@ -25,7 +24,7 @@ from tilewright.papers.cns1.cases import (
     training_share,
 )
 from tilewright.papers.cns1.printed import Reading, printed_numbers, reproduced
-from tilewright.papers.cns1.recall import one_pattern_cycles, recall_rate_of
+from tilewright.papers.cns1.recall import chapter5, one_pattern_cycles, recall_rate_of
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.timing.forward import Conditions, LayerTimes
@@ -468,7 +467,7 @@ def _against_recall() -> dict[str, float]:
 
 def _scaling() -> dict[str, float]:
     """Scaling to eight times as many nodes, as section 7.3.1 repeats it."""
-    recall = {row.name: row.ours or 0.0 for row in chapter5.run(Lab()).rows}
+    recall = {row.name: row.ours or 0.0 for row in chapter5(Lab()).rows}
     training = _text_rates()
     return {
         "recall scales, fixed local size [percent]": recall[
