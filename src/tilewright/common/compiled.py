@@ -18,7 +18,7 @@ import numba
 from numba import types
 from numba.core import serialize
 from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 from tilewright.common import pieces
