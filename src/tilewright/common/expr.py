@@ -209,7 +209,7 @@ def expr(value: object) -> Expr:
     if isinstance(value, (Const, Var, Binary)):
         return value
     if isinstance(value, (int, np.integer)):
-        return Const(value)
+        return Const(int(value))
     raise ProgramError(f"{value!r} is neither an integer nor an integer expression")
 
 

@@ -174,7 +174,9 @@ def side_by_side(grids: Sequence[FactorGrid], cases: Sequence[Mapping[str, int]]
     """The tiles of all grids, one after the other, and the parameters of each one's operator."""
     counts = [grid.tile_count for grid in grids]
     tiles = {name: np.concatenate([g.tiles[name] for g in grids]) for name in grids[0].tiles}
-    return tiles | {name: np.repeat([c[name] for c in cases], counts) for name in cases[0]}
+    values = np.array([[case[name] for case in cases] for name in cases[0]], np.int64)
+    rows = np.repeat(values.reshape(-1, len(cases)), counts, axis=1)
+    return tiles | dict(zip(cases[0], rows, strict=True))
 
 
 @cache

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
+from operator import le
 
 import numpy as np
 import numpy.typing as npt
@@ -293,9 +294,10 @@ def _grids(
     at = {**env, **copies, **mesh_values(machine)}
     room = prices_of(machine).has_room(structure.staged, machine, at)
     fits = np.broadcast_to(room, (grids[0].copy_count, int(bounds[-1])))
-    some = fits[0]  # with one copy of each buffer
-    env = {name: v[some] for name, v in env.items()}
-    ends = np.concatenate([[0], np.cumsum(some)])[bounds[1:]].tolist()
+    some = np.flatnonzero(fits[0])  # with one copy of each buffer
+    if len(some) < fits.shape[1]:
+        env = {name: v[some] for name, v in env.items()}
+    ends = np.searchsorted(some, bounds[1:]).tolist()
     tiles = FactorGrid({name: env[name] for name in grids[0].tiles}, copies)
     return _Grids(structure, tiles, env, fits[:, some], ends)
 
@@ -373,12 +375,19 @@ def _undominated(
     A second copy of a buffer costs nothing but space: waits move later, never earlier.
     """
     wanted = fits.copy()
-    more = np.all(copies[:, None, :] <= copies[None, :, :], axis=2)
-    for i in range(len(copies)):
-        for other in np.flatnonzero(more[i]):
-            if other != i:
-                wanted[i] &= ~fits[other]
+    for i, more in enumerate(_with_more(tuple(map(tuple, copies.tolist())))):
+        if more:
+            wanted[i] &= ~np.logical_or.reduce(fits[more], axis=0)
     return wanted
+
+
+@cache
+def _with_more(copies: tuple[tuple[int, ...], ...]) -> list[list[int]]:
+    """The numbers of the other rows that have at least as many copies of every buffer, for each."""
+    return [
+        [j for j, other in enumerate(copies) if j != i and all(map(le, own, other))]
+        for i, own in enumerate(copies)
+    ]
 
 
 def _ranking(

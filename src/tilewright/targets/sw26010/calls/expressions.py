@@ -89,8 +89,8 @@ def reduce_loops(reduction: Reduce, views: tuple[View, ...]) -> ReduceLoops | No
     gathered = merge_loops(match_axes("k", ([], axes.get("k", [])), reduction.name))
     kept = common_loops((y, x), reduction, beside="k")
     to, start = kept[-1].strides if kept else (Const(0), Const(0))
-    step = start.value if to == Const(1) and start in (Const(1), Const(2)) else 0
-    assert isinstance(step, int)
+    step = start.value if to == Const(1) and isinstance(start, Const) else 0
+    step = step if step in (1, 2) else 0
     extent, stride = (gathered[-1].extent, gathered[-1].strides[1]) if gathered else (0, 0)
     small = isinstance(extent, Const) and extent.value < PARTS
     along = stride == Const(1) and not small and step != 1
