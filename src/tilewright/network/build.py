@@ -29,6 +29,7 @@ from tilewright.network.requirements import (
     own_part,
     require_lowered,
     require_room,
+    within_memory,
 )
 from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
@@ -51,7 +52,8 @@ def build_plan(
     search, CapacityError where values exceed main memory or no schedule fits.
     """
     ranked = ranked or rank_network(network, machine, search, progress=progress)
-    part = network if ranked.images == 1 else own_part(network, machine)[0]
+    alone = ranked.images == 1
+    part = within_memory(network, machine) if alone else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
     drafts, known = list[Builder](), Schedules()
     planner = planner or Programs(machine)

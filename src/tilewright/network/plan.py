@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
+from tilewright.graph.liveness import most_bytes
 from tilewright.machine import Machine
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.form import Form
@@ -237,6 +238,12 @@ class Plan:
         """Cycles of a group by the model, with launch and waits before the stages."""
         pairs = zip(self.stages, self.before, strict=True)
         return sum(stage.scheduled.cycles + sum(before.values()) for stage, before in pairs)
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of the scratch values that live at once, 0 without states."""
+        lives = self.lives.values() if self.states else ()
+        return most_bytes((life.size_bytes, life.first, life.last) for life in lives)
 
     @property
     def constant_bytes(self) -> int:

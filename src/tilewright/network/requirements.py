@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from math import prod
 
 from tilewright.common.dtypes import F16, dtype
 from tilewright.common.errors import CapacityError, GraphError
-from tilewright.graph.fused import members
 from tilewright.graph.graph import Network, Node
+from tilewright.graph.liveness import spans
 from tilewright.graph.names import quoted
-from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewrites.look_ups import LookUps
 from tilewright.graph.rewrites.over_groups import OverGroups
+from tilewright.graph.rewrites.recompute import Recompute
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.planning.arena import Life
-from tilewright.network.planning.lowering import is_lowered, is_view, moves
+from tilewright.network.planning.lowering import is_lowered, moves
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.definitions import definitions_in
 from tilewright.passes.lowering import lowering_of
 
 _SHOWN = 5
+_FILLED = 0.9
+"""The part of main memory that tensors of a training step may take: forms with borders and copies
+in other orders take the rest.
+"""
 _NARROW = (F16.name,)
 """Types that are stored and not computed in."""
 
@@ -37,10 +40,16 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
     batch, groups = batch_of(network) or 0, machine.groups.count
     if network.states:
         part = OverGroups(groups).apply(network)
-        return part, 1 if part is network else groups
+        used = 1 if part is network else groups
+        return within_memory(part, machine), used
     count = -(-batch // groups) if batch > 1 else batch
     part = FewerImages(count).apply(network)
     return part, 1 if part is network else -(-batch // count)
+
+
+def within_memory(network: Network, machine: Machine) -> Network:
+    """The network with as many activations computed again as the memory of a group makes needed."""
+    return Recompute(int(_FILLED * machine.main.capacity_bytes)).apply(network)
 
 
 def without_look_ups(network: Network, *, reads: bool = True) -> Network:
@@ -90,19 +99,8 @@ def require_room(network: Network, machine: Machine) -> None:
     """Raise CapacityError where tensors that live at the same time exceed the main memory of a
     group, however they are laid out and with all that can be fused fused.
     """
-    fused, tensors = Fusion().apply(network), network.tensors
-    memory = {t: t for t in tensors}
-    lives: dict[str, Life] = {}
-    lasting = {t.name for t in (*network.inputs, *network.weights)} | set(network.outputs)
-    for number, node in enumerate(fused.nodes):
-        if is_view(members(node)[-1].op):
-            memory[node.output] = memory[node.inputs[0]]
-        for name in {memory[t] for t in (*node.inputs, node.output)}:
-            size = prod(tensors[name].shape) * dtype(tensors[name].dtype).size_bytes
-            first = lives[name].first if name in lives else number
-            last = len(fused.nodes) if name in lasting else number
-            lives[name] = Life(size, 0 if name in lasting else first, last)
-    refuse_crowded(network, tuple(lives.items()), machine)
+    lives = [(name, Life(*span)) for name, span in spans(network).items()]
+    refuse_crowded(network, lives, machine)
 
 
 def refuse_crowded(

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import F32, F64
+from tilewright.graph.rewrites.recompute import AGAIN
 
 BOUNDS = {F32.numpy: 1e-4, F64.numpy: 1e-11}
 """The largest difference, over the largest magnitude of an output, that rounding may make: sums of
@@ -112,7 +113,8 @@ class NetworkRun(Struct, frozen=True):
     `causes` sum to them. `unfused_cycles` are those of the plan with a stage for every operator.
     `layouts` are changes of layout, `bounds` and `layout_choice` say how far the plan is from the
     best. `timings` are the seconds of each step of compiling. `state_bytes` are those of states
-    written in place, `passes` the milliseconds of a training step's passes, layouts apart.
+    written in place, `live_bytes` those of the arena that live at once in a plan with states,
+    `passes` the milliseconds of a training step's passes, layouts and what is computed again apart.
     """
 
     network: str
@@ -138,6 +140,7 @@ class NetworkRun(Struct, frozen=True):
     layout_choice: LayoutChoice | None = None
     passes: dict[str, float] = {}
     state_bytes: int = 0
+    live_bytes: int = 0
 
     def with_passes(self, passes: Mapping[str, str]) -> NetworkRun:
         """With the time of each pass of a training step, as far as it is known; `passes` are those
@@ -148,7 +151,9 @@ class NetworkRun(Struct, frozen=True):
         for stage in self.stages:
             own = stage.measured_milliseconds or (stage.cycles or 0) * per_cycle
             known = (passes[node] for node in stage.nodes if node in passes)
-            name = "layout" if stage.work == "layout" else next(known, "layout")
+            again = any(node.endswith(AGAIN) for node in stage.nodes)
+            other = "computed again" if again else "layout"
+            name = "layout" if stage.work == "layout" else next(known, other)
             found[name] = found.get(name, 0.0) + own
         return structs.replace(self, passes=found if any(found.values()) else {})
 

@@ -109,6 +109,7 @@ def described(
         bounds=_bounds(run),
         layout_choice=plan.layout_choice,
         state_bytes=plan.state_bytes,
+        live_bytes=plan.live_bytes,
     )
 
 

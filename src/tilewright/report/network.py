@@ -63,7 +63,7 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
         _figures("ms (simulated)", [_figure(own, 3) for own in times]),
         _figures("% of time", [f"{100 * part:.1f}" for part in parts]),
     ]
-    if any(stage.groups > 1 for stage in found.stages):
+    if found.groups == 1 and any(stage.groups > 1 for stage in found.stages):
         columns.append(Column("core groups", tuple(map(_groups, found.stages))))
     return stage_table(title, columns, width)
 
@@ -114,7 +114,7 @@ def plan_totals(found: NetworkRun) -> str:
         *_passes(found),
         shared("by cause: ", found.causes, total),
     ]
-    if any(stage.groups > 1 for stage in found.stages):
+    if found.groups == 1 and any(stage.groups > 1 for stage in found.stages):
         lines.append("by core groups that compute, the others wait: " + _by_groups(found))
     if found.unfused_cycles is not None:
         saved = found.unfused_cycles - total
@@ -127,6 +127,7 @@ def plan_totals(found: NetworkRun) -> str:
     lines.append(
         f"planned in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
         f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena in each group"
+        f"{_live(found)}"
     )
     lines = [line if "\n" in line else wrapped(line) for line in lines]
     if found.comparison is not None:
@@ -142,6 +143,11 @@ def _passes(found: NetworkRun) -> list[str]:
 
 def _states(found: NetworkRun) -> str:
     return f"{_megabytes(found.state_bytes)} of states, " if found.state_bytes else ""
+
+
+def _live(found: NetworkRun) -> str:
+    """How much of the arena is needed at the fullest moment, of a training step."""
+    return f", of which {_megabytes(found.live_bytes)} live at once" if found.live_bytes else ""
 
 
 def _best(found: NetworkRun, bounds: PlanBounds) -> Iterator[str]:

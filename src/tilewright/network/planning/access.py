@@ -158,9 +158,9 @@ def _normalised(loops: _Loops, kept: int) -> _Loops:
         shifted = {loop: loop + 1 for loop in range(len(extents))}
         accesses = tuple(_renamed(a, shifted) for a in found.accesses)
         found, count = _Loops((1, *extents), accesses), 1
-    if found.extents == (1,):  # one core writes it, as it may be read in its place
-        number = Access((1,), (((0, 1),),), (0,))
-        return _Loops((1,), tuple(a if a.shape else number for a in found.accesses))
+    if found.extents == (1,) and not any(a.shape for a in found.accesses):
+        # one core computes it, as it may be read in its place
+        return _Loops((1,), (Access((1,), (((0, 1),),), (0,)),) * len(found.accesses))
     outer = 0
     while outer + 1 < count:
         joined = _joined_loops(found, outer)

@@ -351,7 +351,7 @@ class Builder:
         lasting = {
             number: Life(value.size_bytes, 0, len(uses))
             for number, value in enumerate(values)
-            if value.role != "scratch"
+            if value.role not in ("scratch", "elsewhere")
         }
         lives = [(values[number].name, life) for number, life in (lasting | scratch).items()]
         needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())

@@ -1,0 +1,49 @@
+"""When the tensors of a network are needed, however they are laid out.
+
+In: a network. Out: for each tensor its bytes and the first and last node that needs it. Views have
+no memory, and what can be fused is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+from math import prod
+
+from tilewright.common.dtypes import dtype
+from tilewright.graph.fused import members
+from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fusion import Fusion
+
+Span = tuple[int, int, int]
+"""Bytes, and the numbers of the first and the last node."""
+
+
+def spans(network: Network) -> dict[str, Span]:
+    """The span of each tensor that has memory. Inputs, weights and outputs have theirs all the
+    time, but for a state's next value, which takes the state's place.
+    """
+    fused, tensors = Fusion().apply(network), network.tensors
+    memory = {t: t for t in tensors} | {state.next: state.tensor for state in network.states}
+    found: dict[str, Span] = {}
+    given = {t.name for t in (*network.inputs, *network.weights)}
+    lasting = given | set(network.outputs)
+    for number, node in enumerate(fused.nodes):
+        op = members(node)[-1].op
+        if op.reshapes or op.permutation is not None:
+            memory[node.output] = memory[node.inputs[0]]
+        for name in {memory[t] for t in (*node.inputs, node.output)}:
+            size = prod(tensors[name].shape) * dtype(tensors[name].dtype).size_bytes
+            first = found[name][1] if name in found else number
+            ends = (0, len(fused.nodes)) if name in lasting else (first, number)
+            found[name] = (size, *ends)
+    return found
+
+
+def most_bytes(found: Iterable[Span]) -> int:
+    """The bytes at the fullest moment."""
+    change: dict[int, int] = {}
+    for size, first, last in found:
+        change[first] = change.get(first, 0) + size
+        change[last + 1] = change.get(last + 1, 0) - size
+    return max(accumulate(change[at] for at in sorted(change)), default=0)

@@ -1,0 +1,49 @@
+"""Activations of a training step are computed again where memory is short."""
+
+import numpy as np
+
+from tilewright.graph.liveness import most_bytes, spans
+from tilewright.graph.rewrites.recompute import Recompute
+from tilewright.graph.rewriting import simplified
+from tilewright.graph.training import Optimiser, training_step
+from tilewright.graph.zoo import network
+
+
+def needed(step):
+    return most_bytes(spans(step).values())
+
+
+def repeated(step):
+    return [n.output for n in step.nodes if n.name.endswith("_again")]
+
+
+def test_no_activation_is_repeated_where_all_have_room():
+    step = simplified(training_step(network("digits", 16)))
+    assert Recompute(needed(step)).apply(step) is step
+
+
+def test_the_step_means_the_same_with_activations_computed_again():
+    step = simplified(training_step(network("digits", 16), Optimiser("sgd", 0.1)))
+    less = Recompute(needed(step) * 9 // 10).apply(step)
+    assert needed(less) < needed(step)
+    assert repeated(less)
+    rng = np.random.default_rng(0)
+    feeds = {t.name: rng.standard_normal(t.shape) for t in step.inputs}
+    feeds["labels"] = np.eye(10)[rng.integers(0, 10, 16)]
+    expected, found = step.evaluate(feeds), less.evaluate(feeds)
+    assert all(np.array_equal(found[name], y) for name, y in expected.items())
+
+
+def test_half_of_the_activations_of_vgg16_cost_a_twentieth_of_its_operations():
+    step = simplified(training_step(network("vgg16", 32)))
+    less = Recompute(0).apply(step)
+    held = sum(s for name, (s, *_) in spans(step).items() if name in {t.name for t in step.inputs})
+    assert needed(less) - held < 0.65 * (needed(step) - held)
+    extra = sum(n.op.flops for n in less.nodes) / step.flops - 1
+    assert 0 < extra < 0.05
+    assert {"conv1_1_relu_again", "pool1_again"} <= {*repeated(less)}
+
+
+def test_forward_networks_stay_as_they_are():
+    net = network("digits", 16)
+    assert Recompute(0).apply(net) is net
