@@ -103,23 +103,19 @@ def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
         case MultiplyAccumulate():
             rows, share = rows_of(call.dims, (0, 1), beside=2), _aligned_factors(call.dims)
             yield call.dims["factors"] * share, rows
-            by_elements = replace(rows, by_vectors=np.zeros_like(rows.by_vectors))
-            yield call.dims["factors"] * (1 - share), by_elements
+            if np.any(np.less(share, 1)):
+                by_elements = replace(rows, by_vectors=np.zeros_like(rows.by_vectors))
+                yield call.dims["factors"] * (1 - share), by_elements
         case _:
             yield 1, rows_of(call.dims, range(operands))
 
 
 def _aligned_factors(dims: Dims) -> Value:
-    """The share of the factors whose window starts with a vector; the others go by elements."""
+    """The share of the turns of the loops around in which the window starts with a vector; in the
+    others the routine goes by elements.
+    """
     turns = np.maximum(dims.get("x_turns", 1), 1)
-    share = -(-turns // dims.get("x_starts", 1)) / turns
-    for number in range(int(np.max(dims["loops"])) - 1):
-        extent = dims.get(f"open_{number}", dims.get(f"loop_{number}"))
-        along, of_factors = (dims[f"step_{number}_{operand}"] - 1 for operand in (1, 2))
-        period = VECTOR_LANES // np.gcd(along, VECTOR_LANES)
-        aligned = -(-extent // period) / np.maximum(extent, 1)
-        share = share * np.where(np.not_equal(of_factors, 0), aligned, 1.0)
-    return share
+    return -(-turns // dims.get("x_starts", 1)) / turns
 
 
 def nest_cycles(timing: Timing, unrolled: int, rows: Rows) -> Value:
