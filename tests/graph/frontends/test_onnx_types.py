@@ -6,6 +6,7 @@ import pytest
 
 from support.onnx_models import node, refusal, saved
 from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.frontends.onnx.export import original_model
 
 KINDS = {np.dtype(n): onnx.helper.np_dtype_to_tensor_dtype(np.dtype(n)) for n in (
     "f4", "f2", "i4", "i8", "u1", "?")}  # fmt: skip
@@ -75,6 +76,8 @@ def test_numbers_are_bound_in_the_declared_type(tmp_path):
     assert {name: array.dtype for name, array in network.bound.items()} == {
         "s": np.int64, "k": np.int64
     }  # fmt: skip
+    stored = onnx.load_from_string(original_model(network)).graph.initializer
+    assert {tensor.name for tensor in stored} == {"s", "k"}
     assert refusal(path, values={"s": [2.5, 2]}) == (
         f"{path}: the value of 's' is 2 float64, the file declares 2 INT64"
     )

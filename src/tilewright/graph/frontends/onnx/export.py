@@ -121,18 +121,24 @@ def original_model(network: Network) -> str | bytes:
         model = onnx.load(network.source)
     except (OSError, DecodeError):
         raise GraphError("the model cannot be read again", where=network.source) from None
-    del model.graph.value_info[:]
-    for value in model.graph.input:
-        if value.name in shapes:
-            kind = value.type.tensor_type.elem_type
-            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
     model.graph.initializer.extend(
         onnx.numpy_helper.from_array(array, name) for name, array in network.bound.items()
     )
-    for value in model.graph.output:
-        value.type.tensor_type.ClearField("shape")
+    if not fit:
+        _reshape(model.graph, shapes)
     content: bytes = model.SerializeToString()
     return content
+
+
+def _reshape(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> None:
+    """Give inputs other shapes; what the file says of other tensors' shapes goes."""
+    del graph.value_info[:]
+    for value in graph.input:
+        if value.name in shapes:
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
 
 
 def _fits(value: onnx.ValueInfoProto, shape: Shape) -> bool:
