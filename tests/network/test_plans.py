@@ -61,7 +61,7 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
 
 
 def _fastest_of_each(whole):
-    return nearest(whole.network, whole.chains, whole.ranked, whole.epilogues, whole.forms)
+    return nearest(whole.network, whole.chains, whole.ranked, whole.epilogues, whole.planner)
 
 
 def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):

@@ -86,7 +86,7 @@ def _cheapest(
     requests = [chain.request for chain in chains if chain.request is not None]
     epilogues = planner.epilogues(requests, own)
     progress("lay out", 0, 3)
-    found = [nearest(part, chains, own, epilogues, forms)]
+    found = [nearest(part, chains, own, epilogues, planner)]
     progress("lay out", 1, 3)
     whole = WholeNetwork(part, chains, own, epilogues, planner, machine)
     found.append(whole.cheapest())

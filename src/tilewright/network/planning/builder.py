@@ -57,7 +57,7 @@ class _Drafts(Protocol):
     @property
     def views(self) -> bool: ...
     @property
-    def arranges_inputs(self) -> bool: ...
+    def arranges(self) -> bool: ...
 
 
 class Builder:
@@ -71,9 +71,9 @@ class Builder:
         self.weights = {t.name: t for t in network.weights}
         kind = main_type(self.types.values())
         self.memory = Memory(kind, layouts.forms if planner.views else None, self.types)
-        self.inputs = []
+        self.inputs, self._arranges = [], planner.arranges
         for t in network.inputs:
-            form = given_form(t.shape, arranged=planner.arranges_inputs)
+            form = given_form(t.shape, arranged=planner.arranges)
             located = self.memory.value(t.name, form, "input")
             self.memory.held[t.name] = [located]
             self.inputs.append((t.name, located.value))
@@ -132,10 +132,12 @@ class Builder:
                 self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
 
     def finish(self) -> None:
-        """The network's outputs as C arrays in values of their own."""
+        """The network's outputs in values of their own, as C arrays unless the host takes any."""
         self._hold_weights(self.network.outputs)
         for name in self.network.outputs:
             form = row_major(self.network.tensors[name].shape)
+            if self._arranges:
+                form = self.memory.held[name][0].form
             located = self.memory.in_form(name, form)
             own = self.memory.values[located.value]
             if own.role == "scratch":
@@ -364,6 +366,6 @@ def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: _Drafts) 
     for chain in variant.chains:
         builder.add(chain)
     builder.finish()
-    if planner.arranges_inputs:
+    if planner.arranges:
         builder.take_arranged()
     return builder

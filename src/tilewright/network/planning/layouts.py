@@ -109,9 +109,14 @@ class Chain:
 
 
 def nearest(
-    network: Network, chains: Sequence[Chain], ranked: Ranked, epilogues: Epilogues, forms: Forms
+    network: Network,
+    chains: Sequence[Chain],
+    ranked: Ranked,
+    epilogues: Epilogues,
+    planner: Planner,
 ) -> Layouts:
     """The fastest candidate of each product; passes write the form that the next product reads."""
+    forms = planner.forms
     weights = {t.name for t in network.weights}
     products = {n.name: ranked.best(n.op) for n in network.nodes if n.op.kind in CONTRACTIONS}
     wishes: dict[str, Form] = {}
@@ -122,7 +127,7 @@ def nearest(
                     wishes.setdefault(name, form)
         elif node.op.reshapes:
             wishes.setdefault(node.inputs[0], row_major(node.op.input_shapes[0]))
-    for name in network.outputs:
+    for name in () if planner.arranges else network.outputs:
         wishes.setdefault(name, row_major(network.tensors[name].shape))
     fused = set()
     for chain in chains:
@@ -158,13 +163,13 @@ class WholeNetwork:
         machine: Machine,
     ) -> None:
         self.network, self.chains, self.ranked = network, chains, ranked
-        self.epilogues, self.forms, self._planner = epilogues, planner.forms, planner
+        self.epilogues, self.forms, self.planner = epilogues, planner.forms, planner
         self._machine = machine
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
         self._bytes = dtype(main_type(t.dtype for t in tensors.values())).size_bytes
-        arranged = planner.arranges_inputs
+        arranged = planner.arranges
         self._held = {t.name: [given_form(t.shape, arranged=arranged)] for t in network.inputs}
         self._wanted = self._all_wanted()
 
@@ -204,7 +209,7 @@ class WholeNetwork:
     def _own(self, chain: Chain, ways: Sequence[_Way]) -> np.ndarray:
         """The ways' own cycles; an output of the network has to be given as a C array."""
         cycles = np.array([way.cycles for way in ways])
-        if chain.output in self.network.outputs:
+        if chain.output in self.network.outputs and not self.planner.arranges:
             wanted = row_major(self._shapes[chain.output])
             cycles += [self._copy(way.form, wanted) for way in ways]
         return cycles
@@ -264,7 +269,7 @@ class WholeNetwork:
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
             own = _kept_order(chain.first.op, held)
             alone = len(chain.nodes) == 1
-            as_read = alone and not (self._planner.views and _writes_any(chain.first.op))
+            as_read = alone and not (self.planner.views and _writes_any(chain.first.op))
             takes = {name: held} if name else {}
             for f in [own] if as_read else self._out_forms(chain, [own]):
                 against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
@@ -305,7 +310,7 @@ class WholeNetwork:
         """The candidate with its result inside each border that somebody wants around it."""
         for form in self._wanted.get(chain.output, ()):
             if form.has_zeros and unbordered(form) == own:
-                found = self._planner.bordered(candidate, own, form)
+                found = self.planner.bordered(candidate, own, form)
                 if found is not None:
                     yield found
 
@@ -329,10 +334,10 @@ class WholeNetwork:
             if node.op.reshapes:
                 found.setdefault(node.inputs[0], []).append(row_major(node.op.input_shapes[0]))
             pool = node.op.pooling
-            if pool is not None and self._planner.gathers_channels:
+            if pool is not None and self.planner.gathers_channels:
                 last = in_order(node.op.input_shapes[0], (0, 2, 3, 1))
                 found.setdefault(node.inputs[0], []).append(last)
-        for name in self.network.outputs:
+        for name in () if self.planner.arranges else self.network.outputs:
             found.setdefault(name, []).append(row_major(self._shapes[name]))
         return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}
 
@@ -343,7 +348,7 @@ class WholeNetwork:
     def _grain(self, a: Form, b: Form) -> float:
         """Factor on a copy's cycles: 1 if the same axis runs along memory in both forms."""
         same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
-        return 1.0 if same else self._planner.against_the_grain
+        return 1.0 if same else self.planner.against_the_grain
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
         """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown

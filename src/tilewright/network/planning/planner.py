@@ -30,9 +30,10 @@ class Planner(Protocol):
 
     `views`: stages read and write tensors where they lie, so that moving and gathering needs no
     copies out of borders or into padding, and may write any form. A copy after which another
-    dimension runs along memory takes `against_the_grain` times longer. `arranges_inputs`: the host
-    gives images channels last, or in the form of the only stage that reads them.
-    `gathers_channels`: windows are gathered best of pixels whose channels lie together.
+    dimension runs along memory takes `against_the_grain` times longer. `arranges`: the host gives
+    images channels last, or in the form of the only stage that reads them, and takes outputs in
+    the form that they have. `gathers_channels`: windows are gathered best of pixels whose channels
+    lie together.
     """
 
     @property
@@ -40,7 +41,7 @@ class Planner(Protocol):
     @property
     def against_the_grain(self) -> float: ...
     @property
-    def arranges_inputs(self) -> bool: ...
+    def arranges(self) -> bool: ...
     @property
     def gathers_channels(self) -> bool: ...
     @property
@@ -66,7 +67,7 @@ class Planner(Protocol):
 class Programs:
     """Plans for machines whose stages are programs of the loop IR."""
 
-    views = arranges_inputs = gathers_channels = False
+    views = arranges = gathers_channels = False
     against_the_grain = 1.5
     """Chosen out of 1, 1.5 and 3, for the fastest plan of ResNet-50 by the model."""
 

@@ -59,7 +59,7 @@ class _Planner(Programs):
     """
 
     against_the_grain = 64.0
-    arranges_inputs = gathers_channels = True
+    arranges = gathers_channels = True
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked

@@ -45,7 +45,7 @@ class Rules:
 
     views = True
     against_the_grain = 4.0
-    arranges_inputs = gathers_channels = False
+    arranges = gathers_channels = False
     """A copy that changes which dimension runs along memory has a cache line for each element."""
 
     def __init__(self, machine: Machine) -> None:
