@@ -23,19 +23,19 @@ from tilewright.passes.staging import Staging, staging
 class Lowering:
     """The rules of a machine for programs.
 
-        `buffer_bytes` are all that the buffers of a core may take, by memory; `staging` gives the
-        passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
-        on a `block` of vectors along its vectorised dimension and of elements along the other;
-            `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
-        letter. One operation takes `any_extent`: seeds of whole depth are for such machines. Networks
-        in `fixed_point` have stages. `in_place`: primitives take operands where they lie in main
-        memory; `along_terms`: of a product also with vectors along k, then n and k change places in
-        `multiples`. `chains`: those of products that one call takes (`ir.chains`). A product over
-        `update_terms` or fewer may be added to the integers that C holds, where it lies. `overlap`:
-        transfers pass while the core computes, so that a second copy of a buffer is of use. Algorithms
-        may have a largest deviation of `max_error` unless users say so. `lacking` are the primitives
-        that the family has and this machine has not, each with the error that says why.
-        """
+    `buffer_bytes` are all that the buffers of a core may take, by memory; `staging` gives the
+    passes to the staged stage, and says which memory a buffer lies in. The matrix primitive works
+    on a `block` of vectors along its vectorised dimension and of elements along the other;
+    `partial_blocks`: blocks need not be full. The extents of a product have to be `multiples`, by
+    letter. One operation takes `any_extent`: seeds of whole depth are for such machines. Networks
+    in `fixed_point` have stages. `in_place`: primitives take operands where they lie in main
+    memory; `along_terms`: of a product also with vectors along k, then n and k change places in
+    `multiples`. `chains`: those of products that one call takes (`ir.chains`). A product over
+    `update_terms` or fewer may be added to the integers that C holds, where it lies. `overlap`:
+    transfers pass while the core computes, so that a second copy of a buffer is of use.
+    Algorithms may have a largest deviation of `max_error` unless users say so. `lacking` are the
+    primitives that the family has and this machine has not, each with the error that says why.
+    """
 
     buffer_bytes: Mapping[str, int]
     staging: Staging = staging
