@@ -135,11 +135,11 @@ class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Issue(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a core issues long operations: it `waits` for each, or keeps a `window` or a
-    `scoreboard` of them in flight, whose slots are freed in order or when an operation is done.
+    """How a core issues long operations: it `waits` for each, or keeps a `window` of
+    them in flight, whose slots are freed in order, or when an operation is done (a scoreboard).
     """
 
-    rule: Literal["waits", "window", "scoreboard"]
+    rule: Literal["waits", "window"]
     width: PositiveInt = 1
     in_flight: PositiveInt = 1
     freed: Literal["in_order", "when_done"] = "in_order"
