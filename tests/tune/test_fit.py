@@ -157,8 +157,8 @@ def test_prices_that_have_no_room_say_so_without_a_limit_of_their_own(monkeypatc
     monkeypatch.setattr(type(prices_of(CG)), "has_room", lambda *_: False)
     found = short(PRODUCT, "gemm", CG)
     assert str(found.error) == (
-        "no tile of gemm 100x192x30 fits: the prices of machine 'sw26010_cg' have no room for any "
-        "tile of 'gemm'; another algorithm, or smaller extents"
+        "no tile of gemm m100 n192 k30 fits: the prices of machine 'sw26010_cg' have no room for "
+        "any tile of 'gemm'; another algorithm, or smaller extents"
     )
-    with pytest.raises(ScheduleError, match=r"^no tile of gemm 100x192x30 fits: the prices of"):
-        rank([PRODUCT], CG)
+    with pytest.raises(ScheduleError, match=r"^no tile of gemm m100 n192 k30 fits: the prices of"):
+        choose([PRODUCT], CG)

@@ -6,7 +6,7 @@ Every number carries its unit in its name. The transfer model follows swDNN sect
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -45,6 +45,10 @@ class Space(Struct, frozen=True, forbid_unknown_fields=True):
     def available_bytes(self) -> int:
         """Bytes that buffers may take."""
         return self.capacity_bytes - self.reserved_bytes
+
+
+Way: TypeAlias = Literal["get", "put"]
+"""Towards the cores, or away from them."""
 
 
 class Direction(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +104,12 @@ class Engine(Struct, frozen=True, forbid_unknown_fields=True):
             known = ", ".join(self.directions) or "none"
             raise MachineError(f"the engine has no direction {name!r}", fix=f"it has: {known}")
         return found
+
+    def between(self, outer: str, inner: str, way: Way) -> Direction:
+        """The direction from the `outer` memory to the `inner` one (get), or back (put)."""
+        ends = (outer, inner) if way == "get" else (inner, outer)
+        found = (d for d in self.directions.values() if (d.reads, d.writes) == ends)
+        return next(found, None) or self.direction(way)
 
     @property
     def get(self) -> Direction:
