@@ -124,7 +124,7 @@ def test_a_machine_without_a_part_names_those_that_it_has():
         (
             "issue.rule",
             "magic",
-            "issue.rule: expected one of waits, window, scoreboard, found 'magic'",
+            "issue.rule: expected one of waits, window, found 'magic'",
         ),
     ],
 )

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tilewright.common.errors import CapacityError, MachineError
+from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
 from tilewright.machine.model import Arithmetic, Core
@@ -53,10 +54,26 @@ def test_engines_serve_side_by_side() -> None:
 
 
 def test_an_engine_is_found_by_the_memories_that_it_joins() -> None:
-    assert EngineRule().queue(MACHINE, "far") == "second"
+    assert EngineRule().queue(MACHINE, "far", "get") == "second"
     assert MACHINE.transfer_engine("near").latency_cycles == 100
     with pytest.raises(MachineError, match="no engine between main memory and 'other'"):
         MACHINE.transfer_engine("other")
+
+
+def test_each_way_has_its_own_engine_and_queue() -> None:
+    """Load and store are commands of their own: results leave while operands come. Directions are
+    found by the memories that they join, whatever they are called.
+    """
+    load = Engine(latency_cycles=10, directions={"sums": Direction("main", "near", 16e9)})
+    store = Engine(latency_cycles=30, directions={"sums": Direction("near", "main", 4e9)})
+    machine = msgspec.structs.replace(MACHINE, engines={"load": load, "store": store})
+    assert [EngineRule().queue(machine, "near", way) for way in ("get", "put")] == ["load", "store"]
+    assert machine.transfer_engine("near", "put") == store
+    shape = TransferShape(1600, 1, 1, 1, 1, "near")
+    cycles = [transfer_cycles(machine, way, shape) for way in ("get", "put")]
+    assert cycles == [100, 400]
+    with pytest.raises(MachineError, match="no engine to main memory from 'far'"):
+        machine.transfer_engine("far", "put")
 
 
 def test_each_memory_has_its_own_capacity() -> None:

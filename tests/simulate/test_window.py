@@ -90,3 +90,12 @@ def test_a_loop_that_never_ends_is_given_up() -> None:
         "the core still runs after 100 cycles; raise max_cycles (--max-cycles), or look for a loop "
         "that never ends"
     )
+
+
+def test_an_effect_that_the_window_does_not_compute_is_refused() -> None:
+    """Never passed over: the register would keep what it held."""
+    image = link([assemble("sll $1, 3, $2\nhalt", CPE)], CPE)
+    instructions = [placed.instruction for placed in image.instructions]
+    with pytest.raises(SimulationError) as error:
+        simulate_registers(instructions, CPE, {"$1": 1})
+    assert str(error.value) == "sll $1, 3, $2: cores with a window have no int_shift_left"

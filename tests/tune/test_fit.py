@@ -10,6 +10,7 @@ from hypothesis import given
 from support.candidates import ALGORITHMS, Op, operators
 from support.examples import examples
 from tilewright.common.errors import CapacityError, ScheduleError
+from tilewright.cost.prices import prices_of
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.seeds.space import layout, seeds_for
@@ -149,3 +150,15 @@ def test_an_algorithm_without_a_tile_of_any_size() -> None:
         "implicit has no tiles for conv2d 1x8x4x66 -> 8, 3x3 s1 p0 whose vectors would be aligned; "
         "another algorithm"
     )
+
+
+def test_prices_that_have_no_room_say_so_without_a_limit_of_their_own(monkeypatch) -> None:
+    """A family need not say which limit it is that no tile keeps."""
+    monkeypatch.setattr(type(prices_of(CG)), "has_room", lambda *_: False)
+    found = short(PRODUCT, "gemm", CG)
+    assert str(found.error) == (
+        "no tile of gemm m100 n192 k30 fits: the prices of machine 'sw26010_cg' have no room for "
+        "any tile of 'gemm'; another algorithm, or smaller extents"
+    )
+    with pytest.raises(ScheduleError, match=r"^no tile of gemm m100 n192 k30 fits: the prices of"):
+        choose([PRODUCT], CG)

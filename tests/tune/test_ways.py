@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.common.errors import ScheduleError
+from tilewright.cost.prices import call_costs
 from tilewright.machine import load_machine
 from tilewright.ops import Op, conv2d, gemm
 from tilewright.tune.ways import ways
@@ -83,3 +84,20 @@ def test_on_a_mesh_that_is_not_square_algorithms_without_a_product_are_left() ->
         "the matrix primitive needs a square mesh of at most 16 x 16 cores, machine 'sw26010_cg' "
         "has 8 x 7; set mesh.rows and mesh.columns to one number of 1 to 16"
     )
+
+
+def test_a_seed_whose_operands_are_prepared_by_what_the_machine_lacks_is_left_out(
+    monkeypatch,
+) -> None:
+    """Winograd's algorithm in one nest makes its tiles by a primitive before the product."""
+    (fused,) = {
+        seed.name: space.nest.before.primitive.executed
+        for _, seed in ways([CONV], ONE)[0]
+        for space in seed.spaces
+        if space.nest.before is not None and "winograd" in seed.name
+    }.items()
+    costs = {k: cost for k, cost in call_costs(ONE).items() if k is not type(fused[1])}
+    monkeypatch.setattr("tilewright.tune.ways.call_costs", lambda _: costs)
+    left = [seed.name for _, seed in ways([CONV], ONE)[0]]
+    assert fused[0] not in left
+    assert "implicit" in left

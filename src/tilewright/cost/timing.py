@@ -256,8 +256,8 @@ def transfer_cycles(
     top: it passes before the engine serves a request and overlaps with the service of others.
     Nothing is asked: nothing is paid.
     """
-    dma = machine.transfer_engine(shape.space)
-    engine = dma.get if direction == "get" else dma.put
+    dma = machine.transfer_engine(shape.space, direction)
+    engine = dma.between("main", shape.space, direction)
     together = shared and direction == "get"
     overhead = (
         dma.shared_block_overhead_transactions if together else engine.block_overhead_transactions

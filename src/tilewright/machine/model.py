@@ -31,6 +31,7 @@ from tilewright.machine.parts import (
     Scope,
     Space,
     Text,
+    Way,
 )
 
 Leaf = int | float | str | tuple[str, ...]
@@ -258,11 +259,11 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 return section
         return None
 
-    def transfer_engine(self, space: str) -> Engine:
-        """The engine that serves transfers between main memory and another one; raises MachineError
-        where there is none.
+    def transfer_engine(self, space: str, way: Way | None = None) -> Engine:
+        """The engine that serves transfers between main memory and another one, either way or one
+        of them; raises MachineError where there is none.
         """
-        return self.engines[self.transfer_engine_name(space)]
+        return self.engines[self.transfer_engine_name(space, way)]
 
     @property
     def transfer_engines(self) -> dict[str, Engine]:
@@ -273,13 +274,17 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
         return {name: engine for name, engine in self.engines.items() if reaches(engine)}
 
-    def transfer_engine_name(self, space: str) -> str:
+    def transfer_engine_name(self, space: str, way: Way | None = None) -> str:
         """The name of that engine."""
+        ends = {"get": ("main", space), "put": (space, "main")}
+        wanted = ends.values() if way is None else (ends[way],)
         for name, engine in self.engines.items():
-            if any({d.reads, d.writes} == {"main", space} for d in engine.directions.values()):
+            if any((d.reads, d.writes) in wanted for d in engine.directions.values()):
                 return name
+        words = {None: "between main memory and", "get": "from main memory to"}
+        joins = words.get(way, "to main memory from")
         raise MachineError(
-            f"machine {self.name!r} has no engine between main memory and {space!r}",
+            f"machine {self.name!r} has no engine {joins} {space!r}",
             fix="describe one in its file under [engines]",
         )
 

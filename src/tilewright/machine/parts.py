@@ -6,7 +6,7 @@ Every number carries its unit in its name. The transfer model follows swDNN sect
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -45,6 +45,10 @@ class Space(Struct, frozen=True, forbid_unknown_fields=True):
     def available_bytes(self) -> int:
         """Bytes that buffers may take."""
         return self.capacity_bytes - self.reserved_bytes
+
+
+Way: TypeAlias = Literal["get", "put"]
+"""Towards the cores, or away from them."""
 
 
 class Direction(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +105,12 @@ class Engine(Struct, frozen=True, forbid_unknown_fields=True):
             raise MachineError(f"the engine has no direction {name!r}", fix=f"it has: {known}")
         return found
 
+    def between(self, outer: str, inner: str, way: Way) -> Direction:
+        """The direction from the `outer` memory to the `inner` one (get), or back (put)."""
+        ends = (outer, inner) if way == "get" else (inner, outer)
+        found = (d for d in self.directions.values() if (d.reads, d.writes) == ends)
+        return next(found, None) or self.direction(way)
+
     @property
     def get(self) -> Direction:
         """The direction towards the cores."""
@@ -135,11 +145,11 @@ class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Issue(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a core issues long operations: it `waits` for each, or keeps a `window` or a
-    `scoreboard` of them in flight, whose slots are freed in order or when an operation is done.
+    """How a core issues long operations: it `waits` for each, or keeps a `window` of
+    them in flight, whose slots are freed in order, or when an operation is done (a scoreboard).
     """
 
-    rule: Literal["waits", "window", "scoreboard"]
+    rule: Literal["waits", "window"]
     width: PositiveInt = 1
     in_flight: PositiveInt = 1
     freed: Literal["in_order", "when_done"] = "in_order"

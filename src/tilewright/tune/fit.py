@@ -44,7 +44,7 @@ class Shortage:
 class _Need:
     """Bytes of the smallest tiles of one nest in the memory `space` that they need most of, and the
     largest tensor there; or what of the code is further beyond its limit. The `share` is
-    how many times what there is they need.
+    how many times what there is they need, infinite where the family's prices have no room for any.
     """
 
     share: float
@@ -94,6 +94,13 @@ def shortage(op: Op, seed: Seed, machine: Machine) -> Shortage | None:
         return Shortage(inf, ScheduleError(none, fix="another algorithm"))
     if need.share <= 1:
         return None
+    if need.share == inf:
+        refused = ScheduleError(
+            f"no tile of {op.describe()} fits: the prices of machine {machine.name!r} have no room "
+            f"for any tile of {need.nest!r}",
+            fix="another algorithm, or smaller extents",
+        )
+        return Shortage(inf, refused)
     if need.lacking is not None:
         return Shortage(need.share, need.lacking.least(op.describe(), need.nest))
     return Shortage(need.share, _space_error(op, need, machine))
@@ -148,10 +155,14 @@ def _smallest(structure: Structure, op: Op, seed: Seed, machine: Machine) -> _Ne
         return _Need(0.0, 0, structure.decisions.nest.name, "", 0)
     env = {**values, **dict.fromkeys(grid.copies, 1), **mesh_values(machine)}
     tiles = {**env, **grid.tiles}
+    room = prices_of(machine).has_room(structure.staged, machine, tiles)
     taken = [x.found_bytes / x.limit_bytes for x in _limited(structure, machine, tiles)]
     shares = [*_shares(structure.staged, tiles, machine).values(), *taken]
     most = np.maximum.reduce([np.broadcast_to(s, (grid.tile_count,)) for s in shares])
+    most = np.where((most > 1) | np.asarray(room, bool), most, inf)
     i = int(np.argmin(most))
+    if most[i] == inf:
+        return _Need(inf, 0, structure.decisions.nest.name, "", 0)
     return _need(structure, machine, env | _tile(grid, i), float(most[i]))
 
 

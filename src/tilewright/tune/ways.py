@@ -13,6 +13,7 @@ from pkgutil import iter_modules
 from tilewright import seeds as shipped_seeds
 from tilewright.common.errors import ScheduleError
 from tilewright.cost.prices import call_costs
+from tilewright.ir.primitive import Primitive
 from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
@@ -97,13 +98,15 @@ def _rounded_once(op: Op, seeds: list[Seed], machine: Machine) -> list[Seed]:
 
 
 def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
-    """The seeds whose primitives the machine has. Raises ScheduleError if none is left."""
+    """The seeds whose primitives the machine has, those that prepare operands and finish results
+    among them. Raises ScheduleError if none is left.
+    """
     costs, absent = call_costs(machine), lowering_of(machine).lacking
     lacking = {
-        seed.name: space.nest.primitive.name
+        seed.name: primitive.name
         for seed in seeds
-        for space in seed.spaces
-        if type(space.nest.primitive.executed) not in costs
+        for primitive in _primitives(seed)
+        if type(primitive.executed) not in costs
     }
     if len(lacking) == len(seeds):
         why = ", ".join(f"{name} needs {primitive!r}" for name, primitive in lacking.items())
@@ -112,11 +115,19 @@ def _priced(seeds: Sequence[Seed], machine: Machine) -> list[Seed]:
             fix=f"it has {', '.join(kind.name for kind in costs)}",
         )
     priced = [seed for seed in seeds if seed.name not in lacking]
-    kinds = {s.name: [type(space.nest.primitive.executed) for space in s.spaces] for s in priced}
+    kinds = {s.name: [type(one.executed) for one in _primitives(s)] for s in priced}
     found = [seed for seed in priced if not absent.keys() & kinds[seed.name]]
     if not found:
         raise next(error for kind, error in absent.items() if kind in kinds[priced[0].name])
     return found
+
+
+def _primitives(seed: Seed) -> list[Primitive]:
+    """Primitives that a seed's nests call: the innermost one first, then those around it."""
+    nests = [space.nest for space in seed.spaces]
+    around = [(n.before, n.epilogue, n.after, n.pooling) for n in nests]
+    beside = [one.primitive for several in around for one in several if one is not None]
+    return [*(n.primitive for n in nests), *beside]
 
 
 def _partitions(op: Op, machine: Machine, only: str | None) -> list[Partition]:

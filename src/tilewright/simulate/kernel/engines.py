@@ -26,9 +26,9 @@ class EngineRule:
 
     remembers: ClassVar[bool] = False
 
-    def queue(self, machine: Machine, space: str) -> str:
-        """The name of the queue for transfers between main memory and `space`."""
-        return machine.transfer_engine_name(space)
+    def queue(self, machine: Machine, space: str, direction: Direction) -> str:
+        """The name of the queue for transfers from main memory to `space` (get) or back (put)."""
+        return machine.transfer_engine_name(space, direction)
 
     def service_cycles(
         self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool

@@ -326,10 +326,10 @@ class Executor:
         """The queue that serves a transfer, the latency of its engine, and what it asks for."""
         found = self._services.get(move.number)
         if found is None:
-            space, machine = move.step.space, self._machine
-            latency_cycles = machine.transfer_engine(space).latency_cycles
-            request = Request(space, move.stmt.direction)
-            found = self._rule.queue(machine, space), latency_cycles, request
+            space, machine, way = move.step.space, self._machine, move.stmt.direction
+            latency_cycles = machine.transfer_engine(space, way).latency_cycles
+            queue = self._rule.queue(machine, space, way)
+            found = queue, latency_cycles, Request(space, way)
             self._services[move.number] = found
         return found
 

@@ -13,7 +13,7 @@ from functools import cache
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import parse_expr
-from tilewright.isa import Branch, Effect, Instruction, Label, Memory, Register
+from tilewright.isa import Effect, Instruction, Label, Memory, Register
 from tilewright.simulate.window.operations import Meaning
 
 # Integer effects on one register, and conditions of branches, as functions of Python integers.
@@ -71,6 +71,10 @@ Values = Mapping[str, float]
 Function = Callable[[Values], float]
 _TARGET_ROLES = {Effect.BRANCH_RETURN: "a", Effect.BRANCH_GREATER_REGISTER: "b"}
 """Operands that hold the address to which a branch goes."""
+
+
+_KNOWN = {Effect.NO_OPERATION, Effect.HALT, Effect.OPERATION, *SCALARS, *TAKEN}
+"""Effects that cores with a window compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +137,12 @@ def _step(
     meanings: Mapping[str, Meaning],
     parameters: Mapping[str, float],
 ) -> Step:
-    spec, traits = instruction.spec, instruction.traits
+    spec = instruction.spec
     if spec.operation and spec.operation not in meanings:
         raise SimulationError(
             f"the operation '{spec.operation}' has no meaning", where=instruction.text()
         )
-    if traits.branch is Branch.CALL or traits.put or traits.get:
+    if spec.effect not in _KNOWN:
         raise SimulationError(f"{instruction.text()}: cores with a window have no {spec.effect}")
     target = instruction.target
     return Step(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tilewright.ir.nodes import Direction
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.engines import EngineRule, Request
 from tilewright_duo.sections import Port
@@ -14,7 +15,7 @@ class OnePort(EngineRule):
 
     remembers: ClassVar[bool] = True
 
-    def queue(self, machine: Machine, space: str) -> str:
+    def queue(self, machine: Machine, space: str, direction: Direction) -> str:
         """The same for all memories."""
         return "port"
 
