@@ -90,7 +90,8 @@ class Form(Struct, frozen=True):
     def places(self) -> Indices:
         """For each place the number of its element in row-major order, -1 for a zero."""
         ones = [1] * len(self.dims)
-        number, inside = np.zeros(ones, np.int64), np.ones(ones, np.bool_)
+        number: Indices = np.zeros(ones, np.int64)
+        inside: npt.NDArray[np.bool_] | None = None
         for axis, size in enumerate(self.shape):
             index = np.full(ones, -self.before[axis], np.int64)
             for i, d in enumerate(self.dims):
@@ -100,8 +101,8 @@ class Form(Struct, frozen=True):
             number = number + index * prod(self.shape[axis + 1 :])
             within = (index >= 0) & (index < size)
             if not within.all():
-                inside = inside & within
-        return number if inside.all() else np.where(inside, number, -1)
+                inside = within if inside is None else inside & within
+        return number if inside is None else np.where(inside, number, -1)
 
 
 def form_text(form: Form) -> str:
