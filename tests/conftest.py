@@ -1,14 +1,15 @@
 """Properties draw the same examples in every run, more and others with `make fuzz`.
 
 What is compiled on the way is kept in the checkout, not among the user's own files, and the user's
-calibration of the computer is not there. Processes that tests start keep the bytecode of their
-modules: compiling all of them takes longer than most commands. Tables are as wide as those of any
-output that is no terminal, whatever the terminal of the tests is, and how long a command takes has
-no line.
+calibration of the computer is not there. Bytecode of all modules is there before processes are
+started, also where Python is told to write none: compiling them takes longer than most commands.
+Tables are as wide as those of any output that is no terminal, whatever the terminal of the tests
+is, and how long a command takes has no line.
 """
 
 import os
 from collections import defaultdict
+from compileall import compile_dir
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ output.LINE_SECONDS = 3600.0
 _OWN = Path(__file__).parents[1] / ".pytest_cache"
 os.environ["XDG_CACHE_HOME"] = str(_OWN / "compiled")
 os.environ["XDG_CONFIG_HOME"] = str(_OWN / "config")
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,5 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("COLUMNS", None)
+    if not hasattr(config, "workerinput"):  # once, not by each process of `-n`
+        compile_dir(Path(output.__file__).parents[1], quiet=2)
     if config.getoption("--emulate-avx512"):
         emulate_avx512(_OWN / "emulation")

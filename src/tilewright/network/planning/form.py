@@ -89,19 +89,20 @@ class Form(Struct, frozen=True):
 
     def places(self) -> Indices:
         """For each place the number of its element in row-major order, -1 for a zero."""
-        extents = [d.extent for d in self.dims]
-        number = np.zeros(extents, np.int64)
-        inside = np.ones(extents, np.bool_)
+        ones = [1] * len(self.dims)
+        number: Indices = np.zeros(ones, np.int64)
+        inside: npt.NDArray[np.bool_] | None = None
         for axis, size in enumerate(self.shape):
-            index = np.full([1] * len(extents), -self.before[axis], np.int64)
+            index = np.full(ones, -self.before[axis], np.int64)
             for i, d in enumerate(self.dims):
                 if d.axis == axis:
-                    along = [1] * len(extents)
-                    along[i] = d.extent
+                    along = [d.extent if i == other else 1 for other in range(len(ones))]
                     index = index + (np.arange(d.extent) * d.step).reshape(along)
-            number += index * prod(self.shape[axis + 1 :])
-            inside &= (index >= 0) & (index < size)
-        return np.where(inside, number, -1)
+            number = number + index * prod(self.shape[axis + 1 :])
+            within = (index >= 0) & (index < size)
+            if not within.all():
+                inside = within if inside is None else inside & within
+        return number if inside is None else np.where(inside, number, -1)
 
 
 def form_text(form: Form) -> str:
