@@ -19,7 +19,7 @@ Span = tuple[int, int, int]
 """Bytes, and the numbers of the first and the last node."""
 
 
-def spans(network: Network) -> dict[str, Span]:
+def needed_spans(network: Network) -> dict[str, Span]:
     """The span of each tensor that has memory. Inputs, weights and outputs have theirs all the
     time, but for a state's next value, which takes the state's place.
     """

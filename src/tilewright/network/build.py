@@ -23,7 +23,7 @@ from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.layouts import WholeNetwork, nearest
 from tilewright.network.planning.planner import Planner, Programs
 from tilewright.network.planning.products import Ranked, ranked_products
-from tilewright.network.planning.together import parts_of_all, ranked_shares
+from tilewright.network.planning.together import ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
     own_part,
@@ -95,7 +95,7 @@ def _cheapest(
     progress("lay out", 3, 3)
     if own.shared:
         for builder in drafts:
-            builder.divide(parts_of_all([*builder.shared.values()], machine))
+            builder.divide(machine)
     ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
     new, steps = [op for op in ops if op not in known], partial(progress, "schedule")
     known |= planner.scheduled(new, steps, divide=divide)

@@ -12,7 +12,7 @@ from itertools import accumulate
 from tilewright.common.dtypes import F16, dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.liveness import spans
+from tilewright.graph.liveness import needed_spans
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewrites.look_ups import LookUps
@@ -99,7 +99,7 @@ def require_room(network: Network, machine: Machine) -> None:
     """Raise CapacityError where tensors that live at the same time exceed the main memory of a
     group, however they are laid out and with all that can be fused fused.
     """
-    lives = [(name, Life(*span)) for name, span in spans(network).items()]
+    lives = [(name, Life(*span)) for name, span in needed_spans(network).items()]
     refuse_crowded(network, lives, machine)
 
 

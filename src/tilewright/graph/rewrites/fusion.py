@@ -34,7 +34,7 @@ class Fusion:
         for node in network.nodes:
             if node.name in taken:
                 continue
-            fused = Fused(_followed(node, consumers, set(network.outputs), known))
+            fused = Fused(_followed(node, consumers, network, known))
             taken.update(member.name for member in fused.nodes)
             if len(fused.nodes) > 1:
                 last = fused.nodes[-1]
@@ -46,12 +46,14 @@ class Fusion:
 
 
 def _followed(
-    first: Node, consumers: Mapping[str, Sequence[Node]], outputs: set[str], known: set[str]
+    first: Node, consumers: Mapping[str, Sequence[Node]], network: Network, known: set[str]
 ) -> tuple[Node, ...]:
     """The node, and the elementwise ones that alone use the result of the one before; none follow
-    what another core group has, which is read where it lies.
+    what another core group has, which is read where it lies. A state's next value is written in the
+    state's place by elementwise nodes alone.
     """
-    found = [first]
+    found, outputs = [first], set(network.outputs)
+    held = {s.next for s in network.states} if not is_elementwise(first.op) else set()
     if first.op.of_group is not None:
         return (first,)
     while (made := found[-1].output) not in outputs and len(consumers.get(made, ())) == 1:
@@ -60,7 +62,7 @@ def _followed(
             break
         whole = node.op.input_shapes[node.inputs.index(made)] == node.op.out_shape
         beside = [name for name in node.inputs if name != made]
-        if not whole or any(name not in known for name in beside):
+        if not whole or any(name not in known for name in beside) or node.output in held:
             break
         found.append(node)
     return tuple(found)

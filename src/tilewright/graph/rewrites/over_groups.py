@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from tilewright.common.errors import ShapeError, TilewrightError
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.rewrites.definitions import Definitions
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.ops import Binary, Op
 from tilewright.ops.access import Access
@@ -42,7 +41,7 @@ class OverGroups:
         while True:
             part = _Part(network, images, self.groups, wanted)
             try:
-                return Definitions().apply(part.network())
+                return part.network()
             except _Wanted as more:
                 if more.tensor in wanted:
                     return network

@@ -13,7 +13,7 @@ from math import prod
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
-from tilewright.graph.liveness import most_bytes, spans
+from tilewright.graph.liveness import most_bytes, needed_spans
 from tilewright.graph.training import passes_of
 
 AGAIN = "_again"
@@ -32,12 +32,12 @@ class Recompute:
         if not network.states:
             return network
         own, again, found = _Step(network), list[str](), network
-        needed = most_bytes(spans(network).values())
+        needed = most_bytes(needed_spans(network).values())
         for name in own.cheapest():
             if needed <= self.limit_bytes:
                 break
             trial = own.repeating([*again, name])
-            less = most_bytes(spans(trial).values())
+            less = most_bytes(needed_spans(trial).values())
             if less < needed:
                 again, found, needed = [*again, name], trial, less
         return found

@@ -42,6 +42,7 @@ from tilewright.network.planning.memory import (
     unbordered,
 )
 from tilewright.network.planning.pieces import Beside, Share
+from tilewright.network.planning.together import parts_of_all
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import refuse_crowded
 from tilewright.network.results import LayoutChoice
@@ -147,23 +148,25 @@ class Builder:
                 self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
                 located = copy
             self.outputs.append((name, located.value, form))
-        alike = alike_in_groups(self.network)
-        for name, value in (*self.inputs, *((name, value) for name, value, _ in self.outputs)):
-            if name in alike:
-                self.memory.values[value] = replace(self.memory.values[value], shared=True)
         for state in self.network.states:
             self._keep(state)
 
-    @property
-    def shared(self) -> dict[int, Op]:
-        """The operators of the drafts that write what all groups see, by the drafts' numbers."""
-        values = self.memory.values
+    def share(self) -> dict[int, Op]:
+        """Mark what all groups see; returns the operators of the drafts that write it, by the
+        drafts' numbers.
+        """
+        alike, values = alike_in_groups(self.network), self.memory.values
+        for name, value in (*self.inputs, *((name, value) for name, value, _ in self.outputs)):
+            if name in alike:
+                values[value] = replace(values[value], shared=True)
         drafts = enumerate(self.memory.drafts)
         return {n: d.op for n, d in drafts if values[d.arguments[-1][1]].shared}
 
-    def divide(self, schedules: Schedules) -> None:
+    def divide(self, machine: Machine) -> None:
         """Have groups divide the drafts that write what all of them see."""
-        for number, op in self.shared.items():
+        shared = self.share()
+        schedules = parts_of_all([*shared.values()], machine)
+        for number, op in shared.items():
             draft = self.memory.drafts[number]
             self.memory.drafts[number] = replace(draft, scheduled=schedules[op])
 
