@@ -66,6 +66,20 @@ def test_plan(shape, region, expected):
     assert plan(shape, region) == (expected or special[len(shape)])
 
 
+def test_blocks_that_leave_no_gap_on_a_core_are_one_request_there():
+    text = """def rows():
+    x: tensor("f32", "input", cols=15, batch=1)
+    y: tensor("f32", "output", cols=15, batch=1)
+    tile: buffer("f32", 16, offset_bytes=0)
+    get(x[at(0, 15), at(cid, max(0, 1 - cid))], tile[0])
+    wait(tile[0])
+    put(tile[0], y[at(0, 15), at(cid, max(0, 1 - cid))])
+    wait(tile[0])
+"""
+    emitted = CODE.emit(parse(text), MACHINE).files["rows_slave.c"]
+    assert emitted.count("(1 - block) * 4, (1 - block) > 0 ? block * 4 : 0);") == 2
+
+
 def test_a_region_that_cannot_fit_its_slot():
     with pytest.raises(ProgramError) as caught:
         plan((64, 32), ((0, 4), (0, 32)), slot=127)
