@@ -171,7 +171,7 @@ def emit_kernel(text: KernelText) -> str:
     writer, program, naming = CWriter(), text.program, text.naming
     writer.comment(f"{naming.artifact}.c: one kernel for this computer. Generated.")
     writer.line(f'#include "{naming.artifact}.h"')
-    if has_expressions(program):
+    if has_expressions(program) or text.epilogue.finish:
         writer.line("#include <math.h>")
     if text.ahead:
         writer.line("#include <stdlib.h>")
