@@ -219,7 +219,7 @@ def _functions(text: KernelText) -> Iterator[str]:
     kernels, transforms, windows = text.microkernels(), text.transforms(), text.window_functions()
     if kernels or transforms or windows:
         used = [kernel.dtype for kernel in kernels]
-        used += (one.dtype for one in (*transforms, *windows))
+        used += [one.dtype for one in transforms] + [one.dtype for one in windows]
         widened = dict.fromkeys((k.vector_dtype, k.dtype) for k in kernels)
         loads = tuple(pair for pair in widened if pair[0] != pair[1])
         yield vector_text(text.isa, tuple(dict.fromkeys(used)), loads)
