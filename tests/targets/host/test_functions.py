@@ -5,9 +5,11 @@ import ctypes
 import numpy as np
 import pytest
 
+from tilewright.common.dtypes import F32
 from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
+from tilewright.targets.host.vectors.instruction_sets import vector_text
 
 REFERENCES = {
     "atan": np.arctan,
@@ -26,6 +28,26 @@ BITS = np.arange(0, 2**32, 9973, dtype=np.uint32)
 ARGUMENTS = np.concatenate([SPECIAL, BITS.view(np.float32)])
 
 
+VECTORS = """\
+void all_NAME(const float *x, float *y, long n)
+{
+    const long step = sizeof(tw_vector_f32) / sizeof *x;
+    for (long i = 0, m; i < n; i += step) {
+        m = n - i < step ? n - i : step;
+        tw_store_first_f32(y + i, m, tw_NAME_vector(tw_load_first_f32(x + i, m)));
+    }
+}
+"""
+
+
+def on_vectors(isa):
+    """The same of whole vectors."""
+    text = "#include <math.h>\n" + vector_text(isa, (F32,))
+    text += functions_text(vector_names(), vectors=True)
+    text += "".join(VECTORS.replace("NAME", name) for name in vector_names())
+    return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE])
+
+
 def computed(isa):
     """The results of each function by code for an instruction set."""
     loops = "".join(
@@ -34,7 +56,11 @@ def computed(isa):
         for name, c in vector_names().items()
     )
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names()) + loops
-    flags = [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE, "-Wall", "-Werror"]
+    return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE, "-Wall", "-Werror"])
+
+
+def results(text, flags):
+    """What the functions all_NAME of a text make of the arguments."""
     library = load_library({"functions.c": text}, flags)
     found = {}
     for name in vector_names():
@@ -66,6 +92,13 @@ def test_errors_are_below_two_units_in_the_last_place(best, name):
     np.testing.assert_array_equal(
         np.signbit(found[nearest == 0]), np.signbit(nearest[nearest == 0])
     )
+
+
+@pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
+def test_whole_vectors_give_the_same_bits(best, isa):
+    for name, found in on_vectors(isa).items():
+        same = (found.view(np.uint32) == best[name].view(np.uint32)) | np.isnan(found)
+        assert same.all(), name
 
 
 @pytest.mark.parametrize("isa", native_instruction_sets()[1:], ids=lambda isa: isa.name)

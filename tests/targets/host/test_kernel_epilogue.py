@@ -166,6 +166,22 @@ def test_a_kernel_may_take_any_number_of_tensors() -> None:
     assert (CODE.run(artifact, machine, given)["c"] == 64 + 9).all()
 
 
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no instruction set of this processor is known")
+@pytest.mark.parametrize(
+    "expression",
+    ["(x0 + x1) * sigmoid(x0 + x1)", "hard_swish(gelu(x0) + x1)", "tanh(x0) + abs(x1) - mish(x0)"],
+)
+def test_functions_are_computed_on_the_sums(expression: str) -> None:
+    machine, program = NATIVE_HOSTS[0], parse(IN_PLACE)
+    artifact = CODE.emit(program, machine, KernelEpilogue(Finish(expression, (Bias(),))))
+    draw = np.random.default_rng(1)
+    given = {t.name: draw.normal(0, 0.3, t.shape).astype("f4") for t in artifact.tensors[:-1]}
+    a, bias, b = (given[name].astype("f8") for name in ("a", "bias0", "b"))
+    expected = parse_scalar(expression).value([a @ b, bias])
+    found = CODE.run(artifact, machine, given)["c"]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
 def test_results_that_go_through_a_buffer_take_no_epilogue() -> None:
     through = IN_PLACE.replace(
         'c[at(0, 6), at(0, 32)]("mn")', 'c_tile[0](shape=(6, 32), roles="mn")'

@@ -171,7 +171,7 @@ def emit_kernel(text: KernelText) -> str:
     writer, program, naming = CWriter(), text.program, text.naming
     writer.comment(f"{naming.artifact}.c: one kernel for this computer. Generated.")
     writer.line(f'#include "{naming.artifact}.h"')
-    if has_expressions(program):
+    if has_expressions(program) or text.epilogue.finish:
         writer.line("#include <math.h>")
     if text.ahead:
         writer.line("#include <stdlib.h>")
@@ -219,7 +219,7 @@ def _functions(text: KernelText) -> Iterator[str]:
     kernels, transforms, windows = text.microkernels(), text.transforms(), text.window_functions()
     if kernels or transforms or windows:
         used = [kernel.dtype for kernel in kernels]
-        used += (one.dtype for one in (*transforms, *windows))
+        used += [one.dtype for one in transforms] + [one.dtype for one in windows]
         widened = dict.fromkeys((k.vector_dtype, k.dtype) for k in kernels)
         loads = tuple(pair for pair in widened if pair[0] != pair[1])
         yield vector_text(text.isa, tuple(dict.fromkeys(used)), loads)
