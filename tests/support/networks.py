@@ -269,8 +269,8 @@ def merged(parts: Sequence[Network]) -> Network:
     for number, part in enumerate(parts):
         inputs += [replace(t, name=f"{number}/{t.name}") for t in part.inputs]
         weights += [replace(t, name=f"{number}/{t.name}") for t in part.weights]
-        for node in part.nodes:
-            name = f"n{number}_{node.name}"[:40]
+        for place, node in enumerate(part.nodes):
+            name = f"n{number}_{place}_{node.name}"[:40]
             read = tuple(f"{number}/{name}" for name in node.inputs)
             nodes.append(Node(name, node.op, read, f"{number}/{node.output}"))
         outputs += [f"{number}/{name}" for name in part.outputs]

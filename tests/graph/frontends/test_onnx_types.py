@@ -42,6 +42,12 @@ CASES = {
     "mirrored": ([node("Constant", "", "p", value_ints=[0, 2, 0, 3]),
                   node("Pad", "xp", "y", mode="reflect")], {"x": X},
                  np.pad(X, ((0, 0), (2, 3)), mode="reflect")),
+    "a long mirrored border": (
+        [node("Constant", "", "p", value_ints=[0, 70, 0, 66]),
+         node("Pad", "xp", "y", mode="reflect")],
+        {"x": np.arange(150, dtype=np.float32)[None].repeat(2, 0)},
+        np.pad(np.arange(150, dtype=np.float32)[None].repeat(2, 0), ((0, 0), (70, 66)),
+               mode="reflect")),
 }  # fmt: skip
 
 

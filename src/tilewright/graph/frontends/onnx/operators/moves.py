@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import fold as fold
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx.importer import Importer
+from tilewright.graph.frontends.onnx.importer import Importer, types_text
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Pad, Slice, Transpose
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import assembled
-from tilewright.ops.op import Shape
+from tilewright.ops.op import Op, Shape
 
 _ANY = Input("X", elements="any")
 _TYPES = (13, 21, 23, 24, 25)
 """Versions that only add element types."""
+_MOST_MIRRORED = 64
+"""Places of a border that are copied one by one."""
 
 
 def _transpose(importer: Importer, node: OnnxNode) -> None:
@@ -116,12 +120,32 @@ def _continued(
     padded = [d for d in range(len(before)) if before[d] or after[d]]
     for number, d in enumerate(padded or [0]):
         shape = importer.builder.shape(x)
-        parts = tuple(_parts(node, shape, d, before[d], after[d], importer.dtype))
-        op = assembled(parts, [(0,)] * len(parts), importer.dtype)
-        if number + 1 < len(padded):
-            x = importer.step(node, op, x, suffix=f"_{d}")
+        if node.text("mode") == "reflect" and max(before[d], after[d]) > _MOST_MIRRORED:
+            operands, op = _mirrored(importer, node, x, d, (before[d], after[d]))
         else:
-            importer.emit(node, op, x)
+            parts = tuple(_parts(node, shape, d, before[d], after[d], importer.dtype))
+            operands, op = (x,), assembled(parts, [(0,)] * len(parts), importer.dtype)
+        if number + 1 < len(padded):
+            x = importer.step(node, op, *operands, suffix=f"_{d}")
+        else:
+            importer.emit(node, op, *operands)
+
+
+def _mirrored(
+    importer: Importer, node: OnnxNode, x: str, d: int, pads: tuple[int, int]
+) -> tuple[tuple[str, ...], Op]:
+    """Places along one dimension, and the look-up there: loops take few steps backwards."""
+    shape = importer.builder.shape(x)
+    places = np.pad(np.arange(shape[d]), pads, "reflect")
+    name = importer.new_constant(f"{node.output()}/places{d}", places)
+    extents = (*shape[:d], places.size, *shape[d + 1 :])
+    terms = tuple(() if axis == d else ((axis, 1),) for axis in range(len(shape)))
+    read = tuple(1 if axis == d else None for axis in range(len(shape)))
+    table = Access(shape, terms, (0,) * len(shape), None, read)
+    types = types_text([importer.dtype, "i64"], importer.dtype, importer.dtype)
+    index = straight((places.size,), (d,))
+    op = Definition(extents, straight(extents), (table, index), dtype=types)
+    return (x, importer.use(name, node.title(), ("i64",))), op
 
 
 def _parts(
