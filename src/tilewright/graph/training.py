@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
@@ -90,13 +91,18 @@ def training_step(
     image); outputs are the mean `loss` (cross-entropy of the softmax), the scores and the states'
     next values. Of several `micro_batches` each is computed forwards and backwards before the next.
 
-    Raises GraphError for a network without weights, of several outputs, or whose output is no row
-    of scores for each image, for operators without a gradient on the way, and for micro-batches
-    that do not divide the images or that the network does not compute apart.
+    Raises GraphError for a network without weights, in fixed point, of several outputs, or whose
+    output is no row of scores for each image, for operators without a gradient on the way, and for
+    micro-batches that do not divide the images or that the network does not compute apart.
     """
     found = optimiser or Optimiser()
     if not network.weights:
         raise GraphError(f"{network.name} has no weights to train")
+    if any(dtype(t.dtype).kind == "fixed" for t in network.weights):
+        raise GraphError(
+            f"{network.name} is in fixed point, training steps are in floating point",
+            fix="--dtype f32 on a machine that computes in it",
+        )
     few = network if micro_batches == 1 else _few(network, micro_batches)
     with_loss, largest = _with_loss(network, few, micro_batches)
     weights = [t.name for t in network.weights]

@@ -140,10 +140,10 @@ def _elements_of(op: Definition) -> set[int]:
 
 
 def _is_gathered_as_it_is(op: Definition) -> bool:
-    """True for one type of floats, and for what floats cannot gather exactly."""
+    """True for one type of floats or of real numbers, and for what floats cannot gather exactly."""
     numerics = op.numerics
     if numerics.is_float:
-        return not numerics.is_mixed and op.gather != "any"
+        return (numerics.in_reals or not numerics.is_mixed) and op.gather != "any"
     kinds = (*numerics.operands, numerics.sums)
     return op.finish != "x0" or max(kind.size_bytes for kind in kinds) > _WIDEST_EXACT
 
@@ -210,8 +210,8 @@ def _mapped(op: Definition) -> tuple[Step, ...]:
     number = {a: i for i, a in enumerate(axes)}
     operands = tuple(_renamed(x, number) for x in op.operands)
     numerics = op.numerics
-    inner = replace(numerics, result=numerics.sums, rounding="even", saturate=True)
-    outer = replace(numerics, operands=(numerics.sums,))
+    inner = replace(numerics, result=numerics.units, rounding="even", saturate=True)
+    outer = replace(numerics, operands=(numerics.units,))
     body = Definition(shape, straight(shape), operands, op.body, dtype=str(inner))
     gathered = replace(
         op, operands=(straight(shape, axes),), body="x0", dtype=str(outer), tensors=()

@@ -32,7 +32,7 @@ from tilewright.seeds.convolution.tensors import (
 from tilewright.seeds.gemm import gemm_seed
 from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
-from tilewright.seeds.steps import Layout, Reorder, Stage
+from tilewright.seeds.steps import Reorder, Stage
 
 _BY_COLUMNS = ("group", "batch", "cols", "rows", "channels")
 _WEIGHTS = ("group", "out_channels", "kernel_rows", "kernel_cols", "in_channels")
@@ -108,7 +108,7 @@ def whole_pixels(op: Conv2d) -> Seed | None:
 @cache
 def _whole_pixels() -> Seed:
     product, tensors = pixel_product()
-    _, w, *_ = tensors
+    x, w, y, *_ = tensors
     out_channel, pixel = product.axis("out_channel"), product.axis("pixel")
     space = (
         Space(product)
@@ -129,9 +129,8 @@ def _whole_pixels() -> Seed:
         .prefetch(*(u.tensor for u in product.uses))
         .limit(largest=_LARGEST, most=2 * _MOST)
     )
-    # the pixels of both in one order, whichever it is
-    orders = tuple((Layout("x", o), Layout("y", o)) for o in (CHANNELS_LAST, _BY_COLUMNS))
-    return Seed("whole_pixels", tensors, (space,), (orders, layout(w, _WEIGHTS)), ("x", "w"), "y")
+    layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
+    return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")
 
 
 @seed("conv2d", name="loading_order", whole=True)
