@@ -1,7 +1,7 @@
 """Why a network takes its time: stages by cause, changes of layout, how far from the best.
 
 In: the run of a network. Out: the `--json` form, a `NetworkExplanation` where it was simulated and
-a `MeasuredExplanation` on this computer; `report.network_explain` prints both.
+a `MeasuredExplanation` on this computer; `report.network` prints both.
 """
 
 from __future__ import annotations

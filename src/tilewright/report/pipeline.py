@@ -1,7 +1,7 @@
 """Activity of one core's pipeline: cycles per iteration, stalls by cause, pressure per unit.
 
 In: a traced `CoreRun`. Out: a `PipelineReport`, which is the `--json` contract of the pipeline
-command; the texts are in `pipeline_text`, the trace events in `pipeline_perfetto`.
+command; the texts follow below, the trace events are in `report.perfetto`.
 """
 
 from __future__ import annotations
