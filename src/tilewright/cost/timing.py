@@ -49,7 +49,7 @@ from tilewright.ir.primitives import (
     Repack,
     WinogradTransform,
 )
-from tilewright.ir.regions import Repeat, split
+from tilewright.ir.regions import Blocks, Repeat, split
 from tilewright.machine import Machine
 
 
@@ -122,13 +122,8 @@ def transfer_shape(
     joined = [np.equal(away, n) for away, n in zip(distances, extents, strict=False)]
     beside = [np.where(one, count, 1) for one, count in zip(joined, cores, strict=False)]
     blocks = split(repeats, element_bytes, beside)
-    alignment: Value = 0
-    for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
-        alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
-    apart: Value = 0
-    for away, stride, one in zip(distances, strides, joined, strict=False):
-        alignment = np.gcd(alignment, np.where(one, 0, away * stride))
-        apart = np.gcd(apart, np.where(one, away * stride, 0))
+    away = [distance * stride for distance, stride in zip(distances, strides, strict=False)]
+    alignment, apart = _alignment(blocks, away, joined)
     return TransferShape(
         _plain(blocks.length),
         _plain(np.where(some, blocks.count * blocks.requests, 0)),
@@ -140,6 +135,22 @@ def transfer_shape(
         tuple((strides[d] * indices, turns) for d, indices, turns in moves),
         offset * element_bytes,
     )
+
+
+def _alignment(
+    blocks: Blocks, away: Sequence[Value], joined: Sequence[Value]
+) -> tuple[Value, Value]:
+    """(bytes that divide the distances of the starts of all blocks of one turn, of those of the
+    neighbours that are `joined`).
+    """
+    alignment: Value = 0
+    for repeat in (Repeat(blocks.count, blocks.stride), *blocks.outer):
+        alignment = np.gcd(alignment, np.where(np.greater(repeat.count, 1), repeat.stride, 0))
+    apart: Value = 0
+    for size, one in zip(away, joined, strict=True):
+        alignment = np.gcd(alignment, np.where(one, 0, size))
+        apart = np.gcd(apart, np.where(one, size, 0))
+    return alignment, apart
 
 
 def with_edges(
