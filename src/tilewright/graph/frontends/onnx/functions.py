@@ -24,7 +24,9 @@ def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[o
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     for _ in range(_DEEPEST):
-        types = _types(whole)
+        own = (n for n in nodes if n.domain in ("", "ai.onnx"))
+        unread = (n.op_type for n in own if n.op_type not in read)
+        types = _types(whole) if any(_by_types(kind, opset) for kind in unread) else {}
         found = [own for number, node in enumerate(nodes) for own in _defined(
             node, number, opset, types, read)]  # fmt: skip
         if len(found) == len(nodes):
@@ -33,6 +35,15 @@ def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[o
         del whole.graph.node[:]
         whole.graph.node.extend(nodes)
     return nodes
+
+
+def _by_types(kind: str, opset: int) -> bool:
+    """True if the definition of an operator depends on types."""
+    try:
+        schema: Any = defs.get_schema(kind, opset, "")
+    except defs.SchemaError:
+        return False
+    return bool(schema.context_dependent_function_opset_versions)
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:

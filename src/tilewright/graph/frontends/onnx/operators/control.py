@@ -82,8 +82,10 @@ def _scan(importer: Importer, node: OnnxNode) -> None:
     passes = {importer.builder.shape(n)[a] for n, a in zip(slices, axes, strict=True)}
     if len(passes) != 1:
         raise GraphError(f"{node.title()}: scans {sorted(passes)} slices, expected one number")
+    if (count := passes.pop()) > _MOST_PASSES:
+        raise GraphError(f"{node.title()}: makes more than {_MOST_PASSES} passes")
     stacks: list[list[str]] = [[] for _ in range(stacked)]
-    for number in range(count := passes.pop()):
+    for number in range(count):
         parts = [_slice(importer, node, name, axis, count - 1 - number if turned else number)
                  for name, axis, turned in zip(slices, axes, back, strict=True)]  # fmt: skip
         made = importer.run(body.instance((*states, *parts), number))

@@ -15,7 +15,7 @@ from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Bias, Concat, Reshape, Transpose, gemm
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
-from tilewright.ops.op import Op, Shape
+from tilewright.ops.op import Op, Shape, show_shape
 
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "affine": ("{a} * {x} + {b}", 1.0, 0.0),
@@ -32,6 +32,7 @@ _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
 }
 """Expression of each activation, and alpha and beta where the file gives none."""
 
+_MOST_STEPS = 4096
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -226,7 +227,13 @@ class _Kind:
         if by_batch:
             op = Transpose(importer.shape(node, 0), (1, 0, 2), importer.dtype)
             x = importer.step(node, op, x, suffix="_steps")
-        steps, batch, depth = shape = importer.builder.shape(x)
+        shape = importer.builder.shape(x)
+        if len(shape) != 3 or shape[0] > _MOST_STEPS:
+            raise GraphError(
+                f"{node.title()}: takes sequences of three dimensions and at most {_MOST_STEPS} "
+                f"steps, found {show_shape(shape)}"
+            )
+        steps, batch, depth = shape
         x = importer.step(node, Reshape(shape, (steps * batch, depth), importer.dtype), x)
         directions = _DIRECTIONS[node.text("direction")]
         hidden = importer.shape(node, 2)[2]
