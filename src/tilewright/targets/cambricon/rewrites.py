@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.ops import Binary, Conv2d, Gemm, LocalResponseNorm, Reshape, Transpose, conv2d
+from tilewright.ops import Binary, Conv2d, LocalResponseNorm, Reshape, Transpose, conv2d
 from tilewright.ops.definition import Computed, one
 from tilewright.ops.definitions import Named
 from tilewright.ops.op import Shape
@@ -192,8 +192,9 @@ def with_whole_images(network: Network, elements: str) -> Network:
     dropped: set[str] = set()
     for node in network.nodes:
         before = flat.get(node.inputs[0]) if node.inputs else None
-        own = isinstance(node.op, Gemm) and node.op.transpose_b and not node.op.transpose_a
-        known = own and before and node.inputs[1] in weights and readers[before.output] == 1
+        own = node.op.matrix_product
+        rows = own is not None and own.transpose_b and not own.transpose_a
+        known = rows and before and node.inputs[1] in weights and readers[before.output] == 1
         if known and before and before.op.out_shape[0] == before.op.input_shapes[0][0]:
             nodes += _on_images(node, before, elements)
             dropped.add(before.name)
