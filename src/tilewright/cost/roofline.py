@@ -195,8 +195,8 @@ def _register_streams(
     for group in calls:
         if isinstance(group.stmt.primitive, MatrixProduct):
             blocks = group.count * machine.cores * machine.mesh.columns
-            blocks *= _blocks(group, group.stmt.primitive, machine, work.lanes)
             height, width = lowering_of(machine).block
+            blocks *= _blocks(group, group.stmt.primitive, (work.lanes * height, width))
             factors += blocks * group.dims["k"] * (height + width) * work.vector_bytes
             results += blocks * 2 * height * width * work.vector_bytes
     loads_per_second = (
@@ -209,12 +209,10 @@ def _register_streams(
     )
 
 
-def _blocks(group: CallGroup, product: MatrixProduct, machine: Machine, lanes: int) -> int:
-    """Register blocks of one core's part."""
-    height, width = lowering_of(machine).block
+def _blocks(group: CallGroup, product: MatrixProduct, block: tuple[int, int]) -> int:
+    """Register blocks of so many elements along and across that one core's part takes."""
     along, across = group.dims[product.along], group.dims[product.across]
-    rows = -(-along // (lanes * height))
-    return rows * -(-across // width)
+    return -(-along // block[0]) * -(-across // block[1])
 
 
 def _direct_stream(work: _Work, machine: Machine) -> Stream:

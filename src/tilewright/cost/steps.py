@@ -78,7 +78,7 @@ class BranchStep:
 class TransferStep:
     """A transfer; `numbers` are extents, steps, distances, cores and what is left of all ranges,
     one after the other, then (indices, turns) in which the region moves along the dimensions
-    `moved` (`Places`), or, if it is `placed`, the element at which it starts. `lines` are the
+    `moved` (`CorePlaces`), or, if it is `placed`, the element at which it starts. `lines` are the
     cores along whose lines it ends, `space` is the memory of its buffer.
     """
 
@@ -238,7 +238,7 @@ _LINES = {"rid": Var("mesh_rows"), "cid": Var("mesh_columns")}
 
 
 @dataclass(frozen=True)
-class Places:
+class CorePlaces:
     """For each dimension how far neighbouring cores are apart, how many are in a line, the indices
     `left` from core (0, 0) to the end, and the `line` of cores along which these run out, empty
     where they do not. `moves` are (dimension, indices, turns) in which the region moves.
@@ -251,7 +251,7 @@ class Places:
     moves: tuple[tuple[int, Expr, Expr], ...]
 
 
-def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> Places:
+def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> CorePlaces:
     """The places of a region; `turns` says how many each loop has."""
     lines = [_line(r) for r in ranges]
     distances = [_apart(r, line) for r, line in zip(ranges, lines, strict=True)]
@@ -260,7 +260,7 @@ def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> Places:
     moves = [
         (d, *move) for d, r in enumerate(ranges) for move in dict.fromkeys(_moves(r.start, turns))
     ]
-    return Places(
+    return CorePlaces(
         tuple(distances),
         tuple(cores),
         tuple(Const(0) if one is None else one for one in left),

@@ -26,7 +26,10 @@ def test_every_version_is_known(kind):
 
 @pytest.mark.parametrize(("kind", "version"), CASES)
 def test_attributes_are_those_of_the_definition(kind, version):
-    """Not all of them, but none else, of the same type and with the same default."""
+    """Not all of them, but none else, of the same type and with the same default.
+
+    Lists of names have the defaults of their layer; the first GRU's direction is misprinted.
+    """
     defined = definition(kind, version).attributes
     for name, attribute in OPERATORS[kind].attributes_of(version).items():
         assert name in defined
@@ -35,7 +38,7 @@ def test_attributes_are_those_of_the_definition(kind, version):
         value = onnx.helper.get_attribute_value(default) if default.name else None
         if isinstance(value, bytes):
             value = value.decode()
-        if value is not None and attribute.kind != "limit":
+        if value is not None and attribute.kind not in ("limit", "texts") and value != "foward":
             assert attribute.default == (
                 pytest.approx(value) if attribute.kind != "text" else value
             )
@@ -49,7 +52,8 @@ def test_inputs_are_those_of_the_definition(kind, version):
     options = onnx.defs.OpSchema.FormalParameterOption
     for own, theirs in zip(declared, defined, strict=True):
         assert own.optional == (theirs.option == options.Optional)
-        assert operator.variadic == (theirs.option == options.Variadic)
+        variadic = operator.variadic and own is declared[-1]
+        assert variadic == (theirs.option == options.Variadic)
 
 
 @pytest.mark.parametrize(("kind", "version"), CASES)

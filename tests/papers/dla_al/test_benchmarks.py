@@ -8,8 +8,8 @@ from tilewright.machine import load_machine
 from tilewright.papers.dla_al import figure10
 from tilewright.papers.dla_al.benchmarks import (
     Layer,
-    Number,
-    network_of,
+    PrintedNumber,
+    paper_network,
     published,
     published_layers,
 )
@@ -22,7 +22,7 @@ ELEMENTS = load_machine("dla-al").core.elements or ""
 
 @pytest.mark.parametrize("layer", published_layers(), ids=lambda layer: layer.name)
 def test_a_layer_has_the_shapes_of_the_table(layer: Layer) -> None:
-    network = network_of(layer, ELEMENTS)
+    network = paper_network(layer, ELEMENTS)
     made = network.tensors[network.outputs[0]].shape
     side = (layer.out_side,) * 2 if layer.kind in ("conv", "pool", "lrn") else ()
     assert made == (1, layer.out_maps, *side)
@@ -34,7 +34,7 @@ def test_every_layer_has_blocks() -> None:
 
 
 def test_numbers_of_the_text_and_of_the_conclusion_agree() -> None:
-    rows = read_published("dla_al", "numbers", Number).rows
+    rows = read_published("dla_al", "numbers", PrintedNumber).rows
     text = {(r.subject, r.against, r.direction): r.value for r in rows if r.place == "4.1"}
     again = [r for r in rows if r.place == "6" and r.unit == "times"]
     assert len(again) == 6

@@ -210,15 +210,15 @@ class _Part:
 
     def _by_definition(self, node: Node) -> Iterator[Op]:
         """The definitions of an operator with the loop over images shortened."""
-        op = node.op
-        if isinstance(op, Assembly):
-            reads = [tuple(node.inputs[i] for i in own) for own in op.reads]
-            pairs = zip(op.parts, reads, strict=True)
-            parts = tuple(self._shortened(part, read, node.output) for part, read in pairs)
-            yield replace(op, parts=parts)
-        elif len(op.definitions) == 1:
-            own = op.definitions[0].addends[0].definition
-            yield self._shortened(own, node.inputs, node.output)
+        if len(node.op.definitions) != 1:
+            return
+        addends = node.op.definitions[0].addends
+        reads = tuple(addend.reads for addend in addends)
+        parts = tuple(
+            self._shortened(a.definition, tuple(node.inputs[i] for i in a.reads), node.output)
+            for a in addends
+        )
+        yield parts[0] if len(parts) == 1 else Assembly(parts, reads, node.op.dtype)
 
     def _shortened(self, own: Definition, read: Sequence[str], output: str) -> Definition:
         """The definition with a group's images along every axis that runs over images."""
@@ -250,5 +250,7 @@ class _Part:
 
 def _computes(op: Op, region: Box) -> bool:
     """True if the operator computes a region alone."""
-    parts = op.parts if isinstance(op, Assembly) else (op,)
+    parts: Sequence[Op] = (op,)
+    if not op.is_named and len(op.definitions) == 1:
+        parts = [addend.definition for addend in op.definitions[0].addends]
     return all(part.computable(region) == region for part in parts)

@@ -20,7 +20,7 @@ from tilewright.machine import Machine, load_machine
 from tilewright.network.plans import NETWORKS
 from tilewright.network.search import BY_THE_MODEL
 from tilewright.ops import Binary, LocalResponseNorm, Unary, conv2d, gemm, max_pool2d
-from tilewright.papers.dla_al.layers import LAYERS, block_cycles
+from tilewright.papers.dla_al.layers import LAYERS, cycles_by_blocks
 from tilewright.papers.dla_al.loops import PAPER_MACHINE
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Row, compare
@@ -41,7 +41,7 @@ class Layer(Struct, frozen=True):
     hidden: int | None = None
 
 
-class Number(Struct, frozen=True):
+class PrintedNumber(Struct, frozen=True):
     """A number that the paper prints; a ratio is one `against` something."""
 
     place: str
@@ -59,13 +59,13 @@ def published_layers() -> tuple[Layer, ...]:
 
 def published(subject: str, against: str, direction: str = "forward") -> float:
     """A ratio of the text."""
-    for row in read_published("dla_al", "numbers", Number).rows:
+    for row in read_published("dla_al", "numbers", PrintedNumber).rows:
         if (row.subject, row.against, row.direction) == (subject, against, direction):
             return row.value
     raise KeyError(subject)
 
 
-def network_of(layer: Layer, elements: str) -> Network:
+def paper_network(layer: Layer, elements: str) -> Network:
     """A layer alone, of one image, in fixed point."""
     net = NetworkBuilder(layer.name.lower().replace(" ", "_"), "f64")
     side = layer.in_side or 1
@@ -118,7 +118,7 @@ def _lstm(net: NetworkBuilder, layer: Layer) -> Network:
 
 def automatic_cycles(layer: Layer, machine: Machine) -> int:
     """Cycles of the planned layer by the window simulator, without changes of layout."""
-    network = network_of(layer, machine.core.elements or "")
+    network = paper_network(layer, machine.core.elements or "")
     made = NETWORKS.required(machine).compile(network, machine, BY_THE_MODEL, progress=silent)
     work = made.simulated.by_work()
     return sum(cycles for kind, cycles in work.items() if kind != "layout")
@@ -129,7 +129,10 @@ def ratios(lab: Lab, layers: Sequence[Layer], quick: int) -> tuple[list[Row], di
     machine, blocks = load_machine(PAPER_MACHINE), {layer.name: layer for layer in LAYERS}
     rows, found = list[Row](), dict[str, float]()
     for layer in lab.some(list(layers), quick):
-        ours, block = automatic_cycles(layer, machine), block_cycles(blocks[layer.name], machine)
+        ours, block = (
+            automatic_cycles(layer, machine),
+            cycles_by_blocks(blocks[layer.name], machine),
+        )
         found[layer.name] = ours / block
         rows.append(
             compare(

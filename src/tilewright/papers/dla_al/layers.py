@@ -145,7 +145,7 @@ LAYERS = (
 )
 
 
-def block_cycles(layer: BlockLayer, machine: Machine) -> int:
+def cycles_by_blocks(layer: BlockLayer, machine: Machine) -> int:
     """Cycles of a layer's blocks."""
     table = load_table(TABLE)
     image = link([assemble(layer.program, table)], table)

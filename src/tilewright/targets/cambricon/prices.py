@@ -55,7 +55,7 @@ def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
     )
 
 
-def step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
+def vector_step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
     """The instructions of constants once, those of the other steps for each run."""
     steps, size = call.primitive.steps(len(call.operand_dtypes) - 1), call.dims["common_run"]
     once, each = (
@@ -75,8 +75,8 @@ COSTS: Costs = {
     MatrixProduct: product_cycles,
     RoundedProduct: product_cycles,
     **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
-    RoundedMap: step_cycles,
-    RoundedReduce: step_cycles,
+    RoundedMap: vector_step_cycles,
+    RoundedReduce: vector_step_cycles,
     **{kind: _by_runs(_MNEMONICS[kind], run) for kind, run in _RUNS.items()},
 }
 _TRANSFERS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}

@@ -13,9 +13,9 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.epilogue import (
     Residual,
     VectorPosition,
-    finished,
     names,
     parameters,
+    with_finish,
 )
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
 
@@ -270,7 +270,7 @@ class Block:
         tail = "tail" if self._is_partial(v) else ""
         place = VectorPosition(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
         kernel = self.kernel
-        value = finished(
+        value = with_finish(
             f"s{i}_{v}", kernel.epilogue, self.name, kernel.dtype, place, kernel.vectorised
         )
         writer.line(f"s{i}_{v} = {value};")

@@ -119,7 +119,7 @@ def finish_function(finish: Finish, name: str, kind: DType) -> str:
     return writer.text()
 
 
-def finished(
+def with_finish(
     value: str, finish: Finish, name: str, kind: DType, place: VectorPosition, vectorised: Along
 ) -> str:
     """The C expression of the vector `value` after the epilogue."""

@@ -25,9 +25,9 @@ from tilewright.targets.host.vectors.epilogue import (
     Finish,
     VectorPosition,
     finish_function,
-    finished,
     names,
     parameters,
+    with_finish,
 )
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
@@ -223,7 +223,7 @@ def _write_finish(one: Transform, k: int, writer: CWriter) -> None:
     lane = f"l * {one.lanes}"
     place = VectorPosition("r", lane, f"r * x_row + {k} * x_column + {lane}", "")
     if one.epilogue:
-        value = finished(f"q{k}", one.epilogue, one.name, one.dtype, place, "n")
+        value = with_finish(f"q{k}", one.epilogue, one.name, one.dtype, place, "n")
         writer.line(f"q{k} = {value};")
 
 

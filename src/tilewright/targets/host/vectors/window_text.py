@@ -20,8 +20,8 @@ from tilewright.targets.host.vectors.epilogue import (
     VectorPosition,
     advanced,
     finish_function,
-    finished,
     parameters,
+    with_finish,
 )
 
 _VECTORS = 2
@@ -156,7 +156,7 @@ def _write_block(
             offset = str(p * one.y_window + v * one.lanes)
             place = VectorPosition(str(p), str(v * one.lanes), offset, tail)
             if one.epilogue:
-                value = finished(f"s{p}_{v}", one.epilogue, name, kind, place, "n")
+                value = with_finish(f"s{p}_{v}", one.epilogue, name, kind, place, "n")
                 writer.line(f"s{p}_{v} = {value};")
             if tail:
                 writer.line(f"tw_store_first_{kind}(y + {offset}, {tail}, s{p}_{v});")

@@ -175,7 +175,7 @@ CONTROL = (
     ),
     Operator(
         "Scan",
-        (8, 9, *_VERSIONS),
+        (8, 9, *(v for v in _VERSIONS if v != 13)),
         (
             Input("sequence_lens", "constant", "integer", optional=True, until=8),
             Input("initial_state_and_scan_inputs", elements="any"),
