@@ -114,7 +114,7 @@ def test_micro_batches_add_up_to_the_batch_and_end_one_after_the_other():
     for a, b in zip(whole.outputs, parts.outputs, strict=True):
         assert np.allclose(found[b], expected[a], rtol=1e-12, atol=1e-14)
     held = [most_held(step, before="next_w") for step in (whole, parts)]
-    assert held[1] < 0.7 * held[0]
+    assert held[1] < 0.8 * held[0]  # sums of the gradients of weights are held beside
 
 
 def most_held(network, before):

@@ -109,12 +109,10 @@ def transfer_shape(
     >>> transfer_shape(8, [64, 64], [8, 8], [1, 1], [0, 8], [1, 8]).adjoining
     8
     """
-    strides: list[Value] = [element_bytes]
+    strides = _row_major_strides(element_bytes, tensor_shape)
     some: Value = True
-    for size, extent in zip(*map(reversed, (tensor_shape, extents)), strict=True):
+    for extent in extents:
         some = some & np.greater(extent, 0)
-        strides.insert(0, strides[0] * size)
-    del strides[0]
     repeats = [
         Repeat(extent, stride * step)
         for extent, stride, step in zip(extents, strides, steps, strict=True)
@@ -135,6 +133,14 @@ def transfer_shape(
         tuple((strides[d] * indices, turns) for d, indices, turns in moves),
         offset * element_bytes,
     )
+
+
+def _row_major_strides(element_bytes: int, shape: Sequence[Value]) -> list[Value]:
+    """Bytes from one index to the next, for each dimension."""
+    strides: list[Value] = [element_bytes]
+    for size in reversed(shape):
+        strides.insert(0, strides[0] * size)
+    return strides[1:]
 
 
 def _alignment(
