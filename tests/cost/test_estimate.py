@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from support.candidates import ALGORITHMS, MACHINES, SW26010, Case, cases
-from support.examples import examples, one_in
+from support.examples import examples
 from support.running import estimate_ratio
 from tilewright import ops
 from tilewright.cost.buffers import scratchpad_bytes
@@ -25,9 +25,6 @@ from tilewright.schedule.structures import structures
 from tilewright.seeds.space import parameters, seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.search import blocks_of, rank
-
-pytestmark = one_in(2)
-
 
 BAND = {
     "best": (0.88, 1.08),

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.candidates import ALGORITHMS, INTEGERS, SMALL_MESHES, Case, Op, cases, operators
-from support.examples import examples, one_in
+from support.examples import examples
 from tilewright.compiler.checking import operator_result, program_inputs, random_operands
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Program
@@ -24,9 +24,6 @@ from tilewright.passes.pipeline import join
 from tilewright.schedule.lower import declare, lower
 from tilewright.seeds.space import Seed, Space, parameters, seeds_for
 from tilewright.seeds.steps import Layout, Step
-
-pytestmark = one_in(2)
-
 
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 of_integers = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.candidates import HOST_ALGORITHMS, Case, cases
-from support.examples import examples, one_in
+from support.examples import examples
 from support.native import NATIVE_HOSTS, assert_exact
 from support.sanitized import have_sanitizers, sanitized_results
 from tilewright.compiler.checking import random_operands
@@ -22,7 +22,6 @@ CHOSEN = ("gemm", "prepacked", "direct", "pointwise", "winograd2", "winograd4", 
 
 pytestmark = [
     pytest.mark.hypothesis,
-    one_in(2),
     pytest.mark.skipif(not have_sanitizers(), reason="the compiler has no sanitizers"),
 ]
 

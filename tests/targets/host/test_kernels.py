@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.candidates import HOST_ALGORITHMS, INTEGERS, Case, cases
-from support.examples import examples, one_in
+from support.examples import examples
 from support.native import NATIVE_HOSTS, assert_exact, assert_within_bound, native_results
 from tilewright.compiler.checking import operator_result, program_inputs, random_operands
 from tilewright.machine import Machine, load_machine
@@ -26,7 +26,7 @@ BATCH = 6
 """Candidates that are compiled together."""
 
 # the properties are inside, where the algorithm is known
-pytestmark = [pytest.mark.hypothesis, one_in(2)]
+pytestmark = pytest.mark.hypothesis
 every_algorithm = pytest.mark.parametrize("algorithm", HOST_ALGORITHMS)
 
 
