@@ -29,7 +29,7 @@ def programs(draw: st.DrawFn) -> str:
 
     lines = []
     for _ in range(draw(st.integers(1, 14))):
-        match draw(st.integers(0, 4)):
+        match draw(st.integers(0, 3)):
             case 0:
                 op = draw(st.sampled_from(["addl", "subl", "mull", "and", "cmpeq", "s4addl"]))
                 lines.append(f"{op} {register()}, {draw(st.integers(0, 9))}, {register()}")
@@ -39,13 +39,8 @@ def programs(draw: st.DrawFn) -> str:
             case 2:
                 lines.append(f"ldi {register()}, {draw(st.integers(-9, 9))}({register()})")
             case 3:
-                op = draw(st.sampled_from(["vmad", "vmsd"]))
-                vectors = [f"${draw(st.integers(12, 17))}" for _ in range(4)]
-                lines.append(f"{op} {', '.join(vectors)}")
-            case _:
-                op = draw(st.sampled_from(["vaddd", "vdivd", "vmuld"]))
-                vectors = [f"${draw(st.integers(12, 17))}" for _ in range(3)]
-                lines.append(f"{op} {', '.join(vectors)}")
+                op = draw(st.sampled_from(["addl", "mull"]))
+                lines.append(f"{op} {register()}, {register()}, {register()}")
     if draw(st.booleans()):
         place = draw(st.integers(0, len(lines)))
         lines.insert(place, f"beq {register()}, skip")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.compiler import explanation
     from tilewright.network import build, simulate
 else:  # heavy: numba
-    stage = Deferred("tilewright.compiler.explanation")
+    explanation = Deferred("tilewright.compiler.explanation")
     build = Deferred("tilewright.network.build")
     simulate = Deferred("tilewright.network.simulate")
 

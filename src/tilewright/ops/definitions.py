@@ -202,6 +202,7 @@ def _lies_beside(access: Access, extents: Shape) -> bool:
     return (
         plain
         and rest
+        and len(access.shape) <= len(extents)
         and axes == sorted(axes)
         and not any(access.offsets)
         and not (access.fill is not None or access.read_from)

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+from matplotlib.figure import Figure
+
 from tilewright.common.modules import titled_below
 from tilewright.papers.figures import save_figure
 from tilewright.papers.lab import Lab
@@ -52,9 +54,13 @@ class Experiment:
 
     def save_figure(self, result: Result, stem: Path) -> list[Path]:
         """Write the picture as `stem`.svg and `stem`.png; no files where there is none."""
+        return [] if self.draw is None else save_figure(self.draw(result), stem)
+
+    @property
+    def draw(self) -> Callable[[Result], Figure] | None:
+        """The function that draws its result, or None."""
         own = f"draw_{self.name.rpartition('/')[2]}" if self._is_one_of_several else "draw"
-        draw = getattr(self.module, own, None)
-        return [] if draw is None else save_figure(draw(result), stem)
+        return cast("Callable[[Result], Figure] | None", getattr(self.module, own, None))
 
     @property
     def _is_one_of_several(self) -> bool:

@@ -147,8 +147,9 @@ def test_inputs_that_were_fitted_are_said_where_they_were_fitted(judged):
 )
 def test_timelines_show_every_part(name, panels, parts):
     """Each part has a bar of at least a point in one of the panels."""
-    module = load_experiment(f"cns1/{name}").module
-    figure = module.draw(module.run(Lab()))
+    experiment = load_experiment(f"cns1/{name}")
+    assert experiment.draw is not None
+    figure = experiment.draw(experiment.run(Lab()))
     FigureCanvasAgg(figure).draw()
     assert len(figure.axes) == panels
     assert len(figure.axes[0].get_yticks()) == parts
