@@ -8,7 +8,7 @@ import pytest
 from support.definitions import integers_for
 from tilewright.graph.frontends.notation import define, network_of
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.gathered_bodies import GatheredBodies
+from tilewright.graph.rewrites.definitions import GatheredBodies
 from tilewright.graph.rewriting import simplified
 
 

@@ -19,7 +19,7 @@ from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.threads import THREAD, THREADS
-from tilewright.targets.host.network.loops import write_stage_loops
+from tilewright.targets.host.network.loops import write_in_memory
 
 UNTOUCHED = 77.0
 """What stands in memory that nothing writes."""
@@ -28,7 +28,7 @@ UNTOUCHED = 77.0
 def written(op: InMemory, threads: int = 1) -> str:
     """The C text of an operator."""
     writer = CWriter()
-    write_stage_loops(op, writer, threads)
+    write_in_memory(op, writer, threads)
     return writer.text()
 
 

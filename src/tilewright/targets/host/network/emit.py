@@ -27,7 +27,7 @@ from tilewright.targets.host.emit.threads import (
     thread_functions,
 )
 from tilewright.targets.host.native import COMPILE_FLAGS
-from tilewright.targets.host.network.loops import write_stage_loops
+from tilewright.targets.host.network.loops import write_in_memory
 from tilewright.targets.host.network.places import Call, Place, Places
 from tilewright.targets.host.vectors.functions import (
     SEPARATE,
@@ -251,7 +251,7 @@ def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
     writer.line(f"{kind.c_name} *const y = {_pointer(found.places.values[stage.writes], kind)};")
     if (op := stage.op.in_memory) is None:
         raise ProgramError(f"stage {stage.name}: {stage.op.describe()} is no loop over elements")
-    write_stage_loops(op, writer, threads)
+    write_in_memory(op, writer, threads)
 
 
 def _write_call(call: Call, kind: DType, writer: CWriter, threads: int) -> None:

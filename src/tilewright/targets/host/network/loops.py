@@ -66,7 +66,7 @@ def address(access: Access, extents: Shape) -> Address:
     return Address(start, tuple(strides))
 
 
-def write_stage_loops(op: InMemory, writer: CWriter, threads: int = 1) -> None:
+def write_in_memory(op: InMemory, writer: CWriter, threads: int = 1) -> None:
     """y from x0, x1, ...: of each element, or gathered, in the type that it is computed in."""
     if op.gather is None:
         _write_mapped(op, writer, threads)

@@ -14,7 +14,7 @@ from math import prod
 from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.gathered_bodies import GatheredBodies
+from tilewright.graph.rewrites.definitions import GatheredBodies
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.plan import Scheduled, Schedules
