@@ -25,7 +25,7 @@ from tilewright.tune.replay import replay
 from tilewright.tune.sums import divided_sums
 
 MACHINE = load_machine("sw26010")
-OP = conv2d(batch=1, in_channels=256, out_channels=64, height=7, width=7, kernel=3, padding=1)
+OP = conv2d(batch=1, in_channels=512, out_channels=64, height=7, width=7, kernel=3, padding=1)
 
 
 @pytest.fixture(scope="module")

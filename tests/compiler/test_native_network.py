@@ -114,8 +114,8 @@ def test_kernels_finish_what_follows_them_where_they_can() -> None:
         ("second", f"{conv}, 3x3 s1 p1 bias relu"),
         ("first_bias_leaky_relu_layout", "copy 12x384"),
         ("third", f"{conv}, 3x3 s1 p1 bias add relu"),
-        ("last", f"{conv}, 1x1 s1 p0"),
-        ("last_bias_tanh", "bias tanh"),
+        ("last", f"{conv}, 1x1 s1 p0 bias tanh"),
+        ("last_bias_tanh_layout", "copy 32x144"),
     ]
 
 
