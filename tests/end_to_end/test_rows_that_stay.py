@@ -52,7 +52,7 @@ def layer(in_channels, out_channels, height, width):
     [
         pytest.param(layer(64, 32, 16, 32), (BY_ROW, Vectorize("n")), id="for a kernel column"),
         pytest.param(layer(64, 128, 8, 14), (WALK, Vectorize("m")), id="for a kernel row"),
-        pytest.param(layer(64, 32, 8, 16), (WALK, Vectorize("n")), id="for a kernel row, packed"),
+        pytest.param(layer(128, 32, 8, 16), (WALK, Vectorize("n")), id="for a kernel row, packed"),
     ],
 )
 def test_each_way_is_the_best_of_a_layer(op, steps):

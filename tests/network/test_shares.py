@@ -117,7 +117,7 @@ def test_what_follows_a_product_is_computed_in_its_pieces(
     [
         (gemm(m=2, n=2048, k=2048, transpose_b=True), Search(keep=1), 1),
         (
-            conv2d(batch=4, in_channels=64, out_channels=64, height=7, width=7, kernel=1),
+            conv2d(batch=4, in_channels=64, out_channels=64, height=14, width=14, kernel=1),
             IMPLICIT,
             4,
         ),

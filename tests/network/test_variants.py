@@ -13,17 +13,21 @@ from tilewright.ops import BatchNorm, Unary, conv2d, max_pool2d
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
+CHANNELS = 64
+
 
 def normalised_windows(dtype="f64"):
     """A convolution with normalisation and a rectifier before the largest of each window."""
     net = NetworkBuilder("windows", dtype)
     op = conv2d(
-        batch=1, in_channels=8, out_channels=16, height=16, width=16, kernel=3, padding=1,
+        batch=1, in_channels=8, out_channels=CHANNELS, height=16, width=16, kernel=3, padding=1,
         dtype=dtype,
     )  # fmt: skip
-    y = net.apply(op, net.input("x", (1, 8, 16, 16)), net.weight("w", (16, 8, 3, 3)), name="conv")
+    y = net.apply(
+        op, net.input("x", (1, 8, 16, 16)), net.weight("w", (CHANNELS, 8, 3, 3)), name="conv"
+    )
     words = ("scale", "shift", "mean", "variance")
-    weights = [net.weight(word, (16,)) for word in words]
+    weights = [net.weight(word, (CHANNELS,)) for word in words]
     y = net.apply(BatchNorm(op.out_shape, 0.0, dtype), y, *weights, name="norm")
     y = net.apply(Unary("relu", op.out_shape, dtype=dtype), y, name="relu")
     y = net.apply(max_pool2d(op.out_shape, 2, stride=2, dtype=dtype), y, name="pool")
@@ -34,11 +38,11 @@ def numbers():
     rng = np.random.default_rng(0)
     inputs = {"x": rng.integers(-3, 4, (1, 8, 16, 16)).astype(float)}
     weights = {
-        "w": rng.integers(-2, 3, (16, 8, 3, 3)).astype(float),
-        "scale": rng.integers(-1, 2, 16) * 2.0,
-        "shift": rng.integers(-9, 10, 16).astype(float),
-        "mean": rng.integers(-9, 10, 16).astype(float),
-        "variance": np.full(16, 4.0),
+        "w": rng.integers(-2, 3, (CHANNELS, 8, 3, 3)).astype(float),
+        "scale": rng.integers(-1, 2, CHANNELS) * 2.0,
+        "shift": rng.integers(-9, 10, CHANNELS).astype(float),
+        "mean": rng.integers(-9, 10, CHANNELS).astype(float),
+        "variance": np.full(CHANNELS, 4.0),
     }
     assert {-2, 0, 2} == set(weights["scale"])
     return inputs, weights

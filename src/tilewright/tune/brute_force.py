@@ -24,9 +24,11 @@ from tilewright.tune.search import Ranking, rank
 Nests = tuple[NestChoice, ...]
 
 
-BOUND_MARGIN = 0.02
+BOUND_MARGIN = 0.06
 """Share of its bound by which a run may fall below it: at the end of an image the iterations
-between the first and the last may have less to do than the first, for which the bound takes them.
+between the first and the last may have less to do than the first, for which the bound takes them,
+and blocks of a run start where they lie within a transaction, in the bound at the mean of all
+places.
 """
 
 

@@ -60,6 +60,7 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
     for count in counts:
         calls = calls * count
     streams = [_stream(tile, prepared, at_start) for tile in tiles]
+    called = [s.primitive for s in walk(prepared.program.body) if isinstance(s, Call)]
     put, get = (e.peak_bytes_per_second for e in (machine.dma.put, machine.dma.get))
     cycles: Value = 0.0
     for stream, rate in zip(streams, (put, *[get] * (len(streams) - 1)), strict=True):
@@ -68,7 +69,9 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
         for other in streams:
             between = between + other.touched(depth, counts)
         gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
-        moved = np.minimum(stream.call_bytes * calls, stream.every_turn(counts))
+        moved = stream.call_bytes * calls
+        if any(isinstance(primitive, WindowSums) for primitive in called):
+            moved = np.minimum(moved, stream.every_turn(counts))
         cycles = cycles + gone * moved * (machine.clock_hz / rate)
     return cycles
 
