@@ -44,8 +44,8 @@ of VGG-16 at batches of 32 and 1, every sixth of ResNet-50 at 16, 25 products of
 0.784 to 1.307, nine of ten of an algorithm lie between 0.967 and 1.068; of the 50 tried here the
 5th percentile of `swdnn_batch`, which fills small tiles often, is 0.949, of `implicit` 0.894: few
 blocks start where they lie within a transaction, priced at the mean of all places. The baselines
-that pad whole matrices have whole tiles that hold nothing, but are priced: `padded` up to 1.412, nine of
-ten up to 1.241, of `library` nine of ten up to 1.198.
+that pad whole matrices have whole tiles that hold nothing, but are priced: `padded` up to 1.412,
+nine of ten up to 1.241, of `library` nine of ten up to 1.198.
 
 They part most where a loop of few iterations stands inside another one: it is summarised as if no
 store of its last run were under way from a second slot, and as if its next run had the same tiles.
