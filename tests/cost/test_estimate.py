@@ -38,12 +38,12 @@ BAND = {
 `best`: the best candidates of large operators. 348 of them (three of every algorithm for the layers
 of VGG-16 at batches of 32 and 1, every sixth of ResNet-50 at 16, 25 products of 200 to 4096) have
 0.892 to 1.040, of which 98 of 100 between 0.991 and 1.014; of the candidates tried here one is at
-1.067, where cores without channels move nothing and the turns of loops are short.
+1.067, for a cause that is not known.
 
 `any`: any candidate of any operator, however small; `most`: nine out of ten of them. 7000 have
 0.784 to 1.307, nine of ten of an algorithm lie between 0.967 and 1.068; of the 50 tried here the
-5th percentile of `swdnn_batch`, which fills small tiles often, is 0.949, of `implicit` 0.894: few
-blocks start where they lie within a transaction, priced at the mean of all places. The baselines
+5th percentile of `swdnn_batch`, which fills small tiles often, is 0.949, of `implicit` 0.894 since
+transfers are priced by every core's part, which is not explained. The baselines
 that pad whole matrices have whole tiles that hold nothing, but are priced: `padded` up to 1.412,
 nine of ten up to 1.241, of `library` nine of ten up to 1.198.
 
