@@ -33,6 +33,17 @@ def test_a_convolution_by_its_definition_has_the_algorithms_of_one():
     assert layer["algorithm"] != "loops"
 
 
+def test_an_operator_is_simulated_as_soon_as_it_is_compiled(tmp_path):
+    trace = tmp_path / "trace.json"
+    text = run("simulate", *PRODUCT, "-m", "sw26010_cg", "--trace", trace).stdout
+    assert "on one core group of sw26010_cg: " in text
+    assert trace.exists()
+    refused = run("simulate", *PRODUCT, "-m", "sw26010_cg", "--unfused", "--layer", "y", code=2)
+    assert refused.stderr == f"error: {PRODUCT[0]} is an operator: leave --layer\n"
+    refused = run("simulate", *PRODUCT, "-m", "sw26010_cg", "--unfused", code=2)
+    assert refused.stderr == f"error: {PRODUCT[0]} is no network: leave --unfused\n"
+
+
 def test_a_product_that_has_no_name_keeps_its_text():
     text = "y[i,r,j] += x[i,k,j] * w[r,k]"
     found = json.loads(run("compile", text, "--extents", "i=6,r=8,j=4,k=8", "--json").stdout)
