@@ -45,7 +45,7 @@ def test_a_way_passes_places_without_a_core_in_use():
     owned = np.zeros((1, 15, 1, 2), np.int64)
     need = owned.copy()
     owned[0, 14, 0], need[0, 7, 0] = (0, 2), (0, 2)
-    busiest, farthest = busiest_links(owned, owned, need, 8, False)
+    busiest, farthest = busiest_links(owned, owned, need, (7, 8, 0), False)
     assert (busiest.item(), farthest.item()) == (2, len(route(MODEL.fabric, 14, 7)))
 
 

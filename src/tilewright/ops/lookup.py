@@ -4,19 +4,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.errors import ShapeError
 from tilewright.ir.primitives.lookup import table_index
+from tilewright.ops.box import Box
 from tilewright.ops.op import (
     OPERATORS,
     Array,
+    Follows,
     Maker,
     Shape,
     Typed,
     in_own_type,
     require_positive,
+    require_shape,
+    same_dimensions,
+    show_shape,
 )
 
 _BITS = 32
@@ -24,19 +30,21 @@ _BITS = 32
 
 @dataclass(frozen=True)
 class Lookup(Typed):
-    """The element of a table of `entries` for each of n integers over 2 ** `shift`, rounded down.
+    """The element of a table of `entries` for each integer of a tensor over 2 ** `shift`, rounded
+    down.
 
     Zero takes the middle of the table, and what lies beyond an end the element there.
     """
 
     kind: ClassVar[str] = "lookup"
-    n: int
+    shape: Shape
     entries: int = 1 << 15
     shift: int = 0
     dtype: str = "i32,i8:i32:i8"
 
     def __post_init__(self) -> None:
-        require_positive(self.kind, n=self.n, entries=self.entries)
+        require_shape(self.kind, "the integers", self.shape)
+        require_positive(self.kind, entries=self.entries)
         if self.entries % 2:
             raise ShapeError(
                 f"lookup: a table of {self.entries} has no middle", fix="an even number of entries"
@@ -55,12 +63,35 @@ class Lookup(Typed):
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
         """The integers, the table."""
-        return (self.n,), (self.entries,)
+        return self.shape, (self.entries,)
 
     @property
     def out_shape(self) -> Shape:
         """Shape of the integers."""
-        return (self.n,)
+        return self.shape
+
+    @property
+    def n(self) -> int:
+        """Number of integers."""
+        return math.prod(self.shape)
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """The integers lie as the result does; the table is whole."""
+        own = same_dimensions(len(self.shape))
+        return own, own, ((None, None),)
+
+    def computable(self, result: Box, terms: Box | None = None) -> Box:
+        """The region itself."""
+        return result
+
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+        """The integers there, and the table."""
+        return result, Box.whole((self.entries,))
+
+    def part(self, result: Box, terms: Box | None = None) -> Lookup:
+        """Look-ups of the region."""
+        return replace(self, shape=result.shape)
 
     @property
     def flops(self) -> int:
@@ -69,7 +100,7 @@ class Lookup(Typed):
 
     def describe(self) -> str:
         """Extents and shift."""
-        return f"lookup {self.n} of {self.entries}, shift {self.shift}"
+        return f"lookup {show_shape(self.shape)} of {self.entries}, shift {self.shift}"
 
     def reference(self, *operands: Array) -> Array:
         """Exact: no number is rounded but the index, downwards."""
@@ -87,7 +118,8 @@ def lookup(
     >>> lookup(3, shift=4).out_dtype
     'i8'
     """
-    return Lookup(n, entries, shift, dtype)
+    require_positive("lookup", n=n)
+    return Lookup((n,), entries, shift, dtype)
 
 
 OPERATORS["lookup"] = Maker(Lookup, lookup)

@@ -165,12 +165,19 @@ class _Clock:
         for name, box in layer.needed(part.summed, part.terms):
             if name not in self.made and box.size:
                 yield name, box
-        yield from layer.weights(part.summed, part.terms, part.kept)
+        if not self.model.own:
+            yield from layer.weights(part.summed, part.terms, part.kept)
 
     def _sums(self, exchanges: Exchanges, ends: dict[int, float]) -> None:
         """Partial sums go to who finishes them."""
         messages = [
-            Message(ends[source], source, target, box.size, (source, target, box))
+            Message(
+                ends[source],
+                source,
+                target,
+                box.size * self.model.sum_values,
+                (source, target, box),
+            )
             for together in rounds(exchanges.sums, self.plan.cores)
             for source, target, box in together
         ]

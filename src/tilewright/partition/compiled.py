@@ -166,17 +166,19 @@ def multicast_values(kept: Integers, need: Integers) -> Integers:
 
 @entry_point()
 def busiest_links(
-    owned: Integers, kept: Integers, need: Integers, columns: int, multicast: bool
+    owned: Integers, kept: Integers, need: Integers, sizes: tuple[int, int, int], multicast: bool
 ) -> tuple[Integers, Integers]:
     """For each pair of grids, the values over the exchange's busiest link or port, and the links of
-    its longest route. Messages go along rows of `columns` cores first; with `multicast`, a box that
-    an owner sends to several cores passes each link once.
+    its longest route. Messages go along rows first, in a fabric whose `sizes` are its rows, its
+    columns, and which of them are rings (1: rows, 2: columns, 3: both); with `multicast`, a box
+    that an owner sends to several cores passes each link once.
     """
     grids, cores, rank, _ = owned.shape
     busiest = np.zeros((grids, len(need)), np.int64)
     farthest = np.zeros((grids, len(need)), np.int64)
     # Messages pass places of the last row that no core in use takes.
-    places = -(-cores // columns) * columns
+    rows, columns = max(sizes[0], -(-cores // sizes[1])), sizes[1]
+    places, ways = rows * columns, (rows, columns, sizes[2])
     loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
     boxes = np.zeros((cores, rank, 2), np.int64)
     table = np.zeros((cores, 3), np.int64)
@@ -193,7 +195,7 @@ def busiest_links(
                     stamp += 1
                     for number in range(lead, count if multicast else lead + 1):
                         if number == lead or table[number, 2] == lead:
-                            links = _way(owner, table[number, 0], columns, way)
+                            links = _way(owner, table[number, 0], ways, way)
                             farthest[one, other] = max(farthest[one, other], links - 2)
                             _load(way[:links], table[lead, 1], stamp, loads, passed)
             busiest[one, other] = loads.max()
@@ -248,23 +250,33 @@ def _equal(one: Integers, other: Integers) -> bool:
 
 
 @piece
-def _way(source: int, target: int, columns: int, way: Integers) -> int:
+def _hops(source: int, target: int, length: int, ring: bool) -> int:
+    """Steps along a row or column, as `machine.messages` counts them."""
+    direct = target - source
+    if not ring or 2 * abs(direct) < length:
+        return direct
+    if 2 * abs(direct) == length:
+        return abs(direct) if source % 2 == 0 else -abs(direct)
+    return direct - length if direct > 0 else direct + length
+
+
+@piece
+def _way(source: int, target: int, sizes: tuple[int, int, int], way: Integers) -> int:
     """The links from one core to another in `way`, both ports included; how many there are."""
+    rows, columns, rings = sizes
     way[0], way[1] = LINKS * source + 4, LINKS * target + 5
-    here, count = source, 2
-    while here != target:
-        across = target % columns - here % columns
-        if across > 0:
-            way[count] = LINKS * here
-            here += 1
-        elif across < 0:
-            way[count] = LINKS * here + 1
-            here -= 1
-        elif target > here:
-            way[count] = LINKS * here + 2
-            here += columns
+    across = _hops(source % columns, target % columns, columns, rings & 1 != 0)
+    along = _hops(source // columns, target // columns, rows, rings & 2 != 0)
+    row, column, count = source // columns, source % columns, 2
+    while across != 0 or along != 0:
+        here = LINKS * (row * columns + column)
+        if across != 0:
+            way[count] = here + (0 if across > 0 else 1)
+            step = 1 if across > 0 else -1
+            across, column = across - step, (column + step) % columns
         else:
-            way[count] = LINKS * here + 3
-            here -= columns
+            way[count] = here + (2 if along > 0 else 3)
+            step = 1 if along > 0 else -1
+            along, row = along - step, (row + step) % rows
         count += 1
     return count

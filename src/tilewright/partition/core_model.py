@@ -23,6 +23,9 @@ Cycles = NDArray[np.float64]
 class CoreModel:
     """Cores of one machine. A core's buffer has `buffer_values`; `load_values_per_cycle` is what
     main memory delivers to all of them together, `load_latency_cycles` after a request.
+
+    Cores with memories of their `own` keep their weights there: none move when a network runs, and
+    only its inputs come from outside. A partial sum is sent as `sum_values` values.
     """
 
     fabric: Fabric
@@ -31,6 +34,14 @@ class CoreModel:
     flops_per_cycle: float
     load_values_per_cycle: float
     load_latency_cycles: float
+    own: bool = False
+    sum_values: int = 1
+
+    @property
+    def fabric_sizes(self) -> tuple[int, int, int]:
+        """Rows and columns of the fabric, and which of them are rings: 1 rows, 2 columns."""
+        rings = {"ring_mesh": 1, "torus": 3}.get(self.fabric.topology, 0)
+        return self.fabric.rows, self.fabric.columns, rings
 
     @property
     def multicasts(self) -> bool:
@@ -41,6 +52,18 @@ class CoreModel:
     def link_values_per_cycle(self) -> float:
         """Values per cycle over a link, or over a core's port to it."""
         return self.fabric.bytes_per_cycle / self.value_bytes
+
+    @overload
+    def outside(self, weights: int, inputs: int) -> int: ...
+    @overload
+    def outside(
+        self, weights: NDArray[np.int64], inputs: NDArray[np.int64]
+    ) -> NDArray[np.int64]: ...
+    def outside(
+        self, weights: int | NDArray[np.int64], inputs: int | NDArray[np.int64]
+    ) -> int | NDArray[np.int64]:
+        """Values that come from outside the cores while a network runs."""
+        return inputs if self.own else weights + inputs
 
     @overload
     def load_cycles(self, values: int) -> float: ...

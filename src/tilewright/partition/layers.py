@@ -120,7 +120,7 @@ class _Fusing:
         """True if each core can apply `node` to what it holds of the layer before."""
         first, *others = node.inputs
         return (
-            pointwise(node.op) is not None
+            _treats_alike(node.op)
             and node.op.out_shape == node.op.input_shapes[0]
             and first in self._found
             and self._uses[first] == 1
@@ -145,6 +145,15 @@ class _Fusing:
         result = Reshape(convolution.out_shape, node.op.out_shape, node.op.out_dtype)
         first = Step(convolution, (flat.inputs[0], node.inputs[1]))
         return first, Step(result, (PREVIOUS,))
+
+
+def _treats_alike(op: Op) -> bool:
+    """True if each element of the result is computed from those of the operands beside it."""
+    if pointwise(op) is not None or not op.out_shape or op.terms:
+        return pointwise(op) is not None
+    first = Box((0,) * len(op.out_shape), (1,) * len(op.out_shape))
+    alike = op.follows is not None and op.follows[0] == op.follows[1]
+    return alike and op.computable(first) == op.needed(first)[0] == first
 
 
 def _as_convolution(op: Gemm, flat: Shape) -> Conv2d | None:

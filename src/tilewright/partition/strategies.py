@@ -158,22 +158,36 @@ def _tiled(layer: Layer, tile: tuple[int, int]) -> Grid:
 
 def _blocks(layer: Layer, cores: int) -> Iterator[Grid]:
     """The block distribution of the CNS-1 (ICSI TR-93-046, section 3.2.1): a matrix lies in blocks
-    over p_h x p_i nodes, p_h parts of the outputs and p_i parts of the terms of their sums, with
+    over all nodes, p_h parts of the outputs and p_i parts of the terms of their sums, with
     p_h >= p_i. The p_i nodes of one part of the outputs put their sums together, the p_h nodes of
-    one part of the terms read the same inputs. The squarest grid first.
+    one part of the terms read the same inputs. The squarest grid first. Behind these the others:
+    with more parts of the terms, as the report's second matrix has them, and over fewer nodes;
+    each with its cells numbered both ways.
     """
     if not layer.op.terms or len(layer.shape) <= CHANNELS:
         return
-    first, *kernel = layer.op.terms
-    whole = tuple(cut(extent, extent) for extent in kernel)
-    for parts in range(cores, 0, -1):
-        if cores % parts or parts * parts > cores:
-            continue
-        outputs = _cut_in(channel_cuts(layer, equal_cuts, cores), cores // parts)
-        terms = _cut_in(equal_cuts(first, cores), parts)
-        if outputs and terms:
-            grid = along(undivided(layer), CHANNELS, outputs)
-            yield grid if parts == 1 else replace(grid, terms=(terms, *whole))
+    squarest = [p for p in range(cores, 0, -1) if cores % p == 0 and p * p <= cores]
+    first = [grid for parts in squarest if (grid := _block(layer, cores, cores // parts, parts))]
+    yield from first
+    numbers = [n for n in range(cores, 0, -1) if cores % n == 0]
+    pairs = [(n, parts) for n in numbers for parts in numbers if n % parts == 0]
+    others = [_block(layer, cores, n // parts, parts) for n, parts in pairs]
+    for grid in others:
+        if grid is not None:
+            yield from () if grid in first else (grid,)
+            if max(grid.counts) > 1 and grid.parts > 1:
+                yield replace(grid, turned=True)
+
+
+def _block(layer: Layer, cores: int, outputs: int, parts: int) -> Grid | None:
+    """The grid of so many parts of the outputs and of the terms, if there is one."""
+    channels = _cut_in(channel_cuts(layer, equal_cuts, cores), outputs)
+    terms = _cut_in(equal_cuts(layer.op.terms[0], cores), parts)
+    if not channels or not terms:
+        return None
+    grid = along(undivided(layer), CHANNELS, channels)
+    whole = tuple(cut(extent, extent) for extent in layer.op.terms[1:])
+    return grid if parts == 1 else replace(grid, terms=(terms, *whole))
 
 
 def _cut_in(cuts: list[Cut], parts: int) -> Cut | None:

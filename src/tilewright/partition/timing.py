@@ -82,14 +82,15 @@ def _layer_time(planned: Planned, exchanges: Exchanges, model: CoreModel) -> Lay
     cycles, busiest, messages = 0.0, 0, 0
     for sent in exchanges.each:
         loads, farthest = link_loads(model, sent)
-        most = max(loads.values(), default=0)
+        size = model.sum_values if sent is exchanges.sums else 1
+        most = size * max(loads.values(), default=0)
         cycles += model.exchange_cycles(most, farthest)
         busiest = max(busiest, most)
         messages += sum(len(move.targets) for move in sent)
     return LayerTime(
         planned.work * planned.layer.op.flops / model.flops_per_cycle,
         cycles,
-        model.load_cycles(planned.volume.weights + planned.volume.inputs),
+        model.load_cycles(model.outside(planned.volume.weights, planned.volume.inputs)),
         busiest * model.value_bytes,
         messages,
     )

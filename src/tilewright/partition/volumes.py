@@ -261,7 +261,10 @@ def _sums_cycles(
         for grid in np.flatnonzero(partial):
             one = slice(grid, grid + 1)
             nothing = np.zeros_like(finish[one])
-            found[one] = exchange_cycles(have[one], nothing, finish[one], model)[0]
+            busiest, farthest = busiest_links(
+                have[one], nothing, finish[one], model.fabric_sizes, model.multicasts
+            )
+            found[one] = model.exchange_cycles(busiest * model.sum_values, farthest)[0]
     return found
 
 
@@ -321,7 +324,7 @@ def exchange_cycles(
     """Cycles of the exchange for each pair of grids: cores get from owners what they need and do
     not have themselves.
     """
-    found = busiest_links(owned, kept, need, model.fabric.columns, model.multicasts)
+    found = busiest_links(owned, kept, need, model.fabric_sizes, model.multicasts)
     return model.exchange_cycles(*found)
 
 

@@ -18,12 +18,15 @@ def _parameters(op: Lookup) -> dict[str, int]:
     return {"n": op.n, "entries": op.entries}
 
 
-def _as_given(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_a_row(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     del op
-    return operands
+    integers, table = operands
+    return integers.reshape(-1), table
 
 
-INTERFACES["lookup"] = NestInterface("lookup", _parameters, _as_given, lambda op, y: y)
+INTERFACES["lookup"] = NestInterface(
+    "lookup", _parameters, _in_a_row, lambda op, y: y.reshape(op.out_shape)
+)
 
 
 @seed("lookup", name="lookup")

@@ -72,7 +72,7 @@ NEVER = 1 << 62
 WINDOW_CAPACITY = 64
 LINE_CAPACITY = 64
 BLOCK_CAPACITY = 64
-MESSAGE_KINDS, DIRECTIONS = 16, 4
+MESSAGE_KINDS, DIRECTIONS = 64, 4
 
 EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
 

@@ -109,7 +109,7 @@ def execute_message(s: State, m: MachineState, core: CoreState, row: RowState, t
 def note_interrupt(s: State, core: CoreState) -> None:
     """Set when the next accepted message interrupts."""
     core.interrupt = NEVER
-    if not core.handling:
+    if core.accepts and not core.handling:
         for kind in range(MESSAGE_KINDS):
             if core.accepts >> kind & 1 and core.inbox[kind]:
                 core.interrupt = min(core.interrupt, at(s.flights, core.inbox[kind] - 1).time)

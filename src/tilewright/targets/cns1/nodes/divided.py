@@ -1,0 +1,360 @@
+"""A divided network as programs of all nodes and of the I/O nodes below them, and its simulated run.
+
+In: a network of some patterns, a plan of its layers. Out: `NodePrograms`; with numbers the outputs,
+and the run with every message. Several copies of the plan's nodes take passes in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import PartitionError
+from tilewright.graph import Network
+from tilewright.machine import Machine
+from tilewright.ops import Op, gemm
+from tilewright.ops.box import Box
+from tilewright.ops.definitions import definitions_in
+from tilewright.ops.mapping import mapping
+from tilewright.ops.op import Array
+from tilewright.partition.layers import Step
+from tilewright.partition.plan import PartitionPlan
+from tilewright.simulate.runs import MeshRun
+from tilewright.targets.cns1.nodes.outside import Column, Given, Outside, Wanted
+from tilewright.targets.cns1.nodes.roles import Constant, Role, Rows, routine_of
+from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
+from tilewright.targets.cns1.nodes.shares import KINDS, Passed, Share, passed, product_of, shares
+
+_SUM_BYTES = 4
+
+
+def product_part(share: Share) -> Op:
+    """The product of a chunk, its weights as the node has them, along the columns."""
+    kinds = product_of(share.layer).operand_dtypes
+    first, last = share.terms
+    return gemm(share.rows, share.chunk, last - first, dtype=f"{kinds[0]},{kinds[1]}:i32")
+
+
+def step_part(step: Step, rows: int, columns: int) -> Op:
+    """A look-up or a map of one node's part of a layer.
+
+    Raises PartitionError for a step that is neither.
+    """
+    if step.op.kind == "lookup":
+        return step.op.part(Box.whole((rows, columns)))
+    found = definitions_in(step.op)
+    if len(found) != 1 or found[0].gather is not None:
+        raise PartitionError(
+            f"{step.op.describe()} is no look-up and no map", fix="take one behind each product"
+        )
+    kinds = step.op.numerics
+    return mapping(rows * columns, found[0].body, dtype=f"{kinds}")
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Where the kinds of messages of each layer begin: of its inputs, and of its sums."""
+
+    inputs: tuple[int, ...]
+    sums: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class NodePrograms:
+    """Programs of `copies` of a plan's nodes; `network` has the patterns of one pass."""
+
+    network: Network
+    machine: Machine
+    plan: PartitionPlan
+    copies: int = 1
+
+    @cached_property
+    def shares(self) -> list[dict[int, Share]]:
+        """Who does what of each layer."""
+        return shares(self.plan)
+
+    @cached_property
+    def passed(self) -> list[list[Passed]]:
+        """The messages before each layer."""
+        return [passed(self.plan, number) for number in range(len(self.plan.layers))]
+
+    @cached_property
+    def kinds(self) -> _Kinds:
+        """The kinds of one exchange after the other; those of inputs from outside are 0."""
+        inputs, sums, place = [], [], 1
+        for own, messages in zip(self.shares, self.passed, strict=True):
+            inputs.append(place)
+            place += max((one.kind for one in messages), default=-1) + 1
+            sums.append(place)
+            place += len(next(iter(own.values())).group)
+        return _Kinds(tuple(inputs), tuple(sums))
+
+    @property
+    def cells(self) -> int:
+        """Nodes of a copy."""
+        return max(len(one.cores) for one in self.plan.layers)
+
+    @property
+    def rows(self) -> int:
+        """Patterns of a pass."""
+        return self.plan.layers[0].layer.shape[0]
+
+    def places(self, core: int) -> _Places:
+        """A node's program and memory, for one pass."""
+        return _Places(self, core, 0, 1)
+
+    def run(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], MeshRun]:
+        """The outputs for inputs of any number of patterns, and weights. Errors: those of
+        `run_nodes`.
+        """
+        patterns = len(given[self.network.inputs[0].name])
+        passes = -(-patterns // (self.rows * self.copies))
+        inputs = {t.name: self._padded(given[t.name], passes) for t in self.network.inputs}
+        numbers = {**self.network.values, **given, **inputs}
+        fabric = fabric_of(self.machine, hosts=True)
+        nodes = [IDLE] * (fabric.rows * fabric.columns)
+        columns = [Column() for _ in range(fabric.columns)]
+        for copy in range(self.copies):
+            for core in range(self.cells):
+                number = copy * self.cells + core
+                made = _Places(self, core, copy, passes)
+                nodes[number + fabric.columns] = made.node(numbers)
+                row, column = divmod(number, fabric.columns)
+                columns[column].add(row + 1, made.given, made.wanted)
+        outside = Outside(self.machine, fabric, columns, passes, self.copies)
+        nodes[: fabric.columns] = outside.nodes(inputs)
+        run = run_nodes(self.machine, nodes, fabric)
+        return self._outputs(run, outside, patterns), run
+
+    def _padded(self, values: Array, passes: int) -> Array:
+        """Inputs of whole passes: [pass, pattern, ...], zeros behind the last."""
+        total = passes * self.copies * self.rows
+        found = np.zeros((total, *values.shape[1:]), values.dtype)
+        found[: len(values)] = values
+        return found.reshape(passes * self.copies, self.rows, *values.shape[1:])
+
+    def _outputs(self, run: MeshRun, outside: Outside, patterns: int) -> dict[str, Array]:
+        found = {}
+        for name in self.network.outputs:
+            tensor = self.network.tensors[name]
+            shape = outside.passes * self.copies, *tensor.shape
+            found[name] = np.zeros(shape, dtype(tensor.dtype).numpy)
+        for core in run.cores[: len(outside.columns)]:
+            outside.take(core, found)
+        return {n: a.reshape(-1, *a.shape[2:])[:patterns] for n, a in found.items()}
+
+
+class _Places:
+    """One node's program as it is made: where its tensors lie, layer by layer."""
+
+    def __init__(self, programs: NodePrograms, core: int, copy: int, passes: int) -> None:
+        self.programs, self.core, self.copy = programs, core, copy
+        self.fabric = fabric_of(programs.machine, hosts=True)
+        self.role = Role(programs.machine, self.fabric, self._node(core), passes)
+        self.given: list[Given] = []
+        self.wanted: list[Wanted] = []
+        self._held: dict[str, tuple[Rows, Box]] = {}
+        self._waiting: dict[int, Rows] = {}
+        self._from_outside()
+        for number in range(len(programs.plan.layers)):
+            if core in programs.shares[number]:
+                self._layer(number, programs.shares[number][core])
+        self._to_outside()
+
+    def _node(self, core: int) -> int:
+        """A core's number with the I/O nodes below."""
+        return self.copy * self.programs.cells + core + self.fabric.columns
+
+    def node(self, numbers: Mapping[str, Array]) -> Node:
+        """The node with its weights."""
+        text = self.role.text()
+        main: dict[int, Array] = {0: np.array(self.role.words, "<i4")}
+        for constant in self.role.constants:
+            values = numbers[constant.tensor]
+            own = values.T if constant.turned else values
+            if constant.shape is not None:
+                own = np.broadcast_to(own, (*constant.shape,)[-max(own.ndim, 2) :])
+            main[constant.address] = np.ascontiguousarray(own[constant.box.slices])
+        main[self.role.end] = np.zeros(0, np.uint8)
+        return Node(text, {"main": main})
+
+    def _from_outside(self) -> None:
+        """All inputs of the network that the node reads, in the order of the layers."""
+        made = {one.layer.output for one in self.programs.plan.layers}
+        for number, planned in enumerate(self.programs.plan.layers):
+            share = self.programs.shares[number].get(self.core)
+            if share is None or planned.layer.reads[0] in made:
+                continue
+            rows = self._factors(number, share)
+            self.role.receive(rows, 0, adds=False)
+            box = Box.of((0, share.rows), share.terms)
+            self.given.append(Given(planned.layer.reads[0], box, self.copy))
+
+    def _factors(self, number: int, share: Share) -> Rows:
+        """The rows that a product reads."""
+        size = dtype(product_of(share.layer).operand_dtypes[0]).size_bytes
+        width = size * (share.terms[1] - share.terms[0])
+        rows = Rows(self.role.room(share.rows * width), share.rows, width, width)
+        self._waiting[number] = rows
+        return rows
+
+    def _layer(self, number: int, share: Share) -> None:
+        if number not in self._waiting:
+            self._gathered(number, share)
+        result = self._product(number, share)
+        for step in share.layer.steps[1:]:
+            result = self._step(share, step, result)
+        kept = Box.of((0, share.rows), self._finished(share))
+        self._held[share.layer.output] = result, kept
+
+    def _finished(self, share: Share) -> tuple[int, int]:
+        start = share.columns[0] + share.own * share.piece
+        return start, start + share.piece
+
+    def _gathered(self, number: int, share: Share) -> None:
+        """What the product reads of other nodes' results, and of the own."""
+        (name,) = share.layer.reads
+        factors = self._factors(number, share)
+        wanted = Box.of((0, share.rows), share.terms)
+        have = self._held.get(name)
+        if have is not None and (common := have[1] & wanted).size:
+            source = _inside(*have, common)
+            self.role.move(source, _inside(factors, wanted, common), adds=False)
+        base = self.programs.kinds.inputs[number]
+        for one in self.programs.passed[number]:
+            if one.source == self.core and have is not None:
+                rows = _inside(*have, one.box)
+                start = self.role.word(_address(rows))
+                moved = Rows(start, rows.count, rows.size_bytes, rows.step_bytes)
+                self.role.send(moved, self._node(one.target), (base + one.kind) % KINDS)
+        for one in self.programs.passed[number]:
+            if one.target == self.core:
+                rows = _inside(factors, wanted, one.box)
+                start = self.role.word(_address(rows))
+                moved = Rows(start, rows.count, rows.size_bytes, rows.step_bytes)
+                self.role.receive(moved, (base + one.kind) % KINDS, adds=False)
+
+    def _product(self, number: int, share: Share) -> Rows:
+        """The sums that the node finishes: chunks for others first, then the own."""
+        routine = routine_of(product_part(share), self.programs.machine)
+        columns, width = share.chunk, share.piece * _SUM_BYTES
+        factors, weights = self._waiting[number], self._weights(share)
+        chunk = self.role.room(share.rows * columns * _SUM_BYTES)
+        sums = Rows(self.role.room(share.rows * width), share.rows, width, width)
+        if len(share.group) == 1:
+            self.role.call(routine, (factors.start, weights[0], sums.start))
+            return sums
+        arrived = False
+        base = self.programs.kinds.sums[number]
+        order = [*range(1, share.chunks), 0]
+        for before, distance in pairwise((-1, *order)):
+            self.role.call(routine, (factors.start, weights[distance], chunk))
+            for other in share.others(distance):
+                place = chunk + other % share.pieces * width
+                rows = Rows(self.role.word(place), share.rows, width, columns * _SUM_BYTES)
+                kind = (base + share.kind(distance, share.own)) % KINDS
+                self.role.send(rows, self._node(share.group[other]), kind)
+            if before >= 0:
+                arrived = self._arriving(share, base, before, sums, adds=arrived)
+        arrived = self._arriving(share, base, 0, sums, adds=arrived)
+        own = chunk + share.own % share.pieces * width
+        mine = Rows(self.role.word(own), share.rows, width, columns * _SUM_BYTES)
+        self.role.move(mine, sums, adds=arrived)
+        return sums
+
+    def _arriving(self, share: Share, base: int, distance: int, sums: Rows, *, adds: bool) -> bool:
+        """Add the sums of those whose chunk at a distance has the own piece."""
+        first = (share.own // share.pieces - distance) % share.chunks * share.pieces
+        for sender in range(first, first + share.pieces):
+            if sender != share.own:
+                kind = (base + share.kind(distance, sender)) % KINDS
+                self.role.receive(sums, kind, adds=adds)
+                adds = True
+        return adds
+
+    def _weights(self, share: Share) -> list[int | str]:
+        """The chunks' weights, chunk by chunk as the columns go; where those of each distance
+        begin.
+        """
+        product, (first, last) = product_of(share.layer), share.terms
+        size = (last - first) * share.chunk * 2
+        start = self.role.room(share.chunks * size, lines=True)
+        for number in range(share.chunks):
+            begin = share.columns[0] + number * share.chunk
+            box = Box.of((first, last), (begin, begin + share.chunk))
+            name = share.layer.steps[0].operands[1]
+            place = start + number * size
+            self.role.constants.append(Constant(place, name, box, product.transpose_b))
+        if share.chunks == 1:
+            return [start]
+        return [self.role.word(start + share.chunk_of(d) * size) for d in range(share.chunks)]
+
+    def _step(self, share: Share, step: Step, before: Rows) -> Rows:
+        """A look-up or map of what the node finishes."""
+        op = step_part(step, share.rows, share.piece)
+        places: list[int | str] = [before.start]
+        for name, shape in zip(step.operands[1:], step.op.input_shapes[1:], strict=True):
+            places.append(self._operand(share, step.op, name, shape))
+        width = share.piece * dtype(step.op.out_dtype).size_bytes
+        found = Rows(self.role.room(share.rows * width), share.rows, width, width)
+        self.role.call(routine_of(op, self.programs.machine), (*places, found.start))
+        return found
+
+    def _operand(self, share: Share, op: Op, name: str, shape: tuple[int, ...]) -> int:
+        """A table, or the node's part of a matrix or of a row for each pattern."""
+        size = dtype(self.programs.network.tensors[name].dtype).size_bytes
+        if op.kind == "lookup":
+            place = self.role.room(shape[0] * size, lines=True)
+            self.role.constants.append(Constant(place, name, Box.whole(shape)))
+            return place
+        place = self.role.room(share.rows * share.piece * size)
+        box = Box.of((0, share.rows), self._finished(share))
+        self.role.constants.append(Constant(place, name, box, shape=share.layer.shape))
+        return place
+
+    def _to_outside(self) -> None:
+        """Outputs go down to the I/O node of the column."""
+        row, column = divmod(self.role.node, self.fabric.columns)
+        for name in self.programs.network.outputs:
+            if name in self._held:
+                rows, box = self._held[name]
+                self.role.send(rows, column, row)
+                self.wanted.append(Wanted(name, box, rows.size_bytes, self.copy))
+
+
+def _inside(rows: Rows, have: Box, box: Box) -> Rows:
+    """The rows of a region inside those of another."""
+    assert isinstance(rows.start, int)
+    size = rows.size_bytes // have.shape[1]
+    inner = box.within(have)
+    start = rows.start + inner.start[0] * rows.step_bytes + inner.start[1] * size
+    return Rows(start, box.shape[0], box.shape[1] * size, rows.step_bytes)
+
+
+def _address(rows: Rows) -> int:
+    assert isinstance(rows.start, int)
+    return rows.start
+
+
+def programs_of(
+    network: Network, machine: Machine, plan: PartitionPlan, copies: int
+) -> NodePrograms:
+    """The programs of a plan. Raises PartitionError where a node's memory is too small for them."""
+    found = NodePrograms(network, machine, plan, copies)
+    _require_room(found)
+    return found
+
+
+def _require_room(programs: NodePrograms) -> None:
+    role, room = programs.places(0).role, programs.machine.main.capacity_bytes
+    if role.end > room:
+        raise PartitionError(
+            f"node 0 needs {role.end} bytes of memory 'main', which has {room}",
+            fix="take more nodes, or larger chips",
+        )
+

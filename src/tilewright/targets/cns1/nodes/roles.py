@@ -1,0 +1,200 @@
+"""The program of a node that has shares of a divided network: products, messages, look-ups, maps.
+
+In: shares and exchanges. Out: text, what lies in main memory at first, and where results are. What
+differs from node to node of one role, hops and addresses, lies in a table at the start of main
+memory, so that all of them run the same text. A pass takes some patterns through the network.
+
+Registers: `$28` the vector length, `$30` the bytes of a vector; others belong to what is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from tilewright.common.errors import PartitionError
+from tilewright.machine import Machine
+from tilewright.machine.messages import hops_to
+from tilewright.machine.parts import Fabric
+from tilewright.ops import Op
+from tilewright.ops.box import Box
+from tilewright.targets.cns1.code import ARGUMENTS, CODE
+from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.sections import Rdram
+from tilewright.tune.choose import choose
+
+TABLE_BYTES = 8192
+BLOCK = 128
+"""Bytes that a message carries at most."""
+_WORD, _RETURN, _LEFT = 4, 0, 4
+_ALIGNMENT = 128
+
+
+@dataclass(frozen=True)
+class Routine:
+    """The code of an operator: its `operands` and result by name, in the order of `arguments`."""
+
+    lines: tuple[str, ...]
+    operands: tuple[str, ...]
+    arguments: tuple[str, ...]
+    cycles: float
+
+
+@cache
+def routine_of(op: Op, machine: Machine) -> Routine:
+    """The best code of an operator on a node; raises as `choose` does."""
+    node = machine.of_one_program
+    (choice,) = choose([op], node, keep=1)
+    candidate = choice.best.candidate
+    artifact = CODE.emit(candidate.program(node), node)
+    (text,) = artifact.files.values()
+    operands = (*candidate.seed.operands, candidate.seed.result)
+    arguments = tuple(info.name for info in artifact.tensors)
+    return Routine(tuple(text.splitlines()), operands, arguments, choice.best.cycles)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of memory: `count` of `size_bytes`, each `step_bytes` behind the one before. The start
+    is an address, or the operand that loads one.
+    """
+
+    start: int | str
+    count: int
+    size_bytes: int
+    step_bytes: int
+
+    @property
+    def words(self) -> list[int]:
+        """Words of each message of a row."""
+        whole, rest = divmod(self.size_bytes, BLOCK)
+        return [BLOCK // _WORD] * whole + ([rest // _WORD] if rest else [])
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A region of a weight that lies at an address, turned if it is stored the other way round, and
+    repeated to `shape` where it has fewer elements.
+    """
+
+    address: int
+    tensor: str
+    box: Box
+    turned: bool = False
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass
+class Role:
+    """A node's program under construction."""
+
+    machine: Machine
+    fabric: Fabric
+    node: int
+    passes: int
+    writer: Writer = field(default_factory=Writer)
+    words: list[int] = field(default_factory=lambda: [0, 0])
+    end: int = TABLE_BYTES
+    constants: list[Constant] = field(default_factory=list)
+    _called: dict[Routine, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.words[_LEFT // _WORD] = self.passes
+        self.writer.add(f"m[$0+{_RETURN}].w = $31")
+        self.writer.place("pass")
+        self.vectors()
+
+    def vectors(self) -> None:
+        """Whole vectors again."""
+        self.writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
+
+    def room(self, size_bytes: int, *, lines: bool = False) -> int:
+        """The address of so many further bytes, with `lines` from a new line of all chips on."""
+        step = self.machine.section(Rdram).open_bytes if lines else _ALIGNMENT
+        start = -(-self.end // step) * step
+        self.end = start + size_bytes
+        return start
+
+    def word(self, value: int) -> str:
+        """The operand that loads a number of this node's."""
+        self.words.append(value)
+        if len(self.words) * _WORD > TABLE_BYTES:
+            raise PartitionError(
+                f"node {self.node} exchanges messages by more than {TABLE_BYTES // _WORD} numbers",
+                fix="divide the network over fewer nodes",
+            )
+        return f"m[$0+{(len(self.words) - 1) * _WORD}].w"
+
+    def call(self, routine: Routine, places: Sequence[int | str]) -> None:
+        """Call an operator's code with the places of its operands and its result."""
+        name = self._called.setdefault(routine, f"routine{len(self._called)}")
+        of = dict(zip(routine.operands, places, strict=True))
+        for register, tensor in zip(ARGUMENTS, routine.arguments, strict=False):
+            self.load(register, of[tensor])
+        self.writer.add(f"call {name}, $31", "nop")
+        self.vectors()
+
+    def load(self, register: str, place: int | str) -> None:
+        """register = an address, or what lies in the table."""
+        if isinstance(place, str):
+            self.writer.add(f"{register} = {place}")
+        else:
+            self.writer.constant(register, place)
+
+    def send(self, rows: Rows, target: int, kind: int) -> None:
+        """Send rows to another node."""
+        across, along = hops_to(self.fabric, self.node, target)
+        self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
+        self._rows({"$7": rows}, ("$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"))
+
+    def receive(self, rows: Rows, kind: int, *, adds: bool) -> None:
+        """Put what arrives into rows, or add it."""
+        added = ("$v2 = m[$12].w", "$v1 = $v1 + $v2") if adds else ()
+        store = "m[$12+=$30].w = $v1"
+        self._rows({"$7": rows}, (f"$v1 = receive({kind})", *added, store))
+
+    def move(self, source: Rows, rows: Rows, *, adds: bool) -> None:
+        """Copy rows to others, or add them."""
+        added = ("$v2 = m[$13].w", "$v1 = $v1 + $v2") if adds else ()
+        lines = ("$v1 = m[$12+=$30].w", *added, "m[$13+=$30].w = $v1")
+        self._rows({"$7": source, "$8": rows}, lines)
+
+    def _rows(self, pointers: dict[str, Rows], lines: Sequence[str]) -> None:
+        """Write lines for each message of each row; `$12`, `$13` go along the rows."""
+        writer, (first, *_) = self.writer, pointers.values()
+        for register, rows in pointers.items():
+            self.load(register, rows.start)
+        again = writer.label("rows")
+        if first.count > 1:
+            writer.constant("$29", first.count)
+            writer.place(again)
+        for i, register in enumerate(pointers):
+            writer.add(f"${12 + i} = {register}")
+        for words in first.words:
+            if words != BLOCK // _WORD:
+                writer.add(f"$11 = {words}", "vlr = $11", *lines, "vlr = $28")
+            else:
+                writer.add(*lines)
+        if first.count > 1:
+            for register, rows in pointers.items():
+                writer.sum(register, register, rows.step_bytes, "$11")
+            writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
+
+    def text(self) -> str:
+        """The whole source: the pass again while some are left, then what is called."""
+        left = f"m[$0+{_LEFT}].w"
+        self.writer.add(f"$5 = {left}", "$5 = $5 - 1", f"{left} = $5", "if ($5 != $0) pass", "nop")
+        self.writer.add(f"$31 = m[$0+{_RETURN}].w", "goto $31", "nop")
+        routines = (_renamed(routine, name) for routine, name in self._called.items())
+        return self.writer.text() + "".join(routines)
+
+
+def _renamed(routine: Routine, name: str) -> str:
+    """The lines under a name, with labels of their own."""
+    text = "\n".join(routine.lines)
+    labels = set(re.findall(r"^\s*(\w+):", text, re.MULTILINE))
+    for label in labels:
+        text = re.sub(rf"\b{label}\b", f"{name}_{label}", text)
+    return f"{name}:\n{text}\n"

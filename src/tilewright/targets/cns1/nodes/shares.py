@@ -1,0 +1,192 @@
+"""Who of the nodes does what of a divided network: chunks of products, their targets, messages.
+
+In: a plan of matrix products, look-ups and maps. Out: for each node and layer a `Share`, in numbers
+of its own memory. Sums that are divided are computed in chunks of whole stripes of columns, each
+for the nodes that finish them: what goes to others is computed first, and is on its way while the
+next chunk is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.common.errors import PartitionError
+from tilewright.ops import Gemm
+from tilewright.ops.box import Box
+from tilewright.partition.grids import CHANNELS, Grid
+from tilewright.partition.layers import Layer
+from tilewright.partition.parts import Part
+from tilewright.partition.plan import PartitionPlan, Planned
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
+
+VECTOR = 32
+KINDS = 64
+"""Kinds of messages that a node can tell apart."""
+
+
+def product_of(layer: Layer) -> Gemm:
+    """The product that a layer begins with.
+
+    Raises PartitionError for layers that are none, and for products that nodes do not compute.
+    """
+    product = layer.op.matrix_product
+    if product is None or len(layer.shape) != 2 or len(layer.reads) != 1:
+        raise PartitionError(
+            f"layer {layer.name}: {layer.op.describe()} is no product of activations and weights",
+            fix="take a network of matrix products, and of look-ups and maps of their results",
+        )
+    kinds = product.operand_dtypes
+    plain = product.beta == 0 and not product.transpose_a
+    if not plain or kinds[0] not in ("i8", "i16") or kinds[1:] != ("i16",):
+        raise PartitionError(
+            f"layer {layer.name}: {product.describe()} of {', '.join(kinds)}, a Torrent multiplies "
+            "rows of i8 or i16 by weights of i16",
+            fix="--dtype i8,i16:i32",
+        )
+    return product
+
+
+def chunk_columns(columns: int, parts: int) -> int:
+    """Columns of a chunk: whole stripes and whole pieces of those who finish it; 0 where there are
+    no such chunks.
+    """
+    piece, left = divmod(columns, parts)
+    if left or not piece or piece % ROWS_AT_ONCE or (piece % VECTOR and VECTOR % piece):
+        return 0
+    chunk = math.lcm(piece, STRIPE)
+    return 0 if columns % chunk else chunk
+
+
+def suits(layer: Layer, grid: Grid) -> bool:
+    """True if each node gets the same whole stripes, words of factors and pieces of sums."""
+    (rows, columns), terms = layer.shape, layer.op.terms[0]
+    outputs, parts = grid.counts[CHANNELS], grid.parts
+    own, left = divmod(columns, outputs)
+    return (
+        grid.counts[0] == 1
+        and rows > 0
+        and not left
+        and terms % (parts * ROWS_AT_ONCE) == 0
+        and parts <= KINDS
+        and chunk_columns(own, parts) > 0
+    )
+
+
+@dataclass(frozen=True)
+class Share:
+    """One node's share of a layer; `group` are the nodes that have terms of the same sums, in the
+    order of what they finish, this one as number `own`.
+    """
+
+    layer: Layer
+    part: Part
+    group: tuple[int, ...]
+    own: int
+
+    @property
+    def rows(self) -> int:
+        """Patterns."""
+        return self.part.summed.shape[0]
+
+    @property
+    def terms(self) -> tuple[int, int]:
+        """First and last of the terms."""
+        (whole,) = self.layer.op.terms
+        return (0, whole) if self.part.terms is None else self.part.terms.sides[0]
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """First and last of the columns that are summed up."""
+        return self.part.summed.sides[CHANNELS]
+
+    @property
+    def piece(self) -> int:
+        """Columns that the node finishes."""
+        return (self.columns[1] - self.columns[0]) // len(self.group)
+
+    @cached_property
+    def chunk(self) -> int:
+        """Columns of a chunk."""
+        return chunk_columns(self.columns[1] - self.columns[0], len(self.group))
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of a chunk."""
+        return self.chunk // self.piece
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of the columns."""
+        return len(self.group) // self.pieces
+
+    def chunk_of(self, distance: int) -> int:
+        """The chunk so many behind the one that has the node's own piece."""
+        return (self.own // self.pieces + distance) % self.chunks
+
+    def others(self, distance: int) -> Iterator[int]:
+        """Members of the group that finish the chunk at a distance, this one left out."""
+        first = self.chunk_of(distance) * self.pieces
+        return (n for n in range(first, first + self.pieces) if n != self.own)
+
+    def kind(self, distance: int, sender: int) -> int:
+        """Number among the messages of the exchange: that of a chunk's sender."""
+        return distance * self.pieces + sender % self.pieces
+
+
+def shares(plan: PartitionPlan) -> list[dict[int, Share]]:
+    """For each layer the share of each node that has one."""
+    return [_shares(planned) for planned in plan.layers]
+
+
+def _shares(planned: Planned) -> dict[int, Share]:
+    groups: dict[Box, list[tuple[Box, int]]] = {}
+    placed = list(zip(planned.cores, planned.division.parts, strict=True))
+    for core, part in placed:
+        groups.setdefault(part.summed, []).append((part.kept, core))
+    members = {
+        box: tuple(core for _, core in sorted(own, key=lambda one: one[0].start))
+        for box, own in groups.items()
+    }
+    return {
+        core: Share(planned.layer, part, members[part.summed], members[part.summed].index(core))
+        for core, part in placed
+    }
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A region of a tensor that goes from one node to another, as message number `kind`."""
+
+    source: int
+    target: int
+    box: Box
+    kind: int
+
+
+def passed(plan: PartitionPlan, number: int) -> list[Passed]:
+    """What nodes send each other before a layer, those of the fewest places further first."""
+    found: list[Passed] = []
+    cells = len(plan.layers[number].cores)
+    messages: dict[int, list[tuple[int, int, Box]]] = {}
+    for _, moves in plan.exchanges[number].inputs:
+        for move in moves:
+            for target in move.targets:
+                away = (target - move.source) % max(cells, plan.cores)
+                messages.setdefault(target, []).append((away, move.source, move.box))
+    for target, own in messages.items():
+        for kind, (_, source, box) in enumerate(sorted(own, key=lambda one: one[:2])):
+            found.append(Passed(source, target, box, kind))
+    _require_kinds(plan.layers[number].layer, found)
+    return sorted(found, key=lambda one: (one.kind, one.source))
+
+
+def _require_kinds(layer: Layer, found: Sequence[Passed]) -> None:
+    most = max((one.kind for one in found), default=0) + 1
+    if most > KINDS:
+        raise PartitionError(
+            f"layer {layer.name}: a node gets messages of {most} others, it tells {KINDS} apart",
+            fix="divide the layer over fewer nodes",
+        )
