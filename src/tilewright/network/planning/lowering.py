@@ -190,7 +190,8 @@ class _Stages:
         return tensor.addends[0].definition.tensor_name(0)
 
     def _numbers(self, name: str, numbers: Array, axes: tuple[int, ...]) -> Located:
-        return self.memory.numbers(name, np.asarray(numbers, np.float64), axes)
+        one = 1 << dtype(self.memory.dtype).fraction_bits
+        return self.memory.numbers(name, np.asarray(numbers, np.float64) / one, axes)
 
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
         """New memory in the order of the first operand, that of a definition without look-ups if it
@@ -323,7 +324,9 @@ class _Stages:
         )
         given = (replace(x, fill=s.beyond) for x, s in zip(operands, sources, strict=True))
         if op.gather is None:
-            return InMemory(extents, result, tuple(given), op.body, dtype=op.dtype)
+            kind = op.numerics.result  # fixed point that moves is what is computed in reals, too
+            types = real_types(kind.name) if kind.kind == "fixed" else op.dtype
+            return InMemory(extents, result, tuple(given), op.body, dtype=types)
         if op.gather not in _GATHERED:
             raise GraphError(
                 f"node {self.node.name}: no stage gathers by {op.gather!r}",

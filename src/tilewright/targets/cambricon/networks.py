@@ -36,6 +36,7 @@ from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.rewrites import (
     Strips,
     with_band_products,
+    with_rows_first,
     with_strips,
     with_whole_images,
 )
@@ -83,7 +84,8 @@ class CambriconNetworks:
         self.require(network, machine)
         own, strips = with_strips(network)
         elements = machine.core.elements or ""
-        own = simplified(with_whole_images(with_band_products(own, elements), elements))
+        own = with_whole_images(with_band_products(own, elements), elements)
+        own = simplified(with_rows_first(own))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
         return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, strips))
 
