@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.names import buffer_infos
@@ -25,6 +26,7 @@ from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
 from tilewright.network.planning.epilogues import Request
+from tilewright.network.planning.form import Form
 from tilewright.network.planning.planner import Programs
 from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
@@ -55,12 +57,18 @@ _KINDS: dict[Role, TensorKind] = {
 
 
 class _Planner(Programs):
-    """Plans in which elementwise work is a stage of its own; a copy that changes which dimension
-    runs along memory moves elements one by one.
-    """
+    """Plans in which elementwise work is a stage of its own."""
 
-    against_the_grain = 64.0
     arranges = gathers_channels = True
+
+    def against_the_grain(self, held: Form, wanted: Form) -> float:
+        """Few where neighbouring dimensions trade places, by the matrix unit; else elements are
+        moved one by one.
+        """
+        before, after = ([d.axis for d in f.dims if d.extent > 1] for f in (held, wanted))
+        cuts = product(range(len(after)), repeat=2)
+        turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
+        return 8.0 if turned else 64.0
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
