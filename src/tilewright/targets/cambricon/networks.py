@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import product
 
+from tilewright.asm import Object
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.names import buffer_infos
 from tilewright.common.dtypes import dtype
@@ -44,6 +45,7 @@ from tilewright.targets.cambricon.rewrites import (
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
+from tilewright.targets.cambricon.simulated import titles
 from tilewright.targets.cambricon.vector_steps import require_steps
 from tilewright.tune.candidate import Candidate
 
@@ -126,12 +128,18 @@ class CambriconNetworks:
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
     ) -> Compute:
         """A function that runs the program on the simulated device."""
-        program = DeviceNetwork(plan)
+        program = _program(plan)
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             return program.run(inputs, weights)[0]
 
         return compute
+
+
+@lru_cache(maxsize=2)
+def _program(plan: Plan) -> DeviceNetwork:
+    """The program of a plan, assembled once for all runs of a session."""
+    return DeviceNetwork(plan)
 
 
 def _arranged(strips: Sequence[Strips], inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -150,7 +158,7 @@ def emit_network(plan: Plan) -> Artifact:
     capacity = {space: machine.space(space).capacity_bytes for space in (VECTOR, MATRIX)}
     lines = [f"; {plan.name} for {machine.name}", ".code"]
     for number, stage in enumerate(plan.stages):
-        program = stage.candidate.program(machine)
+        program = plan.program(stage)
         buffer_infos(program, capacity)
         symbols = {name: tensors[value].identifier for name, value in stage.arguments}
         lines.append(f"  ; stage {stage.name}: {stage.label}")
@@ -194,9 +202,24 @@ class DeviceNetwork:
         """The source."""
         return emit_network(self.plan)
 
+    @cached_property
+    def image(self) -> Object:
+        """The linked program."""
+        return image_of(self.artifact, self.plan.machine)
+
     def device(self) -> Device:
         """The device with the assembled program; nothing is uploaded."""
-        return Device(image_of(self.artifact, self.plan.machine), self.plan.machine)
+        return Device(self.image, self.plan.machine)
+
+    def saturated(self, device: Device, run: WindowRun) -> dict[str, int]:
+        """How many elements did not fit 16 bits, by stage, in the order of the program."""
+        (text,) = self.artifact.files.values()
+        found: dict[str, int] = {}
+        names = titles(text, device.instructions, "; stage ")
+        for number, count in sorted(run.saturated.items()):
+            name = names[number].partition(":")[0]
+            found[name] = found.get(name, 0) + count
+        return found
 
     def timed(self) -> WindowRun:
         """The run of the program without values."""
@@ -215,10 +238,12 @@ class DeviceNetwork:
             stored = plan.values[number].form.stored(inputs[name])  # reals are rounded there
             device.upload(tensors[number].identifier, stored)
         run = device.launch()
-        return {
-            name: form.read(device.download(tensors[number].identifier).reshape(-1))
+        found = Outputs(
+            (name, form.read(device.download(tensors[number].identifier).reshape(-1)))
             for name, number, form in plan.outputs
-        }, run
+        )
+        found.saturated = self.saturated(device, run)
+        return found, run
 
 
 NETWORKS = CambriconNetworks()
