@@ -12,15 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from tilewright.common.dtypes import dtype
+import numpy as np
+
+from tilewright.common.dtypes import DType, converted, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network, State
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
 from tilewright.graph.rewrites.images import FewerImages, batch_of
-from tilewright.ops import Concat
+from tilewright.graph.rewriting import simplified
+from tilewright.ir.scalar import numbers_of, parse_scalar
+from tilewright.ops import CONTRACTIONS, Concat
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Shape, show_shape
@@ -82,6 +87,25 @@ class Optimiser:
                     "w": f"w - {rate} * {corrected} * mean / (sqrt(square) + {self.epsilon!r})",
                 }
 
+    def in_fixed_point(self, kind: DType, images: int) -> Optimiser:
+        """The rule for gradients of a sum over images, not of their mean (`adam` divides by the
+        gradient's own size). Raises GraphError for a factor that is zero in this type: nothing
+        would change, or be divided.
+        """
+        found = self if self.method == "adam" else replace(self, rate=self.rate / images)
+        smallest = 2.0**-kind.fraction_bits
+        for state, expression in found.next().items():
+            scalar = parse_scalar(re.sub(r"\b[a-z_]+\b(?!\()", "x0", expression))
+            for number in numbers_of(scalar):
+                if number and not converted(np.array(number), kind):
+                    raise GraphError(
+                        f"{self.method}, next {state}: {number:g} is zero in {kind}, whose "
+                        f"smallest number is {smallest:g}",
+                        fix=f"a rate of at least {self.rate / found.rate * smallest:g}, decays of "
+                        f"at most {1 - smallest:g} and an epsilon of at least {smallest:g}",
+                    )
+        return found
+
 
 def training_step(
     network: Network, optimiser: Optimiser | None = None, micro_batches: int = 1
@@ -91,25 +115,39 @@ def training_step(
     image); outputs are the mean `loss` (cross-entropy of the softmax), the scores and the states'
     next values. Of several `micro_batches` each is computed forwards and backwards before the next.
 
-    Raises GraphError for a network without weights, in fixed point, of several outputs, or whose
-    output is no row of scores for each image, for operators without a gradient on the way, and for
-    micro-batches that do not divide the images or that the network does not compute apart.
+    In fixed point gradients are those of the sum of all images' losses, so that each has the bits
+    of its own, and rates are divided by the images.
+
+    Raises GraphError for a network without weights, of several outputs, or whose output is no row
+    of scores for each image, for operators without a gradient on the way, for micro-batches that
+    do not divide the images or that the network does not compute apart, and for factors of the
+    optimiser that are zero in fixed point.
     """
     found = optimiser or Optimiser()
     if not network.weights:
         raise GraphError(f"{network.name} has no weights to train")
-    if any(dtype(t.dtype).kind == "fixed" for t in network.weights):
-        raise GraphError(
-            f"{network.name} is in fixed point, training steps are in floating point",
-            fix="--dtype f32 on a machine that computes in it",
-        )
+    stored = dtype(network.weights[0].dtype)
+    if stored.kind != "fixed":
+        return _step(network, found, micro_batches)
+    products = (n.op.dtype for n in network.nodes if n.op.kind in CONTRACTIONS)
+    step = _step(in_reals(network), found, micro_batches, fixed=stored)
+    return FixedPoint(next(products, stored.name)).apply(simplified(step))
+
+
+def _step(
+    network: Network, optimiser: Optimiser, micro_batches: int, fixed: DType | None = None
+) -> Network:
+    """A step of the network on real numbers, which may be `fixed` ones later."""
     few = network if micro_batches == 1 else _few(network, micro_batches)
-    with_loss, largest = _with_loss(network, few, micro_batches)
+    with_loss, largest, each = _with_loss(network, few, micro_batches)
     weights = [t.name for t in network.weights]
-    backward, gradients = with_gradients(with_loss, LOSS, weights, largest)
+    if fixed is not None:
+        optimiser = optimiser.in_fixed_point(fixed, with_loss.tensors[each].shape[0])
+    loss = LOSS if fixed is None else each
+    backward, gradients = with_gradients(with_loss, loss, weights, largest)
     if micro_batches > 1:
         backward = _one_by_one(backward)
-    return _with_updates(backward, gradients, found)
+    return _with_updates(backward, gradients, optimiser)
 
 
 def _few(network: Network, micro_batches: int) -> Network:
@@ -141,9 +179,10 @@ def _scores(network: Network) -> str:
     return output
 
 
-def _with_loss(network: Network, few: Network, parts: int) -> tuple[Network, tuple[str, ...]]:
+def _with_loss(network: Network, few: Network, parts: int) -> tuple[Network, tuple[str, ...], str]:
     """(the network with the mean cross-entropy of its scores' softmax and the scores for its
-    outputs, computed `parts` times by `few`; the names of each image's largest score).
+    outputs, computed `parts` times by `few`; the names of each image's largest score; that of the
+    images' losses).
     """
     scores = _scores(network)
     images, classes = network.tensors[scores].shape
@@ -160,7 +199,7 @@ def _with_loss(network: Network, few: Network, parts: int) -> tuple[Network, tup
     mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
     assert isinstance(mean, Definition)
     builder.apply(mean, each, name=LOSS, output=LOSS)
-    return builder.build((LOSS, all_scores), network.values), largest
+    return builder.build((LOSS, all_scores), network.values), largest, each
 
 
 def _joined(builder: NetworkBuilder, tensors: Sequence[str]) -> str:

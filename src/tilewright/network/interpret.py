@@ -147,7 +147,7 @@ def _results(
     elif isinstance(stage.candidate, Finished):
         yield 0, _finished(plan, stage, stage.candidate, memory)
     else:
-        program = stage.candidate.program(plan.machine)
+        program = plan.program(stage)
         for group in range(stage.groups):
             starts = stage.starts(group)
             tensors = _tensors(plan, stage, program, starts, memories[group % len(memories)])

@@ -18,6 +18,7 @@ from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Node
 from tilewright.graph.liveness import most_bytes
+from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.form import Form
@@ -183,6 +184,16 @@ class Plan:
     lower_bound_cycles: float = 0.0
     layout_choice: LayoutChoice | None = None
     ahead: tuple[Node, ...] = ()
+
+    def program(self, stage: Stage) -> Program:
+        """The program of a stage, made once."""
+        if stage not in self._programs:
+            self._programs[stage] = stage.candidate.program(self.machine)
+        return self._programs[stage]
+
+    @cached_property
+    def _programs(self) -> dict[Stage, Program]:
+        return {}
 
     @property
     def given(self) -> tuple[tuple[str, int], ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -31,7 +32,15 @@ from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
 from tilewright.ops.piece import intervals
 
-Outputs: TypeAlias = dict[str, Array]
+
+class Outputs(dict[str, Array]):
+    """Outputs by name. `saturated` are the elements that did not fit fixed point by stage, where
+    code counts them.
+    """
+
+    saturated: Mapping[str, int] = MappingProxyType({})
+
+
 Compute: TypeAlias = Callable[[Mapping[str, Array]], Outputs]
 """A function from inputs to outputs."""
 
@@ -76,17 +85,19 @@ class PlannedNetwork:
 
     def run(
         self, *inputs: Array, weights: Mapping[str, Array] | None = None, **named: Array
-    ) -> dict[str, Array]:
+    ) -> Outputs:
         """The outputs by name, computed group after group.
 
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         compute = self.computed({**self.weights, **(weights or {})})
         found, tensors = compute(self._given(inputs, named)), self.network.tensors
-        return {
-            name: y.astype(dtype(tensors[name].dtype).numpy, copy=False)
+        outputs = Outputs(
+            (name, y.astype(dtype(tensors[name].dtype).numpy, copy=False))
             for name, y in found.items()
-        }
+        )
+        outputs.saturated = found.saturated
+        return outputs
 
     def session(self, states: Mapping[str, Array]) -> PlannedSession:
         """The network with its states, which begin like this."""
@@ -115,7 +126,7 @@ class PlannedNetwork:
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             if not self.images:
-                return interpret_plan(self.plan, inputs, weights)
+                return Outputs(interpret_plan(self.plan, inputs, weights))
             found, values = Outputs(), self.plan.values
             own = {name for name, v in self.plan.inputs if not values[v].shared}
             parts = [
@@ -205,7 +216,7 @@ class PlannedNetwork:
         Raises ToolError where onnxruntime is asked for and not installed.
         """
         outputs = self.run(*(inputs[t.name] for t in self.network.inputs))
-        found = self.described(compile_seconds)
+        found = structs.replace(self.described(compile_seconds), saturated=dict(outputs.saturated))
         if compare is None:
             return found, outputs
         if compare == "reference" and dtype(self.plan.dtype).kind == "fixed":

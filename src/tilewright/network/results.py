@@ -115,6 +115,7 @@ class NetworkRun(Struct, frozen=True):
     best. `timings` are the seconds of each step of compiling. `state_bytes` are those of states
     written in place, `live_bytes` those of the arena that live at once in a plan with states,
     `passes` the milliseconds of a training step's passes, layouts and what is computed again apart.
+    `saturated` are the elements that did not fit fixed point in a run by stage.
     """
 
     network: str
@@ -141,6 +142,7 @@ class NetworkRun(Struct, frozen=True):
     passes: dict[str, float] = {}
     state_bytes: int = 0
     live_bytes: int = 0
+    saturated: dict[str, int] = {}
 
     def with_passes(self, passes: Mapping[str, str]) -> NetworkRun:
         """With the time of each pass of a training step, as far as it is known; `passes` are those

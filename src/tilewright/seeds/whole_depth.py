@@ -30,7 +30,7 @@ from tilewright.seeds.convolution.tensors import (
     weights,
 )
 from tilewright.seeds.gemm import gemm_seed
-from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
@@ -161,6 +161,49 @@ def _loading_order(window: Window) -> Seed:
     )
 
 
+@seed("conv2d", name="whole_sums", whole=True)
+def whole_sums(op: Conv2d) -> Seed | None:
+    """For kernels that are images, in the gradient by the weights of another convolution: there
+    images are channels, and channels images. For each tap one product sums over all pixels of all
+    images: a channel of the result's gradient, times the pixels of the images that it meets.
+    """
+    if op.kernel == (1, 1) or op.out_height * op.out_width > op.kernel[0] * op.kernel[1]:
+        return None
+    return _whole_sums((op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _whole_sums(window: Window) -> Seed:
+    x, w, y = images(), weights(window[0]), results()
+    image, in_channel = axis("image", BATCH), axis("in_channel", IN_CHANNELS, inner=True)
+    conv = _around_windows("whole_sums", window, (x, w, y), image, in_channel)
+    taps = ("group", "out_row", "out_col", "image", "out_channel")
+    space = (
+        Space(conv)
+        .split(conv.axis("out_channel"), image)
+        .spread(conv.axis("out_channel"), "rows")
+        .spread(image, "columns")
+        .choose(*((Reorder(taps), Stage("x", taps[-1]), *y) for y in _taken(taps)))
+        .vectorize("n")
+        .prefetch(y, w, x)
+        .limit(largest=_LARGEST, most=_MOST)
+    )
+    pixels = layout(x, ("group", "channels", "rows", "cols", "batch"))
+    channels = layout(w, ("group", "out_channels", "in_channels", "kernel_rows", "kernel_cols"))
+    sums = layout(
+        y,
+        ("group", "channels", "rows", "cols", "batch"),
+        ("group", "rows", "cols", "channels", "batch"),
+    )
+    return Seed("whole_sums", (x, w, y), (space,), (pixels, channels, sums), ("x", "w"), "y")
+
+
+def _taken(loops: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
+    """Results one by one, or together outside each of the loops."""
+    yield ()
+    yield from ((Stage("y", loop),) for loop in loops[1:])
+
+
 def _strips(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """The image's columns of each column of windows, one column of windows after the other."""
     x, w = INTERFACES["conv2d"].arrange(op, operands)  # x: group, channel, row, column, image
@@ -209,27 +252,44 @@ def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
 
 def _by_column(window: Window, x: TensorSpec) -> Nest:
     """The loops of a convolution around the product of one window."""
-    kernel, stride, _ = window
-    w, y = weights(kernel), results()
-    group, image = axis("group", GROUPS), axis("image", BATCH)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    out_channel = axis("out_channel", OUT_CHANNELS)
+    kernel, _, _ = window
+    tensors = x, weights(kernel), results()
     in_channel = axis("in_channel", IN_CHANNELS, inner=True)
+    return _around_windows("whole_windows", window, tensors, axis("image", BATCH), in_channel)
+
+
+def _around_windows(
+    name: str,
+    window: Window,
+    tensors: tuple[TensorSpec, TensorSpec, TensorSpec],
+    image: Axis,
+    in_channel: Axis,
+) -> Nest:
+    """The loops of a convolution around the product of what is summed up: vectors run along rows of
+    pixels, or along images where the kernel is one.
+    """
+    (kernel, stride, dilation), (x, w, y) = window, tensors
+    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
+    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
     kernel_row, kernel_col = (
         axis(name, extent, inner=True)
         for name, extent in zip(("kernel_row", "kernel_col"), kernel, strict=True)
     )
-    rows = out_row.var * stride[0] + kernel_row.var
+    rows = out_row.var * stride[0] + kernel_row.var * dilation[0]
     columns = (
         {"strips": out_col, "cols": kernel_col}
         if "strips" in dict(x.dims)
-        else {"cols": out_col.var * stride[1] + kernel_col.var}
+        else {"cols": out_col.var * stride[1] + kernel_col.var * dilation[1]}
+    )
+    of_images = name == "whole_sums"
+    terms = (
+        (in_channel, kernel_row, kernel_col) if of_images else (kernel_row, kernel_col, in_channel)
     )
     return nest(
-        "whole_windows",
+        name,
         "gemm",
         (group, image, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col),
-        {"m": out_channel, "n": out_row, "k": (kernel_row, kernel_col, in_channel)},
+        {"m": out_channel, "n": image if of_images else out_row, "k": terms},
         y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
         w.at(
             group=group,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.codegen.artifact import Array
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import converted, dtype
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.entry import compile
@@ -90,6 +90,14 @@ def train(
     return task.run(session, before, told, progress)
 
 
+def _elements(numbers: Array, kind: str) -> Array:
+    """Real numbers as elements of a type; integers are elements of fixed point already."""
+    known = dtype(kind)
+    if known.kind == "fixed":
+        return numbers if numbers.dtype == known.numpy else np.asarray(converted(numbers, known))
+    return numbers.astype(known.numpy, copy=False)
+
+
 @dataclass(frozen=True)
 class _Task:
     """A step, its examples and its settings."""
@@ -127,7 +135,8 @@ class _Task:
             return read_checkpoint(self.settings.checkpoint, self.step, self.settings.seed)
         shapes = {state.tensor: self.step.tensors[state.tensor] for state in self.step.states}
         found = {n: np.zeros(t.shape, dtype(t.dtype).numpy) for n, t in shapes.items()}
-        found |= initial_weights(self.network, self.settings.seed)
+        for name, numbers in initial_weights(self.network, self.settings.seed).items():
+            found[name] = _elements(numbers, shapes[name].dtype)
         for name, tensor in shapes.items():
             require_state(tensor, found[name])
         return found, ()
@@ -135,9 +144,11 @@ class _Task:
     def given(self, examples: Examples, numbers: Array) -> dict[str, Array]:
         """The inputs of a step: images, and a row of zeros with a one for each label."""
         rows, classes = self.step.tensors[LABELS].shape
-        labels = np.zeros((rows, classes), dtype(self.step.tensors[LABELS].dtype).numpy)
+        images, kind = self.network.inputs[0], self.step.tensors[LABELS].dtype
+        labels = np.zeros((rows, classes))
         labels[np.arange(rows), examples.labels[numbers]] = 1
-        return {self.network.inputs[0].name: examples.images[numbers], LABELS: labels}
+        taken = _elements(examples.images[numbers], images.dtype)
+        return {images.name: taken, LABELS: _elements(labels, kind)}
 
     def run(
         self,
@@ -172,7 +183,7 @@ class _Task:
         )
         for count, numbers in enumerate(batches):
             found = session.step(self.given(self.examples, numbers))
-            loss = float(found[LOSS][0])
+            loss = float(found[LOSS][0]) / (1 << dtype(self.step.tensors[LOSS].dtype).fraction_bits)
             if not np.isfinite(loss):
                 self._explain(session, before, number, count)
             losses.append(loss)

@@ -9,7 +9,6 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.rewriting import simplified
-from tilewright.graph.training import training_step
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.graph.zoo import network as known
 from tilewright.machine import load_machine
@@ -146,13 +145,4 @@ def test_mixed_types_have_no_fixed_point():
         FixedPoint(KINDS).apply(network)
     assert str(caught.value) == (
         "mixed has tensors of i32, fixed point takes the place of one type of floats"
-    )
-
-
-def test_training_is_refused():
-    with pytest.raises(GraphError) as caught:
-        training_step(FixedPoint(KINDS).apply(small()))
-    assert str(caught.value) == (
-        "small is in fixed point, training steps are in floating point; "
-        "--dtype f32 on a machine that computes in it"
     )

@@ -7,16 +7,17 @@ are weights that are known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tilewright.common.dtypes import DType, converted, dtype
+from tilewright.common.dtypes import F64, DType, converted, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Network, Node
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.definitions import assembled, definitions_in
 from tilewright.ops.numerics import Numerics, real_types
-from tilewright.ops.op import Op
+from tilewright.ops.op import Array, Op
 
 
 def is_fixed(types: str) -> bool:
@@ -53,26 +54,47 @@ class FixedPoint:
                 "place of one type of floats"
             )
         stored = self.stored
-        return replace(
-            network,
-            inputs=tuple(replace(t, dtype=stored.name) for t in network.inputs),
-            weights=tuple(replace(t, dtype=stored.name) for t in network.weights),
-            nodes=tuple(map(self._node, network.nodes)),
-            values={name: converted(x, stored) for name, x in network.values.items()},
-        )
+        return _retyped(network, self._types, stored, lambda x: converted(x, stored))
 
-    def _node(self, node: Node) -> Node:
-        changed: Any = node.op
+    def _types(self, node: Node) -> str:
         parts = definitions_in(node.op)
         moves = parts and all(p.gather is None and p.body == p.finish == "x0" for p in parts)
         if node.op.kind in CONTRACTIONS:
-            types = self.elements
-        else:
-            types = self.stored.name if moves else real_types(self.stored.name)
-        if node.op.is_named:
-            op: Op = replace(changed, dtype=types)
-        else:
-            addends = [a for tensor in node.op.definitions for a in tensor.addends]
-            own = [replace(a.definition, dtype=types) for a in addends]
-            op = assembled(own, [a.reads for a in addends], types)
-        return replace(node, op=op)
+            return self.elements
+        return self.stored.name if moves else real_types(self.stored.name)
+
+
+def in_reals(network: Network) -> Network:
+    """A network in fixed point as one of doubles: its known numbers are those that elements stand
+    for.
+    """
+    kinds = {t.name: dtype(t.dtype) for t in network.weights}
+    one = 2.0 ** max(kind.fraction_bits for kind in kinds.values())
+    return _retyped(network, lambda _: F64.name, F64, lambda x: x / one)
+
+
+def _retyped(
+    network: Network,
+    types: Callable[[Node], str],
+    stored: DType,
+    convert: Callable[[Array], Array],
+) -> Network:
+    """The same nodes on elements of other types, and known numbers converted to these."""
+    return replace(
+        network,
+        inputs=tuple(replace(t, dtype=stored.name) for t in network.inputs),
+        weights=tuple(replace(t, dtype=stored.name) for t in network.weights),
+        nodes=tuple(_node(node, types(node)) for node in network.nodes),
+        values={name: convert(x) for name, x in network.values.items()},
+    )
+
+
+def _node(node: Node, types: str) -> Node:
+    changed: Any = node.op
+    if node.op.is_named:
+        op: Op = replace(changed, dtype=types)
+    else:
+        addends = [a for tensor in node.op.definitions for a in tensor.addends]
+        own = [replace(a.definition, dtype=types) for a in addends]
+        op = assembled(own, [a.reads for a in addends], types)
+    return replace(node, op=op)

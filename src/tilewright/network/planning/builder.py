@@ -59,6 +59,8 @@ class _Drafts(Protocol):
     def views(self) -> bool: ...
     @property
     def arranges(self) -> bool: ...
+    @property
+    def gathers_channels(self) -> bool: ...
 
 
 class Builder:
@@ -71,7 +73,8 @@ class Builder:
         self.ahead = variant.ahead
         self.weights = {t.name: t for t in network.weights}
         kind = main_type(self.types.values())
-        self.memory = Memory(kind, layouts.forms if planner.views else None, self.types)
+        views, aligned = layouts.forms if planner.views else None, planner.gathers_channels
+        self.memory = Memory(kind, views, self.types, aligned=aligned)
         self.inputs, self._arranges = [], planner.arranges
         for t in network.inputs:
             form = given_form(t.shape, arranged=planner.arranges)

@@ -348,7 +348,7 @@ class WholeNetwork:
     def _grain(self, a: Form, b: Form) -> float:
         """Factor on a copy's cycles: 1 if the same axis runs along memory in both forms."""
         same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
-        return 1.0 if same else self.planner.against_the_grain
+        return 1.0 if same else self.planner.against_the_grain(a, b)
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
         """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown

@@ -113,6 +113,7 @@ class _Stages:
 
     def __init__(self, memory: Memory, node: Node) -> None:
         self.memory, self.node, self.gathered_flops = memory, node, 0
+        self.order: tuple[int, ...] = ()
         self.held: list[str | Located | Array] = [*node.inputs]
 
     def all(self) -> Located:
@@ -138,6 +139,7 @@ class _Stages:
     def _computed(self, tensor: Computed) -> Located:
         """Append the stages that write a tensor."""
         mapped = self._is_mapped(tensor)
+        self.order = self._common_order(tensor)
         sources = [
             [self._source(n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
             for a in tensor.addends
@@ -160,6 +162,24 @@ class _Stages:
         plain = own.gather is None and own.body != "x0" and len(tensor.addends) == 1
         return self.node.op.is_named and plain
 
+    def _common_order(self, tensor: Computed) -> tuple[int, ...]:
+        """The order of dimensions of the largest operand, where all of the result's rank and the
+        result take elements in one order, side by side; else none.
+        """
+        own, memory = tensor.addends[0].definition, self.memory
+        if not memory.aligned or self.node.op.is_named or own.gather is not None:
+            return ()
+        names = [self.held[n] for n in tensor.addends[0].reads]
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for name, x in zip(names, own.operands, strict=True):
+            if len(x.shape) == len(own.out_shape):
+                if not isinstance(name, str) or _moving(x) != _moving(own.result):
+                    return ()
+                dims = memory.held[name][0].form.dims
+                found.append((prod(x.shape), tuple(dict.fromkeys(d.axis for d in dims))))
+        orders = [order for _, order in sorted(found, key=lambda pair: -pair[0])]
+        return orders[0] if len(orders) > 1 else ()
+
     def _source(self, number: int, op: Definition, operand: int, *, mapped: bool) -> _Source:
         """An operand of a definition as its stage reads it."""
         memory, held, access = self.memory, self.held[number], op.operands[operand]
@@ -178,6 +198,8 @@ class _Stages:
                 return _Source(memory.source(held))
             return _Source(*memory.around(held, before, after, access.fill))
         form = unbordered(memory.held[held][0].form)
+        if len(access.shape) == len(self.order):
+            form = in_order(access.shape, self.order)
         if op.has_look_ups:
             form = row_major(access.shape)
         elif access.fill is not None and any((*before, *after)):
@@ -190,7 +212,8 @@ class _Stages:
         return tensor.addends[0].definition.tensor_name(0)
 
     def _numbers(self, name: str, numbers: Array, axes: tuple[int, ...]) -> Located:
-        return self.memory.numbers(name, np.asarray(numbers, np.float64), axes)
+        one = 1 << dtype(self.memory.dtype).fraction_bits
+        return self.memory.numbers(name, np.asarray(numbers, np.float64) / one, axes)
 
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
         """New memory in the order of the first operand, that of a definition without look-ups if it
@@ -199,7 +222,9 @@ class _Stages:
         output, number = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
         form = row_major(shape)
-        if self.node.op.is_named or _follows(tensor, sources):
+        if self.order:
+            form = in_order(shape, self.order)
+        elif self.node.op.is_named or _follows(tensor, sources):
             form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
         if number + 1 < len(self.node.inputs) + len(self.node.op.definitions):
             return self.memory.value(f"{output}_{self._name(number)}", form)
@@ -323,7 +348,9 @@ class _Stages:
         )
         given = (replace(x, fill=s.beyond) for x, s in zip(operands, sources, strict=True))
         if op.gather is None:
-            return InMemory(extents, result, tuple(given), op.body, dtype=op.dtype)
+            kind = op.numerics.result  # fixed point that moves is what is computed in reals, too
+            types = real_types(kind.name) if kind.kind == "fixed" else op.dtype
+            return InMemory(extents, result, tuple(given), op.body, dtype=types)
         if op.gather not in _GATHERED:
             raise GraphError(
                 f"node {self.node.name}: no stage gathers by {op.gather!r}",
@@ -362,8 +389,12 @@ def _follows(tensor: Computed, sources: Sequence[_Source]) -> bool:
     own = tensor.addends[0].definition
     if own.has_look_ups or not own.operands:
         return False
-    moved = ([{a for a, _ in place} for place in x.terms] for x in (own.result, own.operands[0]))
-    return own.gather is None and len({*map(str, moved)}) == 1
+    return own.gather is None and _moving(own.result) == _moving(own.operands[0])
+
+
+def _moving(access: Access) -> list[set[int]]:
+    """The axes that move each dimension."""
+    return [{a for a, _ in place} for place in access.terms]
 
 
 def _index(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:

@@ -68,7 +68,8 @@ class Draft:
 class Memory:
     """Values and drafts, appended to; `held` has the places of each tensor by name, `views` the
     forms in which tensors are wanted, None where stages do not work on views. Tensors have their
-    `types`, what stages make between them the `dtype` that the node at hand computes in.
+    `types`, what stages make between them the `dtype` that the node at hand computes in. Where they
+    are to be `aligned`, mappings take all operands in one order of dimensions.
     """
 
     def __init__(
@@ -76,8 +77,11 @@ class Memory:
         dtype: str,
         views: Mapping[str, Form] | None = None,
         types: Mapping[str, str] | None = None,
+        *,
+        aligned: bool = False,
     ) -> None:
         self.dtype, self.views, self._types = dtype, views, types or {}
+        self.aligned = aligned
         self.values: list[Value] = []
         self.drafts: list[Draft] = []
         self.held: dict[str, list[Located]] = {}
@@ -168,7 +172,10 @@ class Memory:
         flops: int = 0,
     ) -> None:
         """Append the expression over all elements of the result, and fill its border."""
-        shape, operands = result.form.shape, self._side_by_side(name, result.form, operands)
+        shape = result.form.shape
+        if self.aligned and (len(operands), expression) != (1, "x0"):
+            operands = [self._in_order(name, result.form, o) for o in operands]
+        operands = self._side_by_side(name, result.form, operands)
         full = [o.form for o in operands if o.form.shape == shape]
         extents, index = blocked_loops(shape, [result.form, *full])
         accesses = []
@@ -201,6 +208,15 @@ class Memory:
                 forms.append(operand.form)
             found.append(operand)
         return found
+
+    def _in_order(self, name: str, form: Form, operand: Located) -> Located:
+        """An operand of this form's shape in its order of dimensions."""
+        own, order = operand.form, [d.axis for d in form.dims]
+        if own.shape != form.shape or own.dims[-1].axis == order[-1]:
+            return operand
+        made = self._copy_of(operand, f"{name}_ordered", in_order(own.shape, order))
+        self.map(f"{name}_layout", "layout", "x0", made, (operand,))
+        return replace(made, axes=operand.axes)
 
     def _copy_of(self, operand: Located, name: str, form: Form) -> Located:
         """New memory for what lies elsewhere."""

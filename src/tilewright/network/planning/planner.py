@@ -29,8 +29,7 @@ class Planner(Protocol):
     """Planning shared by all drafts of a network's plan; findings are kept.
 
     `views`: stages read and write tensors where they lie, so that moving and gathering needs no
-    copies out of borders or into padding, and may write any form. A copy after which another
-    dimension runs along memory takes `against_the_grain` times longer. `arranges`: the host gives
+    copies out of borders or into padding, and may write any form. `arranges`: the host gives
     images channels last, or in the form of the only stage that reads them, and takes outputs in
     the form that they have. `gathers_channels`: windows are gathered best of pixels whose channels
     lie together.
@@ -39,13 +38,14 @@ class Planner(Protocol):
     @property
     def views(self) -> bool: ...
     @property
-    def against_the_grain(self) -> float: ...
-    @property
     def arranges(self) -> bool: ...
     @property
     def gathers_channels(self) -> bool: ...
     @property
     def forms(self) -> Forms: ...
+
+    def against_the_grain(self, held: Form, wanted: Form) -> float:
+        """Factor on the cycles of a copy after which another dimension runs along memory."""
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """The ways to compute a network that plans are drafted of."""
@@ -68,13 +68,16 @@ class Programs:
     """Plans for machines whose stages are programs of the loop IR."""
 
     views = arranges = gathers_channels = False
-    against_the_grain = 1.5
-    """Chosen out of 1, 1.5 and 3, for the fastest plan of ResNet-50 by the model."""
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()
         self._machine, self._rankings = machine, Rankings()
         self._borders = Borders(one_group(machine))
+
+    def against_the_grain(self, held: Form, wanted: Form) -> float:
+        """Chosen out of 1, 1.5 and 3, for the fastest plan of ResNet-50 by the model."""
+        del held, wanted
+        return 1.5
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """Variants of the network, from `network.planning.variants`, with all elements in whole

@@ -281,6 +281,7 @@ class Executor:
     group: int = 0
     number: int = 0
     read_now: set[int] = field(default_factory=set)
+    saturated: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> WindowRun:
         """Run until the program ends. Errors: SimulationError."""
@@ -475,6 +476,8 @@ class Executor:
             result = step.compute(values)
         elif step.meaning is not None and (self.with_values or not step.spans):
             result = step.meaning(self.memories.views(step.spans, values), values)
+        if result and not step.writes:
+            self.saturated[step.number] = self.saturated.get(step.number, 0) + result
         if result is not None:
             for register in step.writes:
                 if register not in self.zero_registers:
@@ -518,6 +521,7 @@ class Executor:
             units=units,
             registers=tuple(self.registers),
             memories=self.memories.arrays,
+            saturated=dict(self.saturated),
         )
 
 

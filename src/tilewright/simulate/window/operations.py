@@ -17,7 +17,7 @@ from tilewright.machine import Capability, Machine
 Span = NDArray[Any]
 Meaning = Callable[[Sequence[Span], Mapping[str, int]], int | None]
 """An operation: the spans in the table's order, which it changes, and the values of its operands by
-role; what it returns goes into the register `d`."""
+role; what it returns goes into the register `d`, or is how many elements of a span saturated."""
 
 
 class Operations(Protocol):

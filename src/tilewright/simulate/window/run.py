@@ -58,7 +58,8 @@ class Stall:
 
 @dataclass(frozen=True, eq=False)
 class WindowRun:
-    """One run. `registers` are the final values, `memories` the final elements by name.
+    """One run. `registers` are the final values, `memories` the final elements by name, `saturated`
+    the numbers of elements that did not fit their type by instruction.
 
     Rows of `event_table` are issue, start, end, unit and instruction of each long operation, units
     by their places in `units`; those of `stall_table` start, stop, cause (by its place in `Cause`)
@@ -74,6 +75,7 @@ class WindowRun:
     units: tuple[str, ...]
     registers: tuple[int, ...]
     memories: Mapping[str, NDArray[Any]] = field(repr=False)
+    saturated: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

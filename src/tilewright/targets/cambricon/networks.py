@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from itertools import product
 
+from tilewright.asm import Object
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.names import buffer_infos
 from tilewright.common.dtypes import dtype
@@ -25,6 +27,7 @@ from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
 from tilewright.network.planning.epilogues import Request
+from tilewright.network.planning.form import Form
 from tilewright.network.planning.planner import Programs
 from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
@@ -36,11 +39,13 @@ from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.rewrites import (
     Strips,
     with_band_products,
+    with_rows_first,
     with_strips,
     with_whole_images,
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
+from tilewright.targets.cambricon.simulated import titles
 from tilewright.targets.cambricon.vector_steps import require_steps
 from tilewright.tune.candidate import Candidate
 
@@ -54,12 +59,18 @@ _KINDS: dict[Role, TensorKind] = {
 
 
 class _Planner(Programs):
-    """Plans in which elementwise work is a stage of its own; a copy that changes which dimension
-    runs along memory moves elements one by one.
-    """
+    """Plans in which elementwise work is a stage of its own."""
 
-    against_the_grain = 64.0
     arranges = gathers_channels = True
+
+    def against_the_grain(self, held: Form, wanted: Form) -> float:
+        """Few where neighbouring dimensions trade places, by the matrix unit; else elements are
+        moved one by one.
+        """
+        before, after = ([d.axis for d in f.dims if d.extent > 1] for f in (held, wanted))
+        cuts = product(range(len(after)), repeat=2)
+        turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
+        return 8.0 if turned else 64.0
 
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
@@ -83,7 +94,8 @@ class CambriconNetworks:
         self.require(network, machine)
         own, strips = with_strips(network)
         elements = machine.core.elements or ""
-        own = simplified(with_whole_images(with_band_products(own, elements), elements))
+        own = with_whole_images(with_band_products(own, elements), elements)
+        own = simplified(with_rows_first(own))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
         return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, strips))
 
@@ -116,12 +128,18 @@ class CambriconNetworks:
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
     ) -> Compute:
         """A function that runs the program on the simulated device."""
-        program = DeviceNetwork(plan)
+        program = _program(plan)
 
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             return program.run(inputs, weights)[0]
 
         return compute
+
+
+@lru_cache(maxsize=2)
+def _program(plan: Plan) -> DeviceNetwork:
+    """The program of a plan, assembled once for all runs of a session."""
+    return DeviceNetwork(plan)
 
 
 def _arranged(strips: Sequence[Strips], inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -140,7 +158,7 @@ def emit_network(plan: Plan) -> Artifact:
     capacity = {space: machine.space(space).capacity_bytes for space in (VECTOR, MATRIX)}
     lines = [f"; {plan.name} for {machine.name}", ".code"]
     for number, stage in enumerate(plan.stages):
-        program = stage.candidate.program(machine)
+        program = plan.program(stage)
         buffer_infos(program, capacity)
         symbols = {name: tensors[value].identifier for name, value in stage.arguments}
         lines.append(f"  ; stage {stage.name}: {stage.label}")
@@ -184,9 +202,24 @@ class DeviceNetwork:
         """The source."""
         return emit_network(self.plan)
 
+    @cached_property
+    def image(self) -> Object:
+        """The linked program."""
+        return image_of(self.artifact, self.plan.machine)
+
     def device(self) -> Device:
         """The device with the assembled program; nothing is uploaded."""
-        return Device(image_of(self.artifact, self.plan.machine), self.plan.machine)
+        return Device(self.image, self.plan.machine)
+
+    def saturated(self, device: Device, run: WindowRun) -> dict[str, int]:
+        """How many elements did not fit 16 bits, by stage, in the order of the program."""
+        (text,) = self.artifact.files.values()
+        found: dict[str, int] = {}
+        names = titles(text, device.instructions, "; stage ")
+        for number, count in sorted(run.saturated.items()):
+            name = names[number].partition(":")[0]
+            found[name] = found.get(name, 0) + count
+        return found
 
     def timed(self) -> WindowRun:
         """The run of the program without values."""
@@ -205,10 +238,12 @@ class DeviceNetwork:
             stored = plan.values[number].form.stored(inputs[name])  # reals are rounded there
             device.upload(tensors[number].identifier, stored)
         run = device.launch()
-        return {
-            name: form.read(device.download(tensors[number].identifier).reshape(-1))
+        found = Outputs(
+            (name, form.read(device.download(tensors[number].identifier).reshape(-1)))
             for name, number, form in plan.outputs
-        }, run
+        )
+        found.saturated = self.saturated(device, run)
+        return found, run
 
 
 NETWORKS = CambriconNetworks()

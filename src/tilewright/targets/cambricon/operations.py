@@ -1,6 +1,7 @@
 """Operations of Cambricon: 16-bit fixed point, sums exact, one rounding each.
 
-In: spans of 16-bit elements and the values of operands. Out: the spans changed, or a scalar.
+In: spans of 16-bit elements and the values of operands. Out: the spans changed and how many of
+their elements saturated, or a scalar.
 Elements have the machine's fraction bits; products and sums are exact, and what is written is
 rounded once, to nearest and ties to even, and saturated. Conditions are 1.0 and 0.
 """
@@ -18,7 +19,7 @@ from tilewright.simulate.window.operations import Meaning, Span
 from tilewright.targets.cambricon.sections import Units
 
 Values = Mapping[str, int]
-_I16 = np.dtype(np.int16)
+_I64 = np.dtype(np.int64)
 _LARGEST, _SMALLEST = 2**15 - 1, -(2**15)
 _SEED = 20160618
 """RV draws from a generator that starts anew in each run, so that runs are repeatable."""
@@ -61,7 +62,7 @@ class _Operations:
         }
         return elements | {
             "copy": _copy,
-            "multiply_scalar": _by_scalar(lambda a, s: _scaled(a * s, fraction_bits)),
+            "multiply_scalar": _by_scalar(lambda a, s: _rounded(a * s, fraction_bits)),
             "add_scalar": _by_scalar(lambda a, s: a + s),
             "move": lambda spans, values: values["a"],
             "load_word": lambda spans, values: int(spans[0].view(np.int32)[0]),
@@ -94,7 +95,7 @@ def element_functions(fraction_bits: int) -> dict[str, Callable[..., Array]]:
     return {
         "add": np.add,
         "subtract": np.subtract,
-        "multiply": lambda a, b: _scaled(a * b, fraction_bits),
+        "multiply": lambda a, b: _rounded(a * b, fraction_bits),
         "divide": lambda a, b: _quotient(a, b, one),
         "maximum": np.maximum,
         "greater": condition(np.greater),
@@ -102,8 +103,8 @@ def element_functions(fraction_bits: int) -> dict[str, Callable[..., Array]]:
         "and": condition(lambda a, b: (a != 0) & (b != 0)),
         "or": condition(lambda a, b: (a != 0) | (b != 0)),
         "not": lambda a: np.where(a == 0, one, 0),
-        "exponential": lambda a: fixed(np.exp(a / one), one),
-        "logarithm": lambda a: fixed(_logarithm(a / one), one),
+        "exponential": lambda a: _nearest(np.exp(a / one), one),
+        "logarithm": lambda a: _nearest(_logarithm(a / one), one),
     }
 
 
@@ -114,16 +115,23 @@ def saturated(values: Array) -> Array:
 
 def fixed(values: Array, one: int) -> Integers:
     """Real numbers as fixed point: rounded to nearest, ties to even, and saturated."""
-    found: Integers = np.clip(np.rint(values * one), _SMALLEST, _LARGEST).astype(np.int64)
+    found: Integers = saturated(np.rint(values * one)).astype(np.int64)
     return found
 
 
-def _scaled(products: Integers, fraction_bits: int) -> Integers:
-    return requantised(products, 1 << fraction_bits, "even", saturate=True, to=_I16)
+def _nearest(values: Array, one: int) -> Integers:
+    """Real numbers as fixed point of many bits."""
+    return np.clip(np.rint(values * one), 2 * _SMALLEST, 2 * _LARGEST).astype(np.int64)
 
 
-def _written(out: Span, values: Array) -> None:
-    out[:] = saturated(values)
+def _rounded(products: Integers, fraction_bits: int) -> Integers:
+    return requantised(products, 1 << fraction_bits, "even", saturate=False, to=_I64)
+
+
+def _written(out: Span, values: Array) -> int:
+    """Write what fits; returns how many elements do not."""
+    out[:] = kept = saturated(values)
+    return int(np.count_nonzero(kept != values))
 
 
 def _copy(spans: Sequence[Span], values: Values) -> None:
@@ -135,25 +143,25 @@ def _store_word(spans: Sequence[Span], values: Values) -> None:
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Meaning:
-    def meaning(spans: Sequence[Span], values: Values) -> None:
+    def meaning(spans: Sequence[Span], values: Values) -> int:
         out, a, b = spans
-        _written(out, function(a.astype(np.int64), b.astype(np.int64)))
+        return _written(out, function(a.astype(np.int64), b.astype(np.int64)))
 
     return meaning
 
 
 def _unary(function: Callable[[Array], Array]) -> Meaning:
-    def meaning(spans: Sequence[Span], values: Values) -> None:
+    def meaning(spans: Sequence[Span], values: Values) -> int:
         out, a = spans
-        _written(out, function(a.astype(np.int64)))
+        return _written(out, function(a.astype(np.int64)))
 
     return meaning
 
 
 def _by_scalar(function: Callable[[Array, int], Array]) -> Meaning:
-    def meaning(spans: Sequence[Span], values: Values) -> None:
+    def meaning(spans: Sequence[Span], values: Values) -> int:
         out, a = spans
-        _written(out, function(a.astype(np.int64), values["scalar"]))
+        return _written(out, function(a.astype(np.int64), values["scalar"]))
 
     return meaning
 
@@ -162,23 +170,23 @@ def _scalar(function: Callable[[Array], Integers]) -> Meaning:
     return lambda spans, values: int(function(np.array(float(values["a"]))))
 
 
-def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_rows: bool) -> None:
+def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_rows: bool) -> int:
     """A matrix, row by row, times a vector; or a vector times a matrix of its elements' rows."""
     out, matrix, vector = spans
     shape = (len(out), len(vector)) if by_rows else (len(vector), len(out))
     rows = matrix.reshape(shape) if by_rows else matrix.reshape(shape).T
-    out[:] = _scaled(exact_product(rows, vector[:, None])[:, 0], fraction_bits)
+    return _written(out, _rounded(exact_product(rows, vector[:, None])[:, 0], fraction_bits))
 
 
-def _outer(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> None:
+def _outer(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:
     out, a, b = spans
     products = np.multiply.outer(a.astype(np.int64), b.astype(np.int64))
-    out[:] = _scaled(products, fraction_bits).reshape(-1)
+    return _written(out, _rounded(products, fraction_bits).reshape(-1))
 
 
 def _dot(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:
     a, b = spans
-    return int(_scaled(exact_product(a[None, :], b[:, None]), fraction_bits)[0, 0])
+    return int(saturated(_rounded(exact_product(a[None, :], b[:, None]), fraction_bits))[0, 0])
 
 
 def _quotient(a: Array, b: Array, one: int) -> Integers:

@@ -25,6 +25,7 @@ from tilewright.targets.cambricon.primitives import (
     RoundedReduce,
     SaturatingAdd,
     StepByStep,
+    Turned,
 )
 
 
@@ -65,6 +66,16 @@ def vector_step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
     return once + _runs(call, "common_run") * call.dims.get("k", 1) * each
 
 
+def turned_cycles(machine: Machine, call: PricedCall[Turned]) -> Value:
+    """One product by a unit vector for each index of the outer axis."""
+    m, n = call.dims["m"], call.dims["n"]
+    once = instruction_cycles(machine, "vsv", size=2 * m)
+    once = once + instruction_cycles(machine, "vas", size=1)
+    return once + call.dims["elements"] // np.maximum(1, n) * instruction_cycles(
+        machine, "mmv", out_size=n, in_size=m
+    )
+
+
 _RUNS: Mapping[type[Primitive], str] = {
     Fill: "run",
     Copy: "common_run",
@@ -77,6 +88,7 @@ COSTS: Costs = {
     **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
     RoundedMap: vector_step_cycles,
     RoundedReduce: vector_step_cycles,
+    Turned: turned_cycles,
     **{kind: _by_runs(_MNEMONICS[kind], run) for kind, run in _RUNS.items()},
 }
 _TRANSFERS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
@@ -95,12 +107,14 @@ class CambriconPrices(Prices):
         """The unit of its instructions."""
         if not isinstance(step, CallStep):
             return TRANSFER
-        return MATRIX if isinstance(step.stmt.primitive, MatrixProduct) else VECTOR
+        return MATRIX if isinstance(step.stmt.primitive, MatrixProduct | Turned) else VECTOR
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
         """Its instructions."""
         if isinstance(call.primitive, MatrixProduct):
             return call.dims[call.primitive.across]
+        if isinstance(call.primitive, Turned):
+            return 2 + call.dims["elements"] // np.maximum(1, call.dims["n"])
         if isinstance(call.primitive, StepByStep):
             steps = call.primitive.steps(len(call.operand_dtypes) - 1)
             runs = _runs(call, "common_run") * call.dims.get("k", 1)

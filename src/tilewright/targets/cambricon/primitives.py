@@ -17,7 +17,7 @@ from tilewright.common.fixed_point import exact_product, requantised
 from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
-from tilewright.ir.primitives import MatrixProduct, register
+from tilewright.ir.primitives import Copy, MatrixProduct, register
 from tilewright.ir.verify_types import check_one_type, element_types
 from tilewright.isa import load_table
 from tilewright.targets.cambricon.operations import element_functions, saturated
@@ -69,6 +69,25 @@ class SaturatingAdd(Primitive, frozen=True):
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         check_one_type(self, operands, place)
+
+
+@register
+class Turned(Copy, frozen=True):
+    """y = x, where axis m runs outside n in y and inside it in x: x as a matrix times one unit
+    vector after the other, which is exact. The buffer `work` has zeros around a one.
+    """
+
+    name: ClassVar[str] = "turned"
+    arguments: ClassVar[tuple[Argument, ...]] = (Argument("mn", "writes"), Argument("mn"))
+
+    one: int = 1
+    work: str = ""
+
+    def buffers(self) -> tuple[str, ...]:
+        return (self.work,)
+
+    def renamed(self, name: Callable[[str], str]) -> Self:
+        return replace(self, work=name(self.work))
 
 
 class StepByStep(Primitive, frozen=True):

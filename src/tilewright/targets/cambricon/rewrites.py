@@ -135,8 +135,7 @@ def with_strips(network: Network) -> tuple[Network, tuple[Strips, ...]]:
     nodes: list[Node] = []
     names = {t.name for t in network.inputs} - {state.tensor for state in network.states}
     for node in network.nodes:
-        read = [other for other in network.nodes if node.inputs[0] in other.inputs]
-        if _is_first(node, names) and read == [node]:
+        if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
             found[node.inputs[0]] = strips = Strips(node.inputs[0], node.op)  # type: ignore[arg-type]
             nodes += _on_strips(node, strips)
         else:
@@ -145,6 +144,10 @@ def with_strips(network: Network) -> tuple[Network, tuple[Strips, ...]]:
         replace(t, shape=found[t.name].shape) if t.name in found else t for t in network.inputs
     )
     return replace(network, inputs=inputs, nodes=tuple(nodes)), tuple(found.values())
+
+
+def _readers(network: Network, tensor: str) -> list[Node]:
+    return [node for node in network.nodes if tensor in node.inputs]
 
 
 def _is_first(node: Node, inputs: set[str]) -> bool:
@@ -218,3 +221,20 @@ def _on_images(node: Node, flatten: Node, elements: str) -> tuple[Node, Node, No
         Node(node.name, conv, (x, windows), made),
         Node(f"{node.name}_matrix", as_matrix, (made,), node.output),
     )
+
+
+def with_rows_first(network: Network) -> Network:
+    """The network with transposes in front of products of a transposed first operand: vectors of
+    terms are runs of elements.
+    """
+    nodes: list[Node] = []
+    for node in network.nodes:
+        op = node.op.matrix_product
+        if op is not None and op.transpose_a:
+            x, *others = node.inputs
+            turned = f"{node.output}.turned"
+            move = Transpose(op.input_shapes[0], (1, 0), op.out_dtype)
+            nodes.append(Node(f"{node.name}_turned", move, (x,), turned))
+            node = replace(node, op=replace(op, transpose_a=False), inputs=(turned, *others))
+        nodes.append(node)
+    return replace(network, nodes=tuple(nodes))

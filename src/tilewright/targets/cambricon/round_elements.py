@@ -4,28 +4,31 @@ Each instruction rounds and saturates, and the program says so: its interpreter 
 that the units do. What an expression needs between its steps lies in a buffer of temporaries.
 
 before:  fill(y_tile, value=-inf); reduce(y_tile, x_tile, function=max)
-         map(y_tile, y_tile, expression=tanh(x0))
+         map(y_tile, y_tile, expression=tanh(x0)); map(z_tile, x_tile, expression=x0)
 after:   fill(y_tile, value=-32768); rounded_reduce(y_tile, x_tile, expression=max(x0, x1), ...)
          rounded_map(y_tile, y_tile, expression=tanh(x0), ..., work=y_work)
+         turned(z_tile, x_tile, one=256, work=z_unit)      # z_tile[m, n] = x_tile[n, m]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import ClassVar
 
 from msgspec import structs
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.common.expr import Const, Expr, binary, product, round_up, substitute
-from tilewright.ir.nodes import Buffer, Call, For, Program, Stmt, View
-from tilewright.ir.primitives import Fill
+from tilewright.cost.buffers import is_whole_view
+from tilewright.ir.nodes import Buffer, Call, For, Operand, Program, Stmt, View
+from tilewright.ir.primitives import Copy, Fill
 from tilewright.ir.primitives.maps import Accumulate, Map, Reduce
 from tilewright.ir.scalar import Apply, Element, renumbered
 from tilewright.ir.visit import rewrite, walk
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
-from tilewright.targets.cambricon.primitives import RoundedMap, RoundedReduce, StepByStep
+from tilewright.targets.cambricon.primitives import RoundedMap, RoundedReduce, StepByStep, Turned
 from tilewright.targets.cambricon.vector_steps import raw_number
 
 _COMBINED = {"sum": "+", "max": "max", "prod": "*"}
@@ -43,6 +46,20 @@ class RoundElements:
         first: dict[str, Expr] = dict.fromkeys((*loops, "rid", "cid"), Const(0))
         work: dict[str, Buffer] = {}
 
+        def extent(view: Operand, letters: str) -> Expr:
+            """Elements of a whole tile along these axes."""
+            pairs = zip(view.roles, view.ranges, strict=True)
+            own = (substitute(r.extent, first) for role, r in pairs if role in letters)
+            return product(own)
+
+        def reserve(name: str, kind: DType, size: Expr, count: int = 1) -> str:
+            """A buffer for what several calls need in turn, the largest of them."""
+            elements = count * round_up(size, SLOT_ELEMENTS)
+            if name in work:
+                elements = binary("max", elements, work[name].elements)
+            work[name] = Buffer(name, kind.name, elements)
+            return name
+
         def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
             if not isinstance(stmt, Call) or not isinstance(y := stmt.operands[0], View):
                 return None
@@ -52,6 +69,10 @@ class RoundElements:
             if isinstance(stmt.primitive, Fill):
                 raw = raw_number(stmt.primitive.value, kind.fraction_bits)
                 return (replace(stmt, primitive=Fill(float(raw))),)
+            if turned := _turned(stmt):
+                unit = reserve(f"{y.buffer}_unit", kind, 2 * extent(turned.operands[0], "m"))
+                one = 1 << kind.fraction_bits
+                return (replace(turned, primitive=Turned(one=one, work=unit)),)
             rounded = _rounded(stmt, kind.fraction_bits)
             if rounded is None:
                 return None
@@ -60,14 +81,7 @@ class RoundElements:
             except ProgramError as error:
                 raise ScheduleError(error.message, fix=error.fix) from error
             if needed:
-                name = f"{y.buffer}_work"
-                size = product(
-                    substitute(r.extent, {**first, "rid": 0, "cid": 0}) for r in y.ranges
-                )
-                elements = needed * round_up(size, SLOT_ELEMENTS)
-                if name in work:
-                    elements = binary("max", elements, work[name].elements)
-                work[name] = Buffer(name, kind.name, elements)
+                name = reserve(f"{y.buffer}_work", kind, extent(y, y.roles), needed)
                 rounded = structs.replace(rounded, work=name)
             return (replace(stmt, primitive=rounded),)
 
@@ -86,3 +100,26 @@ def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:
             return RoundedReduce(combined, fraction_bits)
         case _:
             return None
+
+
+def _turned(call: Call) -> Call | None:
+    """A copy after which another dimension runs along memory, with the roles of `Turned`; None for
+    any other call.
+    """
+    match call:
+        case Call(Map("x0") | Copy(), (View() as y, View() as x)):
+            pass
+        case _:
+            return None
+    if not is_whole_view(y) or not is_whole_view(x):
+        return None
+    pairs = zip(y.roles, x.roles, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    outer, moved, inner = y.roles[:same], y.roles[same:], x.roles[same:]
+    for cut in range(1, len(moved)):
+        if inner == moved[cut:] + moved[:cut]:
+            m, n = moved[:cut], moved[cut:]
+            names = str.maketrans(m + n, "m" * len(m) + "n" * len(n))
+            turned = (replace(o, roles=o.roles.translate(names)) for o in (y, x))
+            return None if {"m", "n"} & {*outer} else replace(call, operands=tuple(turned))
+    return None

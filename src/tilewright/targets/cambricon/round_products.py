@@ -34,10 +34,11 @@ from tilewright.common.expr import (
 )
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Buffer, Call, For, If, Operand, Program, Range, Stmt, View
+from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
-from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd
+from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd, Turned
 
 VECTOR, MATRIX = "vector", "matrix"
 """The memories of a core's buffers."""
@@ -193,6 +194,7 @@ def _placed(program: Program) -> Program:
             raise ScheduleError("a product takes its operands from the scratchpads")
         matrices.add(loaded.buffer)
         _check(call, multiply, program)
+    matrices |= {as_view(c.operands[1], program).buffer for c, _ in calls_of(program.body, Turned)}
     buffers = tuple(
         replace(b, space=MATRIX if b.name in matrices else VECTOR) for b in program.buffers
     )
@@ -202,11 +204,18 @@ def _placed(program: Program) -> Program:
         if isinstance(call, Call)
         for i, o in enumerate(call.operands)
         if isinstance(o, View)
-        if not (isinstance(call.primitive, MatrixProduct) and i == call.primitive.loaded)
+        if i != _loaded(call.primitive)
     }
     if matrices & vectors:
         raise ScheduleError("a buffer is the matrix of a product and a vector of another call")
     return replace(program, buffers=buffers)
+
+
+def _loaded(primitive: Primitive) -> int | None:
+    """The operand that lies in the matrix scratchpad."""
+    if isinstance(primitive, MatrixProduct):
+        return primitive.loaded
+    return 1 if isinstance(primitive, Turned) else None
 
 
 def _check(call: Call, multiply: MatrixProduct, program: Program) -> None:

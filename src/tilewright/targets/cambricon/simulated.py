@@ -35,8 +35,7 @@ def kernel_run(
 ) -> KernelRun:  # fmt: skip
     """The run of one program's code."""
     (text,) = artifact.files.values()
-    titles = _titles(text, instructions)
-    charged, engine = _charged(run, titles)
+    charged, engine = _charged(run, titles(text, instructions))
     transfers, calls = executed(program, machine)
     products = [c for c in calls if isinstance(c.stmt.primitive, MatrixProduct)]
     flops = sum(c.count * int(c.stmt.primitive.flops(c.dims, 1)) for c in products)
@@ -54,12 +53,12 @@ def kernel_run(
     )
 
 
-def _titles(text: str, instructions: Sequence[Instruction]) -> list[str]:
-    """The subject of each instruction: the last comment before its line."""
+def titles(text: str, instructions: Sequence[Instruction], begin: str = ";") -> list[str]:
+    """The subject of each instruction: the last comment before its line that begins like this."""
     found, title = [""], ""
     for line in text.splitlines():
         comment = line.strip()
-        title = comment[1:].strip() if comment.startswith(";") else title
+        title = comment.removeprefix(begin).strip() if comment.startswith(begin) else title
         found.append(title)
     return [found[i.line] if i.line and i.line < len(found) else "" for i in instructions]
 

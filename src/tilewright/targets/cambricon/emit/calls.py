@@ -24,6 +24,7 @@ from tilewright.targets.cambricon.primitives import (
     RoundedReduce,
     SaturatingAdd,
     StepByStep,
+    Turned,
 )
 from tilewright.targets.cambricon.vector_steps import Step
 
@@ -162,6 +163,31 @@ def _product(primitive: RoundedProduct, spans: Sequence[Span], context: Context)
     repeated(context, turns, (c.start, vector.start, matrix.start), write)
 
 
+def _turned(primitive: Turned, spans: Sequence[Span], context: Context) -> None:
+    """One `mmv` for each index along m: by zeros around a one, which moves from turn to turn."""
+    y, x = spans
+    out, size, rows = context.out, _extent(x.of("m")), _extent(x.of("n"))
+    unit = context.work(primitive.work)
+    with out.statement():
+        place, count = out.register(unit), out.register(Const(2 * size))
+        out.write("vsv", place, count, place, place)
+        last, one = out.register(unit + size), out.register(Const(1))
+        out.write("vas", last, one, last, f"#{primitive.one}")
+    for axes, expected in ((x.of("m"), 1), (x.of("n"), size), (y.of("n"), 1)):
+        if len(axes) > 1 or (axes and axes[0].stride != expected):
+            raise ProgramError(f"{primitive.name}: a row is no run of elements")
+
+    def write(starts: Sequence[Expr]) -> None:
+        target, matrix, vector = (out.register(s) for s in starts)
+        counts = [out.register(Const(n)) for n in (rows, size)]
+        out.write("mmv", target, counts[0], matrix, vector, counts[1])
+
+    letters = dict.fromkeys(letter for letter, _ in y.axes if letter not in "mn")
+    around = [(n, (a, b, 0)) for name in letters for n, (a, b) in _paired(y.of(name), x.of(name))]
+    turns = [(a.extent, (a.stride, 0, -1)) for a in y.of("m")]
+    repeated(context, [*around, *turns], (y.start, x.start, unit + size), write)
+
+
 def _extent(axes: Sequence[Axis]) -> int:
     found = 1
     for a in axes:
@@ -289,6 +315,7 @@ def _in_steps(
 
 _EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[Span], Context], None]] = {
     RoundedProduct: _product,
+    Turned: _turned,
     RoundedMap: _rounded_map,
     RoundedReduce: _rounded_reduce,
     SaturatingAdd: _elementwise("vav", (0, 1)),

@@ -44,15 +44,18 @@ class Rules:
     """Plans kernels and loops for one machine."""
 
     views = True
-    against_the_grain = 4.0
     arranges = gathers_channels = False
-    """A copy that changes which dimension runs along memory has a cache line for each element."""
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()
         self._machine = machine
         self._programs: dict[Candidate, Program] = {}
         self._bordered: dict[tuple[Candidate, Form], Bordered | None] = {}
+
+    def against_the_grain(self, held: Form, wanted: Form) -> float:
+        """Each element has a cache line of its own."""
+        del held, wanted
+        return 4.0
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """With bodies computed where they are gathered, else as it stands; what needs weights alone

@@ -1,0 +1,93 @@
+"""Training steps in fixed point as one program of DLA-AL, equal to its meaning bit for bit."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.codegen.artifact import Array
+from tilewright.common.errors import GraphError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fixed_point import FixedPoint
+from tilewright.graph.training import Optimiser, training_step
+from tilewright.network.interpret import interpret_plan
+from tilewright.network.planned import PlannedNetwork
+from tilewright.ops import Bias, Unary, gemm
+
+KINDS = "q8.8:q48.16:q8.8"
+
+
+def layers(images: int = 4) -> Network:
+    """Two products with biases and a rectifier between them."""
+    net = NetworkBuilder("layers", "f64")
+    x, w, b = net.input("x", (images, 8)), net.weight("w", (6, 8)), net.weight("b", (6,))
+    y = net.apply(gemm(images, 6, 8, transpose_b=True), x, w, name="first")
+    y = net.apply(Bias((images, 6), 1), y, b, name="bias")
+    y = net.apply(Unary("relu", (images, 6)), y, name="relu")
+    y = net.apply(gemm(images, 3, 6, transpose_b=True), y, net.weight("v", (3, 6)), name="scores")
+    return FixedPoint(KINDS).apply(net.build((y,)))
+
+
+def given(step: Network) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Inputs and states of a step."""
+    rng = np.random.default_rng(1)
+    shapes = {name: t.shape for name, t in step.tensors.items()}
+    states = {s.tensor: rng.integers(-128, 129, shapes[s.tensor]) for s in step.states}
+    images, classes = shapes["labels"]
+    labels = np.eye(classes, dtype=np.int16)[rng.integers(0, classes, images)] << 8
+    others = {t.name: t.shape for t in step.inputs if t.name not in {*states, "labels"}}
+    inputs = {name: rng.integers(0, 257, shape) for name, shape in others.items()}
+    found = {name: x.astype(np.int16) for name, x in (inputs | {"labels": labels}).items()}
+    return found, {name: x.astype(np.int16) for name, x in states.items()}
+
+
+def compiled(step: Network) -> PlannedNetwork:
+    made = tw.compile(step, machine="dla-al").plan
+    assert isinstance(made, PlannedNetwork)
+    return made
+
+
+def test_a_step_is_one_program_with_the_bits_of_its_plan():
+    """Weights change where they lie; sums over the images are rounded once, so that gradients of
+    weights are those of the reference, which rounds each operator once.
+    """
+    step = training_step(layers(), Optimiser("sgd", rate=0.5))
+    made, (inputs, states) = compiled(step), given(step)
+    found = made.run(**inputs, **states)
+    meant = interpret_plan(made.plan, {**inputs, **states}, {})
+    assert all(np.array_equal(found[name], meant[name]) for name in step.outputs)
+    assert dict(made.plan.states) == {s.tensor: s.next for s in step.states}
+    wanted = step.evaluate({**inputs, **states})
+    assert max(np.abs(found[name].astype(int) - wanted[name]).max() for name in found) <= 1
+
+
+def test_gradients_of_a_sum_are_divided_by_the_images_in_the_update():
+    """Rates are: a gradient of each image's loss over many has hardly a bit left."""
+    step = training_step(layers(), Optimiser("momentum", rate=0.5))
+    expressions = [n.op.describe() for n in step.nodes if n.name in ("next_w", "next_w_velocity")]
+    assert expressions == [
+        "next[i0,i1] = 0.9 * velocity[i0,i1] + g[i0,i1]; i0=6, i1=8",
+        "next[i0,i1] = w[i0,i1] - 0.125 * velocity[i0,i1]; i0=6, i1=8",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "message"),
+    [
+        (
+            Optimiser("sgd", rate=0.005),
+            "sgd, next w: 0.00125 is zero in q8.8, whose smallest number is 0.00390625; a rate of "
+            "at least 0.015625, decays of at most 0.996094 and an epsilon of at least 0.00390625",
+        ),
+        (
+            Optimiser("adam", rate=0.1),
+            "adam, next square: 0.001 is zero in q8.8, whose smallest number is 0.00390625; a rate "
+            "of at least 0.00390625, decays of at most 0.996094 and an epsilon of at least "
+            "0.00390625",
+        ),
+    ],
+)
+def test_factors_that_are_zero_in_fixed_point_are_refused(optimiser: Optimiser, message: str):
+    with pytest.raises(GraphError) as caught:
+        training_step(layers(), optimiser)
+    assert str(caught.value) == message
