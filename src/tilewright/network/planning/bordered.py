@@ -1,8 +1,8 @@
-"""Products that write their result inside a border.
+"""Products that write their result, or read what their epilogue takes beside it, inside a border.
 
-In: a candidate of a convolution, and a form that has places around the images that the candidate's
-own form has not. Out: a candidate of the same schedule whose tiles are put there, priced anew, so
-that no stage has to copy them; None where its programs do not write rows and columns as such.
+In: a candidate of a convolution, and forms that have places around the images that the candidate's
+own form has not. Out: a candidate of the same schedule whose tiles are moved there, priced anew, so
+that no stage has to copy them; None where its programs do not move rows and columns as such.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tilewright.ir.visit import rewrite, walk
 from tilewright.machine import Machine
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.memory import unbordered
+from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
 
 _NAMES = {2: "rows", 3: "cols"}
@@ -26,14 +27,18 @@ Border = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bordered(Candidate):
-    """A candidate whose result lies in a `form` with a border, which it does not write."""
+    """A candidate whose result lies in a `form` with a border, which it does not write; operands
+    of its epilogue that are as large lie in the form `around` them, without a border if there is
+    none.
+    """
 
     form: Form
+    around: Form | None = None
 
     @property
     def beside(self) -> Form:
-        """The form of an epilogue's operand: the result's without the border."""
-        return unbordered(self.form)
+        """The form of an epilogue's operand that is as large as the result."""
+        return self.around or unbordered(self.form)
 
 
 class Borders:
@@ -41,31 +46,51 @@ class Borders:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._found: dict[tuple[Candidate, Form], Bordered | None] = {}
+        self._found: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
 
-    def around(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
-        """The candidate, whose result lies in its `own` form, with the result in that form."""
-        key = candidate, form
+    def around(
+        self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
+    ) -> Bordered | None:
+        """The candidate, whose result lies in its `own` form, with the result in that form and the
+        epilogue's operands in the form `beside`.
+        """
+        key = candidate, form, beside
         if key not in self._found:
-            self._found[key] = bordered(candidate, own, form, self._machine)
+            self._found[key] = bordered(candidate, own, form, self._machine, beside)
         return self._found[key]
 
 
-def bordered(candidate: Candidate, own: Form, form: Form, machine: Machine) -> Bordered | None:
+def bordered(
+    candidate: Candidate, own: Form, form: Form, machine: Machine, beside: Form | None = None
+) -> Bordered | None:
     """The candidate, whose result lies in its `own` form, with the result in a form of the same
-    dimensions and a border; None where there is no such candidate.
+    dimensions and a border, and what its epilogue reads that is as large in one `beside`; None
+    where there is no such candidate.
     """
-    border = _border(own, form) if candidate.op.convolution is not None else None
-    if not border or type(candidate) is not Candidate:
+    if candidate.op.convolution is None or type(candidate) is not Candidate:
         return None
+    around = {candidate.seed.result: _border(own, form)}
+    around |= dict.fromkeys(_as_large(candidate.seed), _border(own, beside) if beside else {})
+    borders = {name: border for name, border in around.items() if border != {}}
     nests = []
-    for nest in candidate.nests:
-        staged = _inside(nest.structure.staged, candidate.seed.result, border)
+    for nest in candidate.nests if borders else ():
+        staged: Program | None = nest.structure.staged
+        for name, border in borders.items():
+            staged = _inside(staged, name, border) if staged and border else None
         if staged is None:
             return None
         nests.append(_priced_anew(nest, staged, candidate.values, machine))
     parts = (candidate.op, candidate.seed, tuple(nests), candidate.blocks)
-    return Bordered(*parts, form=form)
+    return Bordered(*parts, form=form, around=beside) if nests else None
+
+
+def _as_large(seed: Seed) -> list[str]:
+    """The operands of a seed's epilogue that have every dimension of the result."""
+    last = seed.spaces[-1].nest
+    uses = last.epilogue.operands if last.epilogue else ()
+    whole = len(last.result.indices)
+    names = (use.tensor.name for use in uses if len(use.indices) == whole)
+    return [name for name in names if name != seed.result]
 
 
 def _border(own: Form, form: Form) -> Border | None:

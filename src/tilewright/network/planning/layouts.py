@@ -9,8 +9,9 @@ at the engine's best, so that what is chosen is judged by the plans that come ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -295,7 +296,7 @@ class WholeNetwork:
                 natural = _kept_order(chain.pool.op, natural)
                 cycles += self._pooling(chain.pool.op, natural)
             elif done:
-                for other in self._bordered(chain, candidate, natural):
+                for other in self._bordered(chain, candidate, natural, beside if fused else ()):
                     inside = takes | dict.fromkeys(beside, other.beside) if fused else takes
                     _keep(found, _Way(other.cycles, other.form, inside, other, fused))
             for form in [natural] if done else self._out_forms(chain, [natural]):
@@ -306,13 +307,24 @@ class WholeNetwork:
                 _keep(found, _Way(price, form, own, candidate, fused, reads=reads))
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
 
-    def _bordered(self, chain: Chain, candidate: Candidate, own: Form) -> Iterator[Bordered]:
-        """The candidate with its result inside each border that somebody wants around it."""
-        for form in self._wanted.get(chain.output, ()):
-            if form.has_zeros and unbordered(form) == own:
-                found = self.planner.bordered(candidate, own, form)
-                if found is not None:
-                    yield found
+    def _bordered(
+        self, chain: Chain, candidate: Candidate, own: Form, beside: Sequence[str]
+    ) -> Iterator[Bordered]:
+        """The candidate with its result inside each border that somebody wants around it, and with
+        the tensors `beside` it inside each that they have.
+        """
+
+        def around(forms: Iterable[Form]) -> list[Form]:
+            alike = (form for form in forms if form.has_zeros and unbordered(form) == own)
+            return list(dict.fromkeys(alike))
+
+        wanted = around(self._wanted.get(chain.output, ()))
+        held = around(form for name in beside for form in self._held[name])
+        pairs = (*product(wanted, (None,)), *product((*wanted, own), held))
+        for form, inside in pairs:
+            found = self.planner.bordered(candidate, own, form, inside)
+            if found is not None:
+                yield found
 
     def _read_whole(self, nodes: Sequence[Node]) -> tuple[str, ...]:
         """The activations that elementwise nodes read in the shape of their result."""

@@ -27,7 +27,6 @@ from tilewright.network.planning.memory import (
     Memory,
     bordered,
     in_order,
-    unbordered,
 )
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
@@ -197,14 +196,20 @@ class _Stages:
             if access.fill is None:
                 return _Source(memory.source(held))
             return _Source(*memory.around(held, before, after, access.fill))
-        form = unbordered(memory.held[held][0].form)
-        if len(access.shape) == len(self.order):
-            form = in_order(access.shape, self.order)
         if op.has_look_ups:
-            form = row_major(access.shape)
-        elif access.fill is not None and any((*before, *after)):
+            return _Source(memory.in_form(held, row_major(access.shape)))
+        form, ordered = memory.held[held][0].form, len(access.shape) == len(self.order)
+        if ordered:
+            form = in_order(access.shape, self.order)
+        if access.fill is not None and any((*before, *after)):
             return _Source(memory.in_form(held, bordered(form, before, after), access.fill))
-        return _Source(memory.in_form(held, form))
+        if ordered:
+            return _Source(memory.in_form(held, form))
+        turned = {a for a in op.kept for place in access.terms if dict(place).get(a, 0) < 0}
+        if turned and memory.views is None:
+            return _Source(memory.outermost(held, [d for d, place in enumerate(access.terms)
+                                                   if turned & {a for a, _ in place}]))  # fmt: skip
+        return _Source(memory.as_it_lies(held))
 
     def _name(self, number: int) -> str:
         """The name of a tensor that a definition before computed."""

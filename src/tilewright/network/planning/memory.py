@@ -131,6 +131,23 @@ class Memory:
         self.held[tensor].append(made)
         return made
 
+    def as_it_lies(self, tensor: str) -> Located:
+        """The tensor with each axis in one dimension, a border or not."""
+        held = self.held[tensor][0]
+        return held if _unblocked(held.form) else self.in_form(tensor, unbordered(held.form))
+
+    def outermost(self, tensor: str, axes: Sequence[int]) -> Located:
+        """The tensor with some axes outside all others, along which what is taken apart is
+        contiguous.
+        """
+        for located in self.held[tensor]:
+            outer = [d.axis for d in located.form.dims[: len(axes)]]
+            if sorted(outer) == sorted(axes) and not located.form.has_zeros:
+                return located
+        form = self.held[tensor][0].form
+        order = dict.fromkeys((*axes, *(d.axis for d in form.dims)))
+        return self.in_form(tensor, in_order(form.shape, [*order]))
+
     def source(self, tensor: str) -> Located:
         """The tensor as operand of a gather or move: as it lies, or copied without a border."""
         held = self.held[tensor][0]

@@ -55,8 +55,12 @@ class Planner(Protocol):
     ) -> Mapping[Request, Sequence[Candidate]]:
         """Candidates of products with their epilogues, best first."""
 
-    def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
-        """The candidate, whose result lies in its `own` form, with the result inside a border."""
+    def bordered(
+        self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
+    ) -> Bordered | None:
+        """The candidate, whose result lies in its `own` form, with the result inside a border, and
+        what its epilogue reads inside one `beside`.
+        """
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
         """Schedules of mappings and reductions; with `divide`, divided among groups where that is
@@ -91,9 +95,11 @@ class Programs:
         """Programs that compute all of it, where these pay."""
         return ranked_epilogues(requests, ranked, self._machine, self._rankings)
 
-    def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
-        """The candidate with its result in the bordered `form`."""
-        return self._borders.around(candidate, own, form)
+    def bordered(
+        self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
+    ) -> Bordered | None:
+        """The candidate with its result in the bordered `form`, and what it reads `beside`."""
+        return self._borders.around(candidate, own, form, beside)
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
         """The schedule of each, of a group's share where that is faster."""

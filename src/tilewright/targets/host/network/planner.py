@@ -73,8 +73,14 @@ class Rules:
             found[op, epilogue] = [f for c in plain if (f := self._finished(c, epilogue))]
         return found
 
-    def bordered(self, candidate: Candidate, own: Form, form: Form) -> Bordered | None:
-        """The kernel of a candidate, whose result lies in its `own` form, inside a border."""
+    def bordered(
+        self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
+    ) -> Bordered | None:
+        """The kernel of a candidate, whose result lies in its `own` form, inside a border; what it
+        reads beside lies as the result does.
+        """
+        if beside is not None:
+            return None
         key = candidate, form
         if key not in self._bordered:
             self._bordered[key] = self._inside(candidate, own, form)
