@@ -15,7 +15,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models torch-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,6 +137,9 @@ cross-check: $(VENV)/installed-dev ## COUNT=10000 random kernels and those of ne
 
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package; goes on where it was
 	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py
+
+torch-models: $(VENV)/installed-dev $(VENV)/installed-models ## NAMES= networks of torch with random weights against onnxruntime; goes on where it was
+	PYTHONPATH=tests $(BIN)/python tools/torch_models.py $(NAMES)
 
 onnx-models: $(VENV)/installed-dev ## networks as exporters write them: reference, this computer, SW26010, onnxruntime
 	PYTHONPATH=tests $(BIN)/python tools/onnx_models.py $(MODELS)

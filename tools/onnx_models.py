@@ -129,7 +129,7 @@ def judged(
         started = time.process_time()
         try:
             found, note = PLACES[place](network, inputs)
-            worst = max(_difference(found[n], expected[n]) for n in expected)
+            worst = max(difference(found[n], expected[n]) for n in expected)
             fine &= worst <= ALLOWED
             verdict = f"{'' if worst <= ALLOWED else 'WRONG '}{worst:.1e} {note}"
         except TilewrightError as error:
@@ -151,7 +151,7 @@ def _patterned(inputs: Arrays) -> Arrays:
     }
 
 
-def _difference(found: Any, expected: Any) -> float:
+def difference(found: Any, expected: Any) -> float:
     """The largest difference in parts of the largest magnitude; infinite for another shape."""
     if found.shape != expected.shape:
         return float("inf")
