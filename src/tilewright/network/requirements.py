@@ -21,9 +21,9 @@ from tilewright.graph.rewrites.recompute import Recompute
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
 from tilewright.network.planning.arena import Life
-from tilewright.network.planning.lowering import is_lowered, moves
+from tilewright.network.planning.lowering import is_lowered
 from tilewright.ops import CONTRACTIONS
-from tilewright.ops.definitions import definitions_in
+from tilewright.ops.definitions import definitions_in, moves
 from tilewright.passes.lowering import lowering_of
 
 _SHOWN = 5

@@ -177,12 +177,24 @@ def definitions_in(op: Op) -> list[Definition]:
         return []
 
 
+def is_view(op: Op) -> bool:
+    """True if the result is the operand's memory under other dimensions."""
+    return op.reshapes or op.permutation is not None
+
+
+def moves(op: Op) -> bool:
+    """True if the operator moves elements of any type and computes nothing."""
+    every = definitions_in(op)
+    plain = all(own.gather is None and own.body == own.finish == "x0" for own in every)
+    return is_view(op) or (every != [] and plain)
+
+
 def pointwise(op: Op) -> Definition | None:
     """The definition of an operator that computes each element of its result from those of its
     operands that lie beside it, a user's own if it computes in one type of floats; None for any
     other.
     """
-    if op.reshapes or op.permutation is not None:
+    if is_view(op):
         return None
     if not op.is_named and (not op.numerics.is_float or op.numerics.is_mixed):
         return None

@@ -9,12 +9,12 @@ first, and results that are part of a larger tensor written into it at last.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from tilewright.common.dtypes import F64
+from tilewright.common.dtypes import F64, I64, DType
 from tilewright.ir.scalar import Element
 from tilewright.ir.scalar import renumbered as renumbered_scalar
 from tilewright.ops.access import Access, straight
@@ -26,6 +26,8 @@ from tilewright.ops.recognition import recognised
 
 _WIDEST_EXACT = 4
 """Bytes of the widest integers whose sums a double holds."""
+_EXACT_BITS = 53
+"""Bits of the largest integers up to which a double holds them all."""
 _MOST_TRIED = 5
 """Factors whose pairings are all tried."""
 
@@ -53,7 +55,8 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
             return _finished(op)
         return _pairs(op) if len(op.operands) > 2 else _product(op)
     if op.gather is not None and not _is_gathered_as_it_is(op):
-        return _gathered_in_floats(op)
+        in_floats = summed and distinct and len(op.operands) > 1 and _is_exact_in_floats(op)
+        return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
     if op.gather is not None and len(op.operands) > 1:
         return _mapped(op)
     return (Step(op, tuple(range(len(op.operands)))),)
@@ -163,21 +166,45 @@ def _gathered_in_floats(op: Definition) -> tuple[Step, ...]:
     first = Definition(shape, whole, operands, body, dtype=f"{kinds}:{numerics.sums}")
     steps = [Step(first, tuple(range(count)))]
     if not numerics.is_float:
-        cast = Definition(shape, whole, (whole,), dtype=f"{numerics.sums}:{kind}")
-        steps.append(Step(cast, (count,)))
+        steps.append(Step(_cast(shape, f"{numerics.sums}:{kind}"), (count,)))
     gather = "max" if op.gather == "any" else op.gather
     gathered = replace(op, operands=(straight(shape, axes),), body="x0", gather=gather, dtype=kind,
                        tensors=())  # fmt: skip
     steps.append(Step(gathered, (count + len(steps) - 1,)))
     wraps = gather in ("sum", "prod") and not numerics.is_float
-    ways = [f"{kind}:{kind}:i64", f"i64:i64:{numerics.result}:even:wrap"] if wraps else [
-        f"{kind}:{kind}:{numerics.result}"]  # fmt: skip
-    result = straight(op.out_shape)
+    ways = _wrapping(kind, numerics.result) if wraps else [f"{kind}:{kind}:{numerics.result}"]
     for types in ways if numerics.result.name != kind else ():
-        if types != "i64:i64:i64:even:wrap":
-            cast = Definition(op.out_shape, result, (result,), dtype=types)
-            steps.append(Step(cast, (count + len(steps) - 1,)))
+        steps.append(Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
     return tuple(steps)
+
+
+def _is_exact_in_floats(op: Definition) -> bool:
+    """True if doubles hold the sums of products of integers."""
+    widths = sum(8 * kind.size_bytes for kind in op.numerics.operands)
+    return widths + prod(op.extents[a] for a in op.gathered).bit_length() <= _EXACT_BITS
+
+
+def _product_in_floats(op: Definition) -> tuple[Step, ...]:
+    """Operands as doubles, their product, and its elements in the type of the result."""
+    count, steps = len(op.operands), list[Step]()
+    for number, (access, kind) in enumerate(zip(op.operands, op.numerics.operands, strict=True)):
+        steps.append(Step(_cast(access.shape, f"{kind}:{F64}"), (number,)))
+    product = normal_form(replace(op, dtype=F64.name, tensors=()))
+    steps += [Step(step.op, tuple(n + count for n in step.operands)) for step in product]
+    for types in _wrapping(F64.name, op.numerics.result):
+        steps.append(Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
+    return tuple(steps)
+
+
+def _cast(shape: Shape, types: str) -> Definition:
+    return Definition(shape, straight(shape), (straight(shape),), dtype=types)
+
+
+def _wrapping(kind: str, result: DType) -> Iterator[str]:
+    """The types of steps from whole floats to integers that wrap."""
+    yield f"{kind}:{kind}:i64"
+    if result != I64:
+        yield f"i64:i64:{result}:even:wrap"
 
 
 def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, save_model
 
 from support.native import NATIVE_HOSTS
+from support.onnx_backend import host_results
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.network.search import Search
-from tilewright.targets.host.network.generate import generated
 
 KINDS = {"i8": (np.int8, TensorProto.INT8), "u8": (np.uint8, TensorProto.UINT8)}
 
@@ -124,13 +123,17 @@ def test_a_float_operator_does_not_take_bytes(tmp_path: Path) -> None:
     assert str(refusal.value) == f"{path}: node 'product' (Softmax) takes 'x', which holds u8"
 
 
-def test_a_network_of_integers_is_refused_on_this_computer(tmp_path: Path) -> None:
-    inputs = {"a": np.ones((2, 3), np.uint8)}
-    path = written(tmp_path, "MatMulInteger", inputs, {"b": np.ones((3, 4), np.int8)}, ["a", "b"])
-    with pytest.raises(GraphError) as refusal:
-        generated(load_onnx(path), NATIVE_HOSTS[0], Search(keep=1))
-    assert str(refusal.value) == (
-        f"node product: no stage on {NATIVE_HOSTS[0].name} computes gemm of u8,i8:i32; products, "
-        "windows and functions of elements take floats of one type; integers and truth values are "
-        "computed by definitions and moved"
-    )
+@pytest.mark.skipif(not NATIVE_HOSTS, reason="no description of this computer")
+def test_products_of_integers_are_exact_on_this_computer(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    a, b = (random.integers(0, 256, shape).astype(np.uint8) for shape in ((3, 40), (40, 5)))
+    x, w = (random.integers(0, 256, s).astype(np.uint8) for s in ((1, 2, 5, 6), (3, 2, 3, 2)))
+    zero = {"za": np.array(9, np.uint8)}
+    cases = []
+    for kind, inputs in (("MatMulInteger", {"a": a, "b": b}), ("ConvInteger", {"a": x, "b": w})):
+        (folder := tmp_path / kind).mkdir()
+        path = written(folder, kind, inputs, zero, ["a", "b", "za"])
+        cases.append((load_onnx(path), inputs))
+    results = host_results([network for network, _ in cases], [[given] for _, given in cases])
+    for (network, arrays), (found,) in zip(cases, results, strict=True):
+        np.testing.assert_array_equal(found["y"], network.evaluate(arrays)["y"])

@@ -44,6 +44,10 @@ def cut(*numbers):
             "the model has no output; name what it computes as graph outputs",
         ),
         (
+            model([node("Relu", "x", "y")], IMAGE, {"none": floats(2, 0)}, outputs=("none",)),
+            "output 'none' is 2x0: it has no element",
+        ),
+        (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),
             "node c: conv2d takes 6x4x3x3 f32, but 'w' is 6x3x3x3 f32",
         ),

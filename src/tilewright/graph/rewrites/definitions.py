@@ -16,8 +16,9 @@ from tilewright.graph.graph import Network, Node
 from tilewright.ir.scalar import operations
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Addend, Definition
-from tilewright.ops.definitions import Assembly, definitions_in
+from tilewright.ops.definitions import Assembly, definitions_in, moves
 from tilewright.ops.normal_form import normal_form
+from tilewright.ops.op import Op
 
 _MOST_OPERATIONS = 8
 """Longer bodies are functions, which loops of their own compute by vectors."""
@@ -34,12 +35,20 @@ class Definitions:
         taken = {*network.tensors, *(node.name for node in network.nodes)}
         nodes: list[Node] = []
         for node in network.nodes:
-            parts = () if node.op.is_named else node.op.definitions[0].addends
+            parts = _addends(node.op)
             if len(parts) == 1:
                 nodes += _steps(node, parts[0].definition, taken)
             else:
                 nodes += _parts(node, parts, taken) if parts else [node]
         return replace(network, nodes=tuple(nodes))
+
+
+def _addends(op: Op) -> tuple[Addend, ...]:
+    """What is taken apart: all that has no name, and what computes integers."""
+    integers = op.numerics.sums.kind == "integer" and definitions_in(op) != [] and not moves(op)
+    if op.is_named and (not integers or len(op.definitions) > 1):
+        return ()
+    return op.definitions[0].addends
 
 
 def _parts(node: Node, addends: Sequence[Addend], taken: set[str]) -> list[Node]:

@@ -32,7 +32,7 @@ from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition, Gather
-from tilewright.ops.definitions import definitions_in
+from tilewright.ops.definitions import definitions_in, is_view
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.numerics import real_types
 from tilewright.ops.op import Array, Shape
@@ -53,18 +53,6 @@ def is_lowered(op: Op) -> bool:
     """True if there are stages for an operator that is no product."""
     every = definitions_in(op)
     return is_view(op) or (every != [] and all(own.kind != "contraction" for own in every))
-
-
-def is_view(op: Op) -> bool:
-    """True if the result is the operand's memory under other dimensions."""
-    return op.reshapes or op.permutation is not None
-
-
-def moves(op: Op) -> bool:
-    """True if the operator moves elements of any type and computes nothing."""
-    every = definitions_in(op)
-    plain = all(own.gather is None and own.body == own.finish == "x0" for own in every)
-    return is_view(op) or (every != [] and plain)
 
 
 def lowered(memory: Memory, node: Node) -> Located:

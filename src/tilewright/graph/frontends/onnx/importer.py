@@ -136,7 +136,10 @@ class Importer:
         return wide
 
     def output(self, name: str) -> str:
-        """An output of the network, of any element type."""
+        """An output of the network, of any element type. Raises GraphError for an empty one."""
+        if name in self.constants and not self.constants[name].size:
+            shown = show_shape(self.constants[name].shape)
+            raise GraphError(f"output {quoted(name)} is {shown}: it has no element")
         return self.use(name, "the model's output list", EVERY_TYPE)
 
     def element_type(self, name: str, by: str) -> str:
