@@ -1,32 +1,44 @@
 """Whole networks on this computer: ours against onnxruntime and torch's compiled mode.
 
-    PYTHONPATH=src python benchmarks/host_networks.py [vgg16 | resnet50 | yolov2 ...]
-        [--threads 1] [--batch 1] [--machine host] [--quick] [--json] [--csv FILE]
+    PYTHONPATH=src python benchmarks/host_networks.py [vgg16 | mobilenet_v3_large ...]
+        [--threads 1] [--batch 1] [--machine host] [--against NAME]... [--together 1]
+        [--ready-within SECONDS] [--quick] [--json] [--csv FILE]
 
-Graph and weights are the same for all: onnxruntime gets our ONNX export, torch a module built from
-the graph, compiled by inductor with constant weights, images in channels-last. Each has a process
-of its own; they take turns. "ours is faster by" is the median over the rounds with half the
-distance of the quartiles; "difference" is the largest one of an output from ours, over the largest
-magnitude. "ready" is what passed until it had run once: compiling, and the first run.
+Networks are those of the zoo, and torchvision's where torch is installed, `most` stands for the
+thirteen of the page of results. Graph and weights are the same for all: of the zoo onnxruntime gets
+our ONNX export, torch a module built from the graph; of torchvision we and onnxruntime get the file
+that torch exports. Torch compiles by inductor with constant weights, images in channels-last. Each
+has a process of its own; they take turns. "first over it" is the median over the rounds with half
+the distance of the quartiles, "by least" the ratio of the least times; "difference" is the largest
+one of an output from ours, over the largest magnitude. "ready" is what passed until it had run
+once: compiling, and the first run, beside others if several get ready `--together`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import math
+import os
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from host.contest import NETWORKS, Missing
 from host.network_contest import find_runners
-from host.processes import RemoteContender, Worker, workers
+from host.processes import FOLDER, RemoteContender, Worker, workers
 from shared.output import note, processor, show, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
+from tilewright.graph import list_networks
 from tilewright.network.results import largest_difference
 from tilewright.tune.sampling import (
     Protocol,
@@ -37,8 +49,12 @@ from tilewright.tune.sampling import (
     ratio_of_speeds,
 )
 
-HEADERS = ("contender", "ms", "first over it", "difference", "ready, s", "clock")
+HEADERS = ("contender", "ms", "least", "first over it", "by least", "difference", "ready, s",
+           "clock")  # fmt: skip
 QUICK_ROUNDS = 3
+MOST = ("mobilenet2", "mobilenet_v3_large", "efficientnet_b0", "mnasnet1_0", "shufflenet_v2_x1_0",
+        "densenet121", "squeezenet1_1", "inception_v3", "regnet_y_400mf", "convnext_tiny", "vgg16",
+        "yolov2", "resnet50")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,26 +66,38 @@ class Result:
     first_over_it: Ratio
     difference: float
     ready_seconds: float
+    by_least: float
 
 
-def contested(
-    network: str, processes: Sequence[Worker], threads: int, protocol: Protocol, folder: Path
-) -> list[Result]:
+@dataclass(frozen=True)
+class Network:
+    """A network, and the processes of who may run it."""
+
+    name: str
+    processes: Sequence[Worker]
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def prepared(self, worker: Worker) -> None:
+        """Let one get ready."""
+        note(f"{self.name}: {worker.name} gets ready")
+        self.answers[worker.name] = worker.ask({"prepare": self.name})
+
+
+def contested(found: Network, threads: int, protocol: Protocol, folder: Path) -> list[Result]:
     """All who can run the network, the first compared with each."""
     seconds, contenders = {}, []
-    for worker in processes:
-        note(f"{network}: {worker.name} gets ready")
-        answer = worker.ask({"prepare": network})
+    for worker in found.processes:
+        answer = found.answers.get(worker.name, {"failed": "it was not ready in time"})
         if "failed" in answer:
-            note(f"  {worker.name} takes no part: {answer['failed']}")
+            note(f"{found.name}: {worker.name} takes no part: {answer['failed']}")
             continue
         seconds[worker.name] = answer["seconds"]
         contenders.append(RemoteContender(worker.name, print, threads, worker))
     if not contenders:
         return []
-    note(f"{network}: timed")
+    note(f"{found.name}: timed")
     timings = interleaved(contenders, protocol)
-    outputs = {name: dict(np.load(folder / f"{name}.npz")) for name in seconds}
+    outputs = {name: dict(np.load(folder / f"{name}.{found.name}.npz")) for name in seconds}
     first = contenders[0].name
     return [
         Result(
@@ -78,6 +106,7 @@ def contested(
             ratio_of_speeds(timings[first], timings[name]),
             largest_difference(outputs[name], outputs[first]),
             taken,
+            timings[name].best_seconds / timings[first].best_seconds,
         )
         for name, taken in seconds.items()
     ]
@@ -87,26 +116,62 @@ def every_network(
     names: Sequence[str], arguments: argparse.Namespace
 ) -> Iterator[tuple[str, list[Result]]]:
     """The results on each network; what the load prevents is noted and left out."""
-    threads = arguments.threads
+    threads, together = arguments.threads, arguments.together
     protocol = protocol_for(threads)
     if arguments.quick:
         protocol = protocol.hurried(QUICK_ROUNDS)
+    found = contestants(arguments)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        files = [name for name in names if name not in list_networks()]
+        if files:
+            note(f"torchvision writes {', '.join(files)}")
+            write_files(files, folder, arguments.batch)
+        for start in range(0, len(names), together):
+            # New processes for each network: what one has kept in memory is no burden for the next.
+            source = [arguments.machine, str(arguments.batch), place]
+            with ExitStack() as stack:
+                networks = [
+                    Network(name, stack.enter_context(
+                        workers("host.network_worker", found, threads, source)))
+                    for name in names[start : start + together]
+                ]  # fmt: skip
+                get_ready(networks, together, arguments.ready_within)
+                for one in networks:
+                    try:
+                        yield one.name, contested(one, threads, protocol, folder)
+                    except ToolError as error:
+                        note(f"  not timed: {error}")
+
+
+def get_ready(networks: Sequence[Network], together: int, seconds: float | None) -> None:
+    """Let so many processes at once get ready, ours first; who needs longer takes no part."""
+    pairs = [(one, worker) for one in networks for worker in one.processes]
+    pairs.sort(key=lambda pair: pair[0].processes.index(pair[1]))
+    pool = ThreadPoolExecutor(together)
+    wait([pool.submit(one.prepared, worker) for one, worker in pairs], seconds)
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
+def contestants(arguments: argparse.Namespace) -> list[str]:
+    """The names of who is here and wanted; notes say who is not."""
     found = []
-    for runner in find_runners(threads, arguments.machine):
+    for runner in find_runners(arguments.threads, arguments.machine):
         if isinstance(runner, Missing):
             note(f"{runner.name} takes no part: {runner.why}; to add it: {runner.fix}")
-        else:
+        elif not found or not arguments.against or runner.name in arguments.against:
             note(f"{runner.name} {runner.version}")
             found.append(runner.name)
-    for name in names:
-        # New processes for each network: what one has kept in memory is no burden for the next.
-        with tempfile.TemporaryDirectory() as folder:
-            source = [arguments.machine, str(arguments.batch), folder]
-            with workers("host.network_worker", found, threads, source) as processes:
-                try:
-                    yield name, contested(name, processes, threads, protocol, Path(folder))
-                except ToolError as error:
-                    note(f"  not timed: {error}")
+    return found
+
+
+def write_files(names: Sequence[str], folder: Path, batch: int) -> None:
+    """ONNX files of torchvision's networks, written by a process of its own."""
+    if importlib.util.find_spec("torchvision") is None:
+        raise SystemExit(f"{', '.join(names)}: not in the zoo, and torchvision is not installed")
+    command = [sys.executable, "-m", "host.torchvision_model", str(folder), str(batch), *names]
+    paths = os.pathsep.join([str(FOLDER), *sys.path])
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=True)
 
 
 def rows(results: Sequence[Result]) -> list[list[str]]:
@@ -114,9 +179,28 @@ def rows(results: Sequence[Result]) -> list[list[str]]:
     found = []
     for r in results:
         ratio = f"{r.first_over_it.median:.3f} ± {r.first_over_it.spread:.3f}"
-        cells = [r.name, f"{1e3 * r.timing.seconds:.1f}", ratio, f"{r.difference:.0e}"]
+        times = [f"{1e3 * t:.2f}" for t in (r.timing.seconds, r.timing.best_seconds)]
+        cells = [r.name, *times, ratio, f"{r.by_least:.3f}", f"{r.difference:.0e}"]
         found.append([*cells, f"{r.ready_seconds:.1f}", r.timing.clock])
     return found
+
+
+def summary(every: Mapping[str, Sequence[Result]]) -> str:
+    """The ratios by least times over each rival and over the best one, with geometric means."""
+    rivals = list(dict.fromkeys(r.name for results in every.values() for r in results[1:]))
+    found = {
+        name: [{r.name: r.by_least for r in results}.get(rival, math.nan) for rival in rivals]
+        for name, results in every.items()
+        if len(results) > 1
+    }
+    table = {name: [*over, np.nanmin(over)] for name, over in found.items()}
+    if not table:
+        return ""
+    means = np.exp(np.nanmean(np.log(list(table.values())), axis=0))
+    every_row = {**table, "geometric mean": means}
+    rows = [[name, *(f"{x:.3f}" for x in row)] for name, row in every_row.items()]
+    headers = ["by least times, ours over", *rivals, "the best of them"]
+    return text_table(headers, rows)
 
 
 def as_json(name: str, results: Sequence[Result]) -> dict[str, Any]:
@@ -127,6 +211,7 @@ def as_json(name: str, results: Sequence[Result]) -> dict[str, Any]:
             {
                 "contender": r.name,
                 "milliseconds": 1e3 * r.timing.seconds,
+                "least_milliseconds": 1e3 * r.timing.best_seconds,
                 "first_over_it": asdict(r.first_over_it),
                 "difference": r.difference,
                 "ready_seconds": r.ready_seconds,
@@ -178,23 +263,32 @@ def main() -> None:
     """Time the chosen networks."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "network", nargs="*", help=f"of the zoo; {', '.join(NETWORKS)} unless given"
+        "network",
+        nargs="*",
+        help=f"of the zoo or of torchvision, or `most`; {', '.join(NETWORKS)} unless given",
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--machine", default="host", help="ours is compiled for this one")
+    parser.add_argument("--against", action="append", help="a rival; all that are installed")
+    parser.add_argument("--together", type=int, default=1, help="networks and processes at once")
+    parser.add_argument("--ready-within", type=float, metavar="SECONDS", help="of one such group")
     parser.add_argument("--quick", action="store_true", help="one network, few rounds")
     parser.add_argument("--json", action="store_true")
     add_csv_option(parser)
     arguments = parser.parse_args()
     names = arguments.network or (["resnet50"] if arguments.quick else list(NETWORKS))
-    values = []
+    names = [one for name in names for one in (MOST if name == "most" else (name,))]
+    values, every = [], {}
     if not arguments.json:
         print(f"{processor()}, {arguments.threads} threads, batch {arguments.batch}")
     for name, results in every_network(names, arguments):
         values.append(as_json(name, results))
+        every[name] = results
         if results and not arguments.json:
             print(f"\n{name}\n{text_table(HEADERS, rows(results))}", flush=True)
+    if not arguments.json:
+        print(f"\n{summary(every)}", flush=True)
     keep(arguments, values)
     conditions = {"processor": processor(), "threads": arguments.threads, "batch": arguments.batch}
     if arguments.json:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from host.contest import Missing
 from tilewright.codegen.artifact import Array
 from tilewright.common.version import tool_version
-from tilewright.graph import network
+from tilewright.graph import list_networks, network
+from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import find_machine
@@ -27,20 +29,28 @@ OURS = "tilewright"
 
 @dataclass(frozen=True)
 class Task:
-    """A network of the zoo with weights and inputs that every process draws alike."""
+    """A network with weights and inputs that every process draws alike: of the zoo, or of a file in
+    `folder` that was written of torchvision's.
+    """
 
     name: str
     batch: int
+    folder: Path
+
+    @property
+    def file(self) -> Path | None:
+        """The ONNX file, none for a network of the zoo."""
+        return None if self.name in list_networks() else self.folder / f"{self.name}.onnx"
 
     @cached_property
     def network(self) -> Network:
         """The graph."""
-        return network(self.name, self.batch, dtype="f32")
+        return load_onnx(self.file) if self.file else network(self.name, self.batch, dtype="f32")
 
     @cached_property
     def weights(self) -> dict[str, Array]:
-        """Numbers with which activations neither grow nor vanish."""
-        return random_weights(self.network)
+        """Numbers with which activations neither grow nor vanish; those of a file are its own."""
+        return {} if self.file else random_weights(self.network)
 
     @cached_property
     def inputs(self) -> dict[str, Array]:
@@ -119,7 +129,12 @@ def _inductor(task: Task, threads: int) -> Ready:
     torch.set_num_threads(threads)
     config.freezing = True
     last: Any = {"memory_format": torch.channels_last}
-    module = torch_module(task.network, task.weights).to(**last)
+    if task.file:
+        from host.torchvision_model import loaded
+
+        module = loaded(task.name, task.folder).to(**last)
+    else:
+        module = torch_module(task.network, task.weights).to(**last)
     compiled = torch.compile(module)
     images = [torch.from_numpy(task.inputs[t.name]).to(**last) for t in task.network.inputs]
     found: list[Any] = []
@@ -127,7 +142,8 @@ def _inductor(task: Task, threads: int) -> Ready:
     def run(calls: int) -> None:
         with torch.no_grad():
             for _ in range(calls):
-                found[:] = compiled(*images)
+                outputs = compiled(*images)
+        found[:] = outputs if isinstance(outputs, tuple) else (outputs,)
 
     def outputs() -> dict[str, Array]:
         names = task.network.outputs

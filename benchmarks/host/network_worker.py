@@ -3,7 +3,7 @@
     python -m host.network_worker NAME THREADS MACHINE BATCH FOLDER
 
 What is prepared is answered by {"seconds": UNTIL_IT_HAD_RUN_ONCE} or {"failed": WHY}; the outputs
-are in the folder, in NAME.npz.
+are in the folder, in NAME.NETWORK.npz; files of networks that are not of the zoo are there before.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def main() -> None:
 
     def prepare(network: str) -> tuple[list[Any], Any]:
         try:
-            ready, seconds = timed(runner, Task(network, int(batch)))
+            ready, seconds = timed(runner, Task(network, int(batch), Path(folder)))
         except Exception as error:
             # Whatever a library raises, the others go on.
             return [], {"failed": f"{type(error).__name__}: {error}"}
         outputs: Any = ready.outputs()
-        np.savez(Path(folder) / f"{name}.npz", **outputs)
+        np.savez(Path(folder) / f"{name}.{network}.npz", **outputs)
         return [ready.run], {"seconds": seconds}
 
     serve(int(threads), prepare)

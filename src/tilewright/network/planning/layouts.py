@@ -282,6 +282,7 @@ class WholeNetwork:
         behind = chain.finishing[1:]
         beside = self._read_whole(behind) if behind else ()
         ready = self.epilogues.get(chain.request, ()) if chain.request else ()
+        computed = self.planner.arithmetic_cycles(*chain.request) if chain.request else 0.0
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
             takes = {
@@ -302,7 +303,10 @@ class WholeNetwork:
             for form in [natural] if done else self._out_forms(chain, [natural]):
                 price = cycles
                 if not done:  # the result and each tensor beside are read
-                    price += self._pass(form, self._grain(natural, form) + len(beside) / 2)
+                    grain = self._grain(natural, form)
+                    moved = self._pass(form, grain + len(beside) / 2)
+                    # Vectors gathered element by element do not hide arithmetic.
+                    price += max(moved, computed) if grain == 1 else moved + computed
                 reads = () if done else beside
                 _keep(found, _Way(price, form, own, candidate, fused, reads=reads))
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]

@@ -15,7 +15,7 @@ from tilewright.graph.rewrites.widening import Widening
 from tilewright.machine import Machine
 from tilewright.network.plan import Schedules
 from tilewright.network.planning.bordered import Bordered, Borders
-from tilewright.network.planning.epilogues import Rankings, Request, ranked_epilogues
+from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.products import Ranked, one_group, ranked_stages
@@ -62,6 +62,9 @@ class Planner(Protocol):
         what its epilogue reads inside one `beside`.
         """
 
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
+        """Cycles that an expression over all results of an operator takes at least."""
+
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
         """Schedules of mappings and reductions; with `divide`, divided among groups where that is
         faster.
@@ -100,6 +103,11 @@ class Programs:
     ) -> Bordered | None:
         """The candidate with its result in the bordered `form`, and what it reads `beside`."""
         return self._borders.around(candidate, own, form, beside)
+
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
+        """Passes are taken to hide it behind their transfers."""
+        del op, epilogue
+        return 0.0
 
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
         """The schedule of each, of a group's share where that is faster."""

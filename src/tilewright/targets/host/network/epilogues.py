@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tilewright.common.dtypes import DType
 from tilewright.ir.scalar import parse_scalar
@@ -23,35 +24,43 @@ _CHANNELS, _ROWS, _COLUMNS = 1, 2, 3
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InRegisters(Finished):
-    """A candidate whose kernel has an epilogue; `operands` name, by the parameters of the kernel,
-    what stands beside the product in the expression.
+    """A candidate whose kernel has an epilogue, of so many cycles; `operands` name, by the
+    parameters of the kernel, what stands beside the product in the expression.
     """
 
     in_kernel: KernelEpilogue
     operands: Mapping[str, int]
+    epilogue_cycles: float = 0.0
 
+    @property
+    def cycles(self) -> float:
+        """Those of the plain candidate, and what is computed behind it."""
+        return self.plain.cycles + self.epilogue_cycles
 
-def in_registers(
-    plain: Candidate,
-    own: Form,
-    form: Form,
-    in_kernel: KernelEpilogue,
-    operands: Mapping[str, int],
-    epilogue: Epilogue | None,
-) -> InRegisters:
-    """A candidate, whose result lies in its `own` form, with an epilogue of its kernel."""
-    return InRegisters(
-        plain.op,
-        plain.seed,
-        plain.nests,
-        plain.blocks,
-        form=form,
-        plain=plain,
-        own=own,
-        epilogue=epilogue,
-        in_kernel=in_kernel,
-        operands=operands,
-    )
+    @staticmethod
+    def of(
+        plain: Candidate,
+        own: Form,
+        form: Form,
+        in_kernel: KernelEpilogue,
+        operands: Mapping[str, int] = MappingProxyType({}),
+        epilogue: Epilogue | None = None,
+        epilogue_cycles: float = 0.0,
+    ) -> InRegisters:
+        """A candidate, whose result lies in its `own` form, with an epilogue of its kernel."""
+        return InRegisters(
+            plain.op,
+            plain.seed,
+            plain.nests,
+            plain.blocks,
+            form=form,
+            plain=plain,
+            own=own,
+            epilogue=epilogue,
+            in_kernel=in_kernel,
+            operands=operands,
+            epilogue_cycles=epilogue_cycles,
+        )
 
 
 def parts_of(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[str, int]]:

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import DType, dtype
 from tilewright.common.progress import Progress, Steps
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.definitions import GatheredBodies
 from tilewright.ir.nodes import Program
+from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
 from tilewright.machine import Machine
+from tilewright.machine.sections import VectorPrimitive
 from tilewright.network.plan import Scheduled, Schedules
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import Epilogue, Request
@@ -32,9 +34,8 @@ from tilewright.targets.host.network.epilogues import (
     InRegisters,
     border_between,
     finish_of,
-    in_registers,
-    parts_of,
 )
+from tilewright.targets.host.vectors.expressions import vector_operations
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.native import NativeMeasure
@@ -86,8 +87,24 @@ class Rules:
             self._bordered[key] = self._inside(candidate, own, form)
         return self._bordered[key]
 
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
+        """Of an expression over all results of an operator."""
+        scalar, kind = parse_scalar(epilogue.expression), dtype(op.out_dtype)
+        return self._computed(scalar, prod(op.out_shape), kind)
+
+    def _beside_the_store(self, op: Op, epilogue: Epilogue) -> float:
+        """Cycles of an epilogue in registers: its arithmetic overlaps its loads, and the store of
+        the result, which is the product's.
+        """
+        vector = self._machine.section(VectorPrimitive)
+        vectors = prod(op.out_shape) / self._machine.core.lanes(op.out_dtype)
+        loads = sum(whole for _, whole in epilogue.beside)
+        moved = vectors * vector.load_cycles * (1 + loads)
+        computed = self.arithmetic_cycles(op, epilogue)
+        return max(moved, computed) - vectors * vector.load_cycles
+
     def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
-        """Loops, as long as it takes to read and write all from the last cache."""
+        """Loops, as long as it takes to read and write all from the last cache, or to compute."""
         del steps, divide
         return {op: Scheduled(self._cycles(op)) for op in ops}
 
@@ -96,17 +113,20 @@ class Rules:
             return None
         finish, operands = found
         own = self.forms.of(plain, constants=False)[plain.seed.result]
-        done = in_registers(plain, own, own, KernelEpilogue(finish), operands, epilogue)
+        kernel, cycles = KernelEpilogue(finish), self._beside_the_store(plain.op, epilogue)
+        done = InRegisters.of(plain, own, own, kernel, operands, epilogue, cycles)
         return done if self._fuses(plain, done.in_kernel) else None
 
     def _inside(self, candidate: Candidate, own: Form, form: Form) -> InRegisters | None:
         if (border := border_between(own, form)) is None:
             return None
-        plain, in_kernel, operands = parts_of(candidate)
-        in_kernel = replace(in_kernel, border=border)
-        epilogue = candidate.epilogue if isinstance(candidate, InRegisters) else None
-        done = in_registers(plain, own, form, in_kernel, operands, epilogue)
-        return done if self._fuses(plain, in_kernel) else None
+        if isinstance(candidate, InRegisters):
+            in_kernel = replace(candidate.in_kernel, border=border)
+            done = replace(candidate, form=form, in_kernel=in_kernel)
+        else:
+            in_kernel = KernelEpilogue(border=border)
+            done = InRegisters.of(candidate, own, form, in_kernel)
+        return done if self._fuses(done.plain, in_kernel) else None
 
     def program(self, plain: Candidate) -> Program:
         """The program of a candidate, made once."""
@@ -119,12 +139,23 @@ class Rules:
         return can_fuse(program, epilogue) and fusing_pays(program, epilogue)
 
     def _cycles(self, op: Op) -> float:
-        assert op.in_memory is not None
-        read, written = moved_bytes(op.in_memory)
+        own = op.in_memory
+        assert own is not None
+        read, written = moved_bytes(own)
         engine = self._machine.dma
         got = read / engine.get.peak_bytes_per_second
         put = written / engine.put.peak_bytes_per_second
-        return (got + put) * self._machine.clock_hz
+        kind, results = own.numerics.sums, prod(own.extents[: own.outer])
+        gathered = Apply("+", (Element(0), own.scalar)) if own.gather else own.scalar
+        computed = self._computed(gathered, prod(own.extents), kind)
+        computed += self._computed(parse_scalar(own.finish), results, kind)
+        return max((got + put) * self._machine.clock_hz, computed)
+
+    def _computed(self, scalar: Scalar, elements: int, kind: DType) -> float:
+        """Cycles of an expression over so many elements."""
+        lanes = self._machine.core.lanes(kind.name)
+        work = vector_operations(scalar, kind, lanes)
+        return elements / lanes * work * self._machine.section(VectorPrimitive).arithmetic_cycles
 
 
 def moved_bytes(op: InMemory) -> tuple[int, int]:

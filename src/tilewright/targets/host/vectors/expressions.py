@@ -15,8 +15,10 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import F32, DType
 from tilewright.ir.scalar import (
     COMPARISONS,
+    FUNCTIONS,
     Apply,
     Element,
+    Elementary,
     Number,
     Scalar,
     c_number,
@@ -25,7 +27,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
     renumbered,
 )
-from tilewright.targets.host.vectors.functions import vector_names
+from tilewright.targets.host.vectors.functions import function_operations, vector_names
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
@@ -113,6 +115,38 @@ def functions_of(scalar: Scalar) -> set[str]:
     return found & vector_names().keys()
 
 
+def vector_operations(scalar: Scalar, kind: DType, lanes: int) -> int:
+    """Vector operations for one vector of elements: each part of an expression once, a limit as
+    one, functions without a text for vectors once for each lane.
+
+    >>> from tilewright.common.dtypes import F32, F64
+    >>> hyperbola = parse_scalar("1 / (x0 + x1) + (x0 + x1)")
+    >>> vector_operations(hyperbola, F32, 8), vector_operations(parse_scalar("sin(x0)"), F64, 4)
+    (10, 80)
+    """
+    seen: set[Scalar] = set()
+
+    def count(part: Scalar) -> int:
+        if not isinstance(part, Apply) or part in seen:
+            return 0
+        seen.add(part)
+        if (limits := _limits(part)) is not None:
+            return 1 + count(limits[2])
+        own = FUNCTIONS[part.function]
+        assert isinstance(own, Elementary)
+        if kind == F32 and own.name in vector_names():
+            work = function_operations(own.name)
+        else:
+            by_lanes = own.is_called and own.name not in _INSTRUCTIONS
+            work = own.operations * (lanes if by_lanes else 1)
+        return work + sum(map(count, part.arguments))
+
+    return count(_with_roots(expanded(scalar)))
+
+
+_INSTRUCTIONS = ("abs", "ceil", "floor", "round", "sqrt")
+
+
 def _vector_text(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:
     """The value of an expression over vectors, for one that `runs_by_vectors`."""
     match scalar:
@@ -157,7 +191,7 @@ def _limits(scalar: Apply) -> tuple[str, float, Scalar] | None:
             return None
 
 
-def _parts(scalar: Scalar) -> Iterator[Scalar]:
+def _parts(scalar: Scalar) -> Iterator[Apply]:
     if isinstance(scalar, Apply):
         yield scalar
         for argument in scalar.arguments:

@@ -10,8 +10,11 @@ Elementary Functions" (1980).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from tilewright.ir.scalar import operations, parse_scalar
 
 SEPARATE = "-ffp-contract=off"
 """The compiler flag of files that call these functions."""
@@ -66,8 +69,52 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
     return text
 
 
+def function_operations(name: str) -> int:
+    """Vector operations of a function and of those that it calls, as their texts have them; a
+    quotient takes the time of several.
+
+    >>> function_operations("exp"), function_operations("tanh") > function_operations("exp")
+    (31, True)
+    """
+    own = _FUNCTIONS[name]
+    return _operations(own.text) + sum(map(function_operations, own.calls))
+
+
+_OPERATION = re.compile(r" (?:[-+*/&|<>]|<<|>>|[<>=!]=) |tw_(\w+)@\(")
+
+
+def _operations(text: str) -> int:
+    """Those of one function of C, helpers by what they are made of."""
+    found = 0
+    for match in _OPERATION.finditer(text.partition("{")[2]):
+        one = match[0].strip() == "/"
+        found += _QUOTIENT if one else _HELPER_OPERATIONS.get(match[1], 0) if match[1] else 1
+    return found
+
+
+_QUOTIENT = operations(parse_scalar("x0 / x1"))
+_HELPER_OPERATIONS = {
+    "absolute": 1, "choose": 1, "converted": 1, "limited": 2, "power_of_2": 2, "signed": 3,
+}  # fmt: skip
+
+
 def _polynomial(into: str, of: str, *coefficients: float) -> str:
-    """Lines of Horner's rule, from the highest power down."""
+    """Lines of Horner's rule, from the highest power down. A long one is two, of the even powers
+    and of the odd ones: half the steps wait for each other.
+    """
+    if len(coefficients) < _LONG:
+        return _horner(into, of, coefficients)
+    last, other = coefficients[::-2][::-1], coefficients[-2::-2][::-1]
+    lines = [f"    const FLOAT {into}2 = {of} * {of};"]
+    lines += [_horner(into, f"{into}2", last), _horner(f"{into}1", f"{into}2", other)]
+    return "\n".join([*lines, f"    {into} = {into} + {into}1 * {of};"])
+
+
+_LONG = 4
+"""Coefficients from which on a polynomial is written as two."""
+
+
+def _horner(into: str, of: str, coefficients: Sequence[float]) -> str:
     first, *others = coefficients
     lines = [f"    FLOAT {into} = tw_fill@({first}f);"]
     lines += [f"    {into} = {into} * {of} + {c}f;" for c in others]
@@ -87,20 +134,25 @@ _SCALAR = """\
 static inline float tw_from_bitsf(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
 static inline int tw_bitsf(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
 static inline float tw_choosef(int c, float a, float b) { return c ? a : b; }
-static inline int tw_choose_intf(int c, int a, int b) { return c ? a : b; }
+static inline float tw_limitedf(float low, float x, float high)
+{
+    const float a = high < x ? high : x;
+    return low > a ? low : a;
+}
 static inline float tw_convertedf(int i) { return (float)i; }
 static inline float tw_fillf(float x) { return x; }
-static inline int tw_fill_intf(int i) { return i; }
 """
 
 _VECTOR = """\
 static inline FLOAT tw_from_bits@(INT i) { return (FLOAT)i; }
 static inline INT tw_bits@(FLOAT x) { return (INT)x; }
 static inline FLOAT tw_choose@(INT c, FLOAT a, FLOAT b) { return tw_select_f32(c, a, b); }
-static inline INT tw_choose_int@(INT c, INT a, INT b) { return (c & a) | (~c & b); }
+static inline FLOAT tw_limited@(float low, FLOAT x, float high)
+{
+    return tw_maximum_f32(tw_broadcast_f32(low), tw_minimum_f32(tw_broadcast_f32(high), x));
+}
 static inline FLOAT tw_converted@(INT i) { return __builtin_convertvector(i, FLOAT); }
 static inline FLOAT tw_fill@(float x) { return tw_broadcast_f32(x); }
-static inline INT tw_fill_int@(int i) { return i - (INT){0}; }
 """
 
 # Adding 1.5 * 2 ** 23 rounds to an integer, which then stands in the lowest bits. ln 2 is 0.69...
@@ -118,8 +170,7 @@ _EXP_FIT = (
 _EXP = f"""\
 static inline FLOAT tw_exp@(FLOAT x)
 {{
-    FLOAT a = tw_choose@(x > 89.0f, tw_fill@(89.0f), x);
-    a = tw_choose@(a < -104.0f, tw_fill@(-104.0f), a);
+    const FLOAT a = tw_limited@(-104.0f, x, 89.0f);
 {_SPLIT}\
 {_polynomial("p", "r", *_EXP_FIT)}
     const FLOAT y = 1.0f + (r + r * r * p);
@@ -135,8 +186,7 @@ _EXPM1_FIT = (
 _EXPM1 = f"""\
 static inline FLOAT tw_expm1@(FLOAT x)
 {{
-    FLOAT a = tw_choose@(x > 89.0f, tw_fill@(89.0f), x);
-    a = tw_choose@(a < -17.5f, tw_fill@(-17.5f), a);
+    const FLOAT a = tw_limited@(-17.5f, x, 89.0f);
 {_SPLIT}\
     const FLOAT lost = (high - r) - low;
 {_polynomial("p", "r", *_EXPM1_FIT)}
@@ -150,20 +200,21 @@ _LOG_FIT = (
     0.0674659684, -0.116796531, 0.118903242, -0.124051355, 0.142192245, -0.166680068, 0.200021341,
     -0.250000089, 0.333333135,
 )  # fmt: skip
-# x = 2 ** e (1 + f), where 1 + f is from the root of 1/2 on, which has the bits 0x3f3504f3.
+# x = 2 ** e (1 + f), where 1 + f is from the root of 1/2 on, which has the bits 0x3f3504f3. Where x
+# is subnormal, `small` is all ones, and 2 ** 25 times x takes its place.
 _LOG = f"""\
 static inline FLOAT tw_log@(FLOAT x)
 {{
-    const INT small = x < 1.17549435e-38f;
-    const FLOAT m = tw_choose@(small, x * 33554432.0f, x);
-    const INT i = tw_bits@(m), above = i - 0x3f3504f3, e = above >> 23;
+    const INT small = ((tw_bits@(x) >> 23) - 1) >> 31;
+    const INT i = tw_bits@(x * tw_from_bits@(0x3f800000 + (small & 0x0c800000)));
+    const INT above = i - 0x3f3504f3, e = above >> 23;
     const FLOAT f = tw_from_bits@(i - (above & ~0x7fffff)) - 1.0f, square = f * f;
-    const FLOAT k = tw_converted@(e - tw_choose_int@(small, tw_fill_int@(25), tw_fill_int@(0)));
+    const FLOAT k = tw_converted@(e - (small & 25));
 {_polynomial("p", "f", *_LOG_FIT)}
     const FLOAT y = f - (0.5f * square - (f * square * p + k * -2.12194440e-4f));
-    FLOAT z = tw_choose@(x < 0.0f, tw_fill@(NAN), y + k * 0.693359375f);
-    z = tw_choose@(x == 0.0f, tw_fill@(-INFINITY), z);
-    return tw_choose@(x < INFINITY, z, x);
+    const FLOAT z = tw_choose@(x < INFINITY, y + k * 0.693359375f, x);
+    const FLOAT none = tw_choose@(x == 0.0f, tw_fill@(-INFINITY), tw_fill@(NAN));
+    return tw_choose@(x > 0.0f, z, none);
 }}
 """
 
@@ -218,7 +269,7 @@ _ATAN = f"""\
 static inline FLOAT tw_atan@(FLOAT x)
 {{
     const FLOAT a = tw_absolute@(x), t = tw_choose@(a > 1.0f, 1.0f / a, a), z = t * t;
-{_polynomial("p", "z", *_ATAN_FIT)}
+{_horner("p", "z", _ATAN_FIT)}
     const FLOAT s = t + t * z * p;
     return tw_signed@(tw_choose@(a > 1.0f, 1.57079637f - (s + 4.37113883e-8f), s), x);
 }}

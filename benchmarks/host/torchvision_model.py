@@ -1,0 +1,58 @@
+"""A network of torchvision as an ONNX file, and as a torch module with the same numbers.
+
+    python -m host.torchvision_model FOLDER BATCH NAME...
+
+Weights are drawn from a fixed seed, and statistics are those of a few images of noise, so that
+activations neither grow nor vanish. The file is NAME.onnx, the numbers are NAME.pt.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchvision
+
+_SIZES = {"inception_v3": 299}
+_SIZE = 224
+_IMAGES = 2
+
+
+def module(name: str) -> Any:
+    """The model for inference, with weights from the seed."""
+    torch.manual_seed(0)
+    more = {"transform_input": False, "init_weights": True} if name == "inception_v3" else {}
+    return torchvision.models.get_model(name, weights=None, **more).eval()
+
+
+def loaded(name: str, folder: Path) -> Any:
+    """The model with the numbers of its file."""
+    model = module(name)
+    model.load_state_dict(torch.load(folder / f"{name}.pt"))
+    return model
+
+
+def export(name: str, folder: Path, batch: int) -> None:
+    """Write the model and its numbers."""
+    model, size = module(name), _SIZES.get(name, _SIZE)
+    for part in model.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.momentum = None
+    with torch.no_grad():
+        model.train()(torch.randn(_IMAGES, 3, size, size))
+    model.eval()
+    torch.save(model.state_dict(), folder / f"{name}.pt")
+    images = (torch.randn(batch, 3, size, size),)
+    names = {"input_names": ["x"], "output_names": ["y"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # The exporter that needs no other package.
+        torch.onnx.export(model, images, str(folder / f"{name}.onnx"), dynamo=False, **names)
+
+
+if __name__ == "__main__":
+    for one in sys.argv[3:]:
+        export(one, Path(sys.argv[1]), int(sys.argv[2]))
