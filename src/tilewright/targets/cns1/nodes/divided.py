@@ -357,4 +357,3 @@ def _require_room(programs: NodePrograms) -> None:
             f"node 0 needs {role.end} bytes of memory 'main', which has {room}",
             fix="take more nodes, or larger chips",
         )
-
