@@ -62,10 +62,11 @@ def node_model(machine: Machine) -> CoreModel:
     )
 
 
+@dataclass
 class NodeSpace(Space):
     """The costs of distributions on nodes that compute while sums are on their way."""
 
-    machine: Machine
+    machine: Machine = field(kw_only=True)
 
     def alone(self, number: int) -> Cycles:
         """Cycles of a layer's grids: products at the price of their text, each message as long as
@@ -234,9 +235,8 @@ def plans(
         if all(len(choice.grids) for choice in some):
             found = NodeSpace(
                 layers, some, cores, weights, node_model(machine),
-                steps=partial(progress, "divide"),
+                steps=partial(progress, "divide"), machine=machine,
             )  # fmt: skip
-            found.machine = machine
             yield copies, found.best()
 
 
