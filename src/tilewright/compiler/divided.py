@@ -134,10 +134,11 @@ def measured(
     progress: Progress,
 ) -> tuple[DividedRun, Outputs]:
     """The outputs of all cores' programs, with random weights where there are none."""
-    network, found = made.plan.network, figures(made, progress)
+    network = made.plan.network
     weights = random_weights(network)
     given = random_inputs(network) if inputs is None else inputs
     outputs = made.plan.run({**weights, **given}, progress)
+    found = figures(made, progress)
     if compare is None:
         return found, outputs
     other = against(compare, network, weights, given, outputs, made.settings.max_error)

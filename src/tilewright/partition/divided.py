@@ -373,7 +373,8 @@ class DividedResult(Struct, frozen=True):
     Times are the model's: `steps_ms` is the sum of the layers' parts, one after the other;
     `clocked_ms` the same with every message on its links; `overlapped_ms` is that of cores that go
     on as soon as they have what they need. Cores compute at their peak in these; `program_ms` and
-    `program_overlapped_ms` are step by step and overlapped with what their programs take.
+    `program_overlapped_ms` are step by step and overlapped with what their programs take. Where the
+    programs of all cores were simulated together, with every message, `simulated_ms` is their time.
     """
 
     machine: str
@@ -394,6 +395,7 @@ class DividedResult(Struct, frozen=True):
     cost: float
     bound: float
     layers: tuple[DividedLayer, ...]
+    simulated_ms: float | None = None
 
 
 @dataclass(frozen=True)

@@ -161,33 +161,30 @@ def _blocks(layer: Layer, cores: int) -> Iterator[Grid]:
     over all nodes, p_h parts of the outputs and p_i parts of the terms of their sums, with
     p_h >= p_i. The p_i nodes of one part of the outputs put their sums together, the p_h nodes of
     one part of the terms read the same inputs. The squarest grid first. Behind these the others:
-    with more parts of the terms, as the report's second matrix has them, and over fewer nodes;
-    each with its cells numbered both ways.
+    with more parts of the terms, as the report's second matrix has them, and over fewer nodes.
+    Cells are numbered both ways.
     """
     if not layer.op.terms or len(layer.shape) <= CHANNELS:
         return
-    squarest = [p for p in range(cores, 0, -1) if cores % p == 0 and p * p <= cores]
-    first = [grid for parts in squarest if (grid := _block(layer, cores, cores // parts, parts))]
-    yield from first
-    numbers = [n for n in range(cores, 0, -1) if cores % n == 0]
-    pairs = [(n, parts) for n in numbers for parts in numbers if n % parts == 0]
-    others = [_block(layer, cores, n // parts, parts) for n, parts in pairs]
-    for grid in others:
-        if grid is not None:
-            yield from () if grid in first else (grid,)
-            if max(grid.counts) > 1 and grid.parts > 1:
+    channels = channel_cuts(layer, _divisor_cuts, cores)
+    terms = _divisor_cuts(layer.op.terms[0], cores)
+    divisors = [n for n in range(cores, 0, -1) if cores % n == 0]
+    squarest = [(cores, parts) for parts in divisors if parts * parts <= cores]
+    others = [(n, parts) for n in divisors for parts in divisors if n % parts == 0]
+    for nodes, parts in dict.fromkeys([*squarest, *others]):
+        outputs, sums = _cut_in(channels, nodes // parts), _cut_in(terms, parts)
+        if outputs and sums:
+            grid = along(undivided(layer), CHANNELS, outputs)
+            whole = tuple(cut(extent, extent) for extent in layer.op.terms[1:])
+            yield (grid := grid if parts == 1 else replace(grid, terms=(sums, *whole)))
+            if parts > 1 and len(outputs) > 1:
                 yield replace(grid, turned=True)
 
 
-def _block(layer: Layer, cores: int, outputs: int, parts: int) -> Grid | None:
-    """The grid of so many parts of the outputs and of the terms, if there is one."""
-    channels = _cut_in(channel_cuts(layer, equal_cuts, cores), outputs)
-    terms = _cut_in(equal_cuts(layer.op.terms[0], cores), parts)
-    if not channels or not terms:
-        return None
-    grid = along(undivided(layer), CHANNELS, channels)
-    whole = tuple(cut(extent, extent) for extent in layer.op.terms[1:])
-    return grid if parts == 1 else replace(grid, terms=(terms, *whole))
+def _divisor_cuts(extent: int, cores: int) -> list[Cut]:
+    """Tiles of one size over as many cores as divide all of them."""
+    sizes = {-(-extent // n) for n in range(1, min(cores, extent) + 1) if cores % n == 0}
+    return [cut(extent, size) for size in sorted(sizes)]
 
 
 def _cut_in(cuts: list[Cut], parts: int) -> Cut | None:

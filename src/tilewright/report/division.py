@@ -134,6 +134,8 @@ def _totals(found: DividedRun) -> Iterator[str]:
         f"{found.program_ms:.3f} ms step by step, {found.program_overlapped_ms:.3f} ms overlapped "
         "with the cores' programs in place of the peak (simulated)"
     )
+    if found.simulated_ms is not None:
+        yield f"{found.simulated_ms:.3f} ms with all cores' programs and every message (simulated)"
     yield f"of the time step by step: {_shares(found.layers)}"
 
 

@@ -182,11 +182,19 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 
 def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> Value:
-    dims, cycles = call.dims, product_timing(machine, patterns)
-    lines = opened_lines(machine, dims["k"], dims.get("distance", dims["n"]))
-    passes = dims["k"] / ROWS * cycles.pass_cycles
+    dims = call.dims
+    return round_cycles(machine, patterns, dims["n"], dims["k"], dims.get("distance", dims["n"]))
+
+
+def round_cycles(
+    machine: Machine, patterns: int, columns: Value, terms: Value, distance: Value
+) -> Value:
+    """Some patterns times a matrix whose rows are `distance` elements apart."""
+    cycles = product_timing(machine, patterns)
+    lines = opened_lines(machine, terms, distance)
+    passes = terms / ROWS * cycles.pass_cycles
     stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
-    return cycles.round_cycles + dims["n"] / machine.section(Kernels).stripe_columns * stripe
+    return cycles.round_cycles + columns / machine.section(Kernels).stripe_columns * stripe
 
 
 def _groups(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:

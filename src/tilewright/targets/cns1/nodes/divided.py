@@ -7,7 +7,7 @@ and the run with every message. Several copies of the plan's nodes take passes i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -40,20 +40,19 @@ def product_part(share: Share) -> Op:
     return gemm(share.rows, share.chunk, last - first, dtype=f"{kinds[0]},{kinds[1]}:i32")
 
 
-def step_part(step: Step, rows: int, columns: int) -> Op:
+def step_part(op: Op, rows: int, columns: int) -> Op:
     """A look-up or a map of one node's part of a layer.
 
-    Raises PartitionError for a step that is neither.
+    Raises PartitionError for an operator that is neither.
     """
-    if step.op.kind == "lookup":
-        return step.op.part(Box.whole((rows, columns)))
-    found = definitions_in(step.op)
+    if op.kind == "lookup":
+        return op.part(Box.whole((rows, columns)))
+    found = definitions_in(op)
     if len(found) != 1 or found[0].gather is not None:
         raise PartitionError(
-            f"{step.op.describe()} is no look-up and no map", fix="take one behind each product"
+            f"{op.describe()} is no look-up and no map", fix="take one behind each product"
         )
-    kinds = step.op.numerics
-    return mapping(rows * columns, found[0].body, dtype=f"{kinds}")
+    return mapping(rows * columns, found[0].body, dtype=str(op.numerics))
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,6 @@ class NodePrograms:
     def rows(self) -> int:
         """Patterns of a pass."""
         return self.plan.layers[0].layer.shape[0]
-
-    def places(self, core: int) -> _Places:
-        """A node's program and memory, for one pass."""
-        return _Places(self, core, 0, 1)
 
     def run(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], MeshRun]:
         """The outputs for inputs of any number of patterns, and weights. Errors: those of
@@ -223,21 +218,22 @@ class _Places:
         wanted = Box.of((0, share.rows), share.terms)
         have = self._held.get(name)
         if have is not None and (common := have[1] & wanted).size:
-            source = _inside(*have, common)
-            self.role.move(source, _inside(factors, wanted, common), adds=False)
+            own = self._placed(_inside(factors, wanted, common))
+            self.role.move(self._placed(_inside(*have, common)), own, adds=False)
         base = self.programs.kinds.inputs[number]
         for one in self.programs.passed[number]:
             if one.source == self.core and have is not None:
-                rows = _inside(*have, one.box)
-                start = self.role.word(_address(rows))
-                moved = Rows(start, rows.count, rows.size_bytes, rows.step_bytes)
+                moved = self._placed(_inside(*have, one.box))
                 self.role.send(moved, self._node(one.target), (base + one.kind) % KINDS)
         for one in self.programs.passed[number]:
             if one.target == self.core:
-                rows = _inside(factors, wanted, one.box)
-                start = self.role.word(_address(rows))
-                moved = Rows(start, rows.count, rows.size_bytes, rows.step_bytes)
+                moved = self._placed(_inside(factors, wanted, one.box))
                 self.role.receive(moved, (base + one.kind) % KINDS, adds=False)
+
+    def _placed(self, rows: Rows) -> Rows:
+        """Rows whose address is in the table: that of other nodes is another."""
+        assert isinstance(rows.start, int)
+        return replace(rows, start=self.role.word(rows.start))
 
     def _product(self, number: int, share: Share) -> Rows:
         """The sums that the node finishes: chunks for others first, then the own."""
@@ -296,7 +292,7 @@ class _Places:
 
     def _step(self, share: Share, step: Step, before: Rows) -> Rows:
         """A look-up or map of what the node finishes."""
-        op = step_part(step, share.rows, share.piece)
+        op = step_part(step.op, share.rows, share.piece)
         places: list[int | str] = [before.start]
         for name, shape in zip(step.operands[1:], step.op.input_shapes[1:], strict=True):
             places.append(self._operand(share, step.op, name, shape))
@@ -336,24 +332,16 @@ def _inside(rows: Rows, have: Box, box: Box) -> Rows:
     return Rows(start, box.shape[0], box.shape[1] * size, rows.step_bytes)
 
 
-def _address(rows: Rows) -> int:
-    assert isinstance(rows.start, int)
-    return rows.start
-
-
 def programs_of(
     network: Network, machine: Machine, plan: PartitionPlan, copies: int
 ) -> NodePrograms:
     """The programs of a plan. Raises PartitionError where a node's memory is too small for them."""
     found = NodePrograms(network, machine, plan, copies)
-    _require_room(found)
-    return found
-
-
-def _require_room(programs: NodePrograms) -> None:
-    role, room = programs.places(0).role, programs.machine.main.capacity_bytes
+    role, room = _Places(found, 0, 0, 1).role, machine.main.capacity_bytes
     if role.end > room:
         raise PartitionError(
             f"node 0 needs {role.end} bytes of memory 'main', which has {room}",
             fix="take more nodes, or larger chips",
         )
+    return found
+

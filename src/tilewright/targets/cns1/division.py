@@ -1,0 +1,315 @@
+"""Networks divided over the nodes of a CNS-1, each of which owns its weights.
+
+In: a network of matrix products, look-ups and maps of their results. Out: the plan that takes the
+least time on the fabric of the nodes, of the block distributions of ICSI TR-93-046, section 3.2.1,
+with other shapes of the blocks, and with copies of the network on some of the nodes each (3.1); and
+programs of all nodes, which are simulated together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from tilewright.common.errors import PartitionError
+from tilewright.common.progress import Progress, silent
+from tilewright.graph import Network
+from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.machine import Machine
+from tilewright.machine.messages import spacing_cycles
+from tilewright.ops.op import Array
+from tilewright.partition.choices import Choices
+from tilewright.partition.core_model import CoreModel, Cycles
+from tilewright.partition.divided import DividedNetwork, DividedResult
+from tilewright.partition.grids import CHANNELS, joined
+from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.objective import TIME, TRAFFIC, Weights
+from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times, by_reference
+from tilewright.partition.plan import PartitionPlan, Space
+from tilewright.partition.strategies import find_strategy
+from tilewright.targets.cns1.nodes.divided import NodePrograms, programs_of, step_part
+from tilewright.targets.cns1.nodes.roles import BLOCK, TABLE_BYTES, routine_of
+from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
+from tilewright.targets.cns1.prices import round_cycles
+from tilewright.targets.cns1.sections import Hosts, Kernels, Messages
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
+
+_SUM_BYTES, _WEIGHT_BYTES = 4, 2
+_LOOKUP_TABLES = 1 << 15
+
+
+def node_model(machine: Machine) -> CoreModel:
+    """The planner's model of the nodes: a value is a byte, a message a block with its header."""
+    fabric = machine.fabrics["torrents"]
+    spacing = spacing_cycles(fabric, BLOCK)
+    hosts = machine.section(Hosts)
+    plain = structs.replace(fabric, multicast="none", bytes_per_cycle=BLOCK / spacing)
+    return CoreModel(
+        plain,
+        1,
+        machine.main.available_bytes,
+        machine.core.peak_flops_per_cycle("i16"),
+        min(hosts.ports, fabric.columns) * BLOCK / spacing,
+        fabric.send_cycles + fabric.receive_cycles,
+        own=True,
+        sum_values=_SUM_BYTES,
+    )
+
+
+@dataclass
+class NodeSpace(Space):
+    """The costs of distributions on nodes that compute while sums are on their way."""
+
+    machine: Machine = field(kw_only=True)
+
+    def alone(self, number: int) -> Cycles:
+        """Cycles of a layer's grids: products at the price of their text, each message as long as
+        a node's interface is busy, and what of the exchange the products do not hide.
+        """
+        assert self.model is not None, "nodes are those of a machine"
+        table, layer = self.tables[number], self.layers[number]
+        found = np.array([self._grid(layer, grid.counts[CHANNELS], grid.parts)
+                          for grid in table.grids])  # fmt: skip
+        products, sending = found.T
+        hidden: NDArray[np.float64] = np.maximum(table.sums_cycles - products, sending)
+        values = self.weights.sums * table.sums + self.weights.inputs * self._inputs(number)
+        cycles: Cycles = products + hidden + self.model.load_cycles(self._inputs(number))
+        return values + self.weights.cycles * cycles
+
+    def _grid(self, layer: Layer, outputs: int, parts: int) -> tuple[float, float]:
+        """Cycles of a node's products, and of sending and receiving its sums."""
+        rows, columns = layer.shape[0], layer.shape[CHANNELS] // outputs
+        terms, chunk = layer.op.terms[0] // parts, chunk_columns(columns, parts)
+        products = columns / chunk * product_cycles(self.machine, rows, chunk, terms)
+        piece = columns // parts
+        messages = (parts - 1) * rows * math.ceil(piece / VECTOR)
+        own = self.machine.section(Messages)
+        handled = own.processor_send_cycles + own.processor_receive_cycles + own.sum_cycles
+        fabric = self.machine.fabrics["torrents"]
+        size = _SUM_BYTES * min(piece, VECTOR)
+        return float(products), messages * (spacing_cycles(fabric, size) + handled)
+
+
+def product_cycles(machine: Machine, rows: int, columns: int, terms: int) -> float:
+    """Cycles of a node's product by the price of its text: as many patterns at a time as kernels
+    take.
+    """
+    rounds, left = divmod(rows, machine.section(Kernels).patterns)
+    cycles = 0.0
+    for patterns, count in ((machine.section(Kernels).patterns, rounds), (1, left)):
+        if count:
+            cycles += count * float(round_cycles(machine, patterns, columns, terms, columns))
+    return cycles
+
+
+@dataclass(frozen=True)
+class NodeTimes:
+    """The time of tasks by the prices of their texts."""
+
+    machine: Machine
+
+    def times(self, tasks: Mapping[Task, str], progress: Progress = silent) -> Times:
+        """Cycles of each task; nothing streams through a node."""
+        return {task: TaskTime(cycles, cycles) for task in tasks for cycles in [self._cycles(task)]}
+
+    def _cycles(self, task: Task) -> float:
+        first, *others = task.ops
+        cycles, product = 0.0, first.matrix_product
+        if product is not None:
+            cycles += product_cycles(self.machine, product.m, product.n, product.k)
+        else:
+            others = [first, *others]
+        return cycles + sum(
+            routine_of(step_part(op, *op.out_shape), self.machine).cycles for op in others
+        )
+
+    def compute(self, task: Task, operands: Operands) -> Array:
+        """The result of a task by its reference: the nodes' programs run together (`NodeNetwork`).
+        """
+        return by_reference(task, operands)
+
+
+@dataclass(frozen=True)
+class NodeNetwork(DividedNetwork):
+    """A network on nodes that are simulated together; `nodes` has the programs of a pass."""
+
+    nodes: NodePrograms
+    simulated: dict[str, float] = field(default_factory=dict)
+
+    def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
+        """The outputs of all nodes' programs, with every message."""
+        progress("simulate", 0, 1)
+        outputs, run = self.nodes.run({**self.network.values, **feeds})
+        self.simulated["cycles"] = run.cycles
+        progress("simulate", 1, 1)
+        return outputs
+
+    def result(self, progress: Progress = silent) -> DividedResult:
+        """The figures, with the time of the last simulated run, of zeros where there was none."""
+        if not self.simulated:
+            named = (*self.network.inputs, *self.network.weights)
+            zeros = {t.name: np.broadcast_to(np.zeros((), t.dtype), t.shape) for t in named}
+            self.run(zeros, progress)
+        ms = 1000 / self.machine.clock_hz
+        found = super().result(progress)
+        return structs.replace(found, simulated_ms=self.simulated["cycles"] * ms)
+
+
+class NodeDivider:
+    """Blocks of matrices over the nodes; activations and weights stay with their owners."""
+
+    def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
+        """The layers for the patterns of a pass, each a product with its steps, and the nodes."""
+        layers = layers_of(_of_a_pass(network, machine))
+        for layer in layers:
+            product_of(layer)
+            for step in layer.steps[1:]:
+                step_part(step.op, *layer.shape)
+        return layers, node_model(machine)
+
+    def divide(
+        self,
+        network: Network,
+        machine: Machine,
+        strategy: str | None,
+        weights: Weights,
+        most_work: float,
+        *,
+        place: bool = False,
+        progress: Progress = silent,
+    ) -> NodeNetwork:
+        """The plan of least time, or of least traffic and the like where `weights` ask for more
+        than traffic alone, of the grids of `strategy`, by default `blocks`.
+        """
+        if place or most_work > 1:
+            raise PartitionError(
+                f"--place and --most-work are not for the nodes of {machine.name!r}",
+                fix="leave them: all nodes have equal blocks, in the order of their numbers",
+            )
+        layers, _ = self.planned(network, machine)
+        few = _of_a_pass(network, machine)
+        passes = -(-_patterns(network) // layers[0].shape[0])
+        names = strategy.split(",") if strategy else ["blocks"]
+        objective = TIME if weights == TRAFFIC else weights
+        every = list(plans(layers, machine, names, objective, progress))
+        _require_plans(every, layers, machine, names)
+        _, copies, plan = min(
+            ((-(-passes // copies) * plan.cost, copies, plan) for copies, plan in every),
+            key=lambda one: one[:2],
+        )
+        nodes = programs_of(few, machine, plan, copies)
+        times = self.programs(machine, "i8")
+        model = node_model(machine)
+        return NodeNetwork(
+            network, machine, few.inputs[0].dtype, plan, model, objective, times, nodes
+        )
+
+    def programs(self, machine: Machine, element: str) -> Programs:
+        """Times of tasks on a node."""
+        return NodeTimes(machine)
+
+
+def plans(
+    layers: Sequence[Layer],
+    machine: Machine,
+    strategies: Sequence[str],
+    weights: Weights,
+    progress: Progress = silent,
+) -> Iterator[tuple[int, PartitionPlan]]:
+    """For each number of copies of the network that the nodes' memories hold, the best plan of the
+    nodes that each has.
+    """
+    cores = machine.cores
+    own = [_choices(layer, machine, strategies) for layer in layers]
+    for copies in (n for n in range(1, cores + 1) if cores % n == 0):
+        nodes = cores // copies
+        if needed_bytes(layers) > nodes * (machine.main.available_bytes - _aside(layers)):
+            return
+        some = [choice.where(choice.grids.cells == nodes) for choice in own]
+        if all(len(choice.grids) for choice in some):
+            found = NodeSpace(
+                layers, some, cores, weights, node_model(machine),
+                steps=partial(progress, "divide"), machine=machine,
+            )  # fmt: skip
+            yield copies, found.best()
+
+
+def _choices(layer: Layer, machine: Machine, strategies: Sequence[str]) -> Choices:
+    """The grids that give each node whole stripes."""
+    every = [find_strategy(name).grids(layer, machine.cores) for name in strategies]
+    grids, origin = joined(every)
+    kept = np.array([suits(layer, grid) for grid in grids], bool)
+    return Choices(grids[kept], tuple(strategies), origin[kept], math.inf)
+
+
+def needed_bytes(layers: Sequence[Layer]) -> int:
+    """Bytes of all matrices."""
+    products = [product_of(layer) for layer in layers]
+    return sum(_WEIGHT_BYTES * product.n * product.k for product in products)
+
+
+def _aside(layers: Sequence[Layer]) -> int:
+    """Bytes of a node beside its weights: tables of look-ups and of messages."""
+    return TABLE_BYTES + _LOOKUP_TABLES * sum(len(layer.steps) - 1 for layer in layers)
+
+
+def _require_plans(
+    found: Sequence[tuple[int, PartitionPlan]],
+    layers: Sequence[Layer],
+    machine: Machine,
+    strategies: Sequence[str],
+) -> None:
+    """Raise PartitionError where the nodes hold no copy, or a layer has no equal blocks."""
+    if found:
+        return
+    room = machine.main.available_bytes - _aside(layers)
+    needed = needed_bytes(layers)
+    if needed > machine.cores * room:
+        largest = max(layers, key=lambda layer: product_of(layer).n * product_of(layer).k)
+        product = product_of(largest)
+        fewest = 1 << max(0, math.ceil(math.log2(needed / room)))
+        raise PartitionError(
+            f"the matrices take {needed} bytes, {-(-needed // machine.cores)} of each of "
+            f"{machine.cores} nodes, whose memory has {room} for them; the largest, of layer "
+            f"{largest.name}, is {product.k} x {product.n}",
+            fix=f"at least {fewest} nodes hold them, or larger chips",
+        )
+    for layer in layers:
+        if not len(_choices(layer, machine, strategies).grids):
+            product = product_of(layer)
+            raise PartitionError(
+                f"layer {layer.name}: {product.k} x {product.n} weights are not whole blocks of "
+                f"{ROWS_AT_ONCE} rows and {STRIPE} columns",
+                fix=f"pad to {-(-product.k // ROWS_AT_ONCE) * ROWS_AT_ONCE} x "
+                f"{-(-product.n // STRIPE) * STRIPE}",
+            )
+    raise PartitionError(
+        f"no distribution over {machine.cores} nodes or a part of them gives each node whole "
+        f"stripes of {STRIPE} columns in every layer",
+        fix=f"pad layers to multiples of {STRIPE} columns for each part, or take fewer nodes",
+    )
+
+
+def _patterns(network: Network) -> int:
+    count = batch_of(network)
+    if count is None:
+        raise PartitionError(
+            f"the inputs of {network.name} have no number of patterns in common",
+            fix="give each input a row for each pattern",
+        )
+    return count
+
+
+def _of_a_pass(network: Network, machine: Machine) -> Network:
+    """The network of as many patterns as go through it together."""
+    count = min(_patterns(network), machine.section(Kernels).patterns)
+    return FewerImages(count).apply(network)
+
+
+DIVISION = NodeDivider()
