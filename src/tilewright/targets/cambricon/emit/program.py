@@ -140,7 +140,7 @@ class _Writer:
                 base = self.out.register(starts[1])
                 self.out.write(mnemonic, local, size, base, f"#{symbol}")
 
-        slot = place + stmt.slot * buffer.elements
+        slot = place + stmt.slot * buffer.elements + stmt.first
         repeated(context, axes, (slot, start), write)
 
 
