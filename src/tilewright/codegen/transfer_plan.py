@@ -32,6 +32,11 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
     """Split a region into requests; raises ProgramError if it cannot fit its slot or steps
     backwards.
     """
+    if transfer.first != Const(0):
+        raise ProgramError(
+            f"the transfer of {tensor.name!r} starts inside slot {transfer.slot} of {buffer.name!r}",
+            fix="transfers of this machine fill slots from their first element on",
+        )
     offset: Expr = Const(0)
     repeats: list[Repeat] = []
     for r, stride in zip(transfer.ranges, strides_of(tensor.shape), strict=True):

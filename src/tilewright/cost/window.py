@@ -24,6 +24,8 @@ from tilewright.cost.pipeline_types import COPY, GET, PUT, Flags, Floats, Ints, 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
 _FEW = 1e-9
+BESIDE, AHEAD = 1, 2
+"""Kinds of writes to a buffer that is in use."""
 
 
 class Window(NamedTuple):
@@ -33,7 +35,10 @@ class Window(NamedTuple):
     when each unit is free, and for both slots of each buffer when its last writer and its last
     readers are done; `first` are the places of these parts. `slots` has the slot that each buffer's
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
-    none. A buffer of two slots that no transfer fills or empties `rotates` with each write.
+    none. A buffer of two slots that no transfer fills or empties `rotates` with each write. What
+    is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
+    iteration before it is read, is due at the next such write. Stores of buffers of two slots stand
+    behind the next iteration's items: `late` are service and number of operations of each one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
@@ -45,12 +50,14 @@ class Window(NamedTuple):
     writes: Ints
     reads: Ints
     rotates: Ints
+    beside: Ints
     kept: Floats
     kept_slots: Ints
     played: Ints
     left: Floats
     in_order: int
     last_freed: Floats
+    late: Floats
 
 
 @piece
@@ -60,12 +67,16 @@ def _issue(s: State, w: Window, number: int, slot: int, service: float, count: f
     """
     state, first = w.state, w.first
     ring, ring_end, units, writers, readers = first[1], first[2], first[2], first[3], first[4]
-    clear, written = 0.0, w.writes[number]
+    clear, written, made = 0.0, w.writes[number], 0
     if written >= 0:
         if w.rotates[written] and slot < 0:
             w.slots[written] = 1 - w.slots[written]
-        place = 2 * written + (slot if slot >= 0 else w.slots[written])
-        clear = max(state[writers + place], state[readers + place])
+        made = 2 * written + (slot if slot >= 0 else w.slots[written])
+        if not w.beside[number]:
+            clear = max(state[writers + made], state[readers + made])
+        elif w.beside[number] == AHEAD:
+            state[writers + made] = max(state[writers + made], state[writers + made + 1])
+            made += 1
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
@@ -93,8 +104,7 @@ def _issue(s: State, w: Window, number: int, slot: int, service: float, count: f
         for place in range(ring, ring_end):
             state[place] += later
     if written >= 0:
-        place = 2 * written + (slot if slot >= 0 else w.slots[written])
-        state[writers + place] = max(state[writers + place], end)
+        state[writers + made] = max(state[writers + made], end)
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
@@ -122,6 +132,16 @@ def _fetch_next(s: State, w: Window, number: int) -> None:
 
 
 @piece
+def _store_late(s: State, w: Window, number: int, service: float, count: float) -> None:
+    """Store the tile of the iteration before this one, and keep what this one's costs."""
+    buffer = at(s.items, number).buffer
+    w.slots[buffer] = 1 - w.slots[buffer]
+    if w.late[buffer, 0] > 0.0:
+        _issue(s, w, number, -1, w.late[buffer, 0], w.late[buffer, 1])
+    w.late[buffer, 0], w.late[buffer, 1], w.late[buffer, 2] = service, count, number
+
+
+@piece
 def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
     """Issue the items of a span in order."""
     for number in range(first, end):
@@ -134,9 +154,10 @@ def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
             _fetch_next(s, w, number)
             continue
-        _issue(s, w, number, -1, cost.service, cost.issue)
         if kind == PUT and double:
-            w.slots[item.buffer] = 1 - w.slots[item.buffer]
+            _store_late(s, w, number, cost.service, cost.issue)
+            continue
+        _issue(s, w, number, -1, cost.service, cost.issue)
 
 
 @piece
@@ -230,6 +251,8 @@ def _play_candidate(s: State, w: Window) -> Any:
         w.state[i] = 0.0
     for i in range(w.slots.size):
         w.slots[i] = 0
+    for b in range(w.slots.size):
+        w.late[b, 0] = 0.0
     w.last_freed[0] = 0.0
     for d in range(s.clock.loops):
         at(s.levels, d).kind, at(s.levels, d).following = 0, -1
@@ -261,6 +284,10 @@ def _play_candidate(s: State, w: Window) -> Any:
             down = True
         else:
             level.kind, level.following = 0, -1
+    for b in range(w.slots.size):
+        if w.late[b, 0] > 0.0:
+            w.slots[b] = 1 - w.slots[b]
+            _issue(s, w, int(w.late[b, 2]), -1, w.late[b, 0], w.late[b, 1])
     last = w.state[0]
     for i in range(w.state.size):
         last = max(last, w.state[i])

@@ -297,12 +297,16 @@ def _move(
     stmt: Transfer, slot: int, extents: tuple[int, ...], env: Env, state: _State, cores: Cores
 ) -> None:
     elements, _ = state.slots[stmt.buffer]
+    first = int(evaluate(stmt.first, env))
     count = prod(extents)
-    if count > elements:
-        raise ProgramError(f"a tile of {count} elements does not fit {stmt.buffer} of {elements}")
+    if not 0 <= first <= elements - count:
+        where = f", from {first} on" if first else ""
+        raise ProgramError(
+            f"a tile of {count} elements does not fit {stmt.buffer} of {elements}{where}"
+        )
     shape = state.shapes[stmt.tensor]
     index, inside = _region(shape, stmt.ranges, extents, env, state.mesh, cores)
-    place = slice(slot * elements, slot * elements + count)
+    place = slice(slot * elements + first, slot * elements + first + count)
     memory, pads = state.tensors[state.owners[stmt.tensor]], state.scratchpads[stmt.buffer]
     if stmt.direction == "get":
         pads.write((cores, place), _gathered(memory, index, inside))

@@ -26,7 +26,7 @@ is an input whose memory holds a result afterwards.
 """
 Direction = Literal["get", "put"]
 
-_ONE = Const(1)
+_ZERO, _ONE = Const(0), Const(1)
 
 SCRATCHPAD = "spm"
 """The default memory of buffers."""
@@ -168,7 +168,8 @@ class Transfer:
     """Start moving a tensor region to (get) or from (put) a buffer slot; it takes effect at the
     wait.
 
-    The slot holds the region packed row-major in the tensor's storage order.
+    The slot holds the region packed row-major in the tensor's storage order, from its element
+    `first` on.
     """
 
     direction: Direction
@@ -176,6 +177,7 @@ class Transfer:
     ranges: tuple[Range, ...]
     buffer: str
     slot: Expr
+    first: Expr = _ZERO
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tilewright.ir.nodes import (
     Barrier,
     Buffer,
     Call,
+    Direction,
     For,
     If,
     Operand,
@@ -359,22 +360,30 @@ def _threads(call: ast.Call) -> int:
 
 def _get(call: ast.Call) -> Stmt:
     match call:
-        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target], keywords=[]):
-            buffer, slot = parse_slot(target)
-            tensor, ranges = parse_region(source)
-            return Transfer("get", tensor, ranges, buffer, slot)
+        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
+            return _transfer("get", source, target, call)
         case _:
             raise refused("get(tensor[range, ...], buffer[slot])", call)
 
 
 def _put(call: ast.Call) -> Stmt:
     match call:
-        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target], keywords=[]):
-            buffer, slot = parse_slot(source)
-            tensor, ranges = parse_region(target)
-            return Transfer("put", tensor, ranges, buffer, slot)
+        case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
+            return _transfer("put", target, source, call)
         case _:
             raise refused("put(buffer[slot], tensor[range, ...])", call)
+
+
+def _transfer(way: Direction, region: ast.Subscript, place: ast.Subscript, call: ast.Call) -> Stmt:
+    buffer, slot = parse_slot(place)
+    tensor, ranges = parse_region(region)
+    match call.keywords:
+        case []:
+            return Transfer(way, tensor, ranges, buffer, slot)
+        case [ast.keyword("first", value)]:
+            return Transfer(way, tensor, ranges, buffer, slot, parse_expression(value))
+        case _:
+            raise refused(f"{way} with no keyword but first, an element of the slot", call)
 
 
 def _wait(call: ast.Call) -> Stmt:

@@ -58,7 +58,7 @@ def map_stmt(stmt: Stmt, f: ExprMap) -> Stmt:
             return If(f(stmt.condition), then, orelse)
         case Transfer():
             ranges = tuple(map_range(r, f) for r in stmt.ranges)
-            return replace(stmt, ranges=ranges, slot=f(stmt.slot))
+            return replace(stmt, ranges=ranges, slot=f(stmt.slot), first=f(stmt.first))
         case Wait():
             return replace(stmt, slot=f(stmt.slot))
         case Call():
@@ -126,7 +126,7 @@ def expressions(stmt: Stmt) -> Iterator[Expr]:
         case If():
             yield stmt.condition
         case Transfer():
-            yield stmt.slot
+            yield from (stmt.slot, stmt.first)
             yield from _range_expressions(stmt.ranges)
         case Wait():
             yield stmt.slot

@@ -4,7 +4,9 @@ In: an instantiated staged program. A buffer with two copies is fetched one iter
 first tile before the loops, the next one right after the wait for the current one, at the loop
 indices of the next iteration (inner loop one further, or the next outer one with the inner ones
 back at zero). A store is waited for only when its slot is written again. Which buffers have two
-copies is the schedule's choice, tensor by tensor.
+copies is the schedule's choice, tensor by tensor. Where operations are in flight in order, stores
+of such buffers are `late`: they stand behind what the next iteration computes, which need not wait
+for them.
 
 before:  for i in range(n):
              get(a[i] -> t[0]); wait(t[0]); use(t[0])
@@ -17,6 +19,7 @@ after:   get(a[0] -> t[0])
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -50,33 +53,35 @@ class DoubleBuffer:
     """Starts transfers one iteration early and waits for them late."""
 
     name: ClassVar[str] = "double_buffer"
+    late: bool = False
 
     def apply(self, program: Program) -> Program:
         """Explicit-stage program: transfers start early and are waited for late."""
         body: list[Stmt] = []
         for stmt in program.body:
             if isinstance(stmt, For):
-                part = _inside(stmt.body, (stmt,), program)
+                part = self._inside(stmt.body, (stmt,), program)
                 body += [*part.before, replace(stmt, body=part.body), *part.after]
             else:
                 body.append(stmt)
         return replace(program, body=simplify_body(tuple(body)))
 
-
-def _inside(body: tuple[Stmt, ...], loops: Loops, program: Program) -> _Part:
-    """Rewrite a loop body, innermost loops first."""
-    inner: list[Stmt] = []
-    before: tuple[Stmt, ...] = ()
-    after: tuple[Stmt, ...] = ()
-    for stmt in body:
-        if isinstance(stmt, For):
-            part = _inside(stmt.body, (*loops, stmt), program)
-            inner.append(replace(stmt, body=part.body))
-            before, after = before + part.before, after + part.after
-        else:
-            inner.append(stmt)
-    here = _stores(_fetches(_Part(tuple(inner)), loops, program), loops, program)
-    return _Part(here.body, before + here.before, after + here.after)
+    def _inside(self, body: tuple[Stmt, ...], loops: Loops, program: Program) -> _Part:
+        """Rewrite a loop body, innermost loops first."""
+        inner: list[Stmt] = []
+        before: tuple[Stmt, ...] = ()
+        after: tuple[Stmt, ...] = ()
+        for stmt in body:
+            if isinstance(stmt, For):
+                part = self._inside(stmt.body, (*loops, stmt), program)
+                inner.append(replace(stmt, body=part.body))
+                before, after = before + part.before, after + part.after
+            else:
+                inner.append(stmt)
+        here = _stores(_fetches(_Part(tuple(inner)), loops, program), loops, program)
+        if self.late:
+            here = _late(here, loops, program)
+        return _Part(here.body, before + here.before, after + here.after)
 
 
 def _copies(program: Program, buffer: str) -> int:
@@ -147,6 +152,43 @@ def _stores(part: _Part, loops: Loops, program: Program) -> _Part:
     doubled = [b for b in stored if _copies(program, b) == 2]
     slotted = _with_slots(tuple(body), doubled, _slot(loops, 0))
     return _Part((*first, *slotted), part.before, tuple(after))
+
+
+def _late(part: _Part, loops: Loops, program: Program) -> _Part:
+    """Stores of two slots for the iteration before this one; the last ones after the loops."""
+    body: list[Stmt] = []
+    after: list[Stmt] = []
+    for stmt in part.body:
+        match stmt:
+            case Transfer("put", _, _, buffer) if _copies(program, buffer) == 2:
+                body += _store_before(stmt, loops, len(loops) - 1)
+                after.append(_at_indices(stmt, _last(loops), _slot_at(loops, _last(loops))))
+            case _:
+                body.append(stmt)
+    return _Part(tuple(body), part.before, (*after, *part.after))
+
+
+def _store_before(stmt: Transfer, loops: Loops, level: int) -> tuple[Stmt, ...]:
+    """Store for the iteration before this one: loop `level` one back, or a loop outside it."""
+    if level < 0:
+        return ()
+    loop = loops[level]
+    indices = {loop.var: Var(loop.var) - 1}
+    indices |= _last(loops[level + 1 :], indices)
+    store = _at_indices(stmt, indices, _slot(loops, 1))
+    return (If(binary("<", 0, Var(loop.var)), (store,), _store_before(stmt, loops, level - 1)),)
+
+
+def _last(loops: Loops, around: Mapping[str, Expr] | None = None) -> dict[str, Expr]:
+    """The indices of the last iteration of loops, inside others at the indices `around`."""
+    found: dict[str, Expr] = dict(around or {})
+    for loop in loops:
+        found[loop.var] = substitute(loop.extent, found) - 1
+    return found
+
+
+def _slot_at(loops: Loops, indices: Mapping[str, Expr]) -> Expr:
+    return substitute(_slot(loops, 0), indices)
 
 
 def _with_slots(body: tuple[Stmt, ...], buffers: list[str], slot: Expr) -> tuple[Stmt, ...]:

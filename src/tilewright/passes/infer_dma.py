@@ -42,6 +42,7 @@ from tilewright.common.expr import (
     product,
     round_up,
     substitute,
+    total,
 )
 from tilewright.ir.nodes import (
     Buffer,
@@ -342,7 +343,7 @@ def _at_depth(
     """Wrap `body` in the transfers placed inside exactly `depth` loops."""
     before: list[Stmt] = []
     after: list[Stmt] = []
-    prepared = _prepared(inner, staged)
+    prepared = _prepared(inner, staged, loops)
     for s in staged:
         name = s.tile.tensor
         if s.depth == depth and not s.written and name not in {*_addends(inner), *prepared}:
@@ -354,15 +355,31 @@ def _at_depth(
     return (*before, *body, *after)
 
 
-def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged]) -> dict[str, Call]:
-    """The operands of the main call that other calls prepare, with those calls on whole buffers."""
+def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged], loops: list[For]) -> dict[str, Call]:
+    """The operands of the main call that other calls prepare, with those calls on whole buffers,
+    or on the part of a buffer that is filled further out.
+    """
     by_tensor = {s.tile.tensor: s for s in staged}
     found: dict[str, Call] = {}
     for call in preparing(inner, main_call(inner)):
-        tiles = operands_of(call)
-        operands = tuple(_whole(by_tensor[o.tensor], o.roles) for o in tiles)
-        found[tiles[0].tensor] = replace(call, operands=operands)
+        made, *sources = operands_of(call)
+        own = by_tensor[made.tensor]
+        parts = (_at(by_tensor[o.tensor], o.roles, loops, own.depth) for o in sources)
+        found[made.tensor] = replace(call, operands=(_whole(own, made.roles), *parts))
     return found
+
+
+def _at(s: _Staged, roles: str, loops: list[For], depth: int) -> Operand:
+    """The part of a buffer that the loops inside `depth` ones touch."""
+    between = loops[s.depth : depth]
+    if not any(f.var in symbols_of(s.tile) for f in between) or not isinstance(s.view, View):
+        return _whole(s, roles)
+    ranges = []
+    for r in s.tile.ranges:
+        region, _ = _union(r, loops[depth:], s.tile.tensor)
+        steps = (Var(f.var) * coefficient(r.start, f.var) for f in between)
+        ranges.append(replace(region, start=total(steps), stop=None))
+    return replace(s.view, ranges=tuple(ranges), roles=roles)
 
 
 def _is_here(s: _Staged, depth: int, prepared: Mapping[str, Call]) -> bool:

@@ -122,7 +122,7 @@ def make_explicit(
     """
     mesh = {"mesh_rows": machine.mesh.rows, "mesh_columns": machine.mesh.columns}
     simplify = Simplify((machine.mesh.rows, machine.mesh.columns))
-    each_nest = (simplify, DoubleBuffer(), simplify)
+    each_nest = (simplify, DoubleBuffer(late=machine.has_window), simplify)
     parts = [
         run(each_nest, instantiate(program, {**values, **mesh}), observer)
         for program, values in zip(staged, bindings, strict=True)

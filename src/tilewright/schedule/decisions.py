@@ -231,7 +231,7 @@ def _check_spread(step: Step, axis: str, over: str, p: Decisions) -> None:
         raise _refusal(step, f"{p.nest.primitive.name!r} is cut over rows, columns or cores")
     taken = {over, "cores"} if over != "cores" else {"rows", "columns", "cores"}
     others = [a for a, other in p.spreads.items() if other in taken and a != axis]
-    if others:
+    if others and not p.rules.partial_blocks:
         raise _refusal(step, f"{others[0]} is cut over {over} already")
 
 

@@ -9,11 +9,13 @@ column are parts of the same tile.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d, Gemm
 from tilewright.seeds.convolution.direct import CHANNELS_LAST, is_product, pixel_product
 from tilewright.seeds.convolution.tensors import (
@@ -30,7 +32,7 @@ from tilewright.seeds.convolution.tensors import (
     weights,
 )
 from tilewright.seeds.gemm import gemm_seed
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
@@ -43,8 +45,8 @@ _ORDERS = (
 )
 """Weights of all channels for each part of a column of windows, or all of them for weights that
 stay."""
-_PIXEL = "pixel"
-"""The loop over the windows of a part."""
+_PIXEL, _COLUMN = "pixel", "column"
+"""The loops over the windows of a part, and over the columns of one."""
 _LARGEST, _MOST = 1 << 30, 16
 """Limits of tiles: memories alone are."""
 
@@ -95,7 +97,7 @@ def whole_windows(op: Conv2d) -> Seed | None:
 def _whole_windows(window: Window) -> Seed:
     x = images()
     one_column = window[0][1] == 1
-    orders = layout(x, CHANNELS_LAST, _BY_COLUMNS) if one_column else layout(x, CHANNELS_LAST)
+    orders = layout(x, _BY_COLUMNS if one_column else CHANNELS_LAST)
     return Seed("whole_windows", *_windows(window, x), (orders, *_layouts(window)), ("x", "w"), "y")
 
 
@@ -204,6 +206,58 @@ def _taken(loops: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
     yield from ((Stage("y", loop),) for loop in loops[1:])
 
 
+@seed("conv2d", name="gathered_windows", whole=True)
+def gathered_windows(op: Conv2d) -> Seed | None:
+    """Windows gathered in the scratchpad, of a part of the image as it lies: one row of the windows
+    of a column of pixels moves while the product before it runs.
+    """
+    if op.dilation != (1, 1) or op.kernel[1] == 1:
+        return None
+    return _gathered_windows((op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _gathered_windows(window: Window) -> Seed:
+    x, kernel = images(), window[0]
+    extents = {"group": GROUPS, "batch": BATCH, "strips": OUT_COLS, "rows": IN_ROWS}
+    windows = tensor(
+        "windows", "scratch", operand=0, **extents, cols=kernel[1], channels=IN_CHANNELS
+    )
+    conv = _by_column(window, windows)
+    gathered = next(u for u in conv.inputs if u.tensor == windows)
+    index = dict(zip((d for d, _ in windows.dims), gathered.indices, strict=True))
+    columns = conv.axis("out_col").var * window[1][1] + index.pop("cols")
+    del index["strips"]
+    roles = (("kernel_row", "r"), ("kernel_col", "t"), ("in_channel", "c"))
+    copied = Transform(make_primitive("copy", {}), roles, gathered, x.at(cols=columns, **index))
+    conv = replace(conv, before=copied, roles=(*conv.roles, ("out_col", "n")))
+    w, y = weights(kernel), results()
+    space = (
+        Space(conv)
+        .split(*(conv.axis(name) for name in ("out_channel", "out_row", "out_col")))
+        .spread(conv.axis("out_channel"), "rows")
+        .spread(conv.axis("out_row"), "columns")
+        .spread(conv.axis("out_col"), "columns")
+        .walk(conv.axis("out_row"), _PIXEL)
+        .walk(conv.axis("out_col"), _COLUMN)
+        .choose(*_gathering())
+        .vectorize("m")
+        .prefetch(y)
+        .limit(largest=_LARGEST, most=_MOST)
+    )
+    layouts = (layout(x, CHANNELS_LAST), *_layouts(window))
+    return Seed("gathered_windows", (x, w, y), (space,), layouts, ("x", "w"), "y")
+
+
+def _gathering() -> Iterator[Alternative]:
+    """Weights that stay, or those of all channels for each part; results by columns or parts."""
+    inner = (_COLUMN, _PIXEL)
+    for order in (("out_channel", "out_col", "out_row"), ("out_col", "out_row", "out_channel")):
+        for y in (_PIXEL, _COLUMN):
+            stages = Stage("x", _COLUMN), Stage("windows", _PIXEL), Stage("y", y)
+            yield Reorder(("group", "image", *order, *inner)), *stages
+
+
 def _strips(op: Conv2d, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """The image's columns of each column of windows, one column of windows after the other."""
     x, w = INTERFACES["conv2d"].arrange(op, operands)  # x: group, channel, row, column, image
@@ -219,6 +273,7 @@ def _layouts(window: Window) -> tuple[Any, ...]:
 def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
     """Tensors and space of a convolution of the images `x`, whole or in strips."""
     w, y, conv = weights(window[0]), results(), _by_column(window, x)
+    kernel_is_run = window[0][1] == 1 or "strips" in dict(x.dims)
     space = (
         Space(conv)
         .split(conv.axis("out_channel"), conv.axis("out_row"))
@@ -227,7 +282,7 @@ def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tup
         .walk(conv.axis("out_row"), _PIXEL)
         .choose(*_choices())
         .vectorize("m")
-        .prefetch(y, w, x)
+        .prefetch(y, w, *([x] if kernel_is_run else []))
         .limit(largest=_LARGEST, most=_MOST)
     )
     return (x, w, y), (space,)

@@ -305,7 +305,8 @@ def _transfer(stmt: Transfer, context: _Context) -> None:
     writer = context.writer
     writer.comment(f"{rows} x {columns} of {stmt.tensor}")
     writer.address("$15", context.addresses[stmt.tensor], start, size, "$12")
-    _address(context, "$16", stmt.slot * buffer.elements, size, buffer.offset_bytes or 0)
+    place = stmt.slot * buffer.elements + stmt.first
+    _address(context, "$16", place, size, buffer.offset_bytes or 0)
     write_get(writer, rows, columns * size, _number(strides[0]) * size)
 
 

@@ -130,8 +130,7 @@ class NodeTimes:
         )
 
     def compute(self, task: Task, operands: Operands) -> Array:
-        """The result of a task by its reference: the nodes' programs run together (`NodeNetwork`).
-        """
+        """The result of a task by its reference: the nodes' programs run together (`NodeNetwork`)."""
         return by_reference(task, operands)
 
 

@@ -2,7 +2,7 @@
 
 In: integer expressions over loop variables. Out: lines of text. A value is computed once, as far
 out as its loop variables allow while registers are plenty, and keeps its register until the scope
-that it was computed in ends.
+that it was computed in ends. Registers come round in turn, so that statements can change places.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ REGISTERS = 64
 _PLENTY = 24
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _INDENT = "  "
+_SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
 
 
@@ -44,9 +45,7 @@ class Assembly:
     bounds: dict[str, Interval] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
     _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(frozenset())])
-    _free: list[str] = field(
-        default_factory=lambda: [f"${number}" for number in reversed(range(REGISTERS))]
-    )
+    _free: list[str] = field(default_factory=lambda: [f"${number}" for number in range(REGISTERS)])
     _labels: int = 0
     _pointers: int = 0
     _used: set[str] = field(default_factory=set)
@@ -136,7 +135,7 @@ class Assembly:
             self._forget()
         for at in range(depth, len(self._scopes)):
             inside = set[str]().union(*(s.written for s in self._scopes[at:][1:]))
-            register = next((r for r in reversed(self._free) if r not in inside), None)
+            register = next((r for r in self._free if r not in inside), None)
             if register is not None:
                 self._free.remove(register)
                 self._scopes[at].owned.append(register)
@@ -212,7 +211,7 @@ class Assembly:
         self._close()
         lines = self._scopes[-1].lines
         lines.append(f"{label}:")
-        lines += [_INDENT + line for line in scope.lines]
+        lines += [_INDENT + line for line in _addresses_first(scope.lines)]
         for register, (_, _, stride) in zip(registers, moving, strict=True):
             self._line(f"{_INDENT}sadd {register}, {register}, #{stride}")
         self._line(f"{_INDENT}ssub {counter}, {counter}, #1")
@@ -245,7 +244,7 @@ class Assembly:
 
     def _close(self) -> None:
         scope = self._scopes.pop()
-        self._free += reversed(scope.owned)
+        self._free += scope.owned
 
     def _joined(self, condition: str, then: Sequence[str], orelse: Sequence[str]) -> None:
         yes, end = self._label(), self._label()
@@ -256,6 +255,31 @@ class Assembly:
         lines.append(f"{yes}:")
         lines += [_INDENT + line for line in then]
         lines.append(f"{end}:")
+
+
+def _addresses_first(lines: Sequence[str]) -> list[str]:
+    """The statements of a loop with those on scalars as early as their registers allow: addresses
+    are computed while the operations before theirs wait for their turn.
+    """
+    found: list[str] = []
+    if any(line.endswith(":") for line in lines):
+        return list(lines)
+    for line in lines:
+        place = len(found)
+        if _is_scalar(line):
+            while place and not _is_scalar(found[place - 1]) and not _meet(found[place - 1], line):
+                place -= 1
+        found.insert(place, line)
+    return found
+
+
+def _is_scalar(line: str) -> bool:
+    return line.split()[0] in _SCALARS
+
+
+def _meet(operation: str, scalar: str) -> bool:
+    """True if an operation uses the register that a statement on scalars writes."""
+    return scalar.split()[1].rstrip(",") in operation.replace(",", " ").split()
 
 
 def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> str:

@@ -77,24 +77,29 @@ class _Writer:
                     self.body(loop.body)
 
     def _parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
-        """Turns that have the same extents: all, or all but the last, or each."""
-        for last in (0, 1):
-            self.out.bounds[loop.var] = (0, max(0, count - 1 - last))
+        """Turns that have the same extents, and of a loop without loops inside the same branches:
+        all, or all but the first or the last, or each.
+        """
+        for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            self.out.bounds[loop.var] = (first, max(first, count - 1 - last))
             if self._is_even(loop.body, loop.var):
                 del self.out.bounds[loop.var]
-                yield 0, count - last
-                yield count - last, count
+                yield 0, first
+                yield first, count - last
+                yield max(first, count - last), count
                 return
         del self.out.bounds[loop.var]
         yield from ((i, i + 1) for i in range(count))
 
     def _is_even(self, body: Sequence[Stmt], variable: str) -> bool:
-        """True if no extent in the body differs from turn to turn of the loop."""
-        return all(
-            variable not in free_vars(e) or self.out.constant(e) is not None
-            for stmt in walk(tuple(body))
-            for e in _extents(stmt)
-        )
+        """True if no extent in the body differs from turn to turn of the loop, nor any branch where
+        it is the innermost.
+        """
+        statements = [*walk(tuple(body))]
+        inmost = not any(isinstance(s, For) for s in statements)
+        known = [e for s in statements for e in _extents(s)]
+        known += [s.condition for s in statements if isinstance(s, If) and inmost]
+        return all(variable not in free_vars(e) or self.out.constant(e) is not None for e in known)
 
     def _branch(self, condition: Expr, then: Sequence[Stmt], orelse: Sequence[Stmt]) -> None:
         known = self.out.constant(condition)
@@ -140,7 +145,7 @@ class _Writer:
                 base = self.out.register(starts[1])
                 self.out.write(mnemonic, local, size, base, f"#{symbol}")
 
-        slot = place + stmt.slot * buffer.elements
+        slot = place + stmt.slot * buffer.elements + stmt.first
         repeated(context, axes, (slot, start), write)
 
 

@@ -344,4 +344,3 @@ def programs_of(
             fix="take more nodes, or larger chips",
         )
     return found
-
