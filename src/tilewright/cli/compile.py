@@ -18,13 +18,16 @@ from tilewright.cli.workload import (
 )
 from tilewright.codegen.folder import require_replaceable, write_bytes
 from tilewright.common.deferred import Deferred
+from tilewright.common.errors import SimulationError
 from tilewright.common.files import read_file_text
 from tilewright.compiler.compiled import Figures
 from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import passes_of, training_step
+from tilewright.network.results import NetworkRun
 from tilewright.ops import OPERATORS
+from tilewright.report.network import counted, saturated_text
 
 if TYPE_CHECKING:
     from tilewright.report import division_model
@@ -51,6 +54,8 @@ def run(asked: Compile) -> None:
         made.draw_weights()  # otherwise nobody needs their numbers
     with progress_bar(output, clock) as progress:
         found = made.judged(check=options.check, measure=options.measure, progress=progress)
+        if options.strict:
+            require_unsaturated(found)
         if options.training:
             found = found.with_passes(passes_of(simplified(workload.whole)))
         if options.out is not None:
@@ -59,6 +64,17 @@ def run(asked: Compile) -> None:
         write_bytes(options.onnx_out, division_model.divided_model(made.plan, found))
     found = structs.replace(found, timings=found.timings or clock.seconds)
     _show(asked, found, chain)
+
+
+def require_unsaturated(found: Figures) -> None:
+    """Raise SimulationError where elements saturated in the run of a network."""
+    saturated = found.saturated if isinstance(found, NetworkRun) else {}
+    if saturated:
+        count = sum(saturated.values())
+        raise SimulationError(
+            f"{found.network}: {counted(count, 'element')} saturated, {saturated_text(saturated)}",
+            fix="smaller weights and inputs, or leave --strict",
+        )
 
 
 def _way(asked: Compile, chain: Toolchain) -> str:

@@ -206,6 +206,14 @@ class SearchOptions:
             "the largest one that a comparison accepts.",
         ),
     ] = None
+    max_roundings: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Roundings that a sum of fixed point may have: of each product that it is added "
+            "up of (default: 1 where a schedule with whole sums fits).",
+        ),
+    ] = None
     records: Annotated[
         Path | None, typer.Option(help="File that remembers simulated candidates.")
     ] = None
@@ -315,6 +323,14 @@ class CompileOptions:
             "did not win there, with fewer images where all would take long.",
         ),
     ] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Fail if elements of fixed point saturate in the run of a network that --check "
+            "makes.",
+        ),
+    ] = False
     schedule: Annotated[
         Path | None,
         typer.Option(help="Replay the schedule in this file: a kernel's schedule.txt."),
@@ -344,7 +360,11 @@ class CompileOptions:
     )
 
     def require_one_check(self) -> None:
-        """Raise UsageProblem where checks of layers and of algorithms are both asked for."""
+        """Raise UsageProblem where checks of layers and of algorithms are both asked for, or what a
+        check counts without one.
+        """
+        if self.strict and not self.check:
+            raise UsageProblem("--strict counts in the run that --check makes: add --check")
         if self.check and self.check_each_algorithm:
             raise UsageProblem("--check already checks every layer: leave --check-each-algorithm")
 

@@ -292,6 +292,7 @@ def compile_workload(
         algorithm=search.algorithm,
         partition=search.partition,
         max_error=search.max_error,
+        max_roundings=search.max_roundings,
         keep=keep,
         top=top,
         check=check,

@@ -259,6 +259,7 @@ def _chosen(
         algorithm=settings.algorithm,
         partition=settings.partition,
         max_error=settings.max_error,
+        max_roundings=settings.max_roundings,
         strict=strict,
         keep=max(settings.keep, settings.top),
         names=[names[op] for op in ops] if len(ops) > 1 else (),

@@ -55,11 +55,12 @@ class Workload:
 class Settings:
     """How to compile.
 
-    `algorithm`, `partition` and the `max_error` of results restrict the search; of each, `keep`
-    candidates are kept; the `top` best are simulated and put in that order (through `executor`,
-    remembered in `records`); `check` runs generated code on the host. Where the machine is this
-    computer, the best are measured instead, and so are the chosen kernels unless `measure` is
-    false. The text of a `schedule` takes the place of the search for one operator (`tune.replay`).
+    `algorithm`, `partition`, the `max_error` of results and the `max_roundings` of sums in fixed
+    point restrict the search; of each, `keep` candidates are kept; the `top` best are simulated and
+    put in that order (through `executor`, remembered in `records`); `check` runs generated code on
+    the host. Where the machine is this computer, the best are measured instead, and so are the
+    chosen kernels unless `measure` is false. The text of a `schedule` takes the place of the search
+    for one operator (`tune.replay`).
 
     Where cores divide a network, `partition` names strategies, the `objective` says what a plan has
     least of, no core computes more than `most_work` times its even part, and with `place` the core
@@ -69,6 +70,7 @@ class Settings:
     algorithm: str | None = None
     partition: str | None = None
     max_error: float | None = None
+    max_roundings: int | None = None
     keep: int = 4
     top: int = 0
     records: Records | None = None
@@ -88,6 +90,7 @@ class Options(TypedDict, total=False):
     algorithm: str | None
     partition: str | None
     max_error: float | None
+    max_roundings: int | None
     keep: int
     top: int
     records: Records | None

@@ -53,7 +53,13 @@ def planned(workload: Workload, chain: Toolchain, settings: Settings) -> NativeN
 
 
 def _search(settings: Settings) -> Search:
-    return Search(settings.algorithm, settings.max_error, settings.keep, settings.top)
+    return Search(
+        settings.algorithm,
+        settings.max_error,
+        settings.keep,
+        settings.top,
+        settings.max_roundings,
+    )
 
 
 def title(made: Made) -> str:

@@ -10,12 +10,16 @@ import numpy.typing as npt
 
 from tilewright.common.dtypes import converted, dtype
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fixed_point import in_reals
 
 
 def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
     """Numbers of weights to train from: the network's own, else biases of zero, and weights such
     that activations behind rectifiers neither grow nor vanish (He et al. 2015).
     """
+    if any(dtype(t.dtype).kind == "fixed" for t in network.weights):
+        real = initial_weights(in_reals(network), seed)
+        return {t.name: converted(real[t.name], dtype(t.dtype)) for t in network.weights}
     found = random_weights(network, seed)
     norms = [node for node in network.nodes if node.op.normalisation is not None]
     ones = {node.inputs[i] for node in norms for i in (1, 4)}

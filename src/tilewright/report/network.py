@@ -132,6 +132,8 @@ def plan_totals(found: NetworkRun) -> str:
     lines = [line if "\n" in line else wrapped(line) for line in lines]
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
+    if found.saturated:
+        lines.append(wrapped(f"saturated {saturated_text(found.saturated)}"))
     return "\n".join(lines)
 
 
@@ -217,6 +219,12 @@ def network_totals(found: NetworkRun) -> str:
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     return "\n".join(lines)
+
+
+def saturated_text(saturated: Mapping[str, int]) -> str:
+    """The elements that saturated, by stage, most first."""
+    order = sorted(saturated.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{counted(count, 'element')} in {stage}" for stage, count in order)
 
 
 def comparison_text(other: Comparison) -> str:

@@ -75,9 +75,11 @@ def train(
     *,
     told: Callable[[Epoch], None] = lambda _: None,
     progress: Progress = silent,
+    begun: Callable[[Network, Mapping[str, Array]], Session] | None = None,
 ) -> Trained:
     """Train a network on examples; its first extent is the batch. Weights begin with the network's
-    own numbers, and with random ones where it has none. Each epoch is `told` when it is over.
+    own numbers, and with random ones where it has none. Each epoch is `told` when it is over. What
+    runs the step is `begun` with its states, by default the compiled step on the machine.
 
     Raises GraphError for a network that cannot be trained, numbers that are not finite and
     checkpoints that are not the network's, ShapeError for examples that do not fit it.
@@ -86,16 +88,11 @@ def train(
     step = training_step(network, asked.optimiser, asked.micro_batches)
     task = _Task(step, network, examples, test, asked)
     states, before = task.start()
-    session = compile(step, machine, progress=progress).session(states)
+    if begun is None:
+        session: Session = compile(step, machine, progress=progress).session(states)
+    else:
+        session = begun(step, states)
     return task.run(session, before, told, progress)
-
-
-def _elements(numbers: Array, kind: str) -> Array:
-    """Real numbers as elements of a type; integers are elements of fixed point already."""
-    known = dtype(kind)
-    if known.kind == "fixed":
-        return numbers if numbers.dtype == known.numpy else np.asarray(converted(numbers, known))
-    return numbers.astype(known.numpy, copy=False)
 
 
 @dataclass(frozen=True)
@@ -125,6 +122,11 @@ class _Task:
         return self.network.inputs[0].shape[0]
 
     @property
+    def one(self) -> int:
+        """What an element of the loss is over."""
+        return 1 << dtype(self.step.tensors[LOSS].dtype).fraction_bits
+
+    @property
     def scores(self) -> str:
         """The output with the scores."""
         return self.step.outputs[1]
@@ -135,8 +137,7 @@ class _Task:
             return read_checkpoint(self.settings.checkpoint, self.step, self.settings.seed)
         shapes = {state.tensor: self.step.tensors[state.tensor] for state in self.step.states}
         found = {n: np.zeros(t.shape, dtype(t.dtype).numpy) for n, t in shapes.items()}
-        for name, numbers in initial_weights(self.network, self.settings.seed).items():
-            found[name] = _elements(numbers, shapes[name].dtype)
+        found |= initial_weights(self.network, self.settings.seed)
         for name, tensor in shapes.items():
             require_state(tensor, found[name])
         return found, ()
@@ -144,11 +145,11 @@ class _Task:
     def given(self, examples: Examples, numbers: Array) -> dict[str, Array]:
         """The inputs of a step: images, and a row of zeros with a one for each label."""
         rows, classes = self.step.tensors[LABELS].shape
-        images, kind = self.network.inputs[0], self.step.tensors[LABELS].dtype
+        images, kind = self.network.inputs[0], dtype(self.step.tensors[LABELS].dtype)
         labels = np.zeros((rows, classes))
         labels[np.arange(rows), examples.labels[numbers]] = 1
-        taken = _elements(examples.images[numbers], images.dtype)
-        return {images.name: taken, LABELS: _elements(labels, kind)}
+        taken = converted(examples.images[numbers], dtype(images.dtype))
+        return {images.name: taken, LABELS: converted(labels, kind)}
 
     def run(
         self,
@@ -183,7 +184,7 @@ class _Task:
         )
         for count, numbers in enumerate(batches):
             found = session.step(self.given(self.examples, numbers))
-            loss = float(found[LOSS][0]) / (1 << dtype(self.step.tensors[LOSS].dtype).fraction_bits)
+            loss = float(found[LOSS][0]) / self.one
             if not np.isfinite(loss):
                 self._explain(session, before, number, count)
             losses.append(loss)

@@ -29,6 +29,7 @@ from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
+from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Counts
 from tilewright.tune.sums import adding
 from tilewright.tune.ways import Way, ways
@@ -100,6 +101,7 @@ def choose(
     algorithm: str | None = None,
     partition: str | None = None,
     max_error: float | None = None,
+    max_roundings: int | None = None,
     strict: bool = True,
     keep: int = 4,
     names: Sequence[str] = (),
@@ -108,7 +110,8 @@ def choose(
     """Rank every partition and algorithm of every operator by the model.
 
     Algorithms that err by more than `max_error` are left out, on this computer by more than 1e-5 by
-    default (`tune.accuracy`). `keep` candidates are kept per partition and algorithm. With
+    default (`tune.accuracy`), and candidates that round a sum of fixed point more than
+    `max_roundings` times. `keep` candidates are kept per partition and algorithm. With
     `strict` an `algorithm` or `partition` that does not apply to an operator is refused, otherwise
     all are tried there. Raises CapacityError where nothing fits, for the operator that lacks most;
     `names` are what it calls them. `steps` counts the pieces with an algorithm that are priced.
@@ -119,6 +122,7 @@ def choose(
         algorithm=algorithm,
         partition=partition,
         max_error=max_error,
+        max_roundings=max_roundings,
         strict=strict,
     )
     cases = _cases(every, machine)
@@ -131,6 +135,11 @@ def choose(
     short = [_short(called[i], every[i], machine) for i, own in enumerate(options) if not own]
     if short:
         raise max(short, key=lambda s: s.factor).error
+    if max_roundings is not None:
+        options = [
+            few_roundings(own, machine, max_roundings, lambda option: option.candidate)
+            for own in options
+        ]
     return [
         Choice(op, tuple(sorted(own, key=lambda option: option.cycles)), count)
         for op, own, count in zip(ops, options, counts, strict=True)

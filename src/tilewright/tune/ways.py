@@ -37,11 +37,14 @@ def ways(
     algorithm: str | None = None,
     partition: str | None = None,
     max_error: float | None = None,
+    max_roundings: int | None = None,
     strict: bool = True,
 ) -> list[list[Way]]:
     """Every partition and algorithm of every operator.
 
-    Algorithms whose expected error exceeds `max_error` are left out (`tune.accuracy`). What the
+    Algorithms whose expected error exceeds `max_error` are left out (`tune.accuracy`); those that
+    cut sums are where each product is rounded, unless nothing else fits or `max_roundings` allows
+    several. What the
     operators are restricted to has to apply to each of them with `strict`, else to one at
     least: the others then keep all their ways. Raises ScheduleError where it does not, and
     CapacityError for an element type that the machine does not compute with, ShapeError for extents
@@ -55,12 +58,12 @@ def ways(
     refused: list[ScheduleError] = []
     for op in ops:
         try:
-            found.append(_ways(op, machine, algorithm, partition, max_error))
+            found.append(_ways(op, machine, algorithm, partition, (max_error, max_roundings)))
         except ScheduleError as error:
             refused.append(error)
             if strict or len(refused) == len(ops):
                 raise refused[0] from None
-            found.append(_ways(op, machine, None, None, max_error))
+            found.append(_ways(op, machine, None, None, (max_error, max_roundings)))
     return found
 
 
@@ -69,9 +72,12 @@ def _ways(
     machine: Machine,
     algorithm: str | None,
     partition: str | None,
-    max_error: float | None,
+    limits: tuple[float | None, int | None],
 ) -> list[Way]:
-    """An algorithm need not apply to the pieces of every partition."""
+    """An algorithm need not apply to the pieces of every partition; the limits are `max_error` and
+    `max_roundings`.
+    """
+    max_error, max_roundings = limits
     found: list[Way] = []
     refused: list[ScheduleError] = []
     kind = {"addressed": rules_of(machine).in_place, "whole": lowering_of(machine).any_extent}
@@ -79,7 +85,8 @@ def _ways(
         try:
             own = _priced(seeds_for(part.piece, algorithm, **kind), machine)
             own = accurate(part.piece, own, machine, max_error, algorithm)
-            own = own if algorithm else _rounded_once(part.piece, own, machine)
+            if not algorithm and (max_roundings or 1) == 1:
+                own = _rounded_once(part.piece, own, machine)
             found += [(part, seed) for seed in own]
         except ScheduleError as error:
             refused.append(error)

@@ -23,6 +23,7 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
+from tilewright.tune.roundings import few_roundings
 from tilewright.tune.ways import ways
 
 _Kind = TypeVar("_Kind", bound=Candidate)
@@ -82,6 +83,7 @@ def ranked_products(
             single,
             algorithm=search.algorithm,
             max_error=search.max_error,
+            max_roundings=search.max_roundings,
             strict=False,
         )
         if ops
@@ -108,6 +110,11 @@ def ranked_products(
     short = [op for op, own in candidates.items() if not own]
     if short:  # refused in words of the search
         choose(short, single, names=[names[op] for op in short], strict=False)
+    if search.max_roundings is not None:
+        most = search.max_roundings
+        candidates = {
+            op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
+        }
     return Ranked({op: by_cycles(own) for op, own in candidates.items()}, images)
 
 
