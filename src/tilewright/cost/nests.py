@@ -123,16 +123,18 @@ def _of_windows(windows: Windows, axes: list[_Axes]) -> _Pairs:
     """The loops over the points of a window overlap in the pixels."""
     result, pixels = axes
     row, column = (_stride_of(pixels.pop(letter, [])) for letter in "rc")
-    steps = (
-        _Axis(Const(windows.rows), row * windows.row_step),
-        _Axis(Const(windows.cols), column * windows.col_step),
-    )
-    points = [a for a in steps if a.extent != Const(1)]
+    counts, own = (Const(windows.rows), Const(windows.cols)), result.get("x", [])
+    if len(own) == 1:  # the result may have room for more points
+        own = [_Axis(counts[0], own[0].stride * windows.cols), _Axis(counts[1], own[0].stride)]
+    own = [a for a in own if a.extent != Const(1)]
+    strides = row * windows.row_step, column * windows.col_step
+    points = [_Axis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
     tiles = result.get("t", [])
     across = [_Axis(product(a.extent for a in tiles), column * windows.stride)] if tiles else []
-    own = {"x": points, "t": across}
-    pairs = [(a, [result.get(a, []), own.get(a, pixels.get(a, []))]) for a in result if a != "x"]
-    return [("x", [result.get("x", []), points]), *pairs]
+    outside = max(0, len(points) - 1)
+    pairs = {"x": [own[-1:], points[-1:]], "t": [tiles, across]}
+    inner = [(a, pairs.get(a, [result.get(a, []), pixels.get(a, [])])) for a in result]
+    return [("x", [own[:outside], points[:outside]]), *inner] if outside else inner
 
 
 def _of_transform(transform: WinogradTransform, axes: list[_Axes]) -> _Pairs:

@@ -288,19 +288,21 @@ def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> 
     name, axes = gather.name, [view_axes(y), view_axes(x)]
     reach = (gather.rows - 1) * gather.row_step + 1
     row, col = _grid(axes[1], x, reach, name)
-    steps = (
-        Axis(Const(gather.rows), row * gather.row_step),
-        Axis(Const(gather.cols), col * gather.col_step),
-    )
-    points = [a for a in steps if a.extent != Const(1)]
-    loops = match_axes("x", (axes[0].pop("x", []), points), name)
+    counts, own = (Const(gather.rows), Const(gather.cols)), axes[0].pop("x", [])
+    if len(own) == 1:  # the result may have room for more points
+        own = [Axis(counts[0], own[0].stride * gather.cols), Axis(counts[1], own[0].stride)]
+    own = [a for a in own if a.extent != Const(1)]
+    strides = row * gather.row_step, col * gather.col_step
+    points = [Axis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
     tiles = axes[0].pop("t", [])
     across = [Axis(product(a.extent for a in tiles), col * gather.stride)] if tiles else []
+    # Points side by side stay where the result has them, next to what they may run through with.
+    outside = len(points) - 1
+    loops = match_axes("x", (own[:outside], points[:outside]), name) if outside > 0 else []
+    pairs = {"x": (own[-1:], points[-1:]), "t": (tiles, across)}
     for letter in _letters(y):
-        if letter == "t":
-            loops += match_axes("t", (tiles, across), name)
-        elif letter != "x":
-            loops += match_axes(letter, (axes[0].get(letter, []), axes[1].get(letter, [])), name)
+        pair = pairs.get(letter, (axes[0].get(letter, []), axes[1].get(letter, [])))
+        loops += match_axes(letter, pair, name)
     with context.writer.block():
         write_loops(padded(merge_loops(loops), 2, name), ("y", "x"), context)
         pointers = [context.pointer(v, view_offset(v)) for v in views]

@@ -43,14 +43,14 @@ class WindowPrimitive(Primitive, frozen=True):
 
 @register
 class Windows(WindowPrimitive, frozen=True):
-    """The points of each window."""
+    """The points of each window; what room the result has beyond these stays as it is."""
 
     name: ClassVar[str] = "windows"
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("xt", "writes"), Argument("rc"))
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         out, x = operands  # x: (r, c, rest), out: (x, t, rest)
-        found = np.empty_like(out)
+        found = out.copy()
         for number, point in enumerate(self.points(x, out.shape[3])):
             found[:, :, number] = point
         return found

@@ -12,12 +12,33 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
+from tilewright.common.expr import Expr, round_up
+from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import direct_nest
-from tilewright.seeds.convolution.tensors import BATCH, Window, images, results, weights
-from tilewright.seeds.nest import axis
+from tilewright.seeds.convolution.tensors import (
+    BATCH,
+    GROUPS,
+    IN_CHANNELS,
+    IN_COLS,
+    IN_ROWS,
+    OUT_CHANNELS,
+    OUT_COLS,
+    OUT_ROWS,
+    Window,
+    images,
+    results,
+    weights,
+)
+from tilewright.seeds.nest import Nest, TensorSpec, Transform, axis, nest, tensor
 from tilewright.seeds.space import Alternative, Seed, Space, layout, seed, tile_factor
-from tilewright.seeds.steps import Fuse, Reorder, Split, Stage, Vectorize
+from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Stage, Vectorize
+
+LANES = 8
+"""Channels of the images that a core has at least: two vectors."""
+_FEW_BLOCKS = 8
+"""Blocks of these of which a core of a row has no more than one."""
+_TAPS_OF_RESULT = OUT_ROWS * OUT_COLS
 
 _LEAST_TAPS, _MOST_TAPS = 4, 49
 """Pixels of a result that stay in scratchpads beside each other. The gradient of a kernel of one
@@ -74,3 +95,133 @@ def _products() -> Iterator[Alternative]:
     order = Reorder((*_TILES, *_SUMS, *_TAPS))
     for columns, letter in product(((), joined), "mn"):
         yield *columns, order, Vectorize(letter), Stage("y", _SUMS[0]), Stage("x", _TAPS[0])
+
+
+@seed("conv2d", name="weight_gradient_taps", staged=True)
+def weight_gradient_taps(op: Conv2d) -> Seed | None:
+    """Likewise, where images and channels come in blocks of eight: all taps of a core's images are
+    one dimension of the product.
+    """
+    taps = op.out_height, op.out_width
+    blocks = op.batch // LANES
+    if weight_gradient(op) is None or op.batch % LANES or not 1 <= blocks <= 2 * _FEW_BLOCKS:
+        return None
+    few = blocks <= _FEW_BLOCKS
+    return _joined_taps((op.kernel, op.stride, op.dilation), taps, few)
+
+
+@cache
+def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> Seed:
+    """With `few_blocks` taps are rounded up so that those of one block fill whole registers."""
+    rounded = round_up(_TAPS_OF_RESULT, 2) if few_blocks else _TAPS_OF_RESULT
+    x, w, y, of_taps = _blocked_images(), weights(window[0]), *_blocked_results()
+    conv = _joined_nest(window, taps, rounded, (x, w, of_taps))
+    out_channel, block, in_channel, col = map(
+        conv.axis, ("out_channel", "image_block", "in_channel", "kernel_col")
+    )
+    space = (
+        Space(conv)
+        .split(out_channel, in_channel, col)
+        .whole(block)
+        .spread(out_channel, "rows")
+        .spread(block, "columns")
+        .spread(in_channel, "both")
+        .reorder(("group", "out_channel", *_SUMS))
+        .vectorize("n")
+        .stage(of_taps, _SUMS[0])
+        .prefetch(w, x)
+        .limit(largest=1024, most=8)
+    )
+    return Seed(
+        "weight_gradient_taps", (x, w, y, of_taps), (space,), _blocked_layouts(), ("x", "w"), "y"
+    )
+
+
+def _blocked_images() -> TensorSpec:
+    """Images with the dimension that counts them cut in blocks."""
+    return tensor(
+        "x", "input", operand=0, group=GROUPS, channels=IN_CHANNELS, rows=IN_ROWS, cols=IN_COLS,
+        image_blocks=BATCH // LANES, images=LANES,
+    )  # fmt: skip
+
+
+def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
+    """Results, and with all taps in one dimension."""
+    around = {"group": GROUPS, "channels": OUT_CHANNELS}
+    blocks = {"image_blocks": BATCH // LANES, "images": LANES}
+    y = tensor("y", "output", **around, rows=OUT_ROWS, cols=OUT_COLS, **blocks)
+    return y, tensor("y_taps", "output", storage="y", **around, taps=_TAPS_OF_RESULT, **blocks)
+
+
+def _joined_nest(
+    window: Window, taps: tuple[int, int], rounded: Expr, tensors: tuple[TensorSpec, ...]
+) -> Nest:
+    """Products over the images and columns of a row of pixels; before each the windows of these are
+    gathered, a tap after the other.
+    """
+    x, w, y = tensors
+    kernel, stride, dilation = window
+    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
+    in_channel, tap = axis("in_channel", IN_CHANNELS), axis("tap", rounded, inner=True)
+    block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
+    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    row, col = (
+        axis(f"window_{name}", (n - 1) * step + 1, inner=True)
+        for name, n, step in zip(("row", "col"), taps, stride, strict=True)
+    )
+    images = {"image_blocks": block, "images": lane}
+    windows = tensor(
+        "windows", "scratch", channels=IN_CHANNELS, cols=kernel[1], taps=rounded,
+        image_blocks=BATCH // LANES, images=LANES,
+    )  # fmt: skip
+    gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **images)
+    roles = zip((kernel_col, in_channel, tap, row, col, block, lane), "tpxrcqs", strict=True)
+    of_windows = {"rows": taps[0], "cols": taps[1], "stride": dilation[1],
+                  "row_step": stride[0], "col_step": stride[1]}  # fmt: skip
+    before = Transform(
+        make_primitive("windows", of_windows),
+        tuple((a.name, letter) for a, letter in roles),
+        gathered,
+        x.at(
+            group=group,
+            channels=in_channel,
+            rows=kernel_row.var * dilation[0] + row.var,
+            cols=kernel_col.var * dilation[1] + col.var,
+            **images,
+        ),
+    )
+    return nest(
+        "weight_gradient_taps",
+        "gemm",
+        (group, out_channel, block, lane, tap, kernel_row, kernel_col, in_channel, row, col),
+        {"m": out_channel, "n": (tap, block, lane), "k": (kernel_col, in_channel)},
+        y.at(group=group, channels=out_channel, taps=tap, **images),
+        w.at(
+            group=group,
+            out_channels=out_channel,
+            in_channels=in_channel,
+            kernel_rows=kernel_row,
+            kernel_cols=kernel_col,
+        ),
+        gathered,
+        before=before,
+    )
+
+
+def _blocked_layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+    blocks = ("image_blocks", "images")
+    orders = (
+        ("image_blocks", "channels", "cols", "images"),
+        ("image_blocks", "cols", "channels", "images"),
+        ("cols", "channels", *blocks),
+    )
+    return (
+        tuple((Layout("x", ("group", "rows", *order)),) for order in orders),
+        ((Layout("w", ("group", "kernel_rows", "in_channels", "kernel_cols", "out_channels")),),),
+        (
+            (
+                Layout("y", ("group", "channels", "rows", "cols", *blocks)),
+                Layout("y_taps", ("group", "channels", "taps", *blocks)),
+            ),
+        ),
+    )
