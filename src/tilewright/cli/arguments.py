@@ -212,7 +212,8 @@ class NetworkOptions:
     shape: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
+            metavar="NAME=EXTENTS,...",
+            help="Shape of an input of a model, as x=1x3x224x224; several for code for each.",
         ),
     ] = None
     bind: BoundInputs = None

@@ -45,10 +45,22 @@ class State:
 
 
 @dataclass(frozen=True)
+class Case:
+    """Inputs and outputs of a network that belong together: what they are called without the other
+    cases, and their names in it. `name` tells it from others.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Network:
     """Nodes in topological order; `values` holds those weights whose numbers are known,
     `source` names the model file that it was read from, `bound` are inputs of the file that became
-    constants, `states` are inputs that outputs replace after a run.
+    constants, `states` are inputs that outputs replace after a run, `cases` networks for other
+    shapes of which it consists.
 
     Names of tensors may be any text a model file holds: they are keys and never part of a path.
     Raises GraphError where a node does not fit the tensors it names.
@@ -63,6 +75,7 @@ class Network:
     source: str = field(default="", compare=False)
     states: tuple[State, ...] = ()
     bound: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
+    cases: tuple[Case, ...] = ()
 
     def __post_init__(self) -> None:
         known: dict[str, Tensor] = {}

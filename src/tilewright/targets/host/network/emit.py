@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Named
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from tilewright.codegen.artifact import Artifact
@@ -21,62 +20,21 @@ from tilewright.targets.host.emit.header import thread_parameters
 from tilewright.targets.host.emit.threads import (
     MEET,
     OPENMP_FLAG,
-    TEAM,
     THREAD,
     THREADS,
     thread_functions,
 )
 from tilewright.targets.host.native import COMPILE_FLAGS
+from tilewright.targets.host.network.cases import write_case_prototypes, write_cases
+from tilewright.targets.host.network.emitted import Emitted, start_team, type_of, write_turn
 from tilewright.targets.host.network.loops import write_in_memory
-from tilewright.targets.host.network.places import Call, Place, Places
+from tilewright.targets.host.network.places import Call, Place
 from tilewright.targets.host.vectors.functions import (
     SEPARATE,
     functions_text,
     own_flags,
     vector_names,
 )
-
-
-@dataclass(frozen=True)
-class Emitted:
-    """A network to emit: its plan, the places of its values, and the stages of each function."""
-
-    name: str
-    plan: Plan
-    places: Places
-    threads: int
-
-    @property
-    def functions(self) -> list[list[int]]:
-        """The numbers of the stages of each function: one, and what fills around its result."""
-        found: list[list[int]] = []
-        for number, stage in enumerate(self.plan.stages):
-            fills = stage.op.in_memory is not None and not stage.reads
-            if fills and found and self.plan.stages[found[-1][0]].writes == stage.writes:
-                found[-1].append(number)
-            else:
-                found.append([number])
-        return found
-
-    @property
-    def complete(self) -> dict[str, int]:
-        """Functions after which each output is there that is no state."""
-        held, last = {after for _, after in self.plan.states}, dict[int, int]()
-        for number, stages in enumerate(self.functions):
-            last |= {self.plan.stages[stage].writes: number + 1 for stage in stages}
-        return {name: last.get(v, 0) for name, v, _ in self.plan.outputs if name not in held}
-
-    @property
-    def kind(self) -> DType:
-        """The type that memory is counted in."""
-        return dtype(self.plan.dtype)
-
-    @property
-    def has_one_type(self) -> bool:
-        """True if inputs and outputs are of that type."""
-        plan = self.plan
-        given = (*(v for _, v in plan.given), *(v for _, v, _ in plan.outputs))
-        return all(plan.values[v].dtype == plan.dtype for v in given)
 
 
 def emit_network(
@@ -100,15 +58,11 @@ def emit_network(
 def parameters(found: Emitted) -> list[str]:
     """C parameters of the network's functions: inputs, outputs, constants, arena."""
     plan, names = found.plan, _parameter_names(found.plan)
-    inputs = [f"const {_type_of(plan, v)} *{names['input', i]}" for i, (_, v) in
+    inputs = [f"const {type_of(plan, v)} *{names['input', i]}" for i, (_, v) in
               enumerate(plan.given)]  # fmt: skip
-    outputs = [f"{_type_of(plan, v)} *{names['output', i]}" for i, (_, v, _) in
+    outputs = [f"{type_of(plan, v)} *{names['output', i]}" for i, (_, v, _) in
                enumerate(plan.outputs)]  # fmt: skip
     return [*inputs, *outputs, "const void *constants", "void *arena"]
-
-
-def _type_of(plan: Plan, value: int) -> str:
-    return dtype(plan.values[value].dtype).c_name
 
 
 def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
@@ -133,7 +87,7 @@ def _header(found: Emitted) -> str:
     for place, given in (("input", inputs), ("output", outputs)):
         for i, value in enumerate(given):
             elements, role = plan.values[value].form.elements, plan.values[value].role
-            kind = _type_of(plan, value)
+            kind = type_of(plan, value)
             held = ", given as it was before" if role == "state" else ""
             writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major{held}")
     writer.comment(
@@ -149,6 +103,7 @@ def _header(found: Emitted) -> str:
     writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
     writer.line(f"#define {upper}_STAGES {len(found.functions)}")
     writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
+    write_case_prototypes(found, writer)
     writer.line()
     writer.line("#endif")
     return writer.text()
@@ -181,6 +136,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
             writer.line(f"stage{number},")
     writer.line()
     _write_entries(found, writer)
+    write_cases(found, writer)
     return writer.text()
 
 
@@ -281,39 +237,24 @@ def _write_entries(found: Emitted, writer: CWriter) -> None:
         writer.head(f"void {name}", [*parameters(found), *more])
         with writer.block():
             writer.line(memory)
-            _start_team(found, writer)
+            start_team(found, writer)
             with writer.block(f"for (long i = 0; i < {turns}; i++)"):
-                _write_turn(found, writer)
+                write_turn(found, writer)
         writer.line()
     writer.head(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
     with writer.block():
         writer.line(memory)
-        _start_team(found, writer)
+        start_team(found, writer)
         with writer.block(f"for (long i = 0; i < {count}; i++)"):
             writer.line("struct timespec before, after;")
             clock = "CLOCK_THREAD_CPUTIME_ID" if found.threads == 1 else "CLOCK_MONOTONIC"
             writer.line(f"clock_gettime({clock}, &before);")
-            _write_turn(found, writer)
+            write_turn(found, writer)
             writer.line(f"clock_gettime({clock}, &after);")
             if found.threads > 1:
                 writer.line("#pragma omp master")
             writer.line("seconds[i] += (double)(after.tv_sec - before.tv_sec)")
             writer.line("        + (double)(after.tv_nsec - before.tv_nsec) * 1e-9;")
-
-
-def _start_team(found: Emitted, writer: CWriter) -> None:
-    """All threads run the loop that follows."""
-    if found.threads > 1:
-        writer.line(f"#pragma omp parallel num_threads({found.threads})")
-
-
-def _write_turn(found: Emitted, writer: CWriter) -> None:
-    """One stage, done when all threads are."""
-    if found.threads > 1:
-        writer.line(f"stages[i](&m, {TEAM});")
-        writer.line(MEET)
-    else:
-        writer.line("stages[i](&m);")
 
 
 def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[str]) -> str:

@@ -20,7 +20,8 @@ from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
-from tilewright.targets.host.network.emit import Emitted, emit_network
+from tilewright.targets.host.network.emit import emit_network
+from tilewright.targets.host.network.emitted import Emitted
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.places import placed
 from tilewright.targets.host.network.planner import Rules, moved_bytes, ranked_kernels
@@ -44,7 +45,7 @@ def network_code(
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
     kernels, flags = Kernels(name, machine, rules), compiler_flags(machine)
     places = placed(plan, kernels, progress)
-    emitted = Emitted(name, plan, places, machine.thread_count)
+    emitted = Emitted(name, plan, places, machine.thread_count, network.cases)
     tensors = network.tensors
     public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
     return NetworkCode(
@@ -64,6 +65,7 @@ def network_code(
         tuple(_stage_info(stages[0], emitted, machine) for stages in emitted.functions),
         plan.states,
         emitted.complete if plan.states else {},
+        network.cases,
     )
 
 
