@@ -13,8 +13,7 @@ from support.candidates import Machines, candidate
 from support.native import quick_library
 from tilewright.codegen.artifact import Array
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.cases import side_by_side
-from tilewright.graph.graph import Network, Tensor
+from tilewright.graph.graph import Network, Tensor, merged_network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
 from tilewright.network.planning.products import Ranked
@@ -267,7 +266,7 @@ def merged(parts: Sequence[Network]) -> Network:
     """Networks side by side as one; the tensors of number `i` are called `i/...`."""
     names = [{name: f"{number}/{name}" for name in part.tensors} for number, part in
              enumerate(parts)]  # fmt: skip
-    return side_by_side("merged", parts, names, [f"n{number}" for number in range(len(parts))])
+    return merged_network("merged", parts, names, [f"n{number}" for number in range(len(parts))])
 
 
 def quickly_loaded(code: NetworkCode) -> LoadedNetwork:

@@ -14,9 +14,8 @@ from tilewright.common.errors import GraphError, ScheduleError, ShapeError
 from tilewright.compiler.compiled import WAYS, Compiled
 from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
-from tilewright.graph.cases import shapes_in_turn, with_cases
 from tilewright.graph.frontends.notation import network_of
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, with_cases
 from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
@@ -25,6 +24,7 @@ from tilewright.network.refusal import require_networks
 from tilewright.ops import CONTRACTIONS, Op, Shape
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
+from tilewright.ops.op import show_shape
 
 if TYPE_CHECKING:
     from tilewright.graph.frontends import onnx
@@ -139,7 +139,7 @@ def load(
     several shapes of an input the network has a case for each.
     """
     if str(name).endswith(".onnx"):
-        turns = shapes_in_turn(shapes or {})
+        turns = _shapes_in_turn(shapes or {})
         parts = [onnx.load_onnx(name, batch, dtype, own, values) for own in turns]
         return with_cases(parts) if len(parts) > 1 else parts[0]
     if shapes or values:
@@ -147,3 +147,26 @@ def load(
             f"the shapes of {quoted(str(name))} are known", fix="give a batch, or an .onnx file"
         )
     return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or known_dtype)
+
+
+def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:
+    """The shapes of each case: the first ones of all inputs, then the second ones; an input with
+    one shape has it in all cases. Raises GraphError for other counts and for a case named twice.
+    """
+    every = {name: _several(own) for name, own in shapes.items()}
+    count = max(map(len, every.values()), default=1)
+    for name, own in every.items():
+        if len(own) not in (1, count):
+            raise GraphError(f"input {quoted(name)} has {len(own)} shapes, another one {count}",
+                             fix="one shape for all cases, or one for each")  # fmt: skip
+    found = [{n: own[i % len(own)] for n, own in every.items()} for i in range(count)]
+    for number, case in enumerate(found):
+        if case in found[:number]:
+            shown = ", ".join(f"{n}={show_shape(s)}" for n, s in case.items())
+            raise GraphError(f"the shapes {shown} are given twice", fix="give each once")
+    return found
+
+
+def _several(own: Shape | Sequence[Shape]) -> Sequence[Shape]:
+    shapes: list[Shape] = [e for e in own if not isinstance(e, int)]
+    return shapes or [tuple(e for e in own if isinstance(e, int))]

@@ -6,8 +6,8 @@ tensors that exist before it, of the shapes and element types that its operator 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -179,3 +179,62 @@ def _check_inputs(known: Mapping[str, Tensor], node: Node) -> None:
                 f"node {node.name}: {node.op.kind} takes {show_shape(shape)} {kind}, "
                 f"but {quoted(tensor.name)} is {show_shape(tensor.shape)} {tensor.dtype}"
             )
+
+
+def with_cases(parts: Sequence[Network]) -> Network:
+    """The networks as one, whose cases they are. A tensor of a part is called after the shapes of
+    its inputs; a weight that others have, too, with the same numbers keeps its name.
+    """
+    first, tags = parts[0], [_tag(part) for part in parts]
+    common = [_common(first, part) for part in parts]
+    names = [
+        {n: n if n in shared else f"{tag}/{n}" for n in part.tensors}
+        for part, tag, shared in zip(parts, tags, common, strict=True)
+    ]
+    whole = merged_network(first.name, parts, names, tags)
+    cases = tuple(
+        Case(tag, tuple((t.name, own[t.name]) for t in part.inputs),
+             tuple((name, own[name]) for name in part.outputs))
+        for part, own, tag in zip(parts, names, tags, strict=True)
+    )  # fmt: skip
+    return replace(whole, cases=cases)
+
+
+def merged_network(
+    name: str,
+    parts: Sequence[Network],
+    names: Sequence[Mapping[str, str]],
+    tags: Sequence[str],
+) -> Network:
+    """One network of all nodes, with the tensors called by `names` and the nodes after `tags`."""
+    weights, values = dict[str, Tensor](), dict[str, Array]()
+    for part, own in zip(parts, names, strict=True):
+        weights |= {own[t.name]: replace(t, name=own[t.name]) for t in part.weights}
+        values |= {own[n]: array for n, array in part.values.items()}
+    pairs = list(zip(parts, names, tags, strict=True))
+    return Network(
+        name,
+        tuple(replace(t, name=own[t.name]) for part, own, _ in pairs for t in part.inputs),
+        tuple(weights.values()),
+        tuple(
+            replace(node, name=f"{tag}/{node.name}", output=own[node.output],
+                    inputs=tuple(own[n] for n in node.inputs))
+            for part, own, tag in pairs for node in part.nodes
+        ),
+        tuple(own[n] for part, own, _ in pairs for n in part.outputs),
+        values,
+    )  # fmt: skip
+
+
+def _tag(part: Network) -> str:
+    return "_".join(show_shape(t.shape) for t in part.inputs)
+
+
+def _common(first: Network, part: Network) -> set[str]:
+    """The weights of a part that the first one has, too."""
+    known = {t.name: t for t in first.weights}
+    return {
+        t.name
+        for t in part.weights
+        if known.get(t.name) == t and np.array_equal(part.values[t.name], first.values[t.name])
+    }

@@ -7,34 +7,95 @@ belongs to the stage that makes it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as Named
-from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import assert_never
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
+from tilewright.graph.graph import Case
 from tilewright.network.plan import Plan, Stage
+from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.header import thread_parameters
 from tilewright.targets.host.emit.threads import (
     MEET,
     OPENMP_FLAG,
+    TEAM,
     THREAD,
     THREADS,
     thread_functions,
 )
 from tilewright.targets.host.native import COMPILE_FLAGS
-from tilewright.targets.host.network.cases import write_case_prototypes, write_cases
-from tilewright.targets.host.network.emitted import Emitted, start_team, type_of, write_turn
 from tilewright.targets.host.network.loops import write_in_memory
-from tilewright.targets.host.network.places import Call, Place
+from tilewright.targets.host.network.places import Call, Place, Places
 from tilewright.targets.host.vectors.functions import (
     SEPARATE,
     functions_text,
     own_flags,
     vector_names,
 )
+
+_END = ["const void *constants", "void *arena"]
+_OWN = ("constants", "arena", "m", "i", "own")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A network to emit: its plan, the places of its values, and the stages of each function."""
+
+    name: str
+    plan: Plan
+    places: Places
+    threads: int
+    cases: tuple[Case, ...] = ()
+
+    @property
+    def functions(self) -> list[list[int]]:
+        """The numbers of the stages of each function: one, and what fills around its result."""
+        found: list[list[int]] = []
+        for number, stage in enumerate(self.plan.stages):
+            fills = stage.op.in_memory is not None and not stage.reads
+            if fills and found and self.plan.stages[found[-1][0]].writes == stage.writes:
+                found[-1].append(number)
+            else:
+                found.append([number])
+        return found
+
+    @property
+    def complete(self) -> dict[str, int]:
+        """Functions after which each output is there that is no state."""
+        held, last = {after for _, after in self.plan.states}, dict[int, int]()
+        for number, stages in enumerate(self.functions):
+            last |= {self.plan.stages[stage].writes: number + 1 for stage in stages}
+        return {name: last.get(v, 0) for name, v, _ in self.plan.outputs if name not in held}
+
+    def functions_for(self, outputs: Collection[str]) -> list[int]:
+        """Functions that some outputs need: all that write what these are computed from."""
+        functions, stages = self.functions, self.plan.stages
+        needed = {v for name, v, _ in self.plan.outputs if name in outputs}
+        found: list[int] = []
+        for number in reversed(range(len(functions))):
+            own = [stages[i] for i in functions[number]]
+            if own[0].writes in needed:
+                needed |= {v for stage in own for v in stage.reads}
+                found.insert(0, number)
+        return found
+
+    @property
+    def kind(self) -> DType:
+        """The type that memory is counted in."""
+        return dtype(self.plan.dtype)
+
+    @property
+    def has_one_type(self) -> bool:
+        """True if inputs and outputs are of that type."""
+        plan = self.plan
+        given = (*(v for _, v in plan.given), *(v for _, v, _ in plan.outputs))
+        return all(plan.values[v].dtype == plan.dtype for v in given)
 
 
 def emit_network(
@@ -58,9 +119,9 @@ def emit_network(
 def parameters(found: Emitted) -> list[str]:
     """C parameters of the network's functions: inputs, outputs, constants, arena."""
     plan, names = found.plan, _parameter_names(found.plan)
-    inputs = [f"const {type_of(plan, v)} *{names['input', i]}" for i, (_, v) in
+    inputs = [f"const {_type_of(plan, v)} *{names['input', i]}" for i, (_, v) in
               enumerate(plan.given)]  # fmt: skip
-    outputs = [f"{type_of(plan, v)} *{names['output', i]}" for i, (_, v, _) in
+    outputs = [f"{_type_of(plan, v)} *{names['output', i]}" for i, (_, v, _) in
                enumerate(plan.outputs)]  # fmt: skip
     return [*inputs, *outputs, "const void *constants", "void *arena"]
 
@@ -87,7 +148,7 @@ def _header(found: Emitted) -> str:
     for place, given in (("input", inputs), ("output", outputs)):
         for i, value in enumerate(given):
             elements, role = plan.values[value].form.elements, plan.values[value].role
-            kind = type_of(plan, value)
+            kind = _type_of(plan, value)
             held = ", given as it was before" if role == "state" else ""
             writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major{held}")
     writer.comment(
@@ -103,7 +164,7 @@ def _header(found: Emitted) -> str:
     writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
     writer.line(f"#define {upper}_STAGES {len(found.functions)}")
     writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
-    write_case_prototypes(found, writer)
+    _write_case_prototypes(found, writer)
     writer.line()
     writer.line("#endif")
     return writer.text()
@@ -136,7 +197,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
             writer.line(f"stage{number},")
     writer.line()
     _write_entries(found, writer)
-    write_cases(found, writer)
+    _write_cases(found, writer)
     return writer.text()
 
 
@@ -237,24 +298,142 @@ def _write_entries(found: Emitted, writer: CWriter) -> None:
         writer.head(f"void {name}", [*parameters(found), *more])
         with writer.block():
             writer.line(memory)
-            start_team(found, writer)
+            _start_team(found, writer)
             with writer.block(f"for (long i = 0; i < {turns}; i++)"):
-                write_turn(found, writer)
+                _write_turn(found, writer)
         writer.line()
     writer.head(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
     with writer.block():
         writer.line(memory)
-        start_team(found, writer)
+        _start_team(found, writer)
         with writer.block(f"for (long i = 0; i < {count}; i++)"):
             writer.line("struct timespec before, after;")
             clock = "CLOCK_THREAD_CPUTIME_ID" if found.threads == 1 else "CLOCK_MONOTONIC"
             writer.line(f"clock_gettime({clock}, &before);")
-            write_turn(found, writer)
+            _write_turn(found, writer)
             writer.line(f"clock_gettime({clock}, &after);")
             if found.threads > 1:
                 writer.line("#pragma omp master")
             writer.line("seconds[i] += (double)(after.tv_sec - before.tv_sec)")
             writer.line("        + (double)(after.tv_nsec - before.tv_nsec) * 1e-9;")
+
+
+def _type_of(plan: Plan, value: int) -> str:
+    return dtype(plan.values[value].dtype).c_name
+
+
+def _start_team(found: Emitted, writer: CWriter) -> None:
+    """All threads run the loop that follows."""
+    if found.threads > 1:
+        writer.line(f"#pragma omp parallel num_threads({found.threads})")
+
+
+def _write_turn(found: Emitted, writer: CWriter, number: str = "i") -> None:
+    """The stage of a number, done when all threads are."""
+    if found.threads > 1:
+        writer.line(f"stages[{number}](&m, {TEAM});")
+        writer.line(MEET)
+    else:
+        writer.line(f"stages[{number}](&m);")
+
+
+def _write_case_prototypes(found: Emitted, writer: CWriter) -> None:
+    """The functions of the cases, with the elements that each takes and gives."""
+    if not found.cases:
+        return
+    writer.line()
+    writer.comment("All shapes one after the other is what the functions above compute. For one:")
+    for number, case in enumerate(found.cases):
+        shapes = _shapes(found, case)
+        shown = (f"{name} {prod(shape)}" for name, shape in shapes)
+        writer.comment(f"{case.name}, elements: {', '.join(shown)}")
+        writer.call(f"void {found.name}_case{number}", _parameters(found, case))
+    writer.comment("By the extents of the inputs: 0, or 1 and nothing done where none has them.")
+    writer.call(f"int {found.name}_shaped", _shaped_parameters(found))
+
+
+def _write_cases(found: Emitted, writer: CWriter) -> None:
+    """Their definitions."""
+    for number, case in enumerate(found.cases):
+        writer.line()
+        _write_case(number, case, found, writer)
+    if found.cases:
+        writer.line()
+        _write_choice(found, writer)
+
+
+def _write_case(number: int, case: Case, found: Emitted, writer: CWriter) -> None:
+    """The stages that its outputs need."""
+    names, plan = _identifiers(case), found.plan
+    writer.head(f"void {found.name}_case{number}", _parameters(found, case))
+    with writer.block():
+        own = found.functions_for([name for _, name in case.outputs])
+        writer.line(f"static const short own[] = {{{', '.join(map(str, own)) or '0'}}};")
+        writer.line("struct memory m = {.constants = constants, .arena = arena};")
+        places = [f"inputs[{[n for n, _ in plan.given].index(own)}]" for _, own in case.inputs]
+        order = [n for n, *_ in plan.outputs]
+        places += [f"outputs[{order.index(own)}]" for _, own in case.outputs]
+        for place, name in zip(places, names, strict=True):
+            writer.line(f"m.{place} = {name};")
+        _start_team(found, writer)
+        with writer.block(f"for (long i = 0; i < {len(own)}; i++)"):
+            _write_turn(found, writer, "own[i]")
+
+
+def _write_choice(found: Emitted, writer: CWriter) -> None:
+    writer.head(f"int {found.name}_shaped", _shaped_parameters(found))
+    with writer.block():
+        for number, case in enumerate(found.cases):
+            names = _identifiers(case)
+            given = _shapes(found, case)[: len(case.inputs)]
+            tests = [
+                f"{name}_extents[{d}] == {extent}"
+                for name, (_, shape) in zip(names, given, strict=False)
+                for d, extent in enumerate(shape)
+            ]
+            with writer.block(f"if ({' && '.join(tests) or '1'})"):
+                writer.call(f"{found.name}_case{number}", [*names, "constants", "arena"])
+                writer.line("return 0;")
+        writer.line("return 1;")
+
+
+def _shaped_parameters(found: Emitted) -> list[str]:
+    """Those of a case, each input followed by its extents."""
+    case = found.cases[0]
+    own = _parameters(found, case)
+    count, names = len(case.inputs), _identifiers(case)
+    extents = [f"const long *{name}_extents" for name in names[:count]]
+    pairs = zip(own[:count], extents, strict=True)
+    return [*(text for pair in pairs for text in pair), *own[count:]]
+
+
+def _parameters(found: Emitted, case: Case) -> list[str]:
+    count, names = len(case.inputs), _identifiers(case)
+    kinds = [_type_of(found.plan, value) for value in _values(found, case)]
+    inputs = [f"const {kind} *{name}" for kind, name in zip(kinds, names[:count], strict=False)]
+    outputs = [f"{k} *{name}" for k, name in zip(kinds[count:], names[count:], strict=True)]
+    return [*inputs, *outputs, *_END]
+
+
+def _identifiers(case: Case) -> list[str]:
+    """Identifiers of inputs and outputs, out of names that are any text."""
+    names = Names()
+    for word in _OWN:
+        names.of("own", word)
+    given = [names.of("input", public, ("", "_extents")) for public, _ in case.inputs]
+    return [*given, *(names.of("output", public) for public, _ in case.outputs)]
+
+
+def _shapes(found: Emitted, case: Case) -> list[tuple[str, Shape]]:
+    """Identifiers of inputs and outputs with their shapes."""
+    values = [found.plan.values[value] for value in _values(found, case)]
+    return list(zip(_identifiers(case), (value.form.shape for value in values), strict=True))
+
+
+def _values(found: Emitted, case: Case) -> list[int]:
+    plan = found.plan
+    inputs, outputs = dict(plan.given), {name: value for name, value, _ in plan.outputs}
+    return [*(inputs[own] for _, own in case.inputs), *(outputs[own] for _, own in case.outputs)]
 
 
 def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[str]) -> str:

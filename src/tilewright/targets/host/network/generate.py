@@ -20,8 +20,7 @@ from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
-from tilewright.targets.host.network.emit import emit_network
-from tilewright.targets.host.network.emitted import Emitted
+from tilewright.targets.host.network.emit import Emitted, emit_network
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.places import placed
 from tilewright.targets.host.network.planner import Rules, moved_bytes, ranked_kernels
