@@ -102,8 +102,8 @@ def models(asked: list[str], folder: Path) -> Iterator[tuple[str, Path, Arrays |
     for name in asked or PATTERNS:
         if name in PATTERNS:
             proto = PATTERNS[name]()
-            onnx.save(proto, folder / "model.onnx")
-            yield name, folder / "model.onnx", feeds(proto)
+            onnx.save(proto, folder / f"{name}.onnx")
+            yield name, folder / f"{name}.onnx", feeds(proto)
         elif Path(name).is_dir():
             for path in sorted(Path(name).rglob("*.onnx")):
                 yield str(path.relative_to(name)), path, None

@@ -13,7 +13,7 @@ from support.candidates import Machines, candidate
 from support.native import quick_library
 from tilewright.codegen.artifact import Array
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.graph import Network, Node, Tensor
+from tilewright.graph.graph import Network, Tensor, merged_network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import Machine
 from tilewright.network.planning.products import Ranked
@@ -264,18 +264,9 @@ def compiled_networks(draw: st.DrawFn, machines: Machines) -> tuple[Network, Net
 
 def merged(parts: Sequence[Network]) -> Network:
     """Networks side by side as one; the tensors of number `i` are called `i/...`."""
-    inputs, weights, nodes, outputs = [], [], [], []
-    values: dict[str, Array] = {}
-    for number, part in enumerate(parts):
-        inputs += [replace(t, name=f"{number}/{t.name}") for t in part.inputs]
-        weights += [replace(t, name=f"{number}/{t.name}") for t in part.weights]
-        for place, node in enumerate(part.nodes):
-            name = f"n{number}_{place}_{node.name}"[:40]
-            read = tuple(f"{number}/{name}" for name in node.inputs)
-            nodes.append(Node(name, node.op, read, f"{number}/{node.output}"))
-        outputs += [f"{number}/{name}" for name in part.outputs]
-        values |= {f"{number}/{name}": array for name, array in part.values.items()}
-    return Network("merged", *map(tuple, (inputs, weights, nodes, outputs)), values)
+    names = [{name: f"{number}/{name}" for name in part.tensors} for number, part in
+             enumerate(parts)]  # fmt: skip
+    return merged_network("merged", parts, names, [f"n{number}" for number in range(len(parts))])
 
 
 def quickly_loaded(code: NetworkCode) -> LoadedNetwork:

@@ -125,7 +125,8 @@ class OperatorOptions:
     shape: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
+            metavar="NAME=EXTENTS,...",
+            help="Shape of an input of a model, as x=1x3x224x224; several for code for each.",
         ),
     ] = None
     bind: BoundInputs = None
@@ -400,16 +401,18 @@ class CompareOptions:
                 )
 
 
-def shapes_of(settings: list[str] | None) -> dict[str, tuple[int, ...]]:
-    """`["x=1x3"]` -> `{"x": (1, 3)}`; UsageProblem for anything else."""
+def shapes_of(settings: list[str] | None) -> dict[str, list[tuple[int, ...]]]:
+    """`["x=1x3,2x3"]` -> `{"x": [(1, 3), (2, 3)]}`; UsageProblem for anything else."""
     found = {}
     for setting in settings or []:
-        name, _, extents = setting.rpartition("=")
-        if not name or not re.fullmatch(r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8})*", extents):
+        name, _, text = setting.rpartition("=")
+        shapes = text.split(",")
+        one = r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8})*"
+        if not name or not all(re.fullmatch(one, extents) for extents in shapes):
             raise UsageProblem(
                 f"--shape takes NAME=EXTENTS such as x=1x3x224x224, found {setting!r}"
             )
-        found[name] = tuple(map(int, extents.split("x")))
+        found[name] = [tuple(map(int, extents.split("x"))) for extents in shapes]
     return found
 
 

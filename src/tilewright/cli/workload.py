@@ -165,7 +165,11 @@ def _defined(
     """The operator or the network that a text defines; raises ShapeError, GraphError."""
     _refuse_others("a definition", options, ("extents", "fill", "shape", *_TYPES))
     given = _typed(_given(options))
-    sizes: dict[str, Size] = {**extents_of(given.get("extents")), **shapes_of(given.get("shape"))}
+    shapes = shapes_of(given.get("shape"))
+    if several := [tensor for tensor, own in shapes.items() if len(own) > 1]:
+        raise UsageProblem(f"--shape: {several[0]} of a definition has one shape")
+    only = {tensor: own[0] for tensor, own in shapes.items()}
+    sizes: dict[str, Size] = {**extents_of(given.get("extents")), **only}
     dtype = given.get("dtype", known_dtype)
     return define(_text_of(name), name=DEFINED, dtype=dtype, fill=given.get("fill"), **sizes)
 

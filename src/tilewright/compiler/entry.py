@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -15,7 +15,7 @@ from tilewright.compiler.compiled import WAYS, Compiled
 from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.frontends.notation import network_of
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, with_cases
 from tilewright.graph.names import quoted
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.zoo import network as zoo_network
@@ -24,6 +24,7 @@ from tilewright.network.refusal import require_networks
 from tilewright.ops import CONTRACTIONS, Op, Shape
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
+from tilewright.ops.op import show_shape
 from tilewright.ops.recognition import as_named
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ else:  # heavy: onnx
     onnx = Deferred("tilewright.graph.frontends.onnx")
 
 DEFAULT_BATCH = 1
+Shapes: TypeAlias = Mapping[str, Shape | Sequence[Shape]]
+"""Shapes of inputs by name; several are those of cases, in turn."""
 
 
 def compile(
@@ -40,18 +43,19 @@ def compile(
     *,
     batch: int | None = None,
     dtype: str | None = None,
-    shapes: Mapping[str, Shape] | None = None,
+    shapes: Shapes | None = None,
     layers: bool = False,
     **options: Unpack[Options],
 ) -> Compiled[Any]:
     """Find the best schedule of every algorithm and partition, and generate its code.
 
     `workload` is an operator, a network, the name of a known network or the path of an ONNX file;
-    `batch` and `dtype` hold for the latter two, `shapes` of inputs by name for a file. `options`
-    are the fields of `Settings`. A network is compiled as a whole, or divided over the cores of a
-    machine that does that; on this computer in f32 unless its file or `dtype` says otherwise. Of
-    the settings it takes `algorithm`, `max_error` and `keep`, and `top` where it is measured. With
-    `layers` each of its convolutions and matrix products becomes a kernel of its own.
+    `batch` and `dtype` hold for the latter two, `shapes` of inputs by name for a file, on this
+    computer several of each. `options` are the fields of `Settings`. A network is compiled as a
+    whole, or divided over the cores of a machine that does that; on this computer in f32 unless its
+    file or `dtype` says otherwise. Of the settings it takes `algorithm`, `max_error` and `keep`,
+    and `top` where it is measured. With `layers` each of its convolutions and matrix products
+    becomes a kernel of its own.
 
     Raises CapacityError where nothing fits the machine, ToolError where it runs no whole networks,
     ScheduleError for a schedule that is not of the operator's space or for settings of kernels with
@@ -94,7 +98,14 @@ def compiled(
     workload: Workload, chain: Toolchain, settings: Settings, *, alone: bool = False
 ) -> Compiled[Any]:
     """The workload compiled; layers `alone`, as operators always are. Raises as `compile` does."""
-    way = WAYS[chain.way(alone=alone or workload.is_operator)]
+    alone = alone or workload.is_operator
+    if not alone and workload.whole.cases and not chain.executes_here:
+        raise GraphError(
+            f"{workload.name} is asked for in {len(workload.whole.cases)} shapes, "
+            f"{chain.machine.name} computes one",
+            fix="one shape of each input, or --machine host",
+        )
+    way = WAYS[chain.way(alone=alone)]
     started = time.perf_counter()
     plan = way.planned(workload, chain, settings)
     return Compiled(workload, chain, plan, way, settings, time.perf_counter() - started)
@@ -120,19 +131,45 @@ def load(
     *,
     batch: int | None = None,
     dtype: str | None = None,
-    shapes: Mapping[str, Shape] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, ArrayLike] | None = None,
     known_dtype: str = "f64",
 ) -> Network:
     """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).
 
     Without `dtype` a file's own element type counts, and `known_dtype` for known networks;
-    `shapes` replace those of a file's inputs, by name; inputs with `values` become constants.
+    `shapes` replace those of a file's inputs, by name; inputs with `values` become constants. With
+    several shapes of an input the network has a case for each.
     """
     if str(name).endswith(".onnx"):
-        return onnx.load_onnx(name, batch, dtype, shapes, values)
+        turns = _shapes_in_turn(shapes or {})
+        parts = [onnx.load_onnx(name, batch, dtype, own, values) for own in turns]
+        return with_cases(parts) if len(parts) > 1 else parts[0]
     if shapes or values:
         raise GraphError(
             f"the shapes of {quoted(str(name))} are known", fix="give a batch, or an .onnx file"
         )
     return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or known_dtype)
+
+
+def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:
+    """The shapes of each case: the first ones of all inputs, then the second ones; an input with
+    one shape has it in all cases. Raises GraphError for other counts and for a case named twice.
+    """
+    every = {name: _several(own) for name, own in shapes.items()}
+    count = max(map(len, every.values()), default=1)
+    for name, own in every.items():
+        if len(own) not in (1, count):
+            raise GraphError(f"input {quoted(name)} has {len(own)} shapes, another one {count}",
+                             fix="one shape for all cases, or one for each")  # fmt: skip
+    found = [{n: own[i % len(own)] for n, own in every.items()} for i in range(count)]
+    for number, case in enumerate(found):
+        if case in found[:number]:
+            shown = ", ".join(f"{n}={show_shape(s)}" for n, s in case.items())
+            raise GraphError(f"the shapes {shown} are given twice", fix="give each once")
+    return found
+
+
+def _several(own: Shape | Sequence[Shape]) -> Sequence[Shape]:
+    shapes: list[Shape] = [e for e in own if not isinstance(e, int)]
+    return shapes or [tuple(e for e in own if isinstance(e, int))]

@@ -6,8 +6,8 @@ tensors that exist before it, of the shapes and element types that its operator 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,10 +45,22 @@ class State:
 
 
 @dataclass(frozen=True)
+class Case:
+    """Inputs and outputs of a network that belong together: what they are called without the other
+    cases, and their names in it. `name` tells it from others.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Network:
     """Nodes in topological order; `values` holds those weights whose numbers are known,
     `source` names the model file that it was read from, `bound` are inputs of the file that became
-    constants, `states` are inputs that outputs replace after a run.
+    constants, `states` are inputs that outputs replace after a run, `cases` networks for other
+    shapes of which it consists.
 
     Names of tensors may be any text a model file holds: they are keys and never part of a path.
     Raises GraphError where a node does not fit the tensors it names.
@@ -63,6 +75,7 @@ class Network:
     source: str = field(default="", compare=False)
     states: tuple[State, ...] = ()
     bound: Mapping[str, Array] = field(default_factory=dict, compare=False, repr=False)
+    cases: tuple[Case, ...] = ()
 
     def __post_init__(self) -> None:
         known: dict[str, Tensor] = {}
@@ -166,3 +179,62 @@ def _check_inputs(known: Mapping[str, Tensor], node: Node) -> None:
                 f"node {node.name}: {node.op.kind} takes {show_shape(shape)} {kind}, "
                 f"but {quoted(tensor.name)} is {show_shape(tensor.shape)} {tensor.dtype}"
             )
+
+
+def with_cases(parts: Sequence[Network]) -> Network:
+    """The networks as one, whose cases they are. A tensor of a part is called after the shapes of
+    its inputs; a weight that others have, too, with the same numbers keeps its name.
+    """
+    first, tags = parts[0], [_tag(part) for part in parts]
+    common = [_common(first, part) for part in parts]
+    names = [
+        {n: n if n in shared else f"{tag}/{n}" for n in part.tensors}
+        for part, tag, shared in zip(parts, tags, common, strict=True)
+    ]
+    whole = merged_network(first.name, parts, names, tags)
+    cases = tuple(
+        Case(tag, tuple((t.name, own[t.name]) for t in part.inputs),
+             tuple((name, own[name]) for name in part.outputs))
+        for part, own, tag in zip(parts, names, tags, strict=True)
+    )  # fmt: skip
+    return replace(whole, cases=cases)
+
+
+def merged_network(
+    name: str,
+    parts: Sequence[Network],
+    names: Sequence[Mapping[str, str]],
+    tags: Sequence[str],
+) -> Network:
+    """One network of all nodes, with the tensors called by `names` and the nodes after `tags`."""
+    weights, values = dict[str, Tensor](), dict[str, Array]()
+    for part, own in zip(parts, names, strict=True):
+        weights |= {own[t.name]: replace(t, name=own[t.name]) for t in part.weights}
+        values |= {own[n]: array for n, array in part.values.items()}
+    pairs = list(zip(parts, names, tags, strict=True))
+    return Network(
+        name,
+        tuple(replace(t, name=own[t.name]) for part, own, _ in pairs for t in part.inputs),
+        tuple(weights.values()),
+        tuple(
+            replace(node, name=f"{tag}/{node.name}", output=own[node.output],
+                    inputs=tuple(own[n] for n in node.inputs))
+            for part, own, tag in pairs for node in part.nodes
+        ),
+        tuple(own[n] for part, own, _ in pairs for n in part.outputs),
+        values,
+    )  # fmt: skip
+
+
+def _tag(part: Network) -> str:
+    return "_".join(show_shape(t.shape) for t in part.inputs)
+
+
+def _common(first: Network, part: Network) -> set[str]:
+    """The weights of a part that the first one has, too."""
+    known = {t.name: t for t in first.weights}
+    return {
+        t.name
+        for t in part.weights
+        if known.get(t.name) == t and np.array_equal(part.values[t.name], first.values[t.name])
+    }

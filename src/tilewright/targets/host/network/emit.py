@@ -7,16 +7,19 @@ belongs to the stage that makes it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as Named
-from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import assert_never
 
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
+from tilewright.graph.graph import Case
 from tilewright.network.plan import Plan, Stage
+from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.header import thread_parameters
 from tilewright.targets.host.emit.threads import (
     MEET,
@@ -36,6 +39,9 @@ from tilewright.targets.host.vectors.functions import (
     vector_names,
 )
 
+_END = ["const void *constants", "void *arena"]
+_OWN = ("constants", "arena", "m", "i", "own")
+
 
 @dataclass(frozen=True)
 class Emitted:
@@ -45,6 +51,7 @@ class Emitted:
     plan: Plan
     places: Places
     threads: int
+    cases: tuple[Case, ...] = ()
 
     @property
     def functions(self) -> list[list[int]]:
@@ -65,6 +72,18 @@ class Emitted:
         for number, stages in enumerate(self.functions):
             last |= {self.plan.stages[stage].writes: number + 1 for stage in stages}
         return {name: last.get(v, 0) for name, v, _ in self.plan.outputs if name not in held}
+
+    def functions_for(self, outputs: Collection[str]) -> list[int]:
+        """Functions that some outputs need: all that write what these are computed from."""
+        functions, stages = self.functions, self.plan.stages
+        needed = {v for name, v, _ in self.plan.outputs if name in outputs}
+        found: list[int] = []
+        for number in reversed(range(len(functions))):
+            own = [stages[i] for i in functions[number]]
+            if own[0].writes in needed:
+                needed |= {v for stage in own for v in stage.reads}
+                found.insert(0, number)
+        return found
 
     @property
     def kind(self) -> DType:
@@ -107,10 +126,6 @@ def parameters(found: Emitted) -> list[str]:
     return [*inputs, *outputs, "const void *constants", "void *arena"]
 
 
-def _type_of(plan: Plan, value: int) -> str:
-    return dtype(plan.values[value].dtype).c_name
-
-
 def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
     """Identifiers out of the network's own names, which are any text."""
     names = Names()
@@ -149,6 +164,7 @@ def _header(found: Emitted) -> str:
     writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
     writer.line(f"#define {upper}_STAGES {len(found.functions)}")
     writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
+    _write_case_prototypes(found, writer)
     writer.line()
     writer.line("#endif")
     return writer.text()
@@ -181,6 +197,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
             writer.line(f"stage{number},")
     writer.line()
     _write_entries(found, writer)
+    _write_cases(found, writer)
     return writer.text()
 
 
@@ -301,19 +318,122 @@ def _write_entries(found: Emitted, writer: CWriter) -> None:
             writer.line("        + (double)(after.tv_nsec - before.tv_nsec) * 1e-9;")
 
 
+def _type_of(plan: Plan, value: int) -> str:
+    return dtype(plan.values[value].dtype).c_name
+
+
 def _start_team(found: Emitted, writer: CWriter) -> None:
     """All threads run the loop that follows."""
     if found.threads > 1:
         writer.line(f"#pragma omp parallel num_threads({found.threads})")
 
 
-def _write_turn(found: Emitted, writer: CWriter) -> None:
-    """One stage, done when all threads are."""
+def _write_turn(found: Emitted, writer: CWriter, number: str = "i") -> None:
+    """The stage of a number, done when all threads are."""
     if found.threads > 1:
-        writer.line(f"stages[i](&m, {TEAM});")
+        writer.line(f"stages[{number}](&m, {TEAM});")
         writer.line(MEET)
     else:
-        writer.line("stages[i](&m);")
+        writer.line(f"stages[{number}](&m);")
+
+
+def _write_case_prototypes(found: Emitted, writer: CWriter) -> None:
+    """The functions of the cases, with the elements that each takes and gives."""
+    if not found.cases:
+        return
+    writer.line()
+    writer.comment("All shapes one after the other is what the functions above compute. For one:")
+    for number, case in enumerate(found.cases):
+        shapes = _shapes(found, case)
+        shown = (f"{name} {prod(shape)}" for name, shape in shapes)
+        writer.comment(f"{case.name}, elements: {', '.join(shown)}")
+        writer.call(f"void {found.name}_case{number}", _parameters(found, case))
+    writer.comment("By the extents of the inputs: 0, or 1 and nothing done where none has them.")
+    writer.call(f"int {found.name}_shaped", _shaped_parameters(found))
+
+
+def _write_cases(found: Emitted, writer: CWriter) -> None:
+    """Their definitions."""
+    for number, case in enumerate(found.cases):
+        writer.line()
+        _write_case(number, case, found, writer)
+    if found.cases:
+        writer.line()
+        _write_choice(found, writer)
+
+
+def _write_case(number: int, case: Case, found: Emitted, writer: CWriter) -> None:
+    """The stages that its outputs need."""
+    names, plan = _identifiers(case), found.plan
+    writer.head(f"void {found.name}_case{number}", _parameters(found, case))
+    with writer.block():
+        own = found.functions_for([name for _, name in case.outputs])
+        writer.line(f"static const short own[] = {{{', '.join(map(str, own)) or '0'}}};")
+        writer.line("struct memory m = {.constants = constants, .arena = arena};")
+        places = [f"inputs[{[n for n, _ in plan.given].index(own)}]" for _, own in case.inputs]
+        order = [n for n, *_ in plan.outputs]
+        places += [f"outputs[{order.index(own)}]" for _, own in case.outputs]
+        for place, name in zip(places, names, strict=True):
+            writer.line(f"m.{place} = {name};")
+        _start_team(found, writer)
+        with writer.block(f"for (long i = 0; i < {len(own)}; i++)"):
+            _write_turn(found, writer, "own[i]")
+
+
+def _write_choice(found: Emitted, writer: CWriter) -> None:
+    writer.head(f"int {found.name}_shaped", _shaped_parameters(found))
+    with writer.block():
+        for number, case in enumerate(found.cases):
+            names = _identifiers(case)
+            given = _shapes(found, case)[: len(case.inputs)]
+            tests = [
+                f"{name}_extents[{d}] == {extent}"
+                for name, (_, shape) in zip(names, given, strict=False)
+                for d, extent in enumerate(shape)
+            ]
+            with writer.block(f"if ({' && '.join(tests) or '1'})"):
+                writer.call(f"{found.name}_case{number}", [*names, "constants", "arena"])
+                writer.line("return 0;")
+        writer.line("return 1;")
+
+
+def _shaped_parameters(found: Emitted) -> list[str]:
+    """Those of a case, each input followed by its extents."""
+    case = found.cases[0]
+    own = _parameters(found, case)
+    count, names = len(case.inputs), _identifiers(case)
+    extents = [f"const long *{name}_extents" for name in names[:count]]
+    pairs = zip(own[:count], extents, strict=True)
+    return [*(text for pair in pairs for text in pair), *own[count:]]
+
+
+def _parameters(found: Emitted, case: Case) -> list[str]:
+    count, names = len(case.inputs), _identifiers(case)
+    kinds = [_type_of(found.plan, value) for value in _values(found, case)]
+    inputs = [f"const {kind} *{name}" for kind, name in zip(kinds, names[:count], strict=False)]
+    outputs = [f"{k} *{name}" for k, name in zip(kinds[count:], names[count:], strict=True)]
+    return [*inputs, *outputs, *_END]
+
+
+def _identifiers(case: Case) -> list[str]:
+    """Identifiers of inputs and outputs, out of names that are any text."""
+    names = Names()
+    for word in _OWN:
+        names.of("own", word)
+    given = [names.of("input", public, ("", "_extents")) for public, _ in case.inputs]
+    return [*given, *(names.of("output", public) for public, _ in case.outputs)]
+
+
+def _shapes(found: Emitted, case: Case) -> list[tuple[str, Shape]]:
+    """Identifiers of inputs and outputs with their shapes."""
+    values = [found.plan.values[value] for value in _values(found, case)]
+    return list(zip(_identifiers(case), (value.form.shape for value in values), strict=True))
+
+
+def _values(found: Emitted, case: Case) -> list[int]:
+    plan = found.plan
+    inputs, outputs = dict(plan.given), {name: value for name, value, _ in plan.outputs}
+    return [*(inputs[own] for _, own in case.inputs), *(outputs[own] for _, own in case.outputs)]
 
 
 def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ def network_code(
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
     kernels, flags = Kernels(name, machine, rules), compiler_flags(machine)
     places = placed(plan, kernels, progress)
-    emitted = Emitted(name, plan, places, machine.thread_count)
+    emitted = Emitted(name, plan, places, machine.thread_count, network.cases)
     tensors = network.tensors
     public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
     return NetworkCode(
@@ -64,6 +64,7 @@ def network_code(
         tuple(_stage_info(stages[0], emitted, machine) for stages in emitted.functions),
         plan.states,
         emitted.complete if plan.states else {},
+        network.cases,
     )
 
 

@@ -80,7 +80,12 @@ class HostNetwork:
         `weights` are needed once where the network came without numbers, as those of the zoo do.
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
-        bound = self.bind(self.given(inputs, named), weights)
+        given = self.given(inputs, named)
+        if self.code.cases:
+            if weights is not None:
+                self.give_weights(weights)
+            return self._bound.for_shapes(given)
+        bound = self.bind(given, weights)
         bound.repeat(1)
         return bound.outputs()
 
@@ -106,7 +111,7 @@ class HostNetwork:
 
     def given(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs by name; raises GraphError for more, or other ones, than there are."""
-        names = [name for name, _ in self.code.inputs]
+        names = self.code.given
         found = {**dict(zip(names, inputs, strict=False)), **named}
         if len(inputs) > len(names) or set(found) - set(names):
             raise GraphError(
@@ -226,7 +231,7 @@ def _code(network: Network, machine: Machine, search: Search, progress: Progress
         code: NetworkCode = generate.generated(network, machine, search, progress)
         return code
     structure = (network.name, network.inputs, network.weights, network.nodes, network.outputs,
-                 network.states)  # fmt: skip
+                 network.states, network.cases)  # fmt: skip
     key = digest(repr(structure), msgspec.json.encode(machine), repr(search), own_sources())
     return Cache("network").value(
         key, NetworkCode, lambda: generated_apart(network, machine, search, progress)

@@ -8,7 +8,7 @@ computed in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from tilewright.codegen.artifact import TensorInfo
@@ -75,7 +75,7 @@ class _Placing:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._lives, self._same = _in_place(plan)
-        self._constants: dict[tuple[int, str], tuple[int, Constant]] = {}
+        self._constants: dict[tuple[int, TensorInfo | str], tuple[int, Constant]] = {}
         self._constant_bytes = 0
         self._count = len(plan.values)
 
@@ -124,8 +124,12 @@ class _Placing:
         return self.plan.values[value].role == "constant"
 
     def _constant(self, value: int, pack: str = "", info: TensorInfo | None = None) -> int:
-        """The number of a constant, as it is or packed by a function of a kernel."""
-        if (value, pack) not in self._constants:
+        """The number of a constant, as it is or packed by a function of a kernel: kernels that take
+        it packed alike share it.
+        """
+        in_panels = replace(info, name="", identifier="") if info and not info.made else None
+        key = value, in_panels or pack
+        if key not in self._constants:
             own = self.plan.values[value]
             elements = stored_elements(info) if info else own.form.elements
             at = -(-self._constant_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
@@ -133,8 +137,8 @@ class _Placing:
             made, names = own.made or ("", ())
             numbers = () if own.numbers is None else tuple(own.numbers.reshape(-1).tolist())
             constant = Constant(at, elements, own.form, made, names, numbers, pack, own.dtype)
-            self._constants[value, pack] = (self._number() if pack else value, constant)
-        return self._constants[value, pack][0]
+            self._constants[key] = (self._number() if pack else value, constant)
+        return self._constants[key][0]
 
     def _add(self, stage: int, size_bytes: int) -> int:
         """Memory of the arena for one stage."""

@@ -29,7 +29,7 @@ from tilewright.codegen.c.compiler import (
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.common.progress import Progress, silent
-from tilewright.graph.graph import State
+from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.memory import address, aligned
@@ -61,10 +61,11 @@ class NetworkCode(Struct, frozen=True):
     """A network as generated code: all that is needed to run it, given the weights. `flags` are the
     compiler's.
 
-    `inputs`, `outputs` and `weights` are names with shapes, in order; `types` are their element
-    types by name, `dtype` is that in which the memory of the network is counted; `states` are the
-    names of inputs that the code keeps in the memory of outputs, with theirs. Where there are some,
-    the other outputs are `complete` after so many of the stages.
+    `inputs`, `outputs` and `weights` are names with shapes, in order, those of all `cases` where
+    there are some; `types` are their element types by name, `dtype` is that in which the memory of
+    the network is counted; `states` are the names of inputs that the code keeps in the memory of
+    outputs, with theirs. Where there are some, the other outputs are `complete` after so many of
+    the stages.
     """
 
     name: str
@@ -83,6 +84,12 @@ class NetworkCode(Struct, frozen=True):
     stages: tuple[StageInfo, ...]
     states: tuple[tuple[str, str], ...] = ()
     complete: dict[str, int] = {}
+    cases: tuple[Case, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of inputs as a caller knows them: those of one case where there are some."""
+        return tuple(name for name, _ in (self.cases[0].inputs if self.cases else self.inputs))
 
     @property
     def state_bytes(self) -> int:
@@ -186,6 +193,24 @@ class BoundNetwork:
         for _ in range(calls):
             function(*arguments)
 
+    def for_shapes(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs of the case for the shapes of these inputs; ShapeError where there is none."""
+        code = self.network.code
+        for number, case in enumerate(code.cases):
+            shapes = {public: dict(code.inputs)[own] for public, own in case.inputs}
+            if all(n in inputs and np.shape(inputs[n]) == s for n, s in shapes.items()):
+                for public, own in case.inputs:
+                    self.memory(own)[...] = np.asarray(inputs[public]).reshape(-1)
+                names = [own for _, own in (*case.inputs, *case.outputs)]
+                arrays = [*map(self.memory, names), *self.arrays[-2:]]
+                self.network.library[f"{code.name}_case{number}"](*map(address, arrays))
+                return {public: self._output(own) for public, own in case.outputs}
+        shown = ", ".join(f"{quoted(n)} {show_shape(np.shape(a))}" for n, a in inputs.items())
+        raise ShapeError(
+            f"{code.name} has no code for {shown or 'no input'}",
+            fix=f"it was compiled for {', '.join(case.name for case in code.cases)}",
+        )
+
     def profile(self) -> tuple[Seconds, ...]:
         """Compute the outputs once; the seconds of each stage."""
         code = self.network.code
@@ -196,8 +221,10 @@ class BoundNetwork:
 
     def outputs(self) -> dict[str, Array]:
         """Copies of the outputs by name, shaped as declared."""
-        outputs = self.network.code.outputs
-        return {name: self.memory(name).reshape(shape).copy() for name, shape in outputs}
+        return {name: self._output(name) for name, _ in self.network.code.outputs}
+
+    def _output(self, name: str) -> Array:
+        return self.memory(name).reshape(dict(self.network.code.outputs)[name]).copy()
 
 
 class HostSession:
