@@ -34,6 +34,7 @@ def test_convolution_counts_agree_with_swatop_table_3(name, layers, different):
         ("resnet50", 25_557_032 + 2 * 26_560),
         ("mobilenet2", 3_504_872 + 2 * 17_056),
         ("lenet5", 61_706 - 10 * 6 * 25 + 60 * 25),
+        ("perceptron", (8192 * 16384 + 16384 * 4096) // 256),
     ],
 )
 def test_parameter_counts(name, count):

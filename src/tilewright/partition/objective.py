@@ -47,7 +47,9 @@ class Weights:
         if model is None or not self.cycles:
             return found
         computing = loads.work * flops / model.flops_per_cycle
-        return found + self.cycles * (computing + model.load_cycles(model.outside(loads.weights, inputs)))
+        return found + self.cycles * (
+            computing + model.load_cycles(model.outside(loads.weights, inputs))
+        )
 
     def describe(self) -> str:
         """`traffic`, `time`, or both.

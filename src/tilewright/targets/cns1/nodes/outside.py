@@ -73,8 +73,7 @@ class Wanted:
 
 @dataclass
 class Column:
-    """The nodes of a column: their rows, counted from the I/O nodes, with what they take and give.
-    """
+    """The nodes of a column: their rows, from the I/O nodes on, with what they take and give."""
 
     nodes: list[tuple[int, tuple[Given, ...], tuple[Wanted, ...]]] = field(default_factory=list)
 
@@ -161,8 +160,10 @@ class Outside:
             return IDLE
         lines = list(chain.from_iterable(self._up(c, column, one) for c, one in order))
         images = np.array([block for _, (_, _, block) in order]) if has_port and order else None
-        start = self.passes * BLOCK * sum(
-            one.count for c in self._members(first) for _, one in self.columns[c].wanted
+        start = (
+            self.passes
+            * BLOCK
+            * sum(one.count for c in self._members(first) for _, one in self.columns[c].wanted)
         )
         writer.add("$30 = 128", "$9 = 0")
         writer.constant("$4", start)
@@ -199,9 +200,7 @@ class Outside:
                 for _ in range(one.count):
                     yield from (f"$v1 = receive({KINDS - (other - first)})", write)
 
-    def _loop(
-        self, writer: Writer, up: Sequence[str], down: Sequence[str], *, ahead: bool
-    ) -> None:
+    def _loop(self, writer: Writer, up: Sequence[str], down: Sequence[str], *, ahead: bool) -> None:
         """All passes: inputs a pass ahead of outputs, or one after the other."""
         first, last = (up, down) if ahead else ((), ())
         rounds = self.passes - ahead
