@@ -105,7 +105,7 @@ def test_lenet_gives_probabilities():
         (
             "bert",
             "unknown network 'bert'; known networks: alexnet, digits, lenet5, mobilenet2, "
-            "resnet50, vgg16, yolov2",
+            "perceptron, resnet50, vgg16, yolov2",
         ),
     ],
 )

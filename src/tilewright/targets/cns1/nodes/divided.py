@@ -31,6 +31,7 @@ from tilewright.targets.cns1.nodes.outside import Column, Given, Outside, Wanted
 from tilewright.targets.cns1.nodes.roles import BLOCK, Constant, Role, Rows, routine_of
 from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.shares import KINDS, Passed, Share, passed, product_of, shares
+from tilewright.targets.cns1.sections import Hosts
 
 _SUM_BYTES = 4
 
@@ -128,8 +129,9 @@ class NodePrograms:
         tensors = list(self.network.inputs)
         tensors += [self.network.tensors[name] for name in self.network.outputs]
         rows = sum(-(-t.shape[1] * dtype(t.dtype).size_bytes // BLOCK) for t in tensors)
-        nodes = 2 * max(len(one.cores) for one in self.plan.layers)
-        return max(1, room // (self.rows * (rows + nodes) * BLOCK)) * self.rows * self.copies
+        fabric, ports = fabric_of(self.machine), self.machine.section(Hosts).ports
+        served = fabric.rows * -(-fabric.columns // ports)
+        return max(1, room // (self.rows * rows * served * BLOCK)) * self.rows * self.copies
 
     def simulated(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], MeshRun]:
         """The outputs of one run of all nodes, and the run."""
