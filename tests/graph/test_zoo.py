@@ -34,6 +34,7 @@ def test_convolution_counts_agree_with_swatop_table_3(name, layers, different):
         ("resnet50", 25_557_032 + 2 * 26_560),
         ("mobilenet2", 3_504_872 + 2 * 17_056),
         ("lenet5", 61_706 - 10 * 6 * 25 + 60 * 25),
+        ("perceptron", (8192 * 16384 + 16384 * 4096) // 256),
     ],
 )
 def test_parameter_counts(name, count):
@@ -104,7 +105,7 @@ def test_lenet_gives_probabilities():
         (
             "bert",
             "unknown network 'bert'; known networks: alexnet, digits, lenet5, mobilenet2, "
-            "resnet50, vgg16, yolov2",
+            "perceptron, resnet50, vgg16, yolov2",
         ),
     ],
 )

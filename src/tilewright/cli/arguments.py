@@ -33,7 +33,16 @@ from tilewright.common.limits import MOST_CORE_CYCLES, MOST_WINDOW_CYCLES
 
 RECORDS = "records.sqlite"
 """The file in the results' folder of `reproduce` that remembers them."""
-NETWORKS = ("alexnet", "digits", "lenet5", "mobilenet2", "resnet50", "vgg16", "yolov2")
+NETWORKS = (
+    "alexnet",
+    "digits",
+    "lenet5",
+    "mobilenet2",
+    "perceptron",
+    "resnet50",
+    "vgg16",
+    "yolov2",
+)
 """The known networks, for help, which does without what reads them."""
 OPERATORS = ("conv2d", "gemm", "batched_matmul", "contraction", "lookup", "map")
 """The operators that options describe, for help."""

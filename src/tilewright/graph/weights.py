@@ -12,6 +12,8 @@ from tilewright.common.dtypes import converted, dtype
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.fixed_point import in_reals
 
+_NARROW_BYTES, _SUMMED = 2, 8
+
 
 def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
     """Numbers of weights to train from: the network's own, else biases of zero, and weights such
@@ -33,7 +35,9 @@ def initial_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[An
 
 
 def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Numbers for the weights that have none, such that activations neither grow nor vanish."""
+    """Numbers for the weights that have none, such that activations neither grow nor vanish; narrow
+    integers are small ones.
+    """
     generator = np.random.default_rng(seed)
     norms = [node for node in network.nodes if node.op.normalisation is not None]
     scales = {node.inputs[1] for node in norms}
@@ -41,6 +45,11 @@ def random_weights(network: Network, seed: int = 0) -> dict[str, npt.NDArray[Any
     found: dict[str, npt.NDArray[Any]] = {}
     for tensor in network.weights:
         if tensor.name in network.values:
+            continue
+        kind = dtype(tensor.dtype)
+        if kind.kind == "integer" and kind.size_bytes <= _NARROW_BYTES:
+            most = kind.limits[1] // _SUMMED
+            found[tensor.name] = generator.integers(-most, most, tensor.shape, kind.numpy)
             continue
         if tensor.name in scales | variances:
             numbers = generator.uniform(0.5, 1.0, tensor.shape)

@@ -4,6 +4,8 @@ Sources of the shapes: VGG-16 (Simonyan and Zisserman 2014, configuration D), Re
 2015; the stride of a stage stands in its first 1x1 convolution), MobileNet v2 (Sandler et al. 2018,
 width 1), YOLOv2 (Redmon and Farhadi 2016,
 416 x 416, 80 classes), AlexNet (Krizhevsky et al. 2012, two groups), LeNet-5 (LeCun et al. 1998).
+The perceptron has the proportions of the first network of ICSI TR-93-046, Table 3.1, a sixteenth of
+each layer.
 swATOP measures the convolutions of the first three.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from itertools import pairwise
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
@@ -33,6 +36,8 @@ from tilewright.ops import (
     global_average_pool2d,
     max_pool2d,
 )
+from tilewright.ops.lookup import Lookup
+from tilewright.ops.numerics import Numerics
 from tilewright.ops.op import IntOrPair
 
 
@@ -177,6 +182,26 @@ def _respond_and_pool(net: _Layers, x: str, number: int) -> str:
     return net.pool(net.apply(op, x, name=f"norm{number}"), f"pool{number}", 3, 2)
 
 
+def _perceptron(batch: int, dtype: str) -> Network:
+    """Dense layers with sigmoid functions; of integers, tables for activations of 8 bits."""
+    sizes = (512, 1024, 256)
+    integers = Numerics.of(dtype).result.kind == "integer"
+    net = _Layers("perceptron", "i8" if integers else dtype)
+    x = net.input("patterns", (batch, sizes[0]))
+    for name, (inputs, features) in zip(("hidden", "outputs"), pairwise(sizes), strict=True):
+        types = "i8,i16:i32" if integers else dtype
+        weight = net.weight(f"{name}_weight", (inputs, features), "i16" if integers else dtype)
+        op = gemm(batch, features, inputs, dtype=types)
+        x = net.apply(op, x, weight, name=name)
+        if integers:
+            table = "sigmoid" if net.has("sigmoid") else net.weight("sigmoid", (1 << 15,))
+            look_up = Lookup((batch, features), shift=8)
+            x = net.apply(look_up, x, table, name=f"{name}_sigmoid")
+        else:
+            x = net.activate(x, name, "sigmoid")
+    return net.build((x,))
+
+
 def _vgg16(batch: int, dtype: str) -> Network:
     net = _Layers("vgg16", dtype)
     x = net.input("images", (batch, 3, 224, 224))
@@ -287,6 +312,7 @@ _NETWORKS: dict[str, Callable[[int, str], Network]] = {
     "digits": _digits,
     "lenet5": _lenet5,
     "mobilenet2": _mobilenet2,
+    "perceptron": _perceptron,
     "resnet50": _resnet50,
     "vgg16": _vgg16,
     "yolov2": _yolov2,

@@ -496,7 +496,9 @@ class Space:
             if to == number
         )
         inputs = int(self._inputs(number)[own])
-        volume = Volume(between, inputs, int(table.weights[own]), int(table.sums[own]))
+        owned = self.model is not None and self.model.own
+        loaded = 0 if owned else int(table.weights[own])
+        volume = Volume(between, inputs, loaded, int(table.sums[own]))
         cores = tuple(range(len(division.parts)))
         return Planned(layer, division, cores, volume, float(table.work[own]))
 

@@ -54,7 +54,7 @@ COUNTS = {
 
 TOTAL = [213, 13, 30, 99, 22]
 
-OWN = {"all_nodes", "design", "digits", "listings", "node_steps"}
+OWN = {"all_nodes", "design", "digits", "listings", "node_steps", "plans"}
 """Tables that the report does not have."""
 
 

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from tilewright.common.digits import LARGEST_PIXEL, handwritten_digits
 from tilewright.machine import Machine, load_machine
+from tilewright.papers.cns1.plans import network_of
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
+from tilewright.partition.objective import TIME
+from tilewright.targets.cns1.division import DIVISION
 from tilewright.targets.cns1.kernels.learning import learn
 from tilewright.targets.cns1.kernels.reference import Scaling
 from tilewright.targets.cns1.nodes.network import Weights, recall, train
@@ -104,6 +107,20 @@ def in_floating_point(weights: Weights, given: Digits, order: Array) -> tuple[Ar
     return a, b
 
 
+def recall_agrees(shape: tuple[int, int, int], patterns: int) -> tuple[bool, float]:
+    """True if a machine computes the outputs of the last digits, by programs of all its nodes and
+    every message, with the bits of the fixed-point network; and the cycles of a pattern.
+    """
+    machine, given, weights = machine_of(*shape), digits(), first_weights(0)
+    inputs = given.inputs[-patterns:]
+    network = network_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
+    plan = DIVISION.divide(network, machine, None, TIME, 1.0)
+    matrices = {"w0": weights.hidden, "w1": weights.outputs}
+    (found,) = plan.run({"x": inputs, "table": sigmoid_table(), **matrices}).values()
+    same = bool((found[:, :CLASSES] == recognised(weights, inputs)).all())
+    return same, plan.simulated["cycles"] / patterns
+
+
 class Trial(Struct, frozen=True):
     """An arithmetic and the seed of weights and order."""
 
@@ -168,6 +185,11 @@ def run(lab: Lab) -> Result:
     for name, shape in (("2 x 4 nodes", (2, 4, 4)), ("1 node", (1, 1, 1))):
         same = float(bits_agree(shape, 3))
         rows.append(compare(f"{name}: bits of the fixed-point network", 1, same, "exact"))
+        count = 16 if lab.quick else len(digits().classes) - len(digits().classes) * 4 // 5
+        agrees, cycles = recall_agrees(shape, count)
+        what = f"{name}: bits of {count} digits recalled with every message"
+        rows.append(compare(what, 1, float(agrees), "exact"))
+        rows.append(compare(f"{name}: recall of a digit", None, cycles, "simulated", unit="cycles"))
     return Result(PAPER, "digits", TITLE, tuple(rows), {"patterns learnt": 1437 * EPOCHS})
 
 

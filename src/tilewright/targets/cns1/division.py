@@ -130,7 +130,7 @@ class NodeTimes:
         )
 
     def compute(self, task: Task, operands: Operands) -> Array:
-        """The result of a task by its reference: the nodes' programs run together (`NodeNetwork`)."""
+        """The result of a task by its reference: programs of nodes run together."""
         return by_reference(task, operands)
 
 
@@ -144,8 +144,8 @@ class NodeNetwork(DividedNetwork):
     def run(self, feeds: Mapping[str, Array], progress: Progress = silent) -> dict[str, Array]:
         """The outputs of all nodes' programs, with every message."""
         progress("simulate", 0, 1)
-        outputs, run = self.nodes.run({**self.network.values, **feeds})
-        self.simulated["cycles"] = run.cycles
+        outputs, cycles = self.nodes.run({**self.network.values, **feeds})
+        self.simulated["cycles"] = cycles
         progress("simulate", 1, 1)
         return outputs
 
@@ -232,11 +232,30 @@ def plans(
             return
         some = [choice.where(choice.grids.cells == nodes) for choice in own]
         if all(len(choice.grids) for choice in some):
-            found = NodeSpace(
-                layers, some, cores, weights, node_model(machine),
-                steps=partial(progress, "divide"), machine=machine,
-            )  # fmt: skip
-            yield copies, found.best()
+            yield copies, _space(layers, some, machine, weights, progress).best()
+
+
+def given_blocks(
+    layers: Sequence[Layer], machine: Machine, blocks: Sequence[tuple[int, int]]
+) -> PartitionPlan:
+    """The best plan of so many parts of each layer's outputs and of its terms."""
+    own = [
+        choice.where((choice.grids.counts[:, CHANNELS] == outputs) & (choice.grids.parts == parts))
+        for layer, (outputs, parts) in zip(layers, blocks, strict=True)
+        for choice in [_choices(layer, machine, ["blocks"])]
+    ]
+    return _space(layers, own, machine, TIME).best()
+
+
+def _space(
+    layers: Sequence[Layer],
+    choices: Sequence[Choices],
+    machine: Machine,
+    weights: Weights,
+    progress: Progress = silent,
+) -> NodeSpace:
+    model, steps = node_model(machine), partial(progress, "divide")
+    return NodeSpace(layers, choices, machine.cores, weights, model, steps=steps, machine=machine)
 
 
 def _choices(layer: Layer, machine: Machine, strategies: Sequence[str]) -> Choices:

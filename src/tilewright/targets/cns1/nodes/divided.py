@@ -1,4 +1,4 @@
-"""A divided network as programs of all nodes and of the I/O nodes below them, and its simulated run.
+"""A divided network as programs of all nodes and the I/O nodes below them, and its simulated run.
 
 In: a network of some patterns, a plan of its layers. Out: `NodePrograms`; with numbers the outputs,
 and the run with every message. Several copies of the plan's nodes take passes in turn.
@@ -16,6 +16,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.graph import Network
+from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.ops import Op, gemm
 from tilewright.ops.box import Box
@@ -25,10 +26,12 @@ from tilewright.ops.op import Array
 from tilewright.partition.layers import Step
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
+from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.nodes.outside import Column, Given, Outside, Wanted
-from tilewright.targets.cns1.nodes.roles import Constant, Role, Rows, routine_of
+from tilewright.targets.cns1.nodes.roles import BLOCK, Constant, Role, Rows, routine_of
 from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.shares import KINDS, Passed, Share, passed, product_of, shares
+from tilewright.targets.cns1.sections import Hosts
 
 _SUM_BYTES = 4
 
@@ -103,10 +106,35 @@ class NodePrograms:
         """Patterns of a pass."""
         return self.plan.layers[0].layer.shape[0]
 
-    def run(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], MeshRun]:
-        """The outputs for inputs of any number of patterns, and weights. Errors: those of
-        `run_nodes`.
+    def run(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
+        """The outputs for inputs of any number of patterns and weights, and the cycles of all runs:
+        as many patterns at a time as the ports' memories hold. Errors: those of `run_nodes`.
         """
+        names = [tensor.name for tensor in self.network.inputs]
+        patterns, together = len(given[names[0]]), self._together
+        parts: list[dict[str, Array]] = []
+        cycles = 0
+        for first in range(0, patterns, together):
+            some = {name: given[name][first : first + together] for name in names}
+            outputs, run = self.simulated({**given, **some})
+            parts.append(outputs)
+            cycles += run.cycles
+        found = {n: np.concatenate([part[n] for part in parts]) for n in self.network.outputs}
+        return found, cycles
+
+    @property
+    def _together(self) -> int:
+        """Patterns whose inputs and outputs the memory of a port holds, at the least."""
+        room = load_table(TABLE).memory("host").capacity_bytes
+        tensors = list(self.network.inputs)
+        tensors += [self.network.tensors[name] for name in self.network.outputs]
+        rows = sum(-(-t.shape[1] * dtype(t.dtype).size_bytes // BLOCK) for t in tensors)
+        fabric, ports = fabric_of(self.machine), self.machine.section(Hosts).ports
+        served = fabric.rows * -(-fabric.columns // ports)
+        return max(1, room // (self.rows * rows * served * BLOCK)) * self.rows * self.copies
+
+    def simulated(self, given: Mapping[str, Array]) -> tuple[dict[str, Array], MeshRun]:
+        """The outputs of one run of all nodes, and the run."""
         patterns = len(given[self.network.inputs[0].name])
         passes = -(-patterns // (self.rows * self.copies))
         inputs = {t.name: self._padded(given[t.name], passes) for t in self.network.inputs}

@@ -73,7 +73,7 @@ class Wanted:
 
 @dataclass
 class Column:
-    """The nodes of a column: their rows, counted from the I/O nodes, with what they take and give."""
+    """The nodes of a column: their rows, from the I/O nodes on, with what they take and give."""
 
     nodes: list[tuple[int, tuple[Given, ...], tuple[Wanted, ...]]] = field(default_factory=list)
 

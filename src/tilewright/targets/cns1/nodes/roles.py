@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any, cast
 
 from tilewright.common.errors import PartitionError
 from tilewright.machine import Machine
@@ -42,9 +43,13 @@ class Routine:
     cycles: float
 
 
-@cache
 def routine_of(op: Op, machine: Machine) -> Routine:
     """The best code of an operator on a node; raises as `choose` does."""
+    return _routine(cast("Any", op), machine)  # operators are frozen dataclasses
+
+
+@cache
+def _routine(op: Op, machine: Machine) -> Routine:
     node = machine.of_one_program
     (choice,) = choose([op], node, keep=1)
     candidate = choice.best.candidate

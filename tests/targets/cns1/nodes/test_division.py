@@ -1,0 +1,143 @@
+"""Networks divided over nodes that own their weights: bits, plans, refusals."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.common.errors import PartitionError
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import define
+from tilewright.machine import load_machine
+from tilewright.ops import gemm
+from tilewright.ops.lookup import Lookup
+from tilewright.papers.cns1.digits import machine_of
+from tilewright.partition.objective import TIME
+from tilewright.targets.cns1.division import DIVISION, plans
+
+MACHINE = machine_of(2, 4, 4)
+
+
+def perceptron(patterns, *sizes, turned=False):
+    """Products and look-ups in turn."""
+    net = NetworkBuilder("perceptron", "i8")
+    x, table = net.input("x", (patterns, sizes[0])), net.weight("table", (1 << 15,))
+    for i, (k, n) in enumerate(pairwise(sizes)):
+        op = gemm(patterns, n, k, transpose_b=turned, dtype="i8,i16:i32")
+        weight = net.weight(f"w{i}", op.input_shapes[1], "i16")
+        x = net.apply(op, x, weight, name=f"product{i}")
+        x = net.apply(Lookup((patterns, n), shift=8), x, table, name=f"sigmoid{i}")
+    return net.build((x,))
+
+
+def numbers(network, seed=1):
+    random = np.random.default_rng(seed)
+    found = {
+        t.name: random.integers(-2000, 2000, t.shape).astype("i2")
+        if t.dtype == "i16"
+        else random.integers(-100, 100, t.shape).astype(t.dtype.replace("i8", "i1"))
+        for t in (*network.inputs, *network.weights)
+    }
+    if "table" in found:
+        places = np.arange(-16384, 16384)
+        found["table"] = np.round(127 / (1 + np.exp(-places / 3000))).astype("i1")
+    return found
+
+
+def outputs_are_those_of_the_reference(network, machine, **options):
+    given = numbers(network)
+    compiled = tw.compile(network, machine, **options)
+    weights = {t.name: given[t.name] for t in network.weights}
+    found = compiled.run(given[network.inputs[0].name], weights=weights)
+    expected = network.evaluate(given)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values)
+    return compiled.plan
+
+
+@pytest.mark.parametrize(
+    ("machine", "patterns", "turned"),
+    [(MACHINE, 5, False), (machine_of(1, 1, 1), 3, True)],
+    ids=["2 x 4 nodes", "1 node"],
+)
+def test_all_nodes_with_every_message_compute_the_network(machine, patterns, turned):
+    plan = outputs_are_those_of_the_reference(
+        perceptron(patterns, 80, 256, 512, turned=turned), machine
+    )
+    assert plan.simulated["cycles"] > 0
+
+
+def test_sums_that_are_divided_meet_at_who_finishes_them():
+    """Eight parts of each sum: two pieces of 32 columns are a chunk of a whole stripe."""
+    network = perceptron(2, 64, 256)
+    given, (layer,) = numbers(network), DIVISION.planned(network, MACHINE)[0]
+    found = tw.compile(network, MACHINE, partition="terms")
+    assert found.plan.plan.layers[0].division.grid.parts == 8
+    weights = {name: given[name] for name in ("w0", "table")}
+    (result,) = found.run(given["x"], weights=weights).values()
+    np.testing.assert_array_equal(result, *network.evaluate(given).values())
+    assert layer.op.describe() == "gemm m2 n256 k64"
+
+
+def test_maps_behind_products_are_computed_by_who_has_them():
+    net = NetworkBuilder("mapped", "i8")
+    x, w = net.input("x", (2, 64)), net.weight("w", (64, 512), "i16")
+    x = net.apply(gemm(2, 512, 64, dtype="i8,i16:i32"), x, w, name="sums")
+    bias = net.weight("bias", (512,), "i16")
+    shifted = define("y[i,j] = 3 * x[i,j] + b[j]", i=2, j=512, dtype="i32,i16:i32:i32:even:wrap")
+    network = net.build((net.apply(shifted, x, bias, name="shifted"),))
+    outputs_are_those_of_the_reference(network, MACHINE)
+
+
+def test_copies_of_a_network_take_passes_in_turn():
+    """Each node holds both matrices: eight copies compute eight pairs of patterns at once."""
+    plan = outputs_are_those_of_the_reference(perceptron(16, 64, 128, 64), MACHINE)
+    assert (plan.nodes.copies, plan.nodes.cells) == (8, 1)
+
+
+def test_copies_end_where_memories_are_full():
+    """Two matrices of 4 MB do not fit one node beside its tables."""
+    layers, _ = DIVISION.planned(perceptron(2, 2048, 1024, 2048), MACHINE)
+    assert [copies for copies, _ in plans(layers, MACHINE, ["blocks"], TIME)] == [1, 2, 4]
+
+
+def test_the_planner_s_blocks_take_no_longer_than_the_report_s():
+    """192M connections on 128 nodes: p_i = 8 and p_h = 16 as in Table 3.1, beside all others."""
+    machine = load_machine("cns1-128")
+    layers, _ = DIVISION.planned(perceptron(2, 8192, 16384, 4096), machine)
+    (_, found), (copies, halves) = plans(layers, machine, ["blocks"], TIME)
+    multiplier = 2 * (8192 + 4096) * 16384 / 8 / 128
+    assert multiplier == 393_216 < found.bound <= found.cost <= 459_222
+    assert (copies, multiplier < halves.cost / copies < found.cost) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            (64, 100),
+            "layer product0: 64 x 100 weights are not whole blocks of 4 rows and 64 columns; "
+            "pad to 64 x 128",
+        ),
+        (
+            (16384, 65536, 8192),
+            "the matrices take 3221225472 bytes, 402653184 of each of 8 nodes, whose memory has "
+            "8314880 for them; the largest, of layer product0, is 16384 x 65536; at least 512 "
+            "nodes hold them, or larger chips",
+        ),
+    ],
+)
+def test_networks_that_nodes_do_not_hold_are_refused(sizes, message):
+    with pytest.raises(PartitionError) as caught:
+        tw.compile(perceptron(2, *sizes), MACHINE)
+    assert str(caught.value) == message
+
+
+def test_other_layers_are_refused():
+    with pytest.raises(PartitionError) as caught:
+        tw.compile("lenet5", MACHINE, dtype="f64")
+    assert str(caught.value) == (
+        "layer c1: conv2d 1x1x32x32 -> 6, 5x5 s1 p0 is no product of activations and weights; "
+        "take a network of matrix products, and of look-ups and maps of their results"
+    )
