@@ -67,7 +67,7 @@ def _slid(body: tuple[Stmt, ...], loop: For, program: Program) -> tuple[Stmt, ..
                 rows = _moving(loop, buffer)
             case _:
                 continue
-        if rows is None or not _is_apart(stmt, rows[0], program):
+        if rows is None or not _is_apart(stmt, loop, *rows, program):
             continue
         waits = (Wait(buffer, Const(0)),) if isinstance(stmt, Transfer) else ()
         moved |= {stmt, *waits}
@@ -91,10 +91,14 @@ def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _is_apart(stmt: Call | Transfer, dimension: int, program: Program) -> bool:
-    """True if a statement moves the indices of a dimension one by one."""
+def _is_apart(
+    stmt: Call | Transfer, loop: For, dimension: int, window: Range, program: Program
+) -> bool:
+    """True if a statement moves the indices of a dimension one by one, of windows that overlap."""
     if isinstance(stmt, Call):
         return True
+    if minimum(coefficient(window.start, loop.var), window.extent) == window.extent:
+        return False
     shape = program.tensor(stmt.tensor).shape
     around, inner = stmt.ranges[:dimension], stmt.ranges[dimension + 1 :]
     rows = zip(inner, shape[dimension + 1 :], strict=True)

@@ -18,6 +18,8 @@ from tilewright.common.intervals import Interval, interval
 REGISTERS = 64
 _PLENTY = 24
 """Free registers above which values are computed outside the loops that they do not depend on."""
+_IN_TURN = 12
+"""Free registers that come round in turn; the others stay free for values of loops around."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
@@ -45,7 +47,9 @@ class Assembly:
     bounds: dict[str, Interval] = field(default_factory=dict)
     _known: dict[str, int] = field(default_factory=dict)
     _scopes: list[_Scope] = field(default_factory=lambda: [_Scope(frozenset())])
-    _free: list[str] = field(default_factory=lambda: [f"${number}" for number in range(REGISTERS)])
+    _free: list[str] = field(
+        default_factory=lambda: [f"${number}" for number in reversed(range(REGISTERS))]
+    )
     _labels: int = 0
     _pointers: int = 0
     _used: set[str] = field(default_factory=set)
@@ -135,7 +139,8 @@ class Assembly:
             self._forget()
         for at in range(depth, len(self._scopes)):
             inside = set[str]().union(*(s.written for s in self._scopes[at:][1:]))
-            register = next((r for r in self._free if r not in inside), None)
+            usual, spare = self._free[-_IN_TURN:], self._free[:-_IN_TURN]
+            register = next((r for r in (*usual, *reversed(spare)) if r not in inside), None)
             if register is not None:
                 self._free.remove(register)
                 self._scopes[at].owned.append(register)
@@ -170,7 +175,11 @@ class Assembly:
         """
         if high - low == 1:
             self._known[variable], self.bounds[variable] = low, (low, low)
+            scope = _Scope(frozenset())
+            self._scopes.append(scope)
             yield
+            self._close()
+            self._scopes[-1].lines += scope.lines
             del self._known[variable], self.bounds[variable]
             return
         self.bounds[variable] = (low, high - 1)
