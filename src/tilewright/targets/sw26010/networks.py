@@ -61,7 +61,7 @@ class Sw26010Networks:
             states = {after: inputs[before] for before, after in plan.states}
             given = {**inputs, **states, artifact.block: block}
             found = run_emulated(artifact, given, seconds=_LONGEST_SECONDS, mesh=mesh)
-            return dict(zip(names, found.values(), strict=True))
+            return Outputs(zip(names, found.values(), strict=True))
 
         return compute
 
