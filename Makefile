@@ -15,7 +15,11 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models torch-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
+=======
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-cambricon fuzz-dla train-fixed fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
+>>>>>>> w-dlab
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +126,12 @@ cns1-schedules: $(VENV)/installed-dev ## solve the loops of the CNS-1's kernels 
 
 fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL, as many instructions through text and back; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_dla.py --count $(COUNT) --seed $(SEED)
+
+fuzz-cambricon: $(VENV)/installed-dev ## random shapes and schedules, forward and backward, and training steps on a Cambricon, 2000 of them; goes on where it stopped
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_cambricon.py --seconds 100000
+
+train-fixed: $(VENV)/installed-dev ## digits trained in 16 bits, checked against the device, and in floats beside it
+	$(BIN)/python tools/train_fixed.py
 
 fuzz-partition: $(VENV)/installed-dev ## COUNT=10000 random layers divided over cores, executed; SEED=0
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_partition.py --count $(COUNT) --seed $(SEED)

@@ -185,7 +185,7 @@ def _whole_sums(window: Window) -> Seed:
         .split(conv.axis("out_channel"), image)
         .spread(conv.axis("out_channel"), "rows")
         .spread(image, "columns")
-        .choose(*((Reorder(taps), Stage("x", taps[-1]), *y) for y in _taken(taps)))
+        .choose(*_taken(taps))
         .vectorize("n")
         .prefetch(y, w, x)
         .limit(largest=_LARGEST, most=_MOST)
@@ -200,10 +200,11 @@ def _whole_sums(window: Window) -> Seed:
     return Seed("whole_sums", (x, w, y), (space,), (pixels, channels, sums), ("x", "w"), "y")
 
 
-def _taken(loops: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
-    """Results one by one, or together outside each of the loops."""
-    yield ()
-    yield from ((Stage("y", loop),) for loop in loops[1:])
+def _taken(loops: tuple[str, ...]) -> Iterator[Alternative]:
+    """Images for all channels of a tap; results one by one, or together outside each loop."""
+    yield Reorder(loops), Stage("x", loops[-1])
+    for loop in loops[1:]:
+        yield Reorder(loops), Stage("x", loops[-1]), Stage("y", loop)
 
 
 @seed("conv2d", name="gathered_windows", whole=True)

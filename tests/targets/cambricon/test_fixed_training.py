@@ -4,17 +4,22 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.cambricon_operators import KINDS, MACHINE
 from tilewright.codegen.artifact import Array
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, ScheduleError
+from tilewright.compiler.checking import program_inputs
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.training import Optimiser, training_step
+from tilewright.ir.printer import print_program
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.ops import Bias, Unary, gemm
-
-KINDS = "q8.8:q48.16:q8.8"
+from tilewright.ops import Bias, Unary, conv2d, gemm
+from tilewright.ops.access import straight
+from tilewright.ops.mapping import InMemory
+from tilewright.targets.cambricon.code import CODE
+from tilewright.tune.choose import choose
 
 
 def layers(images: int = 4) -> Network:
@@ -91,3 +96,51 @@ def test_factors_that_are_zero_in_fixed_point_are_refused(optimiser: Optimiser, 
     with pytest.raises(GraphError) as caught:
         training_step(layers(), optimiser)
     assert str(caught.value) == message
+
+
+def test_gradients_of_kernels_are_sums_over_all_pixels():
+    """Pixels, borders and dilations as they come: with the bits of the operator, at the cycles of
+    the model.
+    """
+    op = conv2d(batch=5, in_channels=2, out_channels=6, height=9, width=7, kernel=(5, 4),
+                padding=1, dilation=2, dtype=KINDS)  # fmt: skip
+    kernel = tw.compile(op, machine="dla-al", algorithm="whole_sums").plan.only
+    assert kernel.check() == "exact"
+    assert abs(kernel.cycles - kernel.estimate_cycles) <= 0.02 * kernel.cycles
+
+
+def test_a_copy_that_turns_dimensions_is_products_with_unit_vectors():
+    """The matrix unit moves each element exactly, of several images too."""
+    shape = (3, 5, 8)
+    x = straight((3, 8, 5), (0, 2, 1))
+    op = InMemory(shape, straight(shape), (x,), "x0", dtype="q8.8:f64:q8.8")
+    (choice,) = choose([op], MACHINE)
+    candidate = choice.best.candidate
+    program = candidate.program(MACHINE)
+    assert 'roles="pmn"' in print_program(program)
+    numbers = np.random.default_rng(0).integers(-(2**15), 2**15, x.shape).astype(np.int16)
+    inputs = program_inputs(op, candidate.seed, program, (numbers,))
+    found = CODE.run(CODE.emit(program, MACHINE), MACHINE, inputs)["y"]
+    assert np.array_equal(found, numbers.transpose(0, 2, 1))
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(candidate.cycles, rel=0.02)
+
+
+def test_elements_that_saturate_are_counted_by_stage():
+    step = training_step(layers(), Optimiser("sgd", rate=0.5))
+    inputs, states = given(step)
+    states["v"][:] = 32767
+    inputs["x"][:], states["w"][:] = 2560, 256
+    found = compiled(step).run(**inputs, **states)
+    assert found.saturated["scores"] == found["scores"].size == 12
+
+
+def test_roundings_are_limited():
+    """A vector of so many terms does not fit: it is cut, and each part rounded."""
+    op = gemm(1, 4, 40_000, transpose_b=True, dtype=KINDS)
+    assert choose([op], MACHINE, algorithm="gemm", max_roundings=40)
+    with pytest.raises(ScheduleError) as caught:
+        choose([op], MACHINE, algorithm="gemm", max_roundings=1)
+    assert str(caught.value) == (
+        "gemm m1 n4 k40000 transpose_b: the fastest schedules on dla-al round a sum 40 times or "
+        "more, --max-roundings allows 1; --max-roundings 40, or larger scratchpads"
+    )

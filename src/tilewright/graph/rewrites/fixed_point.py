@@ -18,6 +18,7 @@ from tilewright.ops import CONTRACTIONS
 from tilewright.ops.definitions import assembled, definitions_in
 from tilewright.ops.numerics import Numerics, real_types
 from tilewright.ops.op import Array, Op
+from tilewright.ops.recognition import recognised
 
 
 def is_fixed(types: str) -> bool:
@@ -32,7 +33,8 @@ def is_fixed(types: str) -> bool:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Computes products by `elements`, such as `q8.8:q48.16:q8.8`, all else in their result's type.
+    """Computes matrix products and convolutions by `elements`, such as `q8.8:q48.16:q8.8`, all else
+    in their result's type.
 
     Raises GraphError for a network with tensors of several types.
     """
@@ -59,7 +61,8 @@ class FixedPoint:
     def _types(self, node: Node) -> str:
         parts = definitions_in(node.op)
         moves = parts and all(p.gather is None and p.body == p.finish == "x0" for p in parts)
-        if node.op.kind in CONTRACTIONS:
+        named = node.op.is_named or any(recognised(part) for part in parts)
+        if node.op.kind in CONTRACTIONS and named:
             return self.elements
         return self.stored.name if moves else real_types(self.stored.name)
 

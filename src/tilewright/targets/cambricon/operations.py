@@ -121,7 +121,9 @@ def fixed(values: Array, one: int) -> Integers:
 
 def _nearest(values: Array, one: int) -> Integers:
     """Real numbers as fixed point of many bits."""
-    return np.clip(np.rint(values * one), 2 * _SMALLEST, 2 * _LARGEST).astype(np.int64)
+    wide = np.clip(np.rint(values * one), 2 * _SMALLEST, 2 * _LARGEST)
+    found: Integers = wide.astype(np.int64)
+    return found
 
 
 def _rounded(products: Integers, fraction_bits: int) -> Integers:

@@ -73,6 +73,10 @@ class RoundElements:
                 unit = reserve(f"{y.buffer}_unit", kind, 2 * extent(turned.operands[0], "m"))
                 one = 1 << kind.fraction_bits
                 return (replace(turned, primitive=Turned(one=one, work=unit)),)
+            if isinstance(stmt.primitive, Accumulate):  # one step, which reads the result so far
+                stmt = replace(
+                    stmt, primitive=stmt.primitive.executed, operands=(y, *stmt.operands)
+                )
             rounded = _rounded(stmt, kind.fraction_bits)
             if rounded is None:
                 return None
@@ -94,7 +98,7 @@ def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:
     match call.primitive:
         case Map(expression):
             return RoundedMap(expression, fraction_bits)
-        case Reduce(function) | Accumulate(function) as gathering:
+        case Reduce(function) as gathering:
             each = renumbered(gathering.scalar, [Element(1)])
             combined = str(Apply(_COMBINED[function], (Element(0), each)))
             return RoundedReduce(combined, fraction_bits)

@@ -80,9 +80,10 @@ def _rounded(program: Program, end: Call, how: Requantise) -> Program:
             fix="leave rounding and overflow out of --dtype",
         )
     result, sums = (o for o in end.operands if isinstance(o, View))
-    call = next(
-        c for c, _ in calls_of(program.body, MatrixProduct) if _is_of(c.operands[0], sums.buffer)
-    )
+    every = (c for c, _ in calls_of(program.body, MatrixProduct))
+    call = next((c for c in every if _is_of(c.operands[0], sums.buffer)), None)
+    if call is None:
+        raise ScheduleError(f"the sums in {sums.buffer!r} are made by no product")
     loops = _reducing(program, sums.buffer)
     part = _part(program, call, result)
     several = bool(loops)
