@@ -15,11 +15,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models torch-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
-=======
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-cambricon fuzz-dla train-fixed fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check
->>>>>>> w-dlab
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models torch-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
