@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilewright.common.digits import LARGEST_PIXEL, handwritten_digits
 from tilewright.machine import Machine, load_machine
-from tilewright.papers.cns1.plans import network_of
+from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
@@ -113,7 +113,7 @@ def recall_agrees(shape: tuple[int, int, int], patterns: int) -> tuple[bool, flo
     """
     machine, given, weights = machine_of(*shape), digits(), first_weights(0)
     inputs = given.inputs[-patterns:]
-    network = network_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
+    network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
     plan = DIVISION.divide(network, machine, None, TIME, 1.0)
     matrices = {"w0": weights.hidden, "w1": weights.outputs}
     (found,) = plan.run({"x": inputs, "table": sigmoid_table(), **matrices}).values()

@@ -30,7 +30,7 @@ PATTERNS, _SHIFT = 2, 8
 _LANES = 8
 
 
-def network_of(sizes: tuple[int, ...], patterns: int, shift: int = _SHIFT) -> Network:
+def perceptron_of(sizes: tuple[int, ...], patterns: int, shift: int = _SHIFT) -> Network:
     """Products of 8-bit activations and 16-bit weights, each with a table of the sigmoid function
     behind it.
     """
@@ -45,7 +45,7 @@ def network_of(sizes: tuple[int, ...], patterns: int, shift: int = _SHIFT) -> Ne
     return net.build((x,))
 
 
-class Planned(Struct, frozen=True):
+class BlockPlans(Struct, frozen=True):
     """Cycles of a network under both distributions; the planner's in words, its lower bound."""
 
     report: float
@@ -55,17 +55,17 @@ class Planned(Struct, frozen=True):
     words: str
 
 
-def planned(case: Case) -> Planned:
+def block_plans(case: Case) -> BlockPlans:
     """Both distributions of one network. The best is that of two patterns with copies in turn."""
     machine, sizes = case.machine(), case.layers
-    network = network_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
+    network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
     layers, _ = DIVISION.planned(network, machine)
     every = list(plans(layers, machine, ["blocks"], TIME))
     _, single = every[0]
     copies, best = min(every, key=lambda one: one[1].cost / one[0])
     grids = " and ".join(one.division.grid.describe() for one in best.layers)
     report = given_blocks(layers, machine, _blocks(machine))
-    return Planned(
+    return BlockPlans(
         report.cost, single.cost, single.bound, best.cost / copies, f"{copies} copies, {grids}"
     )
 
@@ -80,13 +80,13 @@ def run(lab: Lab) -> Result:
     """Each network that its chips hold, of those of Table 3.1; a quick run has the first."""
     large = [one for one in CASES if one.chips != MODEL.chips]
     cases = [MODEL] if lab.quick else [MODEL, *large[1:]]
-    rows = [row for case, found in zip(cases, lab.map(planned, cases), strict=True)
+    rows = [row for case, found in zip(cases, lab.map(block_plans, cases), strict=True)
             for row in _rows(case, found)]  # fmt: skip
     notes = ("published: the closed form of chapter 4, with global sums by exchanges",)
     return Result(PAPER, "plans", TITLE, tuple(rows), {}, notes)
 
 
-def _rows(case: Case, found: Planned) -> list[Row]:
+def _rows(case: Case, found: BlockPlans) -> list[Row]:
     forward = case.recall(WORST).forward
     closed = forward.hidden_cycles + forward.outputs_cycles
     bound = PATTERNS * case.layers.connections / _LANES / case.nodes

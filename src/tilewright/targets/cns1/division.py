@@ -33,8 +33,8 @@ from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times, by_reference
 from tilewright.partition.plan import PartitionPlan, Space
 from tilewright.partition.strategies import find_strategy
-from tilewright.targets.cns1.nodes.divided import NodePrograms, programs_of, step_part
-from tilewright.targets.cns1.nodes.roles import BLOCK, TABLE_BYTES, routine_of
+from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs, step_part
+from tilewright.targets.cns1.nodes.roles import BLOCK, TABLE_BYTES, node_routine
 from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
 from tilewright.targets.cns1.prices import round_cycles
 from tilewright.targets.cns1.sections import Hosts, Kernels, Messages
@@ -86,7 +86,7 @@ class NodeSpace(Space):
         """Cycles of a node's products, and of sending and receiving its sums."""
         rows, columns = layer.shape[0], layer.shape[CHANNELS] // outputs
         terms, chunk = layer.op.terms[0] // parts, chunk_columns(columns, parts)
-        products = columns / chunk * product_cycles(self.machine, rows, chunk, terms)
+        products = columns / chunk * node_product_cycles(self.machine, rows, chunk, terms)
         piece = columns // parts
         messages = (parts - 1) * rows * math.ceil(piece / VECTOR)
         own = self.machine.section(Messages)
@@ -96,7 +96,7 @@ class NodeSpace(Space):
         return float(products), messages * (spacing_cycles(fabric, size) + handled)
 
 
-def product_cycles(machine: Machine, rows: int, columns: int, terms: int) -> float:
+def node_product_cycles(machine: Machine, rows: int, columns: int, terms: int) -> float:
     """Cycles of a node's product by the price of its text: as many patterns at a time as kernels
     take.
     """
@@ -122,11 +122,11 @@ class NodeTimes:
         first, *others = task.ops
         cycles, product = 0.0, first.matrix_product
         if product is not None:
-            cycles += product_cycles(self.machine, product.m, product.n, product.k)
+            cycles += node_product_cycles(self.machine, product.m, product.n, product.k)
         else:
             others = [first, *others]
         return cycles + sum(
-            routine_of(step_part(op, *op.out_shape), self.machine).cycles for op in others
+            node_routine(step_part(op, *op.out_shape), self.machine).cycles for op in others
         )
 
     def compute(self, task: Task, operands: Operands) -> Array:
@@ -202,7 +202,7 @@ class NodeDivider:
             ((-(-passes // copies) * plan.cost, copies, plan) for copies, plan in every),
             key=lambda one: one[:2],
         )
-        nodes = programs_of(few, machine, plan, copies)
+        nodes = node_programs(few, machine, plan, copies)
         times = self.programs(machine, "i8")
         model = node_model(machine)
         return NodeNetwork(

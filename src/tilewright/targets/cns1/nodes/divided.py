@@ -27,20 +27,39 @@ from tilewright.partition.layers import Step
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.node import TABLE
-from tilewright.targets.cns1.nodes.outside import Column, Given, Outside, Wanted
-from tilewright.targets.cns1.nodes.roles import BLOCK, Constant, Role, Rows, routine_of
+from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Wanted
+from tilewright.targets.cns1.nodes.roles import (
+    BLOCK,
+    MemoryRows,
+    NodeRole,
+    WeightPlace,
+    node_routine,
+)
 from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
-from tilewright.targets.cns1.nodes.shares import KINDS, Passed, Share, passed, product_of, shares
+from tilewright.targets.cns1.nodes.shares import (
+    KINDS,
+    NodeShare,
+    Passed,
+    node_shares,
+    passed,
+    product_of,
+)
 from tilewright.targets.cns1.sections import Hosts
 
 _SUM_BYTES = 4
 
 
-def product_part(share: Share) -> Op:
+def product_part(share: NodeShare) -> Op:
     """The product of a chunk, its weights as the node has them, along the columns."""
     kinds = product_of(share.layer).operand_dtypes
     first, last = share.terms
     return gemm(share.rows, share.chunk, last - first, dtype=f"{kinds[0]},{kinds[1]}:i32")
+
+
+def _is_table(op: Op, number: int) -> bool:
+    """True if each element of the result needs an operand whole."""
+    follows = op.follows
+    return follows is not None and set(follows[1 + number]) == {(None, None)}
 
 
 def step_part(op: Op, rows: int, columns: int) -> Op:
@@ -48,7 +67,7 @@ def step_part(op: Op, rows: int, columns: int) -> Op:
 
     Raises PartitionError for an operator that is neither.
     """
-    if op.kind == "lookup":
+    if any(_is_table(op, number) for number in range(1, len(op.input_shapes))):
         return op.part(Box.whole((rows, columns)))
     found = definitions_in(op)
     if len(found) != 1 or found[0].gather is not None:
@@ -76,9 +95,9 @@ class NodePrograms:
     copies: int = 1
 
     @cached_property
-    def shares(self) -> list[dict[int, Share]]:
+    def shares(self) -> list[dict[int, NodeShare]]:
         """Who does what of each layer."""
-        return shares(self.plan)
+        return node_shares(self.plan)
 
     @cached_property
     def passed(self) -> list[list[Passed]]:
@@ -141,7 +160,7 @@ class NodePrograms:
         numbers = {**self.network.values, **given, **inputs}
         fabric = fabric_of(self.machine, hosts=True)
         nodes = [IDLE] * (fabric.rows * fabric.columns)
-        columns = [Column() for _ in range(fabric.columns)]
+        columns = [HostColumn() for _ in range(fabric.columns)]
         for copy in range(self.copies):
             for core in range(self.cells):
                 number = copy * self.cells + core
@@ -178,11 +197,11 @@ class _Places:
     def __init__(self, programs: NodePrograms, core: int, copy: int, passes: int) -> None:
         self.programs, self.core, self.copy = programs, core, copy
         self.fabric = fabric_of(programs.machine, hosts=True)
-        self.role = Role(programs.machine, self.fabric, self._node(core), passes)
+        self.role = NodeRole(programs.machine, self.fabric, self._node(core), passes)
         self.given: list[Given] = []
         self.wanted: list[Wanted] = []
-        self._held: dict[str, tuple[Rows, Box]] = {}
-        self._waiting: dict[int, Rows] = {}
+        self._held: dict[str, tuple[MemoryRows, Box]] = {}
+        self._waiting: dict[int, MemoryRows] = {}
         self._from_outside()
         for number in range(len(programs.plan.layers)):
             if core in programs.shares[number]:
@@ -218,15 +237,15 @@ class _Places:
             box = Box.of((0, share.rows), share.terms)
             self.given.append(Given(planned.layer.reads[0], box, self.copy))
 
-    def _factors(self, number: int, share: Share) -> Rows:
+    def _factors(self, number: int, share: NodeShare) -> MemoryRows:
         """The rows that a product reads."""
         size = dtype(product_of(share.layer).operand_dtypes[0]).size_bytes
         width = size * (share.terms[1] - share.terms[0])
-        rows = Rows(self.role.room(share.rows * width), share.rows, width, width)
+        rows = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
         self._waiting[number] = rows
         return rows
 
-    def _layer(self, number: int, share: Share) -> None:
+    def _layer(self, number: int, share: NodeShare) -> None:
         if number not in self._waiting:
             self._gathered(number, share)
         result = self._product(number, share)
@@ -235,11 +254,11 @@ class _Places:
         kept = Box.of((0, share.rows), self._finished(share))
         self._held[share.layer.output] = result, kept
 
-    def _finished(self, share: Share) -> tuple[int, int]:
+    def _finished(self, share: NodeShare) -> tuple[int, int]:
         start = share.columns[0] + share.own * share.piece
         return start, start + share.piece
 
-    def _gathered(self, number: int, share: Share) -> None:
+    def _gathered(self, number: int, share: NodeShare) -> None:
         """What the product reads of other nodes' results, and of the own."""
         (name,) = share.layer.reads
         factors = self._factors(number, share)
@@ -258,18 +277,18 @@ class _Places:
                 moved = self._placed(_inside(factors, wanted, one.box))
                 self.role.receive(moved, (base + one.kind) % KINDS, adds=False)
 
-    def _placed(self, rows: Rows) -> Rows:
+    def _placed(self, rows: MemoryRows) -> MemoryRows:
         """Rows whose address is in the table: that of other nodes is another."""
         assert isinstance(rows.start, int)
         return replace(rows, start=self.role.word(rows.start))
 
-    def _product(self, number: int, share: Share) -> Rows:
+    def _product(self, number: int, share: NodeShare) -> MemoryRows:
         """The sums that the node finishes: chunks for others first, then the own."""
-        routine = routine_of(product_part(share), self.programs.machine)
+        routine = node_routine(product_part(share), self.programs.machine)
         columns, width = share.chunk, share.piece * _SUM_BYTES
         factors, weights = self._waiting[number], self._weights(share)
         chunk = self.role.room(share.rows * columns * _SUM_BYTES)
-        sums = Rows(self.role.room(share.rows * width), share.rows, width, width)
+        sums = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
         if len(share.group) == 1:
             self.role.call(routine, (factors.start, weights[0], sums.start))
             return sums
@@ -280,18 +299,20 @@ class _Places:
             self.role.call(routine, (factors.start, weights[distance], chunk))
             for other in share.others(distance):
                 place = chunk + other % share.pieces * width
-                rows = Rows(self.role.word(place), share.rows, width, columns * _SUM_BYTES)
+                rows = MemoryRows(self.role.word(place), share.rows, width, columns * _SUM_BYTES)
                 kind = (base + share.kind(distance, share.own)) % KINDS
                 self.role.send(rows, self._node(share.group[other]), kind)
             if before >= 0:
                 arrived = self._arriving(share, base, before, sums, adds=arrived)
         arrived = self._arriving(share, base, 0, sums, adds=arrived)
         own = chunk + share.own % share.pieces * width
-        mine = Rows(self.role.word(own), share.rows, width, columns * _SUM_BYTES)
+        mine = MemoryRows(self.role.word(own), share.rows, width, columns * _SUM_BYTES)
         self.role.move(mine, sums, adds=arrived)
         return sums
 
-    def _arriving(self, share: Share, base: int, distance: int, sums: Rows, *, adds: bool) -> bool:
+    def _arriving(
+        self, share: NodeShare, base: int, distance: int, sums: MemoryRows, *, adds: bool
+    ) -> bool:
         """Add the sums of those whose chunk at a distance has the own piece."""
         first = (share.own // share.pieces - distance) % share.chunks * share.pieces
         for sender in range(first, first + share.pieces):
@@ -301,7 +322,7 @@ class _Places:
                 adds = True
         return adds
 
-    def _weights(self, share: Share) -> list[int | str]:
+    def _weights(self, share: NodeShare) -> list[int | str]:
         """The chunks' weights, chunk by chunk as the columns go; where those of each distance
         begin.
         """
@@ -313,32 +334,33 @@ class _Places:
             box = Box.of((first, last), (begin, begin + share.chunk))
             name = share.layer.steps[0].operands[1]
             place = start + number * size
-            self.role.constants.append(Constant(place, name, box, product.transpose_b))
+            self.role.constants.append(WeightPlace(place, name, box, product.transpose_b))
         if share.chunks == 1:
             return [start]
         return [self.role.word(start + share.chunk_of(d) * size) for d in range(share.chunks)]
 
-    def _step(self, share: Share, step: Step, before: Rows) -> Rows:
+    def _step(self, share: NodeShare, step: Step, before: MemoryRows) -> MemoryRows:
         """A look-up or map of what the node finishes."""
         op = step_part(step.op, share.rows, share.piece)
         places: list[int | str] = [before.start]
-        for name, shape in zip(step.operands[1:], step.op.input_shapes[1:], strict=True):
-            places.append(self._operand(share, step.op, name, shape))
+        for number, name in enumerate(step.operands[1:], 1):
+            places.append(self._operand(share, name, table=_is_table(step.op, number)))
         width = share.piece * dtype(step.op.out_dtype).size_bytes
-        found = Rows(self.role.room(share.rows * width), share.rows, width, width)
-        self.role.call(routine_of(op, self.programs.machine), (*places, found.start))
+        found = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
+        self.role.call(node_routine(op, self.programs.machine), (*places, found.start))
         return found
 
-    def _operand(self, share: Share, op: Op, name: str, shape: tuple[int, ...]) -> int:
+    def _operand(self, share: NodeShare, name: str, *, table: bool) -> int:
         """A table, or the node's part of a matrix or of a row for each pattern."""
-        size = dtype(self.programs.network.tensors[name].dtype).size_bytes
-        if op.kind == "lookup":
-            place = self.role.room(shape[0] * size, lines=True)
-            self.role.constants.append(Constant(place, name, Box.whole(shape)))
+        tensor = self.programs.network.tensors[name]
+        size = dtype(tensor.dtype).size_bytes
+        if table:
+            place = self.role.room(tensor.shape[0] * size, lines=True)
+            self.role.constants.append(WeightPlace(place, name, Box.whole(tensor.shape)))
             return place
         place = self.role.room(share.rows * share.piece * size)
         box = Box.of((0, share.rows), self._finished(share))
-        self.role.constants.append(Constant(place, name, box, shape=share.layer.shape))
+        self.role.constants.append(WeightPlace(place, name, box, shape=share.layer.shape))
         return place
 
     def _to_outside(self) -> None:
@@ -351,16 +373,16 @@ class _Places:
                 self.wanted.append(Wanted(name, box, rows.size_bytes, self.copy))
 
 
-def _inside(rows: Rows, have: Box, box: Box) -> Rows:
+def _inside(rows: MemoryRows, have: Box, box: Box) -> MemoryRows:
     """The rows of a region inside those of another."""
     assert isinstance(rows.start, int)
     size = rows.size_bytes // have.shape[1]
     inner = box.within(have)
     start = rows.start + inner.start[0] * rows.step_bytes + inner.start[1] * size
-    return Rows(start, box.shape[0], box.shape[1] * size, rows.step_bytes)
+    return MemoryRows(start, box.shape[0], box.shape[1] * size, rows.step_bytes)
 
 
-def programs_of(
+def node_programs(
     network: Network, machine: Machine, plan: PartitionPlan, copies: int
 ) -> NodePrograms:
     """The programs of a plan. Raises PartitionError where a node's memory is too small for them."""

@@ -1,19 +1,33 @@
-"""The loops of the Hydrants, the I/O nodes below the mesh, as programs (Tables 4.2 and 4.3 of ICSI
-TR-93-046): a port to the outside world is read, and blocks go to all nodes of a column.
+"""The Hydrants, the I/O nodes below the mesh, as programs: a port to the outside world is read, and
+blocks go up the columns (Tables 4.2 and 4.3 of ICSI TR-93-046).
 
-In: a machine. Out: the cycle in which each of four neighbouring Hydrants sends its first block up.
+In: a machine. Out: the cycle in which each of four neighbouring Hydrants sends its first block up;
+and for a divided network, of what the nodes of each column take and give in a pass, the programs of
+all Hydrants. One with a port reads the blocks of several columns, sends each to its column, and
+writes what comes back. The inputs of a pass go up while the one before is computed, where the nodes
+have room for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.machine import Machine
 from tilewright.machine.messages import transfer_cycles
+from tilewright.machine.parts import Fabric
+from tilewright.ops.box import Box
+from tilewright.ops.op import Array
+from tilewright.simulate.runs import CoreRun
+from tilewright.targets.cns1.emit.writer import Writer
+from tilewright.targets.cns1.nodes.roles import BLOCK
 from tilewright.targets.cns1.nodes.run import IDLE, Node, run_nodes
+from tilewright.targets.cns1.nodes.shares import KINDS
 from tilewright.targets.cns1.nodes.transfers import text_of
 from tilewright.targets.cns1.sections import Hosts
 
@@ -64,3 +78,189 @@ def _one_vector() -> Sequence[str]:
 def _forwarding() -> Sequence[str]:
     """A Hydrant without a port."""
     return ["$v1 = receive(0)", "bcast($9, $0, $v1, 1)"] * BLOCKS
+
+
+_AHEAD = 24
+"""Blocks of the next pass that wait at a node at most."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A region of an input that a node of a copy takes in each pass."""
+
+    tensor: str
+    box: Box
+    copy: int
+
+    def blocks(self, values: Array) -> NDArray[np.uint8]:
+        """Blocks of a pass, each row in blocks of its own: [block, byte]."""
+        rows = np.ascontiguousarray(values[self.box.slices]).view(np.uint8)
+        count = -(-rows.shape[1] // BLOCK)
+        found = np.zeros((len(rows), count * BLOCK), np.uint8)
+        found[:, : rows.shape[1]] = rows
+        return found.reshape(-1, BLOCK)
+
+    def count(self, values: Array) -> int:
+        """Blocks of a pass."""
+        return len(self.blocks(values))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A region of an output that a node of a copy gives in each pass, in rows of so many bytes."""
+
+    tensor: str
+    box: Box
+    row_bytes: int
+    copy: int
+
+    @property
+    def count(self) -> int:
+        """Blocks of a pass."""
+        return self.box.shape[0] * -(-self.row_bytes // BLOCK)
+
+    def put(self, blocks: NDArray[np.uint8], found: Array) -> None:
+        """The region out of its blocks."""
+        rows = blocks.reshape(self.box.shape[0], -1)[:, : self.row_bytes]
+        found[self.box.slices] = np.ascontiguousarray(rows).view(found.dtype)
+
+
+@dataclass
+class HostColumn:
+    """The nodes of a column: their rows, from the I/O nodes on, with what they take and give."""
+
+    nodes: list[tuple[int, tuple[Given, ...], tuple[Wanted, ...]]] = field(default_factory=list)
+
+    def add(self, row: int, given: Sequence[Given], wanted: Sequence[Wanted]) -> None:
+        """One more node."""
+        self.nodes.append((row, tuple(given), tuple(wanted)))
+
+    def sent(self, rows: int) -> list[tuple[str, int, Given]]:
+        """What goes up: to how far a row, by `bcast` where all nodes take the same, else `send`."""
+        every = {given for _, given, _ in self.nodes}
+        if len(self.nodes) == rows > 1 and len(every) == 1:
+            return [("bcast", rows, one) for one in self.nodes[0][1]]
+        return [("send", row, one) for row, given, _ in self.nodes for one in given]
+
+    @property
+    def wanted(self) -> list[tuple[int, Wanted]]:
+        """What comes down, row by row."""
+        return [(row, one) for row, _, wanted in sorted(self.nodes) for one in wanted]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The I/O nodes of all columns, for a number of passes of each copy."""
+
+    machine: Machine
+    fabric: Fabric
+    columns: Sequence[HostColumn]
+    passes: int
+    copies: int
+
+    @property
+    def served(self) -> int:
+        """Columns of a port."""
+        ports = self.machine.section(Hosts).ports
+        return -(-len(self.columns) // ports)
+
+    def nodes(self, inputs: Mapping[str, Array]) -> list[Node]:
+        """The I/O nodes' programs, for inputs [pass, pattern, ...]."""
+        return [self._node(column, inputs) for column in range(len(self.columns))]
+
+    def take(self, core: CoreRun, found: Mapping[str, Array]) -> None:
+        """Put what an I/O node has written into the outputs [pass, pattern, ...]."""
+        first = core.core
+        if first % self.served:
+            return
+        wanted = [one for c in self._members(first) for _, one in self.columns[c].wanted]
+        count = sum(one.count for one in wanted)
+        memory = core.memory("host")
+        blocks = memory[: self.passes * count * BLOCK].reshape(self.passes, count, BLOCK)
+        for number, own in enumerate(blocks):
+            place = 0
+            for one in wanted:
+                values = found[one.tensor][number * self.copies + one.copy]
+                one.put(own[place : place + one.count], values)
+                place += one.count
+
+    def _members(self, first: int) -> range:
+        return range(first, min(first + self.served, len(self.columns)))
+
+    def _sent(
+        self, column: int, inputs: Mapping[str, Array]
+    ) -> list[tuple[str, int, NDArray[np.uint8]]]:
+        """The messages of a pass: how, how far, and the blocks of all passes [pass, byte]."""
+        found = []
+        for how, hops, given in self.columns[column].sent(self.fabric.rows - 1):
+            of_copy = inputs[given.tensor][given.copy :: self.copies]
+            passes = np.stack([given.blocks(values) for values in of_copy])
+            found += [(how, hops, passes[:, i]) for i in range(passes.shape[1])]
+        return found
+
+    def _node(self, column: int, inputs: Mapping[str, Array]) -> Node:
+        first = column - column % self.served
+        sent = {c: self._sent(c, inputs) for c in self._members(first)}
+        has_port = column == first
+        columns = [c for c in sent if c != first] + [first] if has_port else [column]
+        order = [
+            (c, one)
+            for together in zip_longest(*([(c, m) for m in sent[c]] for c in columns))
+            for c, one in (pair for pair in together if pair is not None)
+        ]
+        writer = Writer()
+        collected = list(self._collected(column, first))
+        if not order and not collected:
+            return IDLE
+        lines = list(chain.from_iterable(self._up(c, column, one) for c, one in order))
+        images = np.array([block for _, (_, _, block) in order]) if has_port and order else None
+        start = (
+            self.passes
+            * BLOCK
+            * sum(one.count for c in self._members(first) for _, one in self.columns[c].wanted)
+        )
+        writer.add("$30 = 128", "$9 = 0")
+        writer.constant("$4", start)
+        self._loop(writer, lines, collected, ahead=len(order) <= _AHEAD * len(columns))
+        host = {} if images is None else {start: np.ascontiguousarray(images.transpose(1, 0, 2))}
+        host[start + sum(a.nbytes for a in host.values())] = np.zeros(0, np.uint8)
+        return Node(writer.text(), {"host": {at: a.ravel() for at, a in host.items()}})
+
+    def _up(
+        self, target: int, column: int, one: tuple[str, int, NDArray[np.uint8]]
+    ) -> Iterator[str]:
+        """A block on its way: read or received, then sent to its column or up in the own."""
+        how, hops, _ = one
+        has_port = column % self.served == 0
+        yield "$v1 = h[$4+=$30].w" if has_port else "$v1 = receive(0)"
+        if target != column:
+            yield from (f"$8 = {target - column}", "send($0, $8, $v1, 0)")
+        else:
+            yield from (f"$8 = {hops}", f"{how}($8, $0, $v1, 0)")
+
+    def _collected(self, column: int, first: int) -> Iterator[str]:
+        """What comes down in the column is written or sent on; then what other columns send."""
+        write = "h[$9+=$30].w = $v1"
+        down = [row for row, one in self.columns[column].wanted for _ in range(one.count)]
+        for row in down:
+            yield f"$v1 = receive({row})"
+            if column == first:
+                yield write
+            else:
+                kind = KINDS - (column - first)
+                yield from (f"$8 = {first - column}", f"send($0, $8, $v1, {kind})")
+        for other in self._members(first)[1:] if column == first else ():
+            for _, one in self.columns[other].wanted:
+                for _ in range(one.count):
+                    yield from (f"$v1 = receive({KINDS - (other - first)})", write)
+
+    def _loop(self, writer: Writer, up: Sequence[str], down: Sequence[str], *, ahead: bool) -> None:
+        """All passes: inputs a pass ahead of outputs, or one after the other."""
+        first, last = (up, down) if ahead else ((), ())
+        rounds = self.passes - ahead
+        writer.add(*first)
+        if rounds:
+            writer.constant("$10", rounds)
+            writer.place("pass")
+            writer.add(*up, *down, "$10 = $10 - 1", "if ($10 != $0) pass", "nop")
+        writer.add(*last, "goto $31", "nop")

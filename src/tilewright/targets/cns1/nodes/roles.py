@@ -34,7 +34,7 @@ _ALIGNMENT = 128
 
 
 @dataclass(frozen=True)
-class Routine:
+class NodeRoutine:
     """The code of an operator: its `operands` and result by name, in the order of `arguments`."""
 
     lines: tuple[str, ...]
@@ -43,13 +43,13 @@ class Routine:
     cycles: float
 
 
-def routine_of(op: Op, machine: Machine) -> Routine:
+def node_routine(op: Op, machine: Machine) -> NodeRoutine:
     """The best code of an operator on a node; raises as `choose` does."""
     return _routine(cast("Any", op), machine)  # operators are frozen dataclasses
 
 
 @cache
-def _routine(op: Op, machine: Machine) -> Routine:
+def _routine(op: Op, machine: Machine) -> NodeRoutine:
     node = machine.of_one_program
     (choice,) = choose([op], node, keep=1)
     candidate = choice.best.candidate
@@ -57,11 +57,11 @@ def _routine(op: Op, machine: Machine) -> Routine:
     (text,) = artifact.files.values()
     operands = (*candidate.seed.operands, candidate.seed.result)
     arguments = tuple(info.name for info in artifact.tensors)
-    return Routine(tuple(text.splitlines()), operands, arguments, choice.best.cycles)
+    return NodeRoutine(tuple(text.splitlines()), operands, arguments, choice.best.cycles)
 
 
 @dataclass(frozen=True)
-class Rows:
+class MemoryRows:
     """Rows of memory: `count` of `size_bytes`, each `step_bytes` behind the one before. The start
     is an address, or the operand that loads one.
     """
@@ -79,7 +79,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Constant:
+class WeightPlace:
     """A region of a weight that lies at an address, turned if it is stored the other way round, and
     repeated to `shape` where it has fewer elements.
     """
@@ -92,7 +92,7 @@ class Constant:
 
 
 @dataclass
-class Role:
+class NodeRole:
     """A node's program under construction."""
 
     machine: Machine
@@ -102,8 +102,8 @@ class Role:
     writer: Writer = field(default_factory=Writer)
     words: list[int] = field(default_factory=lambda: [0, 0])
     end: int = TABLE_BYTES
-    constants: list[Constant] = field(default_factory=list)
-    _called: dict[Routine, str] = field(default_factory=dict)
+    constants: list[WeightPlace] = field(default_factory=list)
+    _called: dict[NodeRoutine, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.words[_LEFT // _WORD] = self.passes
@@ -132,7 +132,7 @@ class Role:
             )
         return f"m[$0+{(len(self.words) - 1) * _WORD}].w"
 
-    def call(self, routine: Routine, places: Sequence[int | str]) -> None:
+    def call(self, routine: NodeRoutine, places: Sequence[int | str]) -> None:
         """Call an operator's code with the places of its operands and its result."""
         name = self._called.setdefault(routine, f"routine{len(self._called)}")
         of = dict(zip(routine.operands, places, strict=True))
@@ -148,25 +148,25 @@ class Role:
         else:
             self.writer.constant(register, place)
 
-    def send(self, rows: Rows, target: int, kind: int) -> None:
+    def send(self, rows: MemoryRows, target: int, kind: int) -> None:
         """Send rows to another node."""
         across, along = hops_to(self.fabric, self.node, target)
         self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
         self._rows({"$7": rows}, ("$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"))
 
-    def receive(self, rows: Rows, kind: int, *, adds: bool) -> None:
+    def receive(self, rows: MemoryRows, kind: int, *, adds: bool) -> None:
         """Put what arrives into rows, or add it."""
         added = ("$v2 = m[$12].w", "$v1 = $v1 + $v2") if adds else ()
         store = "m[$12+=$30].w = $v1"
         self._rows({"$7": rows}, (f"$v1 = receive({kind})", *added, store))
 
-    def move(self, source: Rows, rows: Rows, *, adds: bool) -> None:
+    def move(self, source: MemoryRows, rows: MemoryRows, *, adds: bool) -> None:
         """Copy rows to others, or add them."""
         added = ("$v2 = m[$13].w", "$v1 = $v1 + $v2") if adds else ()
         lines = ("$v1 = m[$12+=$30].w", *added, "m[$13+=$30].w = $v1")
         self._rows({"$7": source, "$8": rows}, lines)
 
-    def _rows(self, pointers: dict[str, Rows], lines: Sequence[str]) -> None:
+    def _rows(self, pointers: dict[str, MemoryRows], lines: Sequence[str]) -> None:
         """Write lines for each message of each row; `$12`, `$13` go along the rows."""
         writer, (first, *_) = self.writer, pointers.values()
         for register, rows in pointers.items():
@@ -196,7 +196,7 @@ class Role:
         return self.writer.text() + "".join(routines)
 
 
-def _renamed(routine: Routine, name: str) -> str:
+def _renamed(routine: NodeRoutine, name: str) -> str:
     """The lines under a name, with labels of their own."""
     text = "\n".join(routine.lines)
     labels = set(re.findall(r"^\s*(\w+):", text, re.MULTILINE))

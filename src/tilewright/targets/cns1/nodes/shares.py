@@ -1,9 +1,9 @@
 """Who of the nodes does what of a divided network: chunks of products, their targets, messages.
 
-In: a plan of matrix products, look-ups and maps. Out: for each node and layer a `Share`, in numbers
-of its own memory. Sums that are divided are computed in chunks of whole stripes of columns, each
-for the nodes that finish them: what goes to others is computed first, and is on its way while the
-next chunk is computed.
+In: a plan of matrix products, look-ups and maps. Out: for each node and layer a `NodeShare`, in
+numbers of its own memory. Sums that are divided are computed in chunks of whole stripes of columns,
+each for the nodes that finish them: what goes to others is computed first, and is on its way while
+the next chunk is computed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def suits(layer: Layer, grid: Grid) -> bool:
 
 
 @dataclass(frozen=True)
-class Share:
+class NodeShare:
     """One node's share of a layer; `group` are the nodes that have terms of the same sums, in the
     order of what they finish, this one as number `own`.
     """
@@ -136,12 +136,12 @@ class Share:
         return distance * self.pieces + sender % self.pieces
 
 
-def shares(plan: PartitionPlan) -> list[dict[int, Share]]:
+def node_shares(plan: PartitionPlan) -> list[dict[int, NodeShare]]:
     """For each layer the share of each node that has one."""
     return [_shares(planned) for planned in plan.layers]
 
 
-def _shares(planned: Planned) -> dict[int, Share]:
+def _shares(planned: Planned) -> dict[int, NodeShare]:
     groups: dict[Box, list[tuple[Box, int]]] = {}
     placed = list(zip(planned.cores, planned.division.parts, strict=True))
     for core, part in placed:
@@ -151,7 +151,7 @@ def _shares(planned: Planned) -> dict[int, Share]:
         for box, own in groups.items()
     }
     return {
-        core: Share(planned.layer, part, members[part.summed], members[part.summed].index(core))
+        core: NodeShare(planned.layer, part, members[part.summed], members[part.summed].index(core))
         for core, part in placed
     }
 
