@@ -27,8 +27,14 @@ _CHAINS = "primitives.gemm.chains"
 
 def _with_changes(document, now):
     """A stored SW26010 without what its primitives take, which is derived from their code now, and
-    with what came later: what a launch and barriers take, and chains of products.
+    with what came later: what a launch and barriers take, and chains of products; this computer's
+    with pages.
     """
+    if document["target"] == "host":
+        later = document_of(now)["memory"]["caches"]["pages"]
+        document["memory"]["caches"]["pages"] = later
+        why = ([key, why] for key, why in now.sources if key.startswith("memory.caches.pages."))
+        document["sources"] = sorted([*document["sources"], *why])
     if document["target"] != "sw26010":
         return document
     for kind in ("f64", "f32"):

@@ -23,6 +23,16 @@ class Cache(Struct, frozen=True, forbid_unknown_fields=True):
     ways: PositiveInt
 
 
+class Pages(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pages of `page_bytes` whose addresses the nearest level of translation holds: `count`. Where
+    loops touch more, each that they come back to costs `miss_cycles`.
+    """
+
+    count: PositiveInt
+    page_bytes: PositiveInt
+    miss_cycles: NonNegativeFloat
+
+
 class Caches(Section, frozen=True, forbid_unknown_fields=True):
     """The caches between a core and main memory, nearest first.
 
@@ -34,6 +44,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     l1: Cache
     l2: Cache
     l3: Cache
+    pages: Pages
 
     @property
     def levels(self) -> tuple[Cache, ...]:

@@ -32,14 +32,10 @@ from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.cost.threads import crowding, has_own
-from tilewright.targets.host.sections import Cache, Caches
+from tilewright.targets.host.sections import Cache, Caches, Pages
 
 _L1_SHARE = 0.5
 """Share of the level 1 cache for one factor: the other one is streamed through it."""
-_PAGE_BYTES, _PAGES, _PAGE_CYCLES = 4096, 64, 10
-"""Pages that the first TLB of a processor holds, and what each costs where there are more
-(measured: rows of 1000 elements in place, 4 to 5 % of products of k = 250 and 500, Zen 3).
-"""
 
 
 @dataclass(frozen=True)
@@ -275,6 +271,7 @@ def _set_conflicts(
     times = shape.k * dtype(kind).size_bytes * prod(count for _, count in loops)
     sweeps = prod(count for _, count in loops) * -(-columns // width)
     written = [o.regions[-1] for o in operands if o.tile is call.operands[0]]
+    caches = machine.section(Caches)
     cycles: Value = 0.0
     each: Value
     for number, factor in enumerate(call.operands[1:]):
@@ -283,15 +280,15 @@ def _set_conflicts(
         used = columns * -(-scalars // height) if loaded else scalars * -(-columns // width)
         letter = "k" if loaded else "mn"[number]
         pitch = _row_bytes(factor, letter, program, env)
-        each = 0.0 if loaded else _in_one_set(pitch, machine.find_section(Caches))
+        each = 0.0 if loaded else _in_one_set(pitch, caches)
         for mine in (o.regions[-1] for o in operands if o.tile is factor):
             if not loaded:
-                cycles = cycles + sweeps * _page_cycles(mine, written)
+                cycles = cycles + sweeps * _page_cycles(mine, written, caches.pages)
             block = replace(mine, bytes=mine.bytes * np.minimum(1.0, part / whole))
             if loaded:
                 run = np.minimum(mine.run, width * dtype(kind).size_bytes)
                 block = replace(block, run=run, pitch=pitch)
-            each = np.maximum(each, _anew(block, machine.find_section(Caches), height))
+            each = np.maximum(each, _anew(block, caches, height))
         cycles = cycles + used * times * each
     return cycles
 
@@ -310,38 +307,35 @@ def _row_bytes(factor: Operand, letter: str, program: Program, env: Mapping[str,
     return dtype(kind).size_bytes * evaluate(stride, env)
 
 
-def _in_one_set(pitch: Value, caches: Caches | None) -> Value:
+def _in_one_set(pitch: Value, caches: Caches) -> Value:
     """Cycles per byte of rows that all begin in one set of the level 1 cache."""
-    if caches is None:
-        return 0.0
     alike = np.greater(pitch, 0) & np.equal(pitch % (caches.l1.capacity_bytes // caches.l1.ways), 0)
     return np.where(alike, 1 / caches.l2.fill_bytes_per_cycle, 0.0)
 
 
-def _anew(block: Region, caches: Caches | None, height: int) -> Value:
+def _anew(block: Region, caches: Caches, height: int) -> Value:
     """Cycles per byte to fetch a register block's operand again at each use; the other factor and C
     have as many rows as the block is high.
     """
-    if caches is None:
-        return 0.0
-    l1, l2 = caches.l1, caches.l2
-    touched = np.minimum(block.pitch, _PAGE_BYTES) * (block.rows + 2 * height)
-    scattered = touched > _PAGES * _PAGE_BYTES
+    l1, l2, pages = caches.l1, caches.l2, caches.pages
+    touched = np.minimum(block.pitch, pages.page_bytes) * (block.rows + 2 * height)
+    scattered = touched > pages.count * pages.page_bytes
     crowded = (block.room(l1) > _L1_SHARE * l1.capacity_bytes) & (block.room(l1) > block.bytes)
     far = (block.room(l2) > l2.capacity_bytes) & (block.room(l2) > block.bytes)
     near = np.where(crowded | scattered, 1 / l1.fill_bytes_per_cycle, 0.0)
     return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
 
 
-def _page_cycles(swept: Region, written: Sequence[Region]) -> Value:
+def _page_cycles(swept: Region, written: Sequence[Region], pages: Pages) -> Value:
     """Cycles for TLB misses of rows that are swept repeatedly and, with a column of C, lie on too
     many pages.
     """
-    apart = np.greater_equal(swept.pitch, _PAGE_BYTES)
-    each = np.where(apart, 1 + swept.run / _PAGE_BYTES, swept.pitch / _PAGE_BYTES)
-    pages = swept.rows * each
-    beside = _sum(c.rows * np.minimum(1.0, c.pitch / _PAGE_BYTES) for c in written)
-    return np.where(pages + beside > _PAGES, pages * _PAGE_CYCLES, 0)
+    size = pages.page_bytes
+    apart = np.greater_equal(swept.pitch, size)
+    each = np.where(apart, 1 + swept.run / size, swept.pitch / size)
+    swept_pages = swept.rows * each
+    beside = _sum(c.rows * np.minimum(1.0, c.pitch / size) for c in written)
+    return np.where(swept_pages + beside > pages.count, swept_pages * pages.miss_cycles, 0)
 
 
 def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:
