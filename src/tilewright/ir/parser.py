@@ -19,11 +19,11 @@ from tilewright.common.limits import MOST_THREADS
 from tilewright.common.syntax import module_tree
 from tilewright.ir.names import STATEMENT_WORDS, check_name
 from tilewright.ir.nodes import (
-    Direction,
     SCRATCHPAD,
     Barrier,
     Buffer,
     Call,
+    Direction,
     For,
     If,
     Operand,

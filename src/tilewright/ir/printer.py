@@ -152,7 +152,9 @@ def _simple(stmt: Transfer | Wait | Barrier | Call) -> _Group:
         case Transfer(direction):
             moved = _region(stmt.tensor, stmt.ranges), _slot(stmt.buffer, stmt.slot)
             first = () if stmt.first == Const(0) else (f"first={_expr(stmt.first)}",)
-            return _Group(f"{direction}(", (*(moved if direction == "get" else moved[::-1]), *first))
+            return _Group(
+                f"{direction}(", (*(moved if direction == "get" else moved[::-1]), *first)
+            )
         case Wait(buffer, slot):
             return _Group("wait(", (_slot(buffer, slot),))
         case Barrier():

@@ -355,9 +355,7 @@ def _at_depth(
     return (*before, *body, *after)
 
 
-def _prepared(
-    inner: tuple[Stmt, ...], staged: list[_Staged], loops: list[For]
-) -> dict[str, Call]:
+def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged], loops: list[For]) -> dict[str, Call]:
     """The operands of the main call that other calls prepare, with those calls on whole buffers,
     or on the part of a buffer that is filled further out.
     """

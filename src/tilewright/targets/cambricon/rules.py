@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tilewright.common.expr import Const, Expr, Var, binary, coefficient, free_vars, minimum, product
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    Var,
+    binary,
+    coefficient,
+    free_vars,
+    minimum,
+    product,
+)
 from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 from tilewright.ir.primitives import Copy
 from tilewright.ir.visit import rewrite, walk
