@@ -56,6 +56,7 @@ def test_every_program_reads_back_equal(program: Program) -> None:
         (Barrier(), "barrier()"),
         (Wait("b", SLOT), "wait(b[ro % 2])"),
         (Transfer("get", "x", (), "b", Const(0)), "get(x[()], b[0])"),
+        (Transfer("get", "x", (), "b", Const(0), Const(8)), "get(x[()], b[0], first=8)"),
         (Transfer("get", "x", (at(RO, 1),), "b", Const(0)), "get(x[ro], b[0])"),
         (Transfer("put", "x", (at(0, N, 2),), "b", Const(1)), "put(b[1], x[at(0, n, 2)])"),
         (Transfer("put", "x", (at(3, 1, 2),), "b", Const(1)), "put(b[1], x[at(3, 1, 2)])"),

@@ -34,7 +34,7 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
     """
     if transfer.first != Const(0):
         raise ProgramError(
-            f"the transfer of {tensor.name!r} starts inside slot {transfer.slot} of {buffer.name!r}",
+            f"a transfer of {tensor.name!r} starts inside slot {transfer.slot} of {buffer.name!r}",
             fix="transfers of this machine fill slots from their first element on",
         )
     offset: Expr = Const(0)

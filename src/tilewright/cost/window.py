@@ -37,8 +37,9 @@ class Window(NamedTuple):
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
     none. A buffer of two slots that no transfer fills or empties `rotates` with each write. What
     is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
-    iteration before it is read, is due at the next such write. Stores of buffers of two slots stand
-    behind the next iteration's items: `late` are service and number of operations of each one's.
+    iteration before it is read, is due at the next such write. Stores of
+    buffers of two slots in the innermost loop stand behind the next iteration's items: `late` are
+    service, number of operations and item of each one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
@@ -154,10 +155,12 @@ def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
             _fetch_next(s, w, number)
             continue
-        if kind == PUT and double:
+        if kind == PUT and double and item.level == s.clock.loops:
             _store_late(s, w, number, cost.service, cost.issue)
             continue
         _issue(s, w, number, -1, cost.service, cost.issue)
+        if kind == PUT and double:
+            w.slots[item.buffer] = 1 - w.slots[item.buffer]
 
 
 @piece

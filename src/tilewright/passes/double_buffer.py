@@ -5,8 +5,8 @@ first tile before the loops, the next one right after the wait for the current o
 indices of the next iteration (inner loop one further, or the next outer one with the inner ones
 back at zero). A store is waited for only when its slot is written again. Which buffers have two
 copies is the schedule's choice, tensor by tensor. Where operations are in flight in order, stores
-of such buffers are `late`: they stand behind what the next iteration computes, which need not wait
-for them.
+of such buffers in innermost loops are `late`: they stand behind what the next iteration computes,
+which need not wait for them.
 
 before:  for i in range(n):
              get(a[i] -> t[0]); wait(t[0]); use(t[0])
@@ -79,7 +79,7 @@ class DoubleBuffer:
             else:
                 inner.append(stmt)
         here = _stores(_fetches(_Part(tuple(inner)), loops, program), loops, program)
-        if self.late:
+        if self.late and not any(isinstance(stmt, For) for stmt in body):
             here = _late(here, loops, program)
         return _Part(here.body, before + here.before, after + here.after)
 

@@ -220,9 +220,16 @@ def gathered_windows(op: Conv2d) -> Seed | None:
 @cache
 def _gathered_windows(window: Window) -> Seed:
     x, kernel = images(), window[0]
-    extents = {"group": GROUPS, "batch": BATCH, "strips": OUT_COLS, "rows": IN_ROWS}
     windows = tensor(
-        "windows", "scratch", operand=0, **extents, cols=kernel[1], channels=IN_CHANNELS
+        "windows",
+        "scratch",
+        operand=0,
+        group=GROUPS,
+        batch=BATCH,
+        strips=OUT_COLS,
+        rows=IN_ROWS,
+        cols=kernel[1],
+        channels=IN_CHANNELS,
     )
     conv = _by_column(window, windows)
     gathered = next(u for u in conv.inputs if u.tensor == windows)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+import tilewright as tw
 from support.cambricon_operators import KINDS, MACHINE, compiled, operands
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
 from tilewright.compiler.checking import check_code, program_inputs
@@ -198,3 +199,18 @@ def test_floats_are_refused_before_any_search():
     with pytest.raises(CapacityError) as caught:
         choose([gemm(1, 8, 8)], load_machine("dla-al"))
     assert str(caught.value).startswith("machine 'dla-al' computes i16 and i64; gemm m1 n8 k8 has")
+
+
+@pytest.mark.parametrize("algorithm", ["whole_windows", "gathered_windows"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_windows_slide(algorithm: str, stride: int):
+    """Rows of windows move once each: the code has the bits of the reference, and the cycles of the
+    model.
+    """
+    op = conv2d(batch=1, in_channels=40, out_channels=48, height=13, width=11, kernel=3, padding=1,
+                stride=stride, dtype=KINDS)  # fmt: skip
+    layer = tw.compile(op, machine="dla-al", algorithm=algorithm).plan.only
+    text = print_program(layer.program)
+    assert "pixel + 1 <" in text
+    assert layer.check() == "exact"
+    assert layer.cycles == pytest.approx(layer.estimate_cycles, rel=0.02, abs=20)

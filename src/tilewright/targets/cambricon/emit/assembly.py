@@ -19,7 +19,7 @@ REGISTERS = 64
 _PLENTY = 24
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _IN_TURN = 12
-"""Free registers that come round in turn; the others stay free for values of loops around."""
+"""How many free registers are taken before one that has just become free."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
@@ -139,8 +139,7 @@ class Assembly:
             self._forget()
         for at in range(depth, len(self._scopes)):
             inside = set[str]().union(*(s.written for s in self._scopes[at:][1:]))
-            usual, spare = self._free[-_IN_TURN:], self._free[:-_IN_TURN]
-            register = next((r for r in (*usual, *reversed(spare)) if r not in inside), None)
+            register = next((r for r in reversed(self._free) if r not in inside), None)
             if register is not None:
                 self._free.remove(register)
                 self._scopes[at].owned.append(register)
@@ -162,6 +161,11 @@ class Assembly:
                 del scope.values[e]
                 scope.owned.remove(register)
                 self._free.append(register)
+
+    def _release(self, registers: Sequence[str]) -> None:
+        """Free registers, to be taken after others."""
+        place = max(0, len(self._free) - _IN_TURN)
+        self._free[place:place] = registers
 
     def _inmost(self) -> str:
         return self._take(len(self._scopes) - 1)[0]
@@ -227,7 +231,7 @@ class Assembly:
         self._line(f"{_INDENT}cb {counter}, {label}")
         for register in (counter, *registers):
             self._scopes[-1].owned.remove(register)
-            self._free.append(register)
+            self._release([register])
 
     @contextmanager
     def statement(self) -> Iterator[None]:
@@ -253,7 +257,7 @@ class Assembly:
 
     def _close(self) -> None:
         scope = self._scopes.pop()
-        self._free += scope.owned
+        self._release(scope.owned)
 
     def _joined(self, condition: str, then: Sequence[str], orelse: Sequence[str]) -> None:
         yes, end = self._label(), self._label()
@@ -271,12 +275,10 @@ def _addresses_first(lines: Sequence[str]) -> list[str]:
     are computed while the operations before theirs wait for their turn.
     """
     found: list[str] = []
-    if any(line.endswith(":") for line in lines):
-        return list(lines)
     for line in lines:
         place = len(found)
         if _is_scalar(line):
-            while place and not _is_scalar(found[place - 1]) and not _meet(found[place - 1], line):
+            while place and _lets_pass(found[place - 1], line):
                 place -= 1
         found.insert(place, line)
     return found
@@ -286,9 +288,13 @@ def _is_scalar(line: str) -> bool:
     return line.split()[0] in _SCALARS
 
 
-def _meet(operation: str, scalar: str) -> bool:
-    """True if an operation uses the register that a statement on scalars writes."""
-    return scalar.split()[1].rstrip(",") in operation.replace(",", " ").split()
+def _lets_pass(line: str, scalar: str) -> bool:
+    """True if a line is an operation or a comment without the register that a statement on scalars
+    writes.
+    """
+    words = line.replace(",", " ").split()
+    ends = _is_scalar(line) or line.endswith(":") or words[0] in ("cb", "jump")
+    return not ends and scalar.split()[1].rstrip(",") not in words
 
 
 def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> str:
