@@ -114,7 +114,7 @@ def native(machine: str, only: str) -> None:
 
 
 def _einsum(op: Definition, operands: list[Any]) -> Callable[[], Any]:
-    """The same by einsum on strided views."""
+    """The definition by einsum on strided views."""
     given: list[Any] = []
     for access, x in zip(op.operands, operands, strict=True):
         view = access.read(x, op.extents)

@@ -81,7 +81,7 @@ def all_of_them() -> Iterator[Emitted]:
 
 
 def text_of(routine: Emitted) -> str:
-    """What a routine computes."""
+    """Name of a routine's work, for the table."""
     match routine:
         case Routine():
             return ""
@@ -104,7 +104,7 @@ def errors(routine: Emitted, table: str) -> Iterator[float]:
 
 
 def kind_of(routine: Emitted) -> Derived[Any, Any]:
-    """What derives the routine's timing."""
+    """Kind of derived timing that a routine belongs to."""
     match routine:
         case ReduceRoutine():
             return REDUCTIONS

@@ -1,4 +1,4 @@
-"""What it takes until an ONNX file runs on this computer: seconds, cold and warm, and memory.
+"""Cost of the first run of an ONNX file on this computer: seconds, cold and warm, and memory.
 
     PYTHONPATH=src python benchmarks/host_compile.py [vgg16 | resnet50 | yolov2 ...]
         [--machine host] [--json] [--csv FILE]
@@ -47,7 +47,7 @@ def now() -> tuple[float, float]:
 
 
 def held_bytes() -> int:
-    """What this process has in memory."""
+    """Resident bytes of this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGESIZE")
 

@@ -1,4 +1,4 @@
-"""What the instruction cache of the SW26010's cores could cost kernels, which no price has.
+"""Cost that the instruction cache of the SW26010's cores could add to kernels.
 
     python benchmarks/instruction_cache.py [--quick] [--csv FILE]
 

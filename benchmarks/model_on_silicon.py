@@ -76,7 +76,7 @@ def workloads(kinds: Sequence[str], only: str, *, quick: bool) -> Iterator[Workl
 
 
 def key(record: Record) -> tuple[str, str, str, int]:
-    """What a record is about."""
+    """Identity of a record's subject."""
     return record["part"], record["machine"], record["name"], record["every"]
 
 

@@ -54,7 +54,7 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def rank_once(arguments: argparse.Namespace) -> None:
-    """What a fresh process does: rank, print the two times."""
+    """Work of a fresh process: rank, print the two times."""
     machine, cases = load_machine(arguments.machine), cases_of("vgg16", arguments.batch)
     _, own, wall = timed(lambda: rank(cases, machine))
     print(json.dumps([own, wall]))

@@ -88,7 +88,7 @@ class Record:
 
     @property
     def fetched(self) -> float:
-        """What fetching instructions adds to the text."""
+        """Cycles that fetching instructions adds to the text."""
         return self.cold / self.text - 1
 
 
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def recorded(path: Path) -> dict[str, Record]:
-    """What earlier runs found, by case; a case that is done has a record that ends its name."""
+    """Records of earlier runs, by case; a case that is done has a record that ends its name."""
     lines = path.read_text().splitlines() if path.exists() else ()
     return {one["case"]: Record(**one) for one in map(json.loads, lines)}
 

@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = Path("src/tilewright")
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.toml", "README.md")
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
-"""What most tests import, once for all of them."""
+"""Modules that most tests import, loaded once for all of them."""
 COMPILED = Path(".pytest_cache/compiled")
 NEAR = 8
 """Test files that import a module of which that many run ahead of its folder."""
@@ -89,7 +89,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one fault."""
+    """Outcome of one fault."""
 
     fault: Fault
     outcome: Outcome
@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def recorded(path: Path) -> list[Record]:
-    """What earlier runs found."""
+    """Records of earlier runs."""
     found = map(json.loads, path.read_text().splitlines() if path.exists() else ())
     return [Record(Fault(**one.pop("fault")), **one) for one in found]
 
@@ -173,7 +173,7 @@ def _code(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _changed(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """What stands in place of an expression, and what that is called."""
+    """Kind and replacement for each change of an expression."""
     match node:
         case ast.Compare(ops=[operator]):
             swapped = _COMPARISONS[type(operator)]
@@ -216,7 +216,7 @@ def copied(folder: Path) -> Path:
 
 
 def judged(fault: Fault, tree: Path, limit_seconds: float) -> Record:
-    """Whether the tests of a fault fail with it."""
+    """Runs the tests of a fault with it in place."""
     path = tree / SOURCES / fault.path
     source, started = path.read_bytes(), time.monotonic()
     path.write_bytes(fault.seeded(source))
@@ -251,7 +251,7 @@ def nearest_tests(path: str, tree: Path) -> list[list[str]]:
 
 
 def _outcome(tests: Sequence[str], tree: Path, limit_seconds: float) -> tuple[Outcome, str]:
-    """What becomes of a fault by some tests, and which function of theirs fails. They run in a
+    """Outcome of a fault under some tests, and the function of theirs that fails. They run in a
     process of their own that begins with what all tests import, and end with its processor time.
     """
     said, says = _PROCESSES.Pipe(duplex=False)

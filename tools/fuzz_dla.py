@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _round_trips(count: int, seed: int) -> bool:
-    """Whether random instructions of each table are themselves again."""
+    """True where random instructions of each table decode to themselves."""
     for table in TABLES:
         wrong = [
             text

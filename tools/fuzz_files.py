@@ -183,7 +183,7 @@ class Worker:
         other.close()
 
     def judged(self, kind: str, seed: int, number: int) -> tuple[str, str]:
-        """What became of one mutation."""
+        """Judges one mutation."""
         self._pipe.send((kind, seed, number))
         try:
             if self._pipe.poll(SECONDS_WAITED):

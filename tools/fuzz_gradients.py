@@ -82,6 +82,8 @@ def _require(found: Any, expected: Any, name: str) -> None:
 def by_autograd(network: Network, feeds: dict[str, Any]) -> list[tuple[str, Any]]:
     """The gradients of a convolution or product by torch, none of other operators."""
     op = network.nodes[0].op
+    if not isinstance(op, Conv2d | Gemm):
+        return []
     x, w, *_ = (torch.tensor(feeds[n], requires_grad=True) for n in network.nodes[0].inputs)
     if isinstance(op, Conv2d) and op.padding[:2] == op.padding[2:]:
         y = torch.nn.functional.conv2d(

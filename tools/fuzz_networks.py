@@ -64,7 +64,7 @@ class Subject:
 
     @property
     def planned(self) -> PlannedNetwork:
-        """What is run."""
+        """The plan to run."""
         return PlannedNetwork(self.network, self.plan)
 
     def interpreted(self) -> Numbers:
@@ -109,7 +109,7 @@ def _evaluated(network: Network, numbers: tuple[Numbers, Numbers]) -> Numbers:
 
 
 def _is_exact(network: Network, numbers: tuple[Numbers, Numbers], kind: str) -> bool:
-    """Whether no tensor of the network holds a number that was or could have been rounded."""
+    """True where no tensor of the network holds a number that was or could have been rounded."""
     every = replace(network, outputs=tuple(node.output for node in network.nodes))
     found = np.concatenate([y.ravel() for y in _evaluated(every, numbers).values()]) * FRACTION
     return bool((found == np.rint(found)).all() and np.abs(found).max() < MAGNITUDE[kind])
@@ -156,7 +156,7 @@ def check_divided(network: Network) -> str:
 
 
 def _of_type(network: Network, kind: str) -> Network:
-    """The same network in another element type."""
+    """The network in another element type."""
     inputs, weights = (
         tuple(replace(t, dtype=kind) for t in tensors)
         for tensors in (network.inputs, network.weights)

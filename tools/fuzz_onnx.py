@@ -24,7 +24,7 @@ SAVE_EVERY = 50
 
 
 class State(msgspec.Struct):
-    """What has been done: mutation numbers below `done`, counted by what became of them."""
+    """Progress: mutation numbers below `done`, counted by outcome."""
 
     seed: int
     done: int = 0
@@ -76,7 +76,7 @@ class Worker:
         other.close()
 
     def judged(self, seed: int, number: int) -> Judgement:
-        """What became of one mutation."""
+        """Judges one mutation."""
         self._pipe.send((seed, number))
         reached = "started"
         try:
@@ -109,7 +109,7 @@ def serve(pipe: Connection) -> None:
 
 
 def read_state(folder: Path, seed: int) -> State:
-    """What an earlier run with this seed has done."""
+    """Progress of an earlier run with this seed."""
     path = folder / f"{seed}.json"
     return msgspec.json.decode(path.read_bytes(), type=State) if path.is_file() else State(seed)
 

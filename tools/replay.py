@@ -1,4 +1,4 @@
-"""What a change of the code changes: the same cases at an older revision and now, compared.
+"""Differences that a change of the code makes: one set of cases at an older revision and now.
 
     python tools/replay.py BASE [--only NAME] [--jobs N] [--lines N]
 
@@ -26,7 +26,7 @@ FOLDER = ROOT / "out" / "replay"
 
 
 def git(*words: str) -> str:
-    """What git prints."""
+    """Output of git."""
     done = subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""What tilewright compiles for this computer, chosen by the model alone: nothing is tried out."""
+"""Kernels that tilewright compiles for this computer, chosen by the model alone."""
 
 from __future__ import annotations
 

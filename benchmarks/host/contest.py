@@ -1,4 +1,4 @@
-"""What is contested: workloads with their inputs and reference, and what a contender has to offer.
+"""Contests: workloads with their inputs and reference, and the interface of a contender.
 
 Every contender gets the same inputs and is judged against the same reference before it is timed. A
 rival that is not installed is a `Missing` with the command that installs it.

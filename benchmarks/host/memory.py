@@ -46,7 +46,7 @@ class Memory:
         return known[:elements]
 
     def workspace(self, artifact: Artifact) -> Array:
-        """What a kernel overwrites."""
+        """Memory that a kernel overwrites."""
         return self("workspace", artifact.scratchpad_bytes // 4 + 1)
 
     def reserve(self, artifact: Artifact) -> None:

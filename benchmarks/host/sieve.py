@@ -68,7 +68,7 @@ class Source:
 
     @property
     def form(self) -> Form:
-        """What decides how constants are packed."""
+        """Keys that decide how constants are packed."""
         return self.artifact.name, self.packing
 
     def numbered(self, number: int, *, packs: bool) -> str:

@@ -1,4 +1,4 @@
-"""What the model's picks lose against the fastest of a whole space, on this computer.
+"""Losses of the model's picks against the fastest of a whole space, on this computer.
 
 In: an operator and a machine. Out: a `Landscape`: every candidate with its estimate and its time,
 what was left out and why, and the fastest and the model's picks in one interleaved run. An

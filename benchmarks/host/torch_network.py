@@ -85,7 +85,7 @@ class _Builder:
         return torch.from_numpy(self.numbers[name])
 
     def value(self, name: str) -> Any:
-        """What a node reads: the result of another, or a constant of the module."""
+        """Operand of a node: the result of another, or a constant of the module."""
         if name not in self.found:
             place = f"constant{len(self.found)}"
             self.root.register_buffer(place, self.tensor(name))

@@ -1,1 +1,1 @@
-"""What several benchmark scripts share: tables, progress."""
+"""Tables and progress of the benchmark scripts."""

@@ -1,4 +1,4 @@
-"""What is kept of a compiled function is found under every source that it is compiled from."""
+"""Entries of compiled functions depend on every source that they are compiled from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents say about the tree is true of the tree."""
+"""Statements of the documents about the tree, held against the tree."""
 
 import re
 import tomllib

@@ -11,7 +11,7 @@ from tilewright.ir.primitives import primitive_names
 
 PACKAGE = Path(tilewright.__file__).parent
 OPERATOR_NAMES = {"cli": {"gemm"}, "compiler": {"gemm"}}
-"""What a user calls an operator there."""
+"""Names of operators in the sense of users, by package."""
 
 
 def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""What editors are told: problems, meanings and definitions, directly and over the protocol."""
+"""Problems, meanings and definitions for editors, directly and over the protocol."""
 
 from __future__ import annotations
 

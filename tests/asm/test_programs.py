@@ -33,7 +33,7 @@ EXTERNAL = ".globl external\n.data\n.balign 8\nexternal: .quad 7"
 
 
 def tool(name: str, *arguments: str) -> str:
-    """What a tool of the system prints, errors and warnings included."""
+    """Output of a tool of the system, errors and warnings included."""
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
     done = subprocess.run([name, *arguments], capture_output=True, text=True, check=True)

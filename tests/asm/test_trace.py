@@ -1,4 +1,4 @@
-"""What else the assembler tells of a source: the trace of its expansion, the files it read."""
+"""Further results of the assembler: the trace of its expansion, the files it read."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def session(commands: str, *, typed: str | None = None) -> list[str]:
-    """What is shown after the place where a session begins."""
+    """Output after the place where a session begins."""
     arguments = ["debug", "p.dla", "--input", "x.npz"]
     given = [] if typed is not None else ["--commands", commands]
     result = CliRunner().invoke(app, [*arguments, *given], input=typed)

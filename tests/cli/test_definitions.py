@@ -21,7 +21,33 @@ def test_a_sum_of_products_is_compiled_and_checked_like_any_operator():
     found = json.loads(run("compile", *PRODUCT, "-m", "sw26010_cg", "--check", "--json").stdout)
     (layer,) = found["layers"]
     assert (layer["name"], layer["check"]) == ("defined", "exact")
-    assert layer["shape"] == "y[b,q,k] += x[b,q,d] * w[b,k,d]; b=2, q=16, k=24, d=8"
+    assert layer["shape"] == "batched_matmul b2 m16 n24 k8 transpose_b"
+
+
+def test_a_convolution_by_its_definition_has_the_algorithms_of_one():
+    """The border is zeros where `--fill 0` says so."""
+    text = "y[n,o,r,c] += x[n,i,r+u-1,c+v-1] * w[o,i,u,v]"
+    extents = ("--extents", "n=8,o=16,i=8,r=8,c=8,u=3,v=3", "--shape", "x=8x8x8x8")
+    (layer,) = json.loads(run("compile", text, *extents, "--fill", 0, "--json").stdout)["layers"]
+    assert layer["shape"] == "conv2d 8x8x8x8 -> 16, 3x3 s1 p1"
+    assert layer["algorithm"] != "loops"
+
+
+def test_an_operator_is_simulated_as_soon_as_it_is_compiled(tmp_path):
+    trace = tmp_path / "trace.json"
+    text = run("simulate", *PRODUCT, "-m", "sw26010_cg", "--trace", trace).stdout
+    assert "on one core group of sw26010_cg: " in text
+    assert trace.exists()
+    refused = run("simulate", *PRODUCT, "-m", "sw26010_cg", "--unfused", "--layer", "y", code=2)
+    assert refused.stderr == f"error: {PRODUCT[0]} is an operator: leave --layer\n"
+    refused = run("simulate", *PRODUCT, "-m", "sw26010_cg", "--unfused", code=2)
+    assert refused.stderr == f"error: {PRODUCT[0]} is no network: leave --unfused\n"
+
+
+def test_a_product_that_has_no_name_keeps_its_text():
+    text = "y[i,r,j] += x[i,k,j] * w[r,k]"
+    found = json.loads(run("compile", text, "--extents", "i=6,r=8,j=4,k=8", "--json").stdout)
+    assert found["layers"][0]["shape"] == f"{text}; i=6, r=8, j=4, k=8"
 
 
 def test_any_other_definition_is_planned_as_a_network():

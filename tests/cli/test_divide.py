@@ -24,7 +24,7 @@ def run(*arguments, command="compile"):
 
 
 def lines_of(done):
-    """What was printed, with the lines that were broken whole again."""
+    """Printed text, its broken lines joined again."""
     assert done.exit_code == 0, done.output
     assert max(map(len, done.stdout.splitlines())) <= 100
     return re.sub(r"\n  (?=\S)", " ", done.stdout).splitlines()

@@ -14,7 +14,7 @@ from tilewright.common.interrupts import no_interrupt_lost
 
 
 def in_a_process(code: str) -> subprocess.CompletedProcess[str]:
-    """What Python makes of some lines."""
+    """Runs some lines in a Python of their own."""
     return subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(Path(commands.__file__).parents[2])},

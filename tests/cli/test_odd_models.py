@@ -18,7 +18,7 @@ from tilewright.cli.main import app
 
 
 def compiled(path: Path, machine: str) -> dict[str, Any]:
-    """What a checked compilation prints, which has to find no difference beyond the bound."""
+    """JSON of a checked compilation, which must find no difference beyond the bound."""
     result = CliRunner().invoke(app, ["compile", str(path), "-m", machine, "--check", "--json"])
     assert (result.exit_code, result.stderr) == (0, "")
     found: dict[str, Any] = json.loads(result.stdout)

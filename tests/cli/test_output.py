@@ -1,4 +1,4 @@
-"""What readers see: tables that fit the terminal."""
+"""Tables fit the terminal."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What users get wrong: one message with the way out, the right exit code, never a traceback."""
+"""Mistakes of users: one message with the way out, the right exit code, never a traceback."""
 
 import json
 from pathlib import Path

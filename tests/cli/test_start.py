@@ -1,4 +1,4 @@
-"""What starting costs: nothing heavy is imported before it is needed, and help is complete."""
+"""Starting is cheap: nothing heavy is imported before it is needed, and help is complete."""
 
 from __future__ import annotations
 

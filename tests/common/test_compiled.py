@@ -75,7 +75,7 @@ def test_a_damaged_function_is_compiled_again(
 
 
 class Planted:
-    """What a pickle of others does when it is loaded."""
+    """Stands for a foreign pickle, which acts as it is loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (pytest.fail, ("foreign code ran",))

@@ -52,7 +52,7 @@ def one_layer() -> Network:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """Those that are started."""
+    """Processes that the code under test starts."""
     started: list[subprocess.Popen[bytes]] = []
 
     class Recorded(subprocess.Popen):  # type: ignore[type-arg]  # as it is at run time
@@ -138,7 +138,7 @@ class TestCompilingANetwork:
 
 
 def processes_of(group: int) -> list[int]:
-    """Those of a process group, by number."""
+    """Processes of a group, by number."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -17,7 +17,7 @@ EACH, EACH_HERE = 5, 40
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
-    """What became of reading every fifth test's model."""
+    """Outcomes of every fifth test's model."""
     folder = tmp_path_factory.mktemp("models")
     return [read(case, folder) for case in node_tests()[::EACH]]
 

@@ -35,7 +35,7 @@ ATOL = 1e-6
 
 @cache
 def expected(name: str) -> np.ndarray:
-    """What onnxruntime computes of a case that every test asks for."""
+    """onnxruntime's result for a case, shared by all tests."""
     return run_by_onnxruntime(CASES[name])
 
 

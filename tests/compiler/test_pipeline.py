@@ -145,7 +145,7 @@ def test_progress_is_told_stage_by_stage():
 
 @pytest.mark.parametrize("again", [False, True])
 def test_progress_counts_simulated_candidates(again, tmp_path):
-    """Those whose cycles are on record already are done at once."""
+    """Candidates with recorded cycles count as done at once."""
     layers = [("a", gemm(64, 64, 64)), ("b", gemm(64, 64, 32))]
     told = []
     with Records(tmp_path / "records.db") as records:

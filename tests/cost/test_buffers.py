@@ -1,4 +1,4 @@
-"""What the time of a call depends on besides its extents."""
+"""A call's time depends on more than its extents."""
 
 from __future__ import annotations
 

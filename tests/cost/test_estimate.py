@@ -72,7 +72,7 @@ def test_any_candidate(algorithm: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_nine_out_of_ten_candidates(algorithm: str) -> None:
-    """The same candidates in every run, so that the share is no matter of luck."""
+    """Candidates are equal in every run, so that the share is no matter of luck."""
     ratios: list[float] = []
 
     @settings(max_examples=50, derandomize=True, database=None, phases=[Phase.generate])

@@ -27,7 +27,7 @@ CONV = Conv2d(4, 6, 10, 9, 9, (3, 3), (2, 1), (1, 1, 1, 1))
 
 
 def expressions(prepared: Prepared, number: int) -> list[Expr]:
-    """Whether an item happens, then what its cost depends on."""
+    """An item's condition, then the expressions that its cost depends on."""
     item = prepared.items[number]
     if isinstance(item.step, CallStep):
         return [item.condition, *item.step.dims.values()]

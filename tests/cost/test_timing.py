@@ -1,4 +1,4 @@
-"""What transfers and calls cost: shapes by hand, Eq. 1 against counting, Table II, whole spaces."""
+"""Costs of transfers and calls: shapes by hand, Eq. 1 against counting, Table II, whole spaces."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def _view(shape: tuple[int, ...], extents: tuple[int, ...], roles: str) -> View:
 
 
 def _cycles(call: Call) -> float:
-    """What compiled loops take."""
+    """Cycles of a call in compiled loops."""
     dims = {name: evaluate(e, {}) for name, e in call_dims(call).items()}
     loops = elementwise_costs(LoopForm())
     return float(call_cycles(BY_HAND, PricedCall(call.primitive, dims), loops))

@@ -1,4 +1,4 @@
-"""What holds for every candidate of the algorithms for cores that address main memory."""
+"""Properties of every candidate of the algorithms for cores that address main memory."""
 
 from __future__ import annotations
 

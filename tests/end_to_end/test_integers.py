@@ -1,4 +1,4 @@
-"""What holds for operators of integers: programs give the reference's bits, whatever the schedule.
+"""Programs of integers give the reference's bits, whatever the schedule.
 
 Operands come from all that their types hold, so that sums wrap and results saturate.
 """
@@ -63,7 +63,7 @@ def test_programs_verify_and_survive_as_texts(algorithm: str, data: st.DataObjec
 
 
 def one_rounding(program: Program) -> bool:
-    """Whether results are made of sums of another type, which main memory never holds."""
+    """True where results come from sums of another type, which main memory never holds."""
     calls = [call for call, _ in calls_of(program.body, Requantise)]
     for call in calls:
         sums = call.operands[1]

@@ -1,4 +1,4 @@
-"""What holds for every operator, algorithm, layout, structure, tile size and number of copies.
+"""Properties of every operator, algorithm, layout, structure, tile size and number of copies.
 
 Numbers are small integers, so that every order of summation gives the same result and comparisons
 are exact; `ULPS` bounds what rounding does to random floats.

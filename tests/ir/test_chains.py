@@ -27,13 +27,13 @@ def taps():
 
 
 def links(rules: ChainRules, more: str = "") -> list[str]:
-    """What the statements are, chains by their links, loops with what is in them."""
+    """Statements as texts: chains by their links, loops with their bodies."""
     text = TAPS.replace("OF", "5").replace("MORE", more).replace("W,", "(3, 5, 16, 8),")
     return links_of(parse(text).body, rules)
 
 
 def links_of(body: tuple, rules: ChainRules) -> list[str]:
-    """The same of a statement list."""
+    """Texts of a statement list."""
     found: list[str] = []
     while body:
         inside: tuple = ()

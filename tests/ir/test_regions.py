@@ -37,7 +37,7 @@ def repeats_of(region: Region) -> list[Repeat]:
 
 
 def addresses(repeats: list[Repeat]) -> list[int]:
-    """What the repeats count through, in order."""
+    """Addresses that the repeats count through, in order."""
     found = [0]
     for repeat in repeats:
         found = [start + i * repeat.stride for start in found for i in range(repeat.count)]
@@ -98,7 +98,7 @@ def priced(region: Region) -> tuple[int, int, int]:
 
 
 def emitted(blocks: Blocks, values: dict[str, int]) -> tuple[int, int, int]:
-    """The same of generated code that runs with these values."""
+    """Bounds that generated code finds with these values."""
     length, count, requests = (
         evaluate(Const(1) * e, values) for e in (blocks.length, blocks.count, blocks.requests)
     )

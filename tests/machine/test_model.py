@@ -1,4 +1,4 @@
-"""What a machine description amounts to: rates, numbers of parts, memories, by hand."""
+"""Figures of a machine description: rates, numbers of parts, memories, by hand."""
 
 from __future__ import annotations
 

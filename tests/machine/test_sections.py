@@ -1,4 +1,4 @@
-"""What a family declares of its machine files: sections, sources and refusals as for every key."""
+"""Sections that a family declares: sources and refusals as for every key."""
 
 from __future__ import annotations
 

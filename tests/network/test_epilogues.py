@@ -1,4 +1,4 @@
-"""What follows a product, computed on its tiles."""
+"""Epilogues: steps behind a product, computed on its tiles."""
 
 from support.plans import GROUP, ONE_WAY
 from tilewright.graph.builder import NetworkBuilder

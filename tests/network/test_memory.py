@@ -1,4 +1,4 @@
-"""What a plan has in memory: copies between forms whose blocks no loops run along together."""
+"""Memory of a plan: copies between forms whose blocks no loops run along together."""
 
 from __future__ import annotations
 

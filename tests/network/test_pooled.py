@@ -197,7 +197,7 @@ def test_windows_in_two_pieces_are_not_pooled_there():
 
 
 def test_a_product_that_is_faster_for_its_windows_lowers_the_bound():
-    """What it puts is a quarter, and what is pooled lies where the transformed images were."""
+    """A quarter is put, and pooled tiles lie where the transformed images were."""
     net = network(batch=1, size=64, behind="conv", channels=64)
     plan = build_plan(net, MACHINE, Search(algorithm="winograd2_fused", keep=2))
     products = sum(s.candidate.cycles for s in plan.stages if s.work == "product")

@@ -1,4 +1,4 @@
-"""What stands behind a reshape in a plan, which has another number of dimensions than before it."""
+"""Stages behind a reshape, whose tensor has another number of dimensions than before it."""
 
 import numpy as np
 import pytest

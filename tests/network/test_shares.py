@@ -1,4 +1,4 @@
-"""What several core groups compute together: pieces of products, shares of other work."""
+"""Work that several core groups do together: pieces of products, shares of other stages."""
 
 from dataclasses import replace
 

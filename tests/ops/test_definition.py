@@ -23,7 +23,7 @@ def random_region(rng, shape):
 
 
 def sees_the_image(op, region, terms):
-    """Whether a region reads something other than padding along each dimension: of padding alone
+    """True where a region reads more than padding along each dimension: of padding alone
     `Conv2d` asks for the whole padded image, and a definition for the nearest element.
     """
     axes, x = op.axes_of(region, terms), op.operands[0]

@@ -1,4 +1,4 @@
-"""What a network is divided as: operators with the elementwise steps behind them."""
+"""Units of a divided network: operators with the elementwise steps behind them."""
 
 import numpy as np
 import pytest

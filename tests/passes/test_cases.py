@@ -41,7 +41,7 @@ PASSES: dict[str, tuple[Callable[[Mapping[str, str]], Pass], Stage, Stage]] = {
     "double_buffer": (lambda _: DoubleBuffer(), "staged", "explicit"),
     "divide_threads": (lambda _: DivideThreads(frozenset({"block"}), 4), "staged", "staged"),
 }
-"""What to call, the stage of its input and of its output."""
+"""For each pass its function, the stage of its input and of its output."""
 
 
 @dataclass(frozen=True)

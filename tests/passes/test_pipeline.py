@@ -147,7 +147,7 @@ def in_turn(together: tuple[str, ...]) -> Program:
 
 
 def test_neighbours_share_the_loops_that_run_together() -> None:
-    """What one nest makes in a turn, the next one uses in the same turn: `t` holds one turn."""
+    """The next nest uses each turn's result within that turn: `t` holds one turn."""
     text = print_program(in_turn(("block",)))
     assert text.endswith(
         f"""\

@@ -1,4 +1,4 @@
-"""What passes refuse, message by message."""
+"""Refusals of passes, message by message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a constant alone is made into is computed once, by the function that packs it."""
+"""Values made of a constant alone are computed once, by the function that packs it."""
 
 from __future__ import annotations
 

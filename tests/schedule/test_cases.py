@@ -1,4 +1,4 @@
-"""What a seed lowers to under a schedule, as texts: `cases/*.txt` hold both.
+"""Seeds with a schedule and the programs that they lower to: `cases/*.txt` hold both.
 
 A file starts with comments that say what to see. Among them `# operator KIND name=value ...` is
 what is computed, and `# nest ALGORITHM/NAME` the loop nest. Then the schedule, one step a line, and
@@ -61,7 +61,7 @@ class LowerCase:
 
     @property
     def values(self) -> dict[str, int]:
-        """What the parameters of the scheduled program are bound to."""
+        """Values of the scheduled program's parameters."""
         mesh = {"mesh_rows": self.mesh[0], "mesh_columns": self.mesh[1]}
         return {**parameters(self.op), **dict(parse_schedule(self.schedule).factors), **mesh}
 

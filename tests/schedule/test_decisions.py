@@ -1,4 +1,4 @@
-"""What a nest's steps say together, and which make no sense for it."""
+"""Steps of a nest taken together, and steps that make no sense for it."""
 
 from __future__ import annotations
 

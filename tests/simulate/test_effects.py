@@ -1,4 +1,4 @@
-"""What instructions compute, against NumPy and Python integers."""
+"""Effects of instructions, against NumPy and Python integers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tilewright.simulate.kernel.level import KernelRun, simulate
 SW26010 = load_machine("sw26010_cg")
 
 FILL_CYCLES = 38
-"""What the routine that fills takes for one row of four vectors, its call included."""
+"""Cycles of the routine that fills, for one row of four vectors and its call."""
 
 ROUND = load_machine(
     "sw26010_cg",

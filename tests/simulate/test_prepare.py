@@ -1,4 +1,4 @@
-"""What a program's time depends on: slots that share bytes, bytes in use, what a put keeps."""
+"""Causes of a program's time: slots that share bytes, bytes in use, buffers that a put keeps."""
 
 from __future__ import annotations
 

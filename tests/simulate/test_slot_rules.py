@@ -41,7 +41,7 @@ def program(statements: list[str]) -> str:
 
 
 def refusals(statements: list[str]) -> tuple[str, str]:
-    """What the interpreter and the simulator say, empty where they run the program."""
+    """Messages of interpreter and simulator, empty where they run the program."""
     text = program(statements)
     said = []
     for run in (

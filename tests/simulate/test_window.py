@@ -18,6 +18,9 @@ from tilewright.simulate.window.launch import simulate_registers
 
 CPE = load_table("sw26010_cpe")
 REGISTERS = [f"${n}" for n in range(1, 9)]
+VECTORS = frozenset(
+    CPE.by_mnemonic[name].effect for name in ("vmad", "vmsd", "vaddd", "vdivd", "vmuld")
+)
 
 
 @st.composite
@@ -29,7 +32,7 @@ def programs(draw: st.DrawFn) -> str:
 
     lines = []
     for _ in range(draw(st.integers(1, 14))):
-        match draw(st.integers(0, 3)):
+        match draw(st.integers(0, 4)):
             case 0:
                 op = draw(st.sampled_from(["addl", "subl", "mull", "and", "cmpeq", "s4addl"]))
                 lines.append(f"{op} {register()}, {draw(st.integers(0, 9))}, {register()}")
@@ -39,8 +42,13 @@ def programs(draw: st.DrawFn) -> str:
             case 2:
                 lines.append(f"ldi {register()}, {draw(st.integers(-9, 9))}({register()})")
             case 3:
-                op = draw(st.sampled_from(["addl", "mull"]))
-                lines.append(f"{op} {register()}, {register()}, {register()}")
+                op = draw(st.sampled_from(["vmad", "vmsd"]))
+                vectors = [f"${draw(st.integers(12, 17))}" for _ in range(4)]
+                lines.append(f"{op} {', '.join(vectors)}")
+            case _:
+                op = draw(st.sampled_from(["vaddd", "vdivd", "vmuld"]))
+                vectors = [f"${draw(st.integers(12, 17))}" for _ in range(3)]
+                lines.append(f"{op} {', '.join(vectors)}")
     if draw(st.booleans()):
         place = draw(st.integers(0, len(lines)))
         lines.insert(place, f"beq {register()}, skip")
@@ -68,7 +76,7 @@ def test_both_executors_count_the_same(text: str, rules: IssueRules, values: lis
     registers = dict(zip(REGISTERS, values, strict=True))
     compiled = simulate_core(load_image(image, table).program, registers=registers)
     instructions = [placed.instruction for placed in image.instructions]
-    window = simulate_registers(instructions, table, registers)
+    window = simulate_registers(instructions, table, registers, timed=VECTORS)
     assert (window.cycles, window.stalls) == (compiled.cycles, compiled.stalls)
     assert window.issue_cycles == compiled.issue_cycles
     assert window.instructions == compiled.instructions

@@ -29,7 +29,7 @@ _LONGEST_SECONDS = 120
 
 @dataclass(frozen=True)
 class Round:
-    """What happened to the cache in one round."""
+    """Outcome of one round for the cache."""
 
     number: int
     processes: int

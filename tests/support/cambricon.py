@@ -56,7 +56,7 @@ def device(source: str, machine: Machine) -> Device:
 
 
 def launched(source: str, machine: Machine, **arrays: NDArray[Any]) -> Device:
-    """The same after a run on the arrays."""
+    """The device after a run on the arrays."""
     found = device(source, machine)
     for name, array in arrays.items():
         found.upload(name, array)

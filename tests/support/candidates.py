@@ -213,7 +213,7 @@ class Case:
         return "\n".join([head, *(str(n.schedule) for n in self.candidate.nests)])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What Hypothesis shows, instead of every field of every value inside."""
+        """Short text for Hypothesis, instead of every field of every value inside."""
         printer.text(repr(self))
 
 
@@ -246,7 +246,7 @@ def candidate(draw: st.DrawFn, op: Op, algorithm: str, machine: Machine) -> Cand
 
 
 def applies(partition: Partition, algorithm: str) -> bool:
-    """Whether the algorithm computes the pieces: fixed plans do not take every batch."""
+    """True where the algorithm computes the pieces: fixed plans do not take every batch."""
     try:
         return bool(seeds_for(partition.piece, algorithm))
     except ScheduleError:

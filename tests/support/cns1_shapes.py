@@ -29,7 +29,7 @@ class Shape:
 
 
 def agrees(machine: Machine, shape: Shape) -> bool:
-    """Whether the simulated kernel gives the reference to the bit."""
+    """True where the simulated kernel gives the reference to the bit."""
     random = np.random.default_rng(shape.seed)
     rows, columns = shape.rows, shape.columns
 

@@ -152,7 +152,7 @@ _CHANGES: list[Change] = [
 
 
 def outcome(text: str) -> str:
-    """What becomes of a program: "runs", or the kind of refusal. Anything else is raised."""
+    """Outcome of a program: "runs", or the kind of refusal. Anything else is raised."""
     try:
         image = link([assemble(text, TABLE, filename="p.dla", limits=LIMITS)], TABLE)
         Device(image, MACHINE).launch(values=False, max_cycles=50_000)

@@ -55,7 +55,7 @@ ALONE: list[Op] = [
     Transpose(SHAPE, (0, 2, 3, 1), "f32"),
     *(Unary(name, SHAPE, 0.2, 0.5, "f32") for name in unary_functions()),
 ]
-"""Those of one operand; parameters are those of a clip and of a slope."""
+"""Operators of one operand; parameters are those of a clip and of a slope."""
 CONVOLUTION = conv2d(
     batch=2, in_channels=4, out_channels=6, height=6, width=6, kernel=3, padding=1, dtype="f32"
 )  # fmt: skip
@@ -69,7 +69,7 @@ TOGETHER: list[Op] = [
     gemm(5, 7, 6, dtype="f32"),
     gemm(5, 7, 6, transpose_a=True, transpose_b=True, dtype="f32"),
 ]
-"""Those of several."""
+"""Operators of several operands."""
 
 
 def named_classes(of: type = Named) -> set[type]:

@@ -16,7 +16,7 @@ LOCAL_BYTES = 65536
 
 @dataclass(frozen=True)
 class ChainRun:
-    """Whether every element of C is exact, how long it took, and the bytes of the code."""
+    """Exactness of every element of C, cycles, and bytes of the code."""
 
     exact: bool
     cycles: int

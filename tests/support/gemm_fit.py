@@ -68,7 +68,7 @@ class ModelError:
 
 
 def term_names(form: Form, variant: GemmVariant) -> tuple[str, ...]:
-    """What each coefficient multiplies."""
+    """Names of the terms, in the order of the coefficients."""
     if form == "equation 2":
         groups = "K M / 4" if variant.vectorised == "m" else "K M"
         return ("K", groups, "K M N / 4", "1")

@@ -18,7 +18,7 @@ POISON = 1000.5
 
 @dataclass(frozen=True)
 class RoutineRun:
-    """Whether C is exact, whether what C expects to find again is there, and the cycles."""
+    """Exactness of C, registers that callers expect to find again, and cycles."""
 
     exact: bool
     keeps_registers: bool

@@ -88,7 +88,7 @@ def _at_a_line(elements: int, kind: Any) -> Array:
 
 
 def packed(matrix: Array, panel: int) -> Array:
-    """What packing `matrix` (rows along the panels) into panels gives, flat."""
+    """`matrix` (rows along the panels) packed into panels, flat."""
     rows, columns = matrix.shape
     padded = np.zeros((-(-rows // panel) * panel, columns), matrix.dtype)
     padded[:rows] = matrix

@@ -23,7 +23,7 @@ def ensure_installed(folder: Path) -> None:
 
 
 def install(folder: Path, name: str, entries: dict[str, str]) -> None:
-    """What an installer leaves of a package: its metadata."""
+    """Leaves a package's metadata as an installer does."""
     metadata = folder / f"{name.replace('-', '_')}-0.1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")

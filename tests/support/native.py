@@ -51,7 +51,7 @@ NATIVE_SETTINGS: Mapping[str, str] = next(
     (s for m, s in zip(HOSTS[::2], (AVX512, AVX2, PORTABLE), strict=True) if m in NATIVE_HOSTS),
     PORTABLE,
 )
-"""What the shipped machine needs changed for the best instruction set of this processor."""
+"""Settings that give the shipped machine this processor's best instruction set."""
 
 THREADED_HOSTS = _threaded(NATIVE_SETTINGS, 2, 3, 8)
 """This computer with several threads."""
@@ -66,7 +66,7 @@ def emitted(cases: Sequence[Case]) -> list[tuple[Program, Artifact]]:
 
 
 def flags_for(machines: Sequence[Machine]) -> tuple[str, ...]:
-    """What the compiler needs for the code of all these machines."""
+    """Flags of the compiler for the code of all these machines."""
     every = [*WRAPPING, *(flag for m in machines for flag in compiler_flags(m))]
     return tuple(dict.fromkeys(every))
 
@@ -82,7 +82,7 @@ def quick_library(sources: Mapping[str, str], flags: Sequence[str]) -> ctypes.CD
 
 @cache
 def _precompiled(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """What makes the compiler take the intrinsics from a precompiled header of the same flags."""
+    """Flags that take the intrinsics from a precompiled header of equal flags."""
     if not any(flag.startswith("-mavx") for flag in flags):
         return ()
     header = (*flags, "-x", "c-header", "-o", "intrinsics.h.gch")

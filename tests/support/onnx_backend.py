@@ -40,7 +40,7 @@ _TOGETHER = 32
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a test: `detail` is the refusal, or how the result is wrong."""
+    """Outcome of a test: `detail` is the refusal, or how the result is wrong."""
 
     name: str
     status: Literal["passed", "refused", "rounded", "wrong", "traceback", "died"]

@@ -36,20 +36,20 @@ FINDINGS = ("different", "traceback", "died", "hung")
 
 
 class Judgement(NamedTuple):
-    """What became of a model; `detail` says more of a finding."""
+    """Outcome of a model; `detail` says more of a finding."""
 
     status: Status
     detail: str = ""
 
     @property
     def is_finding(self) -> bool:
-        """Whether it is a fault of ours."""
+        """True for a fault of ours."""
         return self.status in FINDINGS
 
 
 @cache
 def models() -> tuple[bytes, ...]:
-    """What is mutated."""
+    """Models to mutate."""
     return tuple(case.proto.SerializeToString() for case in every_case())
 
 
@@ -222,7 +222,7 @@ def _other_bytes(chance: random.Random, content: bytes) -> bytes:
 
 
 def judged(content: bytes, reached: Callable[[str], None] = lambda _: None) -> Judgement:
-    """What becomes of a model; `reached` is told who is at work."""
+    """Judges a model; `reached` is told who is at work."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "m.onnx"
         path.write_bytes(content)
@@ -276,8 +276,9 @@ def _compared(
 
 
 def _cancels(network: Network) -> bool:
-    """Whether onnxruntime subtracts numbers that rounding makes differ: it moves the sum of squares
-    of a local response normalisation along the channels, and a large alpha leaves negative sums.
+    """True where onnxruntime subtracts numbers that rounding makes differ: it moves the sum of
+    squares of a local response normalisation along the channels, and a large alpha leaves negative
+    sums.
     """
     ops = (node.op for node in network.nodes)
     return any(isinstance(op, LocalResponseNorm) and abs(op.alpha) > 1e6 for op in ops)

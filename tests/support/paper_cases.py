@@ -24,5 +24,5 @@ def square(side: int) -> Square:
 
 
 def squares(sides: Sequence[int]) -> list[Square]:
-    """The same of several sides at once."""
+    """Squares of several sides at once."""
     return [square(side) for side in sides]

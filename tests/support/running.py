@@ -1,4 +1,4 @@
-"""What a candidate computes: its program simulated, or its generated code run on the host."""
+"""Results of a candidate: its program simulated, or its generated code run on the host."""
 
 from __future__ import annotations
 

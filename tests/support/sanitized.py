@@ -69,7 +69,7 @@ CALLS
 
 
 def have_sanitizers() -> bool:
-    """Whether the compiler can link them."""
+    """True where the compiler can link the sanitizers."""
     try:
         source = {"program.c": "int main(void) { return 0; }\n"}
         compiled("the tests", "sanitized", source, (*SANITIZED, "-o", "program"))
@@ -109,7 +109,7 @@ def run_sanitized(
     inputs: Sequence[Array],
     outputs: Sequence[tuple[tuple[int, ...], str]],
 ) -> list[Array]:
-    """What the program made of `sources` makes of the numbers of the inputs, one after another."""
+    """Outputs of the program of `sources` for the inputs, one after another."""
     libraries = ("-o", "program", "-lm")
     (program,) = compiled("the tests", "sanitized", sources, (*SANITIZED, *flags, *libraries))
     with tempfile.TemporaryDirectory() as folder:

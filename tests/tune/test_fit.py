@@ -1,4 +1,4 @@
-"""What does not fit is told with tensor, bytes, limit, and the least change that fits."""
+"""Misfits are told with tensor, bytes, limit, and the least change that fits."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Counting:
 
 @dataclass
 class Together(Counting):
-    """The same, for programs that may be compared within one run only."""
+    """For programs that may be compared within one run only."""
 
     def cycles_of(self, program_texts, machine):
         self.calls += 1
@@ -189,7 +189,7 @@ def test_a_killed_tuner_resumes_where_it_was(candidates, tmp_path):
 
 
 def test_records_are_those_of_the_text_that_is_measured(candidates, tmp_path):
-    """What a worker gets is the printed program, which parses back to the same one."""
+    """A worker gets the printed program, which parses back to an equal one."""
 
     class Parsing(Counting):
         def cycles(self, program_text, machine):

@@ -27,7 +27,7 @@ from tilewright.cli.options import (
     SearchOptions,
     StrategyOptions,
 )
-from tilewright.cli.output import OutputOptions, UsageProblem
+from tilewright.cli.output import OutputOptions
 from tilewright.common.defaults import DEFAULT_MACHINE
 from tilewright.common.limits import MOST_CORE_CYCLES, MOST_WINDOW_CYCLES
 
@@ -200,46 +200,17 @@ class Train:
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
-    """Options that select the network to simulate."""
-
-    batch: Annotated[int | None, typer.Option(min=1, help="Images of a network.")] = None
-    dtype: Annotated[str | None, typer.Option(help="Element type of a network.")] = None
-    unfused: Annotated[
-        bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
-    ] = False
-
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=EXTENTS", help="Shape of an input of a model, as x=1x3x224x224."
-        ),
-    ] = None
-    bind: BoundInputs = None
-
-    def undivided(self) -> OperatorOptions:
-        """The options that select the network; UsageProblem for one that divided networks lack."""
-        if self.unfused:
-            raise UsageProblem("--unfused is for machines that run a network stage by stage")
-        return self.chosen()
-
-    def chosen(self) -> OperatorOptions:
-        """The options that select the network."""
-        return OperatorOptions(batch=self.batch, dtype=self.dtype, shape=self.shape, bind=self.bind)
-
-
-@dataclass(frozen=True)
 class Simulate:
     """Simulate a core group running a program or network, with a cause for each cycle."""
 
-    source: Annotated[
-        Path,
+    subject: Annotated[
+        str,
         typer.Argument(
-            metavar="SUBJECT",
-            help="A folder of `compile -o`, program text, assembly, a known network or FILE.onnx.",
+            help="A folder of `compile -o`, program text, assembly, a network, FILE.onnx or an "
+            "operator such as conv2d."
         ),
     ]
-    network: NetworkOptions
+    operator: OperatorOptions
     output: OutputOptions
     division: StrategyOptions
     machine: Annotated[
@@ -250,6 +221,9 @@ class Simulate:
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a number of --machine."),
     ] = None
+    unfused: Annotated[
+        bool, typer.Option("--unfused", help="A network also with a stage for every operator.")
+    ] = False
     layer: Annotated[str | None, typer.Option(help="Which layer of a network.")] = None
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for ui.perfetto.dev.")] = None
     trace_limit: Annotated[
@@ -274,12 +248,18 @@ class Simulate:
         """True if the user has changed `--max-cycles`."""
         return self.max_cycles != Simulate.max_cycles
 
-    def for_programs(self) -> list[str]:
+    def of_kernels(self) -> list[str]:
         """The given options that have no meaning for a network."""
         named = {
-            "--layer": self.layer is not None,
             "--trace": self.trace is not None,
             "--trace-limit": self.trace_limit != Simulate.trace_limit,
+        }
+        return [name for name, is_given in named.items() if is_given]
+
+    def of_files(self) -> list[str]:
+        """The given options that have no meaning for a workload that is compiled first."""
+        named = {
+            "--layer": self.layer is not None,
             "--input": self.inputs is not None,
             "--output": self.outputs is not None,
             "--timing": self.timing,

@@ -8,20 +8,28 @@ from pathlib import Path
 from msgspec import Struct
 
 from tilewright.asm.front_end import machine_of_file
-from tilewright.cli.arguments import NetworkOptions, Simulate
+from tilewright.cli.arguments import Simulate
 from tilewright.cli.launch import LaunchedProgram, launch_program
 from tilewright.cli.options import SearchOptions, given_options, overrides
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.workload import compile_workload, read_workload, show
+from tilewright.cli.workload import (
+    compile_workload,
+    is_definition,
+    is_operator,
+    read_workload,
+    show,
+)
 from tilewright.codegen.folder import read_text, write_text
 from tilewright.compiler.adding import simulated_run
 from tilewright.compiler.artifact import read_kernel, read_network, read_program
+from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.compiler.written import read_written
 from tilewright.graph.zoo import list_networks
 from tilewright.ir.nodes import Program
 from tilewright.machine import DEFAULT_MACHINE, Machine, load_machine
 from tilewright.network.refusal import require_networks
+from tilewright.ops import OPERATORS
 from tilewright.report.perfetto import perfetto_json
 from tilewright.report.table import duration
 from tilewright.report.view import CauseRow, TrafficRow
@@ -45,9 +53,9 @@ class SimulateResult(Struct, frozen=True):
 
 def run(asked: Simulate) -> None:
     """Simulate a core group running a program or network, with a cause for each cycle."""
-    source, output, changes = asked.source, asked.output, overrides(asked.set)
-    if _is_network(source, asked.network, asked.for_programs()):
-        _simulate_network(asked, load_machine(asked.machine or DEFAULT_MACHINE, changes))
+    source, output, changes = Path(asked.subject), asked.output, overrides(asked.set)
+    if _is_compiled_first(asked, source):
+        _simulate_workload(asked, load_machine(asked.machine or DEFAULT_MACHINE, changes))
         return
     asked.division.require_undivided()
     machine = asked.machine or (machine_of_file(source) if source.is_file() else None)
@@ -69,36 +77,59 @@ def run(asked: Simulate) -> None:
     _simulate(programs, target, asked.trace, asked.trace_limit, output)
 
 
-def _simulate_network(asked: Simulate, machine: Machine) -> None:
-    """Plan a network, simulate it, and say where the time goes."""
+def _is_compiled_first(asked: Simulate, source: Path) -> bool:
+    """True for an operator, a definition or a network: an ONNX file, or a known name that is no
+    file or folder here.
+
+    Raises UsageProblem for options of something else.
+    """
+    name = asked.subject
+    known = name in list_networks() or name in OPERATORS
+    if name.endswith(".onnx") or is_definition(name) or (known and not source.exists()):
+        alone = is_operator(name)
+        kind, others = ("an operator" if alone else "a network"), asked.of_files()
+        if not alone:
+            others = asked.of_kernels() + others
+        if others:
+            raise UsageProblem(f"{name} is {kind}: leave {', '.join(others)}")
+        return True
+    given = given_options(asked.operator) + ["--unfused"] * asked.unfused
+    if given:
+        raise UsageProblem(f"{name} is no network: leave {', '.join(given)}")
+    return False
+
+
+def _simulate_workload(asked: Simulate, machine: Machine) -> None:
+    """Compile an operator or plan a network, simulate it, and say where the time goes."""
     chain, output, division = Toolchain(machine), asked.output, asked.division
-    if chain.divides is None:
-        division.require_undivided()
-        chain.require_simulated()
-        require_networks(machine, simulated=True)
-    options = asked.network.chosen() if chain.divides is None else asked.network.undivided()
-    workload = read_workload(str(asked.source), options, chain.usual_type)
+    workload = read_workload(asked.subject, asked.operator, chain.usual_type)
+    _require_simulated(asked, chain, workload)
     search = SearchOptions(partition=division.partition)
     made = compile_workload(workload, chain, search, output, division=division)
+    if workload.is_operator:
+        kernel = made.plan.only
+        _simulate(kernel.programs, kernel.machine, asked.trace, asked.trace_limit, output)
+        return
     with progress_bar(output) as progress:
-        found = made.simulate(unfused=asked.network.unfused, progress=progress)
+        found = made.simulate(unfused=asked.unfused, progress=progress)
     show(found, machine, output)
 
 
-def _is_network(source: Path, options: NetworkOptions, others: Sequence[str]) -> bool:
-    """True if `source` is a network: an ONNX file, or a known name that is no file or folder here.
-
-    Raises UsageProblem where `options` are for something else, or there are `others`, which are for
-    programs.
+def _require_simulated(asked: Simulate, chain: Toolchain, workload: Workload) -> None:
+    """Raise UsageProblem for options that the workload or the machine lacks, ToolError and
+    MachineError for a machine that simulates nothing of its kind.
     """
-    text = str(source)
-    if text.endswith(".onnx") or (text in list_networks() and not source.exists()):
-        if others:
-            raise UsageProblem(f"{source} is a network: leave {', '.join(others)}")
-        return True
-    if options != NetworkOptions():
-        raise UsageProblem(f"{source} is no network: leave {', '.join(given_options(options))}")
-    return False
+    if chain.divides is None or workload.is_operator:
+        asked.division.require_undivided()
+        chain.require_simulated()
+    if workload.is_operator:
+        if asked.unfused:
+            raise UsageProblem(f"{asked.subject} is no network: leave --unfused")
+        return
+    if chain.divides is None:
+        require_networks(chain.machine, simulated=True)
+    elif asked.unfused:
+        raise UsageProblem("--unfused is for machines that run a network stage by stage")
 
 
 def _simulate(

@@ -54,6 +54,7 @@ from tilewright.ops import OPERATORS, Op
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
 from tilewright.ops.notation import Size
+from tilewright.ops.recognition import as_named
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
 from tilewright.report.figures import Shown, figure_lines
 from tilewright.tune.executors import open_executor
@@ -79,7 +80,7 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
             return Workload(name, ((name, _operator(name, options, known_dtype)),))
         found = _defined(name, options, known_dtype)
         if not isinstance(found, Network):
-            return Workload(DEFINED, ((DEFINED, found),))
+            return Workload(DEFINED, ((DEFINED, as_named(found)),))
     return Workload.of(read_network(name, options, known_dtype))
 
 
@@ -206,7 +207,7 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
 def _given(options: OperatorOptions) -> dict[str, Any]:
     """The options that were set."""
     values = {field.name: getattr(options, field.name) for field in fields(options)}
-    return {name: value for name, value in values.items() if value not in (None, False)}
+    return {n: value for n, value in values.items() if value is not None and value is not False}
 
 
 def _require(kind: str, given: dict[str, Any], names: Sequence[str]) -> None:

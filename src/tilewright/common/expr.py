@@ -386,18 +386,33 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
 
 def substitute(e: Expr, bindings: Mapping[str, IntLike]) -> Expr:
     """`e` with symbols replaced; constants fold."""
-    if e.symbols.isdisjoint(bindings):
-        return e
-    match e:
-        case Binary(op, a, b):
-            left, right = substitute(a, bindings), substitute(b, bindings)
-            return e if left is a and right is b else binary(op, left, right)
-        case Var(name):
-            return expr(bindings[name])
-        case Const():
+    return substitution(bindings)(e)
+
+
+def substitution(bindings: Mapping[str, IntLike]) -> Callable[[Expr], Expr]:
+    """`substitute` with these bindings for many expressions: equal parts are replaced once."""
+    known: dict[int, tuple[Expr, Expr]] = {}  # by id, which its expression keeps alive
+
+    def replaced(e: Expr) -> Expr:
+        if e.symbols.isdisjoint(bindings):
             return e
-        case _:
-            assert_never(e)
+        own = known.get(id(e))
+        if own is not None:
+            return own[1]
+        match e:
+            case Binary(op, a, b):
+                left, right = replaced(a), replaced(b)
+                found = e if left is a and right is b else binary(op, left, right)
+            case Var(name):
+                found = expr(bindings[name])
+            case Const():
+                found = e
+            case _:
+                assert_never(e)
+        known[id(e)] = e, found
+        return found
+
+    return replaced
 
 
 def coefficient(e: Expr, name: str) -> Expr:

@@ -6,7 +6,7 @@ always the smallest one: equal symbols on both sides of an operation count as in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias, assert_never
 
 from tilewright.common.expr import Binary, Const, Expr, Var
@@ -23,15 +23,28 @@ def interval(e: Expr, bounds: Mapping[str, Interval]) -> Interval:
     >>> interval(Var("i") * 8 + 3, {"i": (0, 4)})
     (3, 35)
     """
-    match e:
-        case Const(value):
-            return value, value
-        case Var(name):
-            return bounds.get(name, UNBOUNDED)
-        case Binary(op, a, b):
-            return _combined(op, interval(a, bounds), interval(b, bounds))
-        case _:
-            assert_never(e)
+    return intervals_within(bounds)(e)
+
+
+def intervals_within(bounds: Mapping[str, Interval]) -> Callable[[Expr], Interval]:
+    """`interval` under these bounds for many expressions: that of equal parts is found once."""
+    known: dict[int, tuple[Expr, Interval]] = {}  # by id, which its expression keeps alive
+
+    def of(e: Expr) -> Interval:
+        match e:
+            case Const(value):
+                return value, value
+            case Var(name):
+                return bounds.get(name, UNBOUNDED)
+            case Binary(op, a, b):
+                own = known.get(id(e))
+                if own is None:
+                    own = known[id(e)] = e, _combined(op, of(a), of(b))
+                return own[1]
+            case _:
+                assert_never(e)
+
+    return of
 
 
 def _combined(op: str, a: Interval, b: Interval) -> Interval:

@@ -24,6 +24,7 @@ from tilewright.network.refusal import require_networks
 from tilewright.ops import CONTRACTIONS, Op, Shape
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly
+from tilewright.ops.recognition import as_named
 
 if TYPE_CHECKING:
     from tilewright.graph.frontends import onnx
@@ -79,7 +80,9 @@ def compile(
         return compiled(own, chain, settings, alone=layers)
     if layers:
         raise GraphError(f"the layers of a network are compiled alone, found {workload.describe()}")
-    return compiled(Workload(workload.kind, ((workload.kind, workload),)), chain, settings)
+    return compiled(
+        Workload(workload.kind, ((workload.kind, as_named(workload)),)), chain, settings
+    )
 
 
 def _has_kernels(op: Definition | Assembly) -> bool:

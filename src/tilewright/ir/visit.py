@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar, assert_never
 
-from tilewright.common.expr import Const, Expr, IntLike, free_vars, substitute
+from tilewright.common.expr import Const, Expr, IntLike, free_vars, substitution
 from tilewright.ir.nodes import (
     Barrier,
     Buffer,
@@ -169,8 +168,7 @@ def instantiate(program: Program, bindings: Mapping[str, IntLike]) -> Program:
     ()
     """
 
-    def bound(e: Expr) -> Expr:
-        return substitute(e, bindings)
+    bound = substitution(bindings)
 
     def tensor(t: Tensor) -> Tensor:
         return replace(t, shape=tuple(bound(e) for e in t.shape))
@@ -193,7 +191,7 @@ def simplify_body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for stmt in body:
         match stmt:
             case For(var, Const(1), inner, 1):
-                at_zero = partial(substitute, bindings={var: Const(0)})
+                at_zero = substitution({var: Const(0)})
                 result.extend(simplify_body(map_body(inner, at_zero)))
             case For(_, extent, inner):
                 simple = simplify_body(inner)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, TypeVar, cast
 
 import msgspec
@@ -334,11 +335,16 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def content_hash(self) -> str:
         """A stable digest of everything that can change a result: all but name and prose."""
-        prose = ("name", "description", "fitted", "sources")
-        lines = [
-            f"{path}={value!r}" for path, value in leaves(self) if path.split(".")[0] not in prose
-        ]
-        return digest("\n".join(sorted(lines)))[:16]
+        return _content_hash(self)
+
+
+@cache
+def _content_hash(machine: Machine) -> str:
+    prose = ("name", "description", "fitted", "sources")
+    lines = [
+        f"{path}={value!r}" for path, value in leaves(machine) if path.split(".")[0] not in prose
+    ]
+    return digest("\n".join(sorted(lines)))[:16]
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,9 @@ def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
 
 
 def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> Use:
-    """What a stage of so many groups reads and, last, writes. What all groups see concerns several
-    even where one writes it.
+    """Values that a stage on `groups` core groups reads and, last, the one that it writes.
+
+    A value that all groups see concerns several even where one writes it.
     """
     *given, writes = arguments
     groups = max(groups, 2) if values[writes].shared else groups

@@ -64,7 +64,7 @@ class InMemory(Definition):
             self._require_neutral()
 
     def _require_neutral(self) -> None:
-        """What lies beyond one operand counts for nothing, whatever the others are there."""
+        """Refuses a fill that changes the result where one operand ends and others do not."""
         neutral = STARTS[self.gather]  # type: ignore[index]  # one of these
         for number, access in enumerate(self.operands):
             if access.fill is None:

@@ -83,6 +83,17 @@ def recognised(op: Definition) -> Recognised | None:
     return found
 
 
+def as_named(op: Op) -> Op:
+    """The named operator that a definition is, its tensors as they lie; without one `op` itself.
+
+    A network arranges operands first where they lie otherwise (`ops.normal_form`).
+    """
+    found = recognised(op) if isinstance(op, Definition) else None
+    if found is None or found.operands != (0, 1) or any((*found.arranging, found.restoring)):
+        return op
+    return found.op
+
+
 def _held(access: Access, op: Definition) -> _Held | None:
     """The tensor in axes and windows, None where a dimension is something else."""
     extents: list[int] = []

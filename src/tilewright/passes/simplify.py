@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.expr import Binary, Const, Expr, binary
-from tilewright.common.intervals import Interval, interval
+from tilewright.common.intervals import Interval, intervals_within
 from tilewright.ir.nodes import For, If, Program, Stmt
 from tilewright.ir.visit import map_stmt, simplify_body
 
@@ -35,40 +35,59 @@ class Simplify:
 
 
 def _body(body: tuple[Stmt, ...], bounds: Bounds) -> tuple[Stmt, ...]:
-    return tuple(_stmt(s, bounds) for s in body)
+    folds = Folds(bounds)
+    return tuple(_stmt(s, bounds, folds) for s in body)
 
 
-def _stmt(stmt: Stmt, bounds: Bounds) -> Stmt:
+def _stmt(stmt: Stmt, bounds: Bounds, folds: Folds) -> Stmt:
     match stmt:
         case For(var, extent, body):
-            extent = fold(extent, bounds)
-            inner = {**bounds, var: (0, max(0, interval(extent, bounds)[1] - 1))}
+            extent = folds.fold(extent)
+            inner = {**bounds, var: (0, max(0, folds.interval(extent)[1] - 1))}
             return replace(stmt, extent=extent, body=_body(body, inner))
         case If(condition, then, orelse):
-            return If(fold(condition, bounds), _body(then, bounds), _body(orelse, bounds))
+            return If(folds.fold(condition), _body(then, bounds), _body(orelse, bounds))
         case _:
-            return map_stmt(stmt, lambda e: fold(e, bounds))
+            return map_stmt(stmt, folds.fold)
 
 
 def fold(e: Expr, bounds: Bounds) -> Expr:
     """`e` with every part that has one possible value, or a decided min or max, replaced."""
-    if not isinstance(e, Binary):
-        return e
-    low, high = interval(e, bounds)
-    if low == high:
-        return Const(low)
-    a, b = fold(e.a, bounds), fold(e.b, bounds)
-    if e.op in ("min", "max"):
-        (a_low, a_high), (b_low, b_high) = interval(a, bounds), interval(b, bounds)
-        if a_high <= b_low:
-            return a if e.op == "min" else b
-        if b_high <= a_low:
-            return b if e.op == "min" else a
-        if b in _parts(e.op, a):
-            return a
-    if e.op == "<" and _never_beyond(b, a):
-        return Const(0)
-    return binary(e.op, a, b)
+    return Folds(bounds).fold(e)
+
+
+class Folds:
+    """`fold` under these bounds for many expressions: equal parts are folded once."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.interval = intervals_within(bounds)
+        self._known: dict[int, tuple[Expr, Expr]] = {}  # by id, which its expression keeps alive
+
+    def fold(self, e: Expr) -> Expr:
+        """`e`, folded."""
+        if not isinstance(e, Binary):
+            return e
+        own = self._known.get(id(e))
+        if own is None:
+            own = self._known[id(e)] = e, self._folded(e)
+        return own[1]
+
+    def _folded(self, e: Binary) -> Expr:
+        low, high = self.interval(e)
+        if low == high:
+            return Const(low)
+        a, b = self.fold(e.a), self.fold(e.b)
+        if e.op in ("min", "max"):
+            (a_low, a_high), (b_low, b_high) = self.interval(a), self.interval(b)
+            if a_high <= b_low:
+                return a if e.op == "min" else b
+            if b_high <= a_low:
+                return b if e.op == "min" else a
+            if b in _parts(e.op, a):
+                return a
+        if e.op == "<" and _never_beyond(b, a):
+            return Const(0)
+        return binary(e.op, a, b)
 
 
 def _parts(op: str, e: Expr) -> tuple[Expr, ...]:

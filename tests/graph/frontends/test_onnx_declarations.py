@@ -1,4 +1,4 @@
-"""What the translators say they handle, held against the definitions of the standard."""
+"""Declarations of the translators, held against the definitions of the standard."""
 
 import onnx
 import pytest

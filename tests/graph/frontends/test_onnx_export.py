@@ -1,4 +1,4 @@
-"""What is exported to ONNX and read back computes the same."""
+"""Networks that are exported to ONNX and read back compute as before."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_no_table_is_left_out():
 
 @pytest.fixture(scope="module", name="judged")
 def _judged():
-    """What each table was judged from, (printed numbers, ours, readings), and its result."""
+    """For each table its (printed numbers, ours, readings), and its result."""
     found = {}
     for name in COUNTS:
         with pytest.MonkeyPatch.context() as patch:
@@ -126,7 +126,7 @@ def test_a_reading_gives_its_whole_column_or_nothing():
 
 
 def test_inputs_that_were_fitted_are_said_where_they_were_fitted(judged):
-    """What the machine file says is fitted to a table stands beside numbers of that table."""
+    """Numbers that the machine file calls fitted to a table stand beside numbers of that table."""
     sources = dict(load_machine("cns1-128").sources)
     fitted = {key: text for key, text in sources.items() if text.startswith("fitted to ")}
     marked = {

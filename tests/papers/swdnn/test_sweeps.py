@@ -14,7 +14,7 @@ LAYERS = [Layer(64, 64), Layer(128, 128, 5)]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What both figures make of the same layers."""
+    """Results of both figures for one set of layers."""
     with ResultRecords(tmp_path_factory.mktemp("sweeps") / "records") as records:
         lab = Lab(records=records)
         return {

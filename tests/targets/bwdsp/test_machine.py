@@ -1,4 +1,4 @@
-"""What a description of a BWDSP may say: what neither planner nor programs follow is refused."""
+"""Limits of a BWDSP's description: keys that neither planner nor programs follow are refused."""
 
 from pathlib import Path
 

@@ -15,7 +15,7 @@ PARAMETERS = {
     "units.divide_cycles", "units.transcendental_cycles",
     "units.fraction_bits",
 }  # fmt: skip
-"""What no source states."""
+"""Numbers that no source states."""
 
 
 @pytest.mark.parametrize(("name", "in_flight"), [("cambricon-acc", 32), ("dla-al", 2)])

@@ -1,4 +1,4 @@
-"""What operations compute, against the references of operators and exact rational arithmetic."""
+"""Results of operations, against the references of operators and exact rational arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /proc and /sys say is read; what they do not say is assumed, and said."""
+"""Processor facts come from /proc and /sys; missing ones are assumed, and said."""
 
 import pytest
 

@@ -41,7 +41,7 @@ void all_NAME(const float *x, float *y, long n)
 
 
 def on_vectors(isa):
-    """The same of whole vectors."""
+    """The functions on whole vectors."""
     text = "#include <math.h>\n" + vector_text(isa, (F32,))
     text += functions_text(vector_names(), vectors=True)
     text += "".join(VECTORS.replace("NAME", name) for name in vector_names())
@@ -60,7 +60,7 @@ def computed(isa):
 
 
 def results(text, flags):
-    """What the functions all_NAME of a text make of the arguments."""
+    """Results of the functions all_NAME of a text for the arguments."""
     library = load_library({"functions.c": text}, flags)
     found = {}
     for name in vector_names():

@@ -1,4 +1,4 @@
-"""What an epilogue does to complete sums is what a pass over the result would have done."""
+"""An epilogue on complete sums equals a pass over the result."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_panels_of_b_may_be_larger_than_the_second_cache(threads: int) -> None:
 
 
 def is_packed_far(candidate: Candidate, machine: Machine) -> bool:
-    """Whether both factors are in buffers, with more panels than the second cache holds."""
+    """True where both factors are in buffers, with more panels than the second cache holds."""
     buffers = candidate.program(machine).buffers
     return {b.name for b in buffers} == {"a_tile", "b_tile"} and (
         sum(map(buffer_bytes, buffers)) > machine.spm_available_bytes

@@ -22,7 +22,7 @@ from tilewright.targets.host.emit.threads import THREAD, THREADS
 from tilewright.targets.host.network.loops import write_in_memory
 
 UNTOUCHED = 77.0
-"""What stands in memory that nothing writes."""
+"""Content of memory that nothing writes."""
 
 
 def written(op: InMemory, threads: int = 1) -> str:

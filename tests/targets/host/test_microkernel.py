@@ -117,7 +117,7 @@ def operands(draw, kernel, count, m, n, k, runs):
 
 
 def extras(draw, kernel, m, n, gap):
-    """What the steps of the epilogue are given: values for NumPy and arguments for C."""
+    """Operands of the epilogue's steps: values for NumPy and arguments for C."""
     values, arguments, kept = {}, [], []
     for index, step in enumerate(kernel.epilogue.beside):
         if isinstance(step, Residual):

@@ -85,7 +85,7 @@ LAYOUTS = {
 
 
 def of_b(texts):
-    """The same of B by columns, from those of A by rows."""
+    """Texts for B by columns, from those of A by rows."""
     words = {"m": "n", "lda": "ldb", "i": "j"}
     return tuple(" ".join(words.get(w, w) for w in _words(text)) for text in texts)
 

@@ -1,4 +1,4 @@
-"""What is computed element by element is assembly, priced by its own text: here is the list.
+"""The list of elementwise work that is assembly, priced by its own text.
 
 The exceptions are those of the last tests: loops of C that the vendor's compiler translates, at a
 price that is an assumption.

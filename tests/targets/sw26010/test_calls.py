@@ -87,7 +87,7 @@ def program(calls: str, parameters: str = "") -> Program:
 
 
 def statement(calls: str) -> str:
-    """What stands between the wait for the input and the put, on one line."""
+    """Calls between the wait for the input and the put, on one line."""
     text = CODE.emit(program(calls), MACHINE).files["calls_slave.c"]
     behind = text.split("dma_wait(&p_reply[0], p_issued[0]);")[1]
     return " ".join(behind.split("/* put")[0].split())

@@ -239,7 +239,7 @@ def test_inputs_are_checked(inputs, message):
 
 
 def dispatched(old, new, *endings):
-    """What a product computes with a text of its dispatch or of its assembly changed."""
+    """Result of a product with a text of its dispatch or of its assembly changed."""
     program = parse(GEMM)
     artifact = CODE.emit(program, MACHINE)
     changed = {name: text for name, text in artifact.files.items() if name.endswith(endings)}

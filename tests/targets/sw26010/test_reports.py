@@ -1,4 +1,4 @@
-"""What is wrong with a program is said by the emulation: statement, core, buffer or tensor, number.
+"""The emulation reports faults of a program: statement, core, buffer or tensor, number.
 
 Each case breaks a correct program, in the IR or in the generated text.
 """

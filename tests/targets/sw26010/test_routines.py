@@ -1,4 +1,4 @@
-"""What `explain` says of routines: their names in the code, prices and simulated cycles."""
+"""Routines in `explain`: their names in the code, prices and simulated cycles."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def named(place: Path, key: str) -> Path:
 
 
 def entries_below(root: Path) -> Iterator[Path]:
-    """Whatever has the name of an entry in the folder of a kind."""
+    """Paths in folders of kinds whose names are keys."""
     return (path for path in root.glob("*/*") if _KEY.fullmatch(path.name))
 
 

@@ -95,7 +95,7 @@ class Memory:
         return Located(len(self.values) - 1, form, tuple(range(len(form.shape))))
 
     def elsewhere(self, located: Located, group: int) -> Located:
-        """What a group has in a value, in every group."""
+        """The part of a value that `group` owns, as every group sees it."""
         own = self.values[located.value]
         seen = replace(own, role="elsewhere", origin=(located.value, group))
         if seen not in self.values:

@@ -73,7 +73,7 @@ _TARGET_ROLES = {Effect.BRANCH_RETURN: "a", Effect.BRANCH_GREATER_REGISTER: "b"}
 """Operands that hold the address to which a branch goes."""
 
 
-_KNOWN = {Effect.NO_OPERATION, Effect.HALT, Effect.OPERATION, *SCALARS, *TAKEN}
+_KNOWN = frozenset({Effect.NO_OPERATION, Effect.HALT, Effect.OPERATION, *SCALARS, *TAKEN})
 """Effects that cores with a window compute."""
 
 
@@ -123,10 +123,14 @@ def decode_steps(
     instructions: Sequence[Instruction],
     meanings: Mapping[str, Meaning],
     parameters: Mapping[str, float],
+    timed: frozenset[Effect] = frozenset(),
 ) -> tuple[Step, ...]:
-    """The steps of a program without open symbols. Errors: SimulationError."""
+    """The steps of a program without open symbols; `timed` effects are not computed.
+
+    Errors: SimulationError, for every other effect that cores with a window lack too.
+    """
     return tuple(
-        _step(instruction, number, meanings, parameters)
+        _step(instruction, number, meanings, parameters, _KNOWN | timed)
         for number, instruction in enumerate(instructions)
     )
 
@@ -136,13 +140,14 @@ def _step(
     number: int,
     meanings: Mapping[str, Meaning],
     parameters: Mapping[str, float],
+    known: frozenset[Effect],
 ) -> Step:
     spec = instruction.spec
     if spec.operation and spec.operation not in meanings:
         raise SimulationError(
             f"the operation '{spec.operation}' has no meaning", where=instruction.text()
         )
-    if spec.effect not in _KNOWN:
+    if spec.effect not in known:
         raise SimulationError(f"{instruction.text()}: cores with a window have no {spec.effect}")
     target = instruction.target
     return Step(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import MachineError
 from tilewright.common.limits import MOST_WINDOW_CYCLES
-from tilewright.isa import Instruction, InstructionTable
+from tilewright.isa import Effect, Instruction, InstructionTable
 from tilewright.machine import Machine
 from tilewright.machine.parts import Issue
 from tilewright.simulate.window.decode import decode_steps
@@ -98,11 +98,15 @@ def simulate_registers(
     table: InstructionTable,
     registers: Mapping[str, int],
     *,
+    timed: frozenset[Effect] = frozenset(),
     max_cycles: int = MOST_WINDOW_CYCLES,
 ) -> WindowRun:
-    """A program that computes on integer registers alone, without a machine and its memories."""
+    """A program that computes on integer registers alone, without a machine and its memories.
+
+    `timed` effects take their cycles and leave registers as they are.
+    """
     executor = Executor(
-        steps=decode_steps(instructions, {}, {}),
+        steps=decode_steps(instructions, {}, {}, timed),
         rules=table.issue,
         window=Issue("window"),
         registers=_registers(table, registers),

@@ -114,6 +114,8 @@ class CorePrograms:
     ) -> None:
         """Plans of tasks that have none yet: their products are ranked together."""
         missing = [task for task in dict.fromkeys(tasks) if task not in self._plans]
+        if not missing:
+            return
         networks = [_network(task, self.element) for task in missing]
         names = [layers.get(task, "of a part") for task in missing]
         ranked = _ranked(networks, names, self.core, progress)

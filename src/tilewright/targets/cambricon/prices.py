@@ -50,7 +50,7 @@ def _runs(call: PricedCall[Any], run: str) -> Value:
 
 
 def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
-    """What `RoundElements` replaces; raises ProgramError."""
+    """Refuses calls that `RoundElements` replaces; raises ProgramError."""
     raise ProgramError(
         f"primitive {call.primitive.name!r} on {machine.name!r} computes fixed point"
     )

@@ -29,7 +29,7 @@ _ONE_CORE = Scope({"rid": "0", "cid": "0"}, {"rid": (0, 0), "cid": (0, 0)})
 
 @dataclass(frozen=True)
 class _Context:
-    """What is written, where, and the symbols in sight."""
+    """Output lines, their place, and the symbols in sight."""
 
     program: Program
     naming: Naming
@@ -148,7 +148,7 @@ def _call(stmt: Call, context: _Context) -> None:
 def _lines(
     stmt: Call, views: tuple[View, ...], places: list[str], context: _Context
 ) -> Iterator[str]:
-    """What is done for each combination of indices."""
+    """Lines for one combination of indices."""
     y, *xs = places
     kind = dtype(context.program.element_type(views[0]))
     match stmt.primitive:

@@ -1,4 +1,4 @@
-"""What generated code calls: the engines of a Duo, emulated."""
+"""Engines of a Duo, emulated: the functions that generated code calls."""
 
 HEADER = """\
 /* A Duo core, emulated: transfers are kept until they are waited for. */

@@ -1,4 +1,4 @@
-"""What calls and transfers of a Duo cost."""
+"""Prices of calls and transfers of a Duo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the description of a Duo has beyond every machine's: its product, its port."""
+"""Sections of a Duo's description beyond every machine's: its product, its port."""
 
 from __future__ import annotations
 

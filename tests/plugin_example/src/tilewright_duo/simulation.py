@@ -16,7 +16,7 @@ class OnePort(EngineRule):
     remembers: ClassVar[bool] = True
 
     def queue(self, machine: Machine, space: str, direction: Direction) -> str:
-        """The same for all memories."""
+        """One queue for all memories."""
         return "port"
 
     def change_cycles(self, machine: Machine, last: Request | None, request: Request) -> int:

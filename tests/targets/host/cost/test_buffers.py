@@ -1,4 +1,4 @@
-"""What buffers take: near a core, and what may wait in the last cache."""
+"""Bytes of buffers: near a core, and those that may wait in the last cache."""
 
 from __future__ import annotations
 

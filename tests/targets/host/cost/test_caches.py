@@ -169,7 +169,7 @@ def test_no_level_delivers_faster_than_it_can():
 
 
 def test_nobody_waits_for_results_that_go_past_the_caches():
-    """Those that the last cache cannot keep, in whole lines, complete at once."""
+    """Results that the last cache cannot keep, in whole lines, complete at once."""
     prepared = prepare(parse(OVERWRITTEN), chains=ANY_CHAIN)
 
     def cycles(l3: int, m: int = 64, n: int = 64, k_tile: int = 128) -> float:

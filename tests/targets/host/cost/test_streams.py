@@ -1,4 +1,4 @@
-"""What transforms stream through: bytes by hand."""
+"""Bytes that transforms stream through, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several threads do to a price: loops as long as their longest run, barriers, main memory."""
+"""Prices of several threads: loops as long as their longest run, barriers, main memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What elementwise calls are priced at, against the emitted call on the emitted routine."""
+"""Prices of elementwise calls, against the emitted call on the emitted routine."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def arrays(text: str, name: str) -> list[list[int]]:
 
 
 def emitted_cycles(call: Call, dtype: str, table: str) -> int:
-    """What the routine's text takes for the arrays that the emitted call passes."""
+    """Cycles of the routine's text for the arrays that the emitted call passes."""
     text = " ".join(written(call, dtype).split())
     size = 8 if dtype == "f64" else 4
     views = [o for o in call.operands if isinstance(o, View)]
@@ -150,7 +150,7 @@ def run(
 
 
 def priced_cycles(call: Call, dtype: str, name: str) -> float:
-    """What the call is priced at."""
+    """The call's price."""
     machine = load_machine(name)
     dims = {key: evaluate(e, {}) for key, e in call_dims(call, ()).items()}
     priced = PricedCall(call.primitive, dims, dtype)

@@ -1,4 +1,4 @@
-"""What calls of reductions cost: the routine that their loops take, and its cycles."""
+"""Prices of reductions: the routine that their loops take, and its cycles."""
 
 from __future__ import annotations
 

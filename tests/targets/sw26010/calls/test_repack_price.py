@@ -1,4 +1,4 @@
-"""What re-packing is priced at, against the emitted routine on every core of the mesh."""
+"""Prices of re-packing, against the emitted routine on every core of the mesh."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def view(shape: tuple[Expr, ...]) -> View:
 
 
 def extents(tile: tuple[int, ...], tensor: tuple[int, int]) -> tuple[Expr, ...]:
-    """What each core has of a tile: rows by the rows of the mesh, columns by its columns."""
+    """A core's part of a tile: rows by the rows of the mesh, columns by its columns."""
     free = len(tile) - 2
     ends = zip(tile[free:], tensor, ("rid", "cid"), strict=True)
     cut = (maximum(0, minimum(t, Const(n) - Var(core) * t)) for t, n, core in ends)

@@ -238,7 +238,7 @@ def test_a_product_without_extent_has_its_function_too():
 
 
 def emulated_report(before, after):
-    """What the emulation says about a packing program with one text changed."""
+    """Report of the emulation on a packing program with one text changed."""
     program = product(PACKING + 'vector="n", workspace="space"')
     artifact = CODE.emit(program, MACHINE)
     text = artifact.files["product_slave.c"]

@@ -45,7 +45,7 @@ def test_the_shipped_timings_of_products_are_what_the_code_takes_today(
 
 
 def underivable(kind: Derived[Any, Any]) -> Derived[Any, Any]:
-    """The same kind, which fails to derive anything."""
+    """A copy of the kind that fails to derive anything."""
     return replace(kind, samples=lambda routine, mode: pytest.fail(routine.name))
 
 

@@ -1,4 +1,4 @@
-"""What the matrix primitives take is derived from their own code, for every shipped core."""
+"""Cycles of the matrix primitives, derived from their own code for every shipped core."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ NO_BORDER = Border()
 
 @dataclass(frozen=True)
 class KernelEpilogue:
-    """What `finish` makes of the sums, biases along the channels of the result and residuals in its
-    own form beside them; the result lies inside a `border`.
+    """A `finish` of the sums, of biases along the channels of the result and of residuals in its
+    own form; the result lies inside a `border`.
     """
 
     finish: Finish = PLAIN_SUMS

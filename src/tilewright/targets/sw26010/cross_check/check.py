@@ -37,7 +37,7 @@ class CheckedTime:
     statements: int
 
     def cause(self) -> str:
-        """What lies between the text and the model's view of it; empty if less than `SMALL`."""
+        """Cause of the difference between text and model; empty if less than `SMALL`."""
         return AHEAD if abs(self.modelled_cycles / self.cycles - 1) >= SMALL else ""
 
 

@@ -178,7 +178,7 @@ def _lstm(layer: _Layer, step: int, weights: Sequence[str]) -> tuple[str, str]:
 
 
 def _peephole(layer: _Layer, own: _Map, gate: int, cell: str) -> str:
-    """What the cell adds to a gate."""
+    """The cell times its weights, as a term of a gate; empty without peepholes."""
     if not layer.node.has_input(7):
         return ""
     weights = layer.importer.operand(layer.node, 7)
