@@ -45,7 +45,7 @@ from tilewright.targets.cambricon.rewrites import (
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
-from tilewright.targets.cambricon.simulated import titles
+from tilewright.targets.cambricon.simulated import subjects_of
 from tilewright.targets.cambricon.vector_steps import require_steps
 from tilewright.tune.candidate import Candidate
 
@@ -215,7 +215,7 @@ class DeviceNetwork:
         """How many elements did not fit 16 bits, by stage, in the order of the program."""
         (text,) = self.artifact.files.values()
         found: dict[str, int] = {}
-        names = titles(text, device.instructions, "; stage ")
+        names = subjects_of(text, device.instructions, "; stage ")
         for number, count in sorted(run.saturated.items()):
             name = names[number].partition(":")[0]
             found[name] = found.get(name, 0) + count

@@ -12,7 +12,8 @@ after:   fill(y_tile, value=-32768); rounded_reduce(y_tile, x_tile, expression=m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import ClassVar
 
@@ -43,54 +44,67 @@ class RoundElements:
     def apply(self, program: Program) -> Program:
         """Raises ScheduleError for a function that no instructions compute."""
         loops = [s.var for s in walk(program.body) if isinstance(s, For)]
-        first: dict[str, Expr] = dict.fromkeys((*loops, "rid", "cid"), Const(0))
-        work: dict[str, Buffer] = {}
+        rounding = _Rounding(program, dict.fromkeys((*loops, "rid", "cid"), Const(0)))
+        body = rewrite(program.body, rounding.change)
+        return replace(program, buffers=(*program.buffers, *rounding.work.values()), body=body)
 
-        def extent(view: Operand, letters: str) -> Expr:
-            """Elements of a whole tile along these axes."""
-            pairs = zip(view.roles, view.ranges, strict=True)
-            own = (substitute(r.extent, first) for role, r in pairs if role in letters)
-            return product(own)
 
-        def reserve(name: str, kind: DType, size: Expr, count: int = 1) -> str:
-            """A buffer for what several calls need in turn, the largest of them."""
-            elements = count * round_up(size, SLOT_ELEMENTS)
-            if name in work:
-                elements = binary("max", elements, work[name].elements)
-            work[name] = Buffer(name, kind.name, elements)
-            return name
+@dataclass
+class _Rounding:
+    """The calls of a program rounded: `first` are variables in the first turn of loops, whose tiles
+    are whole, `work` the buffers of what calls need beside their operands.
+    """
 
-        def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
-            if not isinstance(stmt, Call) or not isinstance(y := stmt.operands[0], View):
-                return None
-            kind = dtype(program.buffer(y.buffer).dtype)
-            if kind.kind != "fixed":
-                return None
-            if isinstance(stmt.primitive, Fill):
-                raw = raw_number(stmt.primitive.value, kind.fraction_bits)
-                return (replace(stmt, primitive=Fill(float(raw))),)
-            if turned := _turned(stmt):
-                unit = reserve(f"{y.buffer}_unit", kind, 2 * extent(turned.operands[0], "m"))
-                one = 1 << kind.fraction_bits
-                return (replace(turned, primitive=Turned(one=one, work=unit)),)
-            if isinstance(stmt.primitive, Accumulate):  # one step, which reads the result so far
-                stmt = replace(
-                    stmt, primitive=stmt.primitive.executed, operands=(y, *stmt.operands)
-                )
-            rounded = _rounded(stmt, kind.fraction_bits)
-            if rounded is None:
-                return None
-            try:
-                needed = rounded.steps(len(stmt.operands) - 1).temporaries
-            except ProgramError as error:
-                raise ScheduleError(error.message, fix=error.fix) from error
-            if needed:
-                name = reserve(f"{y.buffer}_work", kind, extent(y, y.roles), needed)
-                rounded = structs.replace(rounded, work=name)
-            return (replace(stmt, primitive=rounded),)
+    program: Program
+    first: Mapping[str, Expr]
+    work: dict[str, Buffer] = field(default_factory=dict)
 
-        body = rewrite(program.body, change)
-        return replace(program, buffers=(*program.buffers, *work.values()), body=body)
+    def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
+        """What takes the place of a call of fixed point; None for other statements."""
+        if not isinstance(stmt, Call) or not isinstance(y := stmt.operands[0], View):
+            return None
+        kind = dtype(self.program.buffer(y.buffer).dtype)
+        if kind.kind != "fixed":
+            return None
+        if isinstance(stmt.primitive, Fill):
+            raw = raw_number(stmt.primitive.value, kind.fraction_bits)
+            return (replace(stmt, primitive=Fill(float(raw))),)
+        if turned := _turned(stmt):
+            size = 2 * self._extent(turned.operands[0], "m")
+            unit = self._reserved(f"{y.buffer}_unit", kind, size)
+            one = 1 << kind.fraction_bits
+            return (replace(turned, primitive=Turned(one=one, work=unit)),)
+        if isinstance(stmt.primitive, Accumulate):  # one step, which reads the result so far
+            taken = stmt.primitive.executed
+            stmt = replace(stmt, primitive=taken, operands=(y, *stmt.operands))
+        return self._in_steps(stmt, y, kind)
+
+    def _in_steps(self, call: Call, y: View, kind: DType) -> tuple[Stmt, ...] | None:
+        rounded = _rounded(call, kind.fraction_bits)
+        if rounded is None:
+            return None
+        try:
+            needed = rounded.steps(len(call.operands) - 1).temporaries
+        except ProgramError as error:
+            raise ScheduleError(error.message, fix=error.fix) from error
+        if needed:
+            size = self._extent(y, y.roles)
+            name = self._reserved(f"{y.buffer}_work", kind, size, needed)
+            rounded = structs.replace(rounded, work=name)
+        return (replace(call, primitive=rounded),)
+
+    def _extent(self, view: Operand, letters: str) -> Expr:
+        """Elements of a whole tile along these axes."""
+        pairs = zip(view.roles, view.ranges, strict=True)
+        return product(substitute(r.extent, self.first) for role, r in pairs if role in letters)
+
+    def _reserved(self, name: str, kind: DType, size: Expr, count: int = 1) -> str:
+        """A buffer for what several calls need in turn, the largest of them."""
+        elements = count * round_up(size, SLOT_ELEMENTS)
+        if name in self.work:
+            elements = binary("max", elements, self.work[name].elements)
+        self.work[name] = Buffer(name, kind.name, elements)
+        return name
 
 
 def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:

@@ -35,7 +35,7 @@ def kernel_run(
 ) -> KernelRun:  # fmt: skip
     """The run of one program's code."""
     (text,) = artifact.files.values()
-    charged, engine = _charged(run, titles(text, instructions))
+    charged, engine = _charged(run, subjects_of(text, instructions))
     transfers, calls = executed(program, machine)
     products = [c for c in calls if isinstance(c.stmt.primitive, MatrixProduct)]
     flops = sum(c.count * int(c.stmt.primitive.flops(c.dims, 1)) for c in products)
@@ -53,7 +53,7 @@ def kernel_run(
     )
 
 
-def titles(text: str, instructions: Sequence[Instruction], begin: str = ";") -> list[str]:
+def subjects_of(text: str, instructions: Sequence[Instruction], begin: str = ";") -> list[str]:
     """The subject of each instruction: the last comment before its line that begins like this."""
     found, title = [""], ""
     for line in text.splitlines():
