@@ -41,6 +41,7 @@ def main() -> int:
     options = parser.parse_args()
     options.folder /= "nodes" if options.nodes else ""
     options.folder.mkdir(parents=True, exist_ok=True)
+    mutated(options.seed, 0, nodes=options.nodes)  # what workers are forked with
     state = read_state(options.folder, options.seed)
     with Progress(
         *Progress.get_default_columns(),

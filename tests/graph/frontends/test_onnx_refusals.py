@@ -48,6 +48,14 @@ def cut(*numbers):
             "output 'none' is 2x0: it has no element",
         ),
         (
+            model(
+                [node("ConvTranspose", "xw", "y", name="t")],
+                {"x": (1, 2, 5)},
+                {"w": floats(2, 3, 3, 3)},
+            ),
+            "node 't' (ConvTranspose): its operands do not fit each other",
+        ),
+        (
             model([node("Expand", "xs", "y")], {"x": (2, 3)}, {"s": ints(2**62, 2**62, 2, 3)}),
             "node 'y' (Expand): 2x3 and 4611686018427387904x4611686018427387904x2x3 cannot be "
             "broadcast together",

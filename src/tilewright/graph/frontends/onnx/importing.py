@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError, ShapeError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx.fold import folded
 from tilewright.graph.frontends.onnx.importer import Importer
@@ -102,6 +102,10 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
         operator.translate(importer, node)
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
+    except TilewrightError:
+        raise
+    except (ArithmeticError, IndexError, TypeError, ValueError):  # a shape of too few dimensions
+        raise GraphError(f"{node.title()}: its operands do not fit each other") from None
 
 
 def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:
