@@ -56,6 +56,10 @@ def cut(*numbers):
             "node 't' (ConvTranspose): its operands do not fit each other",
         ),
         (
+            model([node("BitwiseNot", "x", "y", name="n")], IMAGE, opset=18),
+            "node 'n' (BitwiseNot) takes 'x', which holds f32",
+        ),
+        (
             model([node("Expand", "xs", "y")], {"x": (2, 3)}, {"s": ints(2**62, 2**62, 2, 3)}),
             "node 'y' (Expand): 2x3 and 4611686018427387904x4611686018427387904x2x3 cannot be "
             "broadcast together",
