@@ -36,9 +36,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="mutations in all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--nodes", action="store_true", help="of the onnx package's node tests")
     parser.add_argument("--folder", type=Path, default=Path("out/fuzz-onnx"))
     options = parser.parse_args()
+    options.folder /= "nodes" if options.nodes else ""
     options.folder.mkdir(parents=True, exist_ok=True)
+    mutated(options.seed, 0, nodes=options.nodes)  # what workers are forked with
     state = read_state(options.folder, options.seed)
     with Progress(
         *Progress.get_default_columns(),
@@ -48,11 +51,12 @@ def main() -> int:
         console=Console(stderr=True),
     ) as progress:
         bar = progress.add_task("models", total=options.count, counts="", completed=state.done)
-        worker = Worker()
+        worker = Worker(nodes=options.nodes)
         while state.done < options.count:
             judgement = worker.judged(options.seed, state.done)
             if judgement.is_finding:
-                keep(options.folder, options.seed, state.done, judgement)
+                content = mutated(options.seed, state.done, nodes=options.nodes)
+                keep(options.folder / f"{options.seed}-{state.done}", content, judgement)
             state.counts[judgement.status] = state.counts.get(judgement.status, 0) + 1
             state.done += 1
             if state.done % SAVE_EVERY == 0 or state.done == options.count:
@@ -66,12 +70,15 @@ def main() -> int:
 class Worker:
     """A process that judges mutations, replaced where it hangs or dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, nodes: bool) -> None:
+        self._nodes = nodes
         self._start()
 
     def _start(self) -> None:
         self._pipe, other = multiprocessing.Pipe()
-        self._process = multiprocessing.Process(target=serve, args=(other,), daemon=True)
+        self._process = multiprocessing.Process(
+            target=serve, args=(other, self._nodes), daemon=True
+        )
         self._process.start()
         other.close()
 
@@ -98,12 +105,12 @@ class Worker:
         self._process.join()
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Connection, nodes: bool) -> None:
     """Judge what is asked for until nobody asks."""
     try:
         while True:
             seed, number = pipe.recv()
-            pipe.send(judged(mutated(seed, number), pipe.send))
+            pipe.send(judged(mutated(seed, number, nodes=nodes), pipe.send))
     except EOFError:
         pass
 
@@ -119,10 +126,10 @@ def save_state(folder: Path, state: State) -> None:
     (folder / f"{state.seed}.json").write_bytes(msgspec.json.encode(state))
 
 
-def keep(folder: Path, seed: int, number: int, judgement: Judgement) -> None:
+def keep(place: Path, content: bytes, judgement: Judgement) -> None:
     """The model of a finding, and what it is."""
-    name = folder / f"{seed}-{number}-{judgement.status.replace(' ', '-')}"
-    name.with_suffix(".onnx").write_bytes(mutated(seed, number))
+    name = place.with_name(f"{place.name}-{judgement.status.replace(' ', '-')}")
+    name.with_suffix(".onnx").write_bytes(content)
     name.with_suffix(".txt").write_text(judgement.detail, encoding="utf-8")
 
 

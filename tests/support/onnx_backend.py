@@ -86,7 +86,7 @@ def read(case: Any, folder: Path) -> Runnable | Outcome:
     """The network of a test, or its refusal."""
     path, graph = folder / "model.onnx", case.model.graph
     path.write_bytes(case.model.SerializeToString())
-    bound = dict(_bound(case))
+    bound = dict(bound_inputs(case))
     try:
         network = load_onnx(path, values=bound)
     except TilewrightError as error:
@@ -119,7 +119,7 @@ def _array(data: Any) -> Any:
     return to_array(data) if isinstance(data, TensorProto) else data
 
 
-def _bound(case: Any) -> Iterator[tuple[str, Any]]:
+def bound_inputs(case: Any) -> Iterator[tuple[str, Any]]:
     """Inputs that are parameters of the operator, with their numbers; those of all data sets are
     equal.
     """

@@ -18,10 +18,12 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from support.onnx_backend import bound_inputs, node_tests
 from support.onnx_cases import every_case
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.ops import LocalResponseNorm
 
@@ -53,10 +55,30 @@ def models() -> tuple[bytes, ...]:
     return tuple(case.proto.SerializeToString() for case in every_case())
 
 
-def mutated(seed: int, number: int) -> bytes:
-    """One mutation: one to four changes of one model."""
+@cache
+def node_models() -> tuple[bytes, ...]:
+    """One node test of every operator that is read, inputs that it wants to know stored."""
+    found: dict[str, bytes] = {}
+    for case in node_tests():
+        kinds = {node.op_type for node in case.model.graph.node}
+        if kinds <= OPERATORS.keys() and not kinds <= found.keys():
+            proto = onnx.ModelProto.FromString(case.model.SerializeToString())
+            known = {
+                name: array for name, array in bound_inputs(case) if array.dtype.kind in "iufb"
+            }
+            kept = [value for value in proto.graph.input if value.name not in known]
+            del proto.graph.input[:]
+            proto.graph.input.extend(kept)
+            stored = (onnx.numpy_helper.from_array(array, name) for name, array in known.items())
+            proto.graph.initializer.extend(stored)
+            found |= dict.fromkeys(kinds, proto.SerializeToString())
+    return tuple(dict.fromkeys(found.values()))
+
+
+def mutated(seed: int, number: int, *, nodes: bool = False) -> bytes:
+    """One mutation: one to four changes of one model, or of a node test."""
     chance = random.Random(f"{seed}/{number}")
-    proto = onnx.ModelProto.FromString(chance.choice(models()))
+    proto = onnx.ModelProto.FromString(chance.choice(node_models() if nodes else models()))
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
         chance.choice(CHANGES)(chance, proto)
     _outputs(random.Random(f"outputs of {seed}/{number}"), proto)

@@ -141,7 +141,8 @@ class Access:
         strides = [0] * len(extents)
         for terms, stride in zip(self.terms, stored.strides, strict=True):
             for axis, step in terms:
-                strides[axis] += step * stride
+                if extents[axis] > 1:  # any step of a single place, which may exceed an address
+                    strides[axis] += step * stride
         shape = [n if axis in self.axes else 1 for axis, n in enumerate(extents)]
         first = [offset + more for offset, more in zip(self.offsets, before, strict=True)]
         origin = stored[tuple(slice(i, i + 1) for i in first)]

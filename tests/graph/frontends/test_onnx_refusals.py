@@ -48,6 +48,23 @@ def cut(*numbers):
             "output 'none' is 2x0: it has no element",
         ),
         (
+            model(
+                [node("ConvTranspose", "xw", "y", name="t")],
+                {"x": (1, 2, 5)},
+                {"w": floats(2, 3, 3, 3)},
+            ),
+            "node 't' (ConvTranspose): its operands do not fit each other",
+        ),
+        (
+            model([node("BitwiseNot", "x", "y", name="n")], IMAGE, opset=18),
+            "node 'n' (BitwiseNot) takes 'x', which holds f32",
+        ),
+        (
+            model([node("Expand", "xs", "y")], {"x": (2, 3)}, {"s": ints(2**62, 2**62, 2, 3)}),
+            "node 'y' (Expand): 2x3 and 4611686018427387904x4611686018427387904x2x3 cannot be "
+            "broadcast together",
+        ),
+        (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),
             "node c: conv2d takes 6x4x3x3 f32, but 'w' is 6x3x3x3 f32",
         ),

@@ -117,3 +117,17 @@ def test_an_index_outside_is_refused_when_the_file_is_read(tmp_path):
     assert refusal(path, values={"p": np.array([3], np.int64)[[0, 0, 0]]}) == (
         f"{path}: node 'y' (Gather): an index is outside -3..2"
     )
+
+
+def test_a_stride_beyond_addresses_moves_a_single_window_nowhere(tmp_path):
+    nodes = [node("MaxPool", "x", "y", kernel_shape=[3], strides=[2**62])]
+    path = saved(tmp_path, model_of(nodes, {"x": X.reshape(1, 1, 12)}))
+    found = load_onnx(path).evaluate({"x": X.reshape(1, 1, 12)})["y"]
+    assert found.tolist() == [[[X.reshape(12)[:3].max()]]]
+
+
+def test_an_operator_whose_name_is_no_text_is_refused(tmp_path):
+    content = model_of([node("Relu", "x", "y")], {"x": X}).SerializeToString()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content.replace(b"Relu", b"Rel\xff"))
+    assert refusal(path) == f"{path}: is not an ONNX model: a name is not UTF-8 text"

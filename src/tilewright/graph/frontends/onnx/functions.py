@@ -39,11 +39,16 @@ def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[o
 
 def _by_types(kind: str, opset: int) -> bool:
     """True if the definition of an operator depends on types."""
+    schema = _schema(kind, opset)
+    return schema is not None and bool(schema.context_dependent_function_opset_versions)
+
+
+def _schema(kind: str, opset: int) -> Any:
+    """What the standard says of an operator; None of names and sets that it cannot have."""
     try:
-        schema: Any = defs.get_schema(kind, opset, "")
-    except defs.SchemaError:
-        return False
-    return bool(schema.context_dependent_function_opset_versions)
+        return defs.get_schema(kind, opset, "")
+    except (defs.SchemaError, TypeError):
+        return None
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
@@ -123,9 +128,8 @@ def _attributes(
 def _function(
     node: onnx.NodeProto, opset: int, types: dict[str, onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
-    try:
-        schema: Any = defs.get_schema(node.op_type, opset, "")
-    except defs.SchemaError:
+    schema = _schema(node.op_type, opset)
+    if schema is None:
         return None
     versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)
     fitting = [version for version in versions if version <= opset]

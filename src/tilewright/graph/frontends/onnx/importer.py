@@ -49,6 +49,15 @@ def converting(shape: Shape, kind: str, to: str) -> Definition:
     return Definition(shape, place, (place,), "x0", None, "x0", types)
 
 
+def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape that all are broadcast to; raises ShapeError where there is none."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except (ValueError, OverflowError):
+        shown = " and ".join(map(show_shape, shapes))
+        raise ShapeError(f"{shown} cannot be broadcast together") from None
+
+
 def require_images(node: OnnxNode, shape: Shape) -> Shape:
     """The shape; raises GraphError unless it is batch x channels x height x width."""
     if len(shape) != 4:
@@ -231,11 +240,7 @@ class Importer:
     ) -> Definition:
         """The definition of an expression over tensors that are broadcast against each other."""
         shapes = [self.builder.shape(name) for name in names]
-        try:
-            shape = np.broadcast_shapes(*shapes)
-        except ValueError:
-            shown = " and ".join(map(show_shape, shapes))
-            raise ShapeError(f"{shown} cannot be broadcast together") from None
+        shape = broadcast_shape(shapes)
         kinds = [self.builder.element_type(name) for name in names]
         computed = computed or self.dtype
         types = types_text(kinds, computed, result or computed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError, ShapeError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx.fold import folded
 from tilewright.graph.frontends.onnx.importer import Importer
@@ -90,18 +90,24 @@ def _agree(declared: Extents, computed: Shape) -> bool:
 
 def _import_node(importer: Importer, node: OnnxNode) -> None:
     operator = OPERATORS[node.kind]
-    if folded(importer, operator, node):
-        return
-    if operator.translate is None:
-        missing = next(name for name in node.inputs if name not in importer.constants)
-        raise GraphError(
-            f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
-        )
     try:
+        if folded(importer, operator, node):
+            return
+        if operator.translate is None:
+            missing = next(name for name in node.inputs if name not in importer.constants)
+            raise GraphError(
+                f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
+            )
         importer.begin(node, operator)
         operator.translate(importer, node)
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
+    except TilewrightError:
+        raise
+    except (ArithmeticError, IndexError, TypeError, ValueError):  # a shape of too few dimensions
+        raise GraphError(f"{node.title()}: its operands do not fit each other") from None
+    except MemoryError:
+        raise GraphError(f"{node.title()}: its result does not fit memory") from None
 
 
 def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:

@@ -10,7 +10,12 @@ import numpy as np
 from tilewright.common.dtypes import F64, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx.importer import Importer, converting, types_text
+from tilewright.graph.frontends.onnx.importer import (
+    Importer,
+    broadcast_shape,
+    converting,
+    types_text,
+)
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.ops import Reshape, Slice
 from tilewright.ops.access import Access, straight
@@ -137,7 +142,7 @@ def _compress(importer: Importer, node: OnnxNode) -> None:
 def _expand(importer: Importer, node: OnnxNode) -> None:
     """Broadcast to a shape, or by it."""
     x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    wanted = np.broadcast_shapes(shape, importer.integers(node, 1))
+    wanted = broadcast_shape((shape, importer.integers(node, 1)))
     own = (1,) * (len(wanted) - len(shape))
     terms = tuple(((len(own) + d, 1),) if n > 1 else () for d, n in enumerate(shape))
     source = Access(shape, terms, (0,) * len(shape))

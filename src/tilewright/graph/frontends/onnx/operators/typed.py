@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from tilewright.common.dtypes import BOOL, F32
+from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import aligned
+from tilewright.graph.names import quoted
 from tilewright.ops import Reshape
 
 TYPES = {
@@ -22,6 +24,9 @@ _NAMED = {
 """Element types by the numbers of the standard, and these by their names."""
 
 
+_OF_BITS = ("&", "|", "^", "~", "<<", ">>")
+
+
 def _expressed(importer: Importer, node: OnnxNode, *, body: str, truth: bool = False) -> None:
     """An expression over all inputs, in their type; up to operator set 6 the second one is moved
     along the first.
@@ -32,6 +37,8 @@ def _expressed(importer: Importer, node: OnnxNode, *, body: str, truth: bool = F
         if (wanted := aligned(node, a, b)) != b:
             along = Reshape(b, wanted, importer.dtype)
             names[1] = importer.step(node, along, names[1], suffix="_along")
+    if importer.is_float and any(sign in body for sign in _OF_BITS):
+        raise GraphError(f"{node.title()} takes {quoted(names[0])}, which holds {importer.dtype}")
     op = importer.mapped(body, *names, result=BOOL.name if truth else importer.dtype)
     importer.emit(node, op, *names)
 
