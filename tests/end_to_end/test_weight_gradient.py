@@ -10,7 +10,7 @@ from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import Fuse
 from tilewright.tune.choose import choose
 
-NAME = "weight_gradient"
+NAME, TAPS = "weight_gradient", "weight_gradient_taps"
 
 
 def gradient(in_channels, out_channels, images, size, **others):
@@ -46,6 +46,33 @@ def test_groups_divide_images_and_columns_are_one_sum(name, share):
     assert Fuse("kernel_col", "k") in nest.structure.steps
     seconds = found.best.cycles / machine.clock_hz
     assert found.op.flops / seconds > share * machine.peak_flops
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        pytest.param(gradient(64, 64, 16, 5), id="a block for each core"),
+        pytest.param(gradient(72, 36, 6, 6), id="two blocks for some"),
+        pytest.param(
+            conv2d(batch=8, in_channels=5, out_channels=12, height=12, width=12, kernel=6,
+                   padding=(1, 1, 0, 0), dilation=2),
+            id="of a stride",
+        ),
+    ],
+)  # fmt: skip
+def test_joined_taps_are_exact_in_the_time_that_is_estimated(op):
+    kernel = compile(op, "sw26010_cg", algorithm=TAPS).plan.only
+    assert kernel.check() == "exact"
+    assert kernel.option.cycles == pytest.approx(kernel.simulate().cycles, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.77), ("sw26010_measured", 0.65)])
+def test_taps_of_few_channels_fill_the_registers(name, share):
+    machine, op = load_machine(name), gradient(64, 64, 128, 128)
+    joined, others = (choose([op], machine, algorithm=a)[0].best for a in (TAPS, NAME))
+    assert joined.partition.kind == TERMS
+    assert op.flops / (joined.cycles / machine.clock_hz) > share * machine.peak_flops
+    assert joined.cycles < 0.7 * others.cycles
 
 
 def test_forward_convolutions_do_not_have_it():

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from support.network_text import parse_network, print_network
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.gradient import with_gradients
 from tilewright.graph.rewrites.early_pooling import EarlyPooling
+from tilewright.graph.rewrites.finished_parts import FinishedParts
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.graph.rewrites.images import FewerImages
 from tilewright.graph.rewriting import simplifications, simplified
 from tilewright.graph.weights import random_weights
 from tilewright.graph.zoo import list_networks, network
+from tilewright.ops import Unary, max_pool2d
 
 FILES = sorted((Path(__file__).parent / "rewrites").glob("*/*.txt"))
 REWRITES = {
@@ -42,7 +46,26 @@ def test_before_and_after(path):
 
 def test_every_rewrite_has_cases():
     """Definitions are no calls of this text; tests/ops/test_normal_form.py has theirs."""
-    assert {path.parent.name for path in FILES} == set(REWRITES) - {"definitions"}
+    written = set(REWRITES) - {"definitions", "finished_parts"}
+    assert {path.parent.name for path in FILES} == written
+
+
+def test_a_mask_behind_the_gradient_of_a_pooling_joins_its_parts():
+    net = NetworkBuilder("pooled", "f64")
+    x = net.apply(Unary("tanh", (2, 3, 4, 4)), net.input("x", (2, 3, 4, 4)), name="tanh")
+    y = net.apply(Unary("relu", (2, 3, 4, 4)), x, name="relu")
+    y = net.apply(max_pool2d((2, 3, 4, 4), 2), y, name="pool")
+    given, found = with_gradients(net.build((y,)), y, [x])
+    after = FinishedParts().apply(given)
+    (before,) = (node for node in given.nodes if node.op.kind == "assembly")
+    assert before.output not in after.tensors
+    (joined,) = (node for node in after.nodes if node.op.kind == "assembly")
+    assert joined.output == found[x]
+    assert joined.inputs == before.inputs
+    numbers = np.random.default_rng(0).integers(-2, 3, (2, 3, 4, 4)) / 4
+    np.testing.assert_array_equal(
+        after.evaluate({"x": numbers})[found[x]], given.evaluate({"x": numbers})[found[x]]
+    )
 
 
 def test_simplifications_go_on_until_none_changes_anything():

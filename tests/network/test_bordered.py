@@ -1,21 +1,26 @@
 """Convolutions that write their results inside the border that the next one wants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.graph import Node
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planning.bordered import Bordered, Borders, bordered
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.memory import bordered as with_border
+from tilewright.network.planning.memory import unbordered
 from tilewright.network.planning.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, conv2d, relu
 from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
+from tilewright.tune.candidate import Candidate
 
 
 def two_convolutions(between=True):
@@ -76,6 +81,27 @@ def test_a_border_is_priced_and_what_is_none_is_refused():
     borders = Borders(single)
     assert borders.around(candidate, own, around) is borders.around(candidate, own, around)
     assert borders.around(candidate, own, own) is None
+
+
+def test_what_an_epilogue_reads_lies_inside_a_border_of_its_own():
+    net = two_convolutions()
+    op = net.nodes[3].op
+    twice = replace(
+        net,
+        nodes=(*net.nodes[:4], Node("sum", Binary("add", op.out_shape, op.out_shape),
+                                    (net.nodes[3].output, net.nodes[2].output), "sum")),
+        outputs=("sum",),
+    )  # fmt: skip
+    plan = build_plan(twice, GROUP, Search(algorithm="implicit", keep=4))
+    stage = next(s for s in plan.stages if s.nodes == ("conv1", "sum"))
+    plain = Candidate(*(getattr(stage.candidate, n) for n in ("op", "seed", "nests", "blocks")))
+    own = unbordered(plan.values[stage.writes].form)
+    around = with_border(own, (0, 0, 1, 1), (0, 0, 1, 1))
+    inside = bordered(plain, own, own, one_group(GROUP), around)
+    assert inside is not None
+    assert (inside.form, inside.beside) == (own, around)
+    program = inside.program(GROUP)
+    assert program.tensor("beside0").shape != program.tensor("y").shape
 
 
 def chained_windows():

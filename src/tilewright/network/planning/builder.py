@@ -124,7 +124,7 @@ class Builder:
         self._hold_weights(node.inputs)
         before = len(self.memory.values)
         self.memory.dtype = node.op.numerics.units.name
-        made = lowered(self.memory, node)
+        made = lowered(self.memory, node, self.layouts.forms.get(node.output))
         if self.memory.views is not None and made.value >= before:
             self.memory.fill(node.output, made)
         return made

@@ -111,11 +111,13 @@ def _is_more(extents: Sequence[int], fewer: Sequence[int]) -> list[Fraction]:
 
 def _grown(form: Form, shape: tuple[int, ...], extents: Sequence[int]) -> Form | None:
     """The form for more places along the outermost dimension of an axis, None where they are along
-    another one.
+    another one, or where a single block does not tell how far apart blocks are.
     """
     dims = []
     for d, extent in zip(form.dims, extents, strict=True):
-        if extent != d.extent and any(o.step > d.step for o in form.along(d.axis)):
+        several = form.along(d.axis)
+        outermost = all(o.step <= d.step for o in several)
+        if extent != d.extent and not (outermost and (d.extent > 1 or len(several) == 1)):
             return None
         dims.append(StoredDim(d.axis, d.step, extent))
     return Form(shape, tuple(dims), form.before)

@@ -25,6 +25,7 @@ from tilewright.network.planning.epilogues import Request
 from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.lowering import writes_any_form
 from tilewright.network.planning.memory import given_form, in_order, unbordered
 from tilewright.network.planning.products import Ranked
 from tilewright.network.waits import next_cycles
@@ -265,6 +266,8 @@ class WholeNetwork:
 
     def _gathering_ways(self, chain: Chain) -> list[_Way]:
         """Ways that keep the order of the tensor read, or write any form in a pass."""
+        if len(chain.nodes) == 1 and writes_any_form(chain.first.op):
+            return self._mapped_ways(chain)
         name = next((x for x in chain.first.inputs if x in self._held), "")
         found = []
         for held in self._held[name] if name else [row_major(chain.first.op.out_shape)]:
@@ -276,6 +279,17 @@ class WholeNetwork:
                 against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
                 found.append(_Way(against, f, takes, follows=name))
         return found
+
+    def _mapped_ways(self, chain: Chain) -> list[_Way]:
+        """Ways of maps that write any form, in as many passes as they are."""
+        node, shape = chain.first, chain.first.op.out_shape
+        read = tuple(x for x in dict.fromkeys(node.inputs)
+                     if x in self._held and len(self._shapes[x]) == len(shape))  # fmt: skip
+        natural = [in_order(shape, _order(form)) for x in read for form in self._held[x]]
+        return [
+            _Way(self._pass(form), form, {}, reads=read)
+            for form in self._out_forms(chain, natural or [row_major(shape)])
+        ]
 
     def _product_ways(self, chain: Chain) -> list[_Way]:
         node, found = chain.first, dict[tuple[object, ...], _Way]()

@@ -21,12 +21,13 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
 from tilewright.network.plan import Work
 from tilewright.network.planning.access import Index, access_of, forwards_gathered, normalised
-from tilewright.network.planning.form import canonical, permuted, row_major
+from tilewright.network.planning.form import Form, canonical, permuted, row_major
 from tilewright.network.planning.memory import (
     Located,
     Memory,
     bordered,
     in_order,
+    is_unblocked,
 )
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
@@ -55,13 +56,28 @@ def is_lowered(op: Op) -> bool:
     return is_view(op) or (every != [] and all(own.kind != "contraction" for own in every))
 
 
-def lowered(memory: Memory, node: Node) -> Located:
-    """The result of a node, whose stages are appended."""
+def writes_any_form(op: Op) -> bool:
+    """True if the operator computes maps that write every place of their result once, wherever it
+    lies.
+    """
+    if op.is_named or is_view(op) or moves(op) or not is_lowered(op):
+        return False
+    every = definitions_in(op)
+    maps = all(own.gather is None and not own.has_look_ups for own in every)
+    return maps and sum(prod(own.extents) for own in every) == prod(op.out_shape)
+
+
+def lowered(memory: Memory, node: Node, form: Form | None = None) -> Located:
+    """The result of a node, whose stages are appended; in the `form` if it `writes_any_form`."""
     if is_view(node.op):
         return _viewed(memory, node)
     if node.op.border is not None:
         return _padded(memory, node, *node.op.border)
-    return _Stages(memory, node).all()
+    if form is None or not is_unblocked(form) or not writes_any_form(node.op):
+        return _Stages(memory, node).all()
+    found = _Stages(memory, node, form).all()
+    memory.fill(node.output, found)
+    return found
 
 
 def _viewed(memory: Memory, node: Node) -> Located:
@@ -98,8 +114,8 @@ class _Stages:
     tensors before: in memory, or numbers that depend on no operand.
     """
 
-    def __init__(self, memory: Memory, node: Node) -> None:
-        self.memory, self.node, self.gathered_flops = memory, node, 0
+    def __init__(self, memory: Memory, node: Node, form: Form | None = None) -> None:
+        self.memory, self.node, self.form, self.gathered_flops = memory, node, form, 0
         self.order: tuple[int, ...] = ()
         self.held: list[str | Located | Array] = [*node.inputs]
 
@@ -214,6 +230,8 @@ class _Stages:
         """
         output, number = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
+        if self.form is not None:
+            return self.memory.value(output, self.form)
         form = row_major(shape)
         if self.order:
             form = in_order(shape, self.order)

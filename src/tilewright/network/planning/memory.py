@@ -134,7 +134,7 @@ class Memory:
     def as_it_lies(self, tensor: str) -> Located:
         """The tensor with each axis in one dimension, a border or not."""
         held = self.held[tensor][0]
-        return held if _unblocked(held.form) else self.in_form(tensor, unbordered(held.form))
+        return held if is_unblocked(held.form) else self.in_form(tensor, unbordered(held.form))
 
     def outermost(self, tensor: str, axes: Sequence[int]) -> Located:
         """The tensor with some axes outside all others, along which what is taken apart is
@@ -151,7 +151,7 @@ class Memory:
     def source(self, tensor: str) -> Located:
         """The tensor as operand of a gather or move: as it lies, or copied without a border."""
         held = self.held[tensor][0]
-        if self.views is not None and _unblocked(held.form):
+        if self.views is not None and is_unblocked(held.form):
             return held
         return self.in_form(tensor, unbordered(held.form))
 
@@ -162,7 +162,7 @@ class Memory:
         read there; None if it has been copied inside a border.
         """
         form = self.held[tensor][0].form
-        if self.views is None or not _unblocked(form):
+        if self.views is None or not is_unblocked(form):
             return self.in_form(tensor, bordered(form, before, after), filled), None
         reaches = any(before) or any(after)
         if reaches and filled and form.has_zeros:
@@ -174,7 +174,7 @@ class Memory:
         stages may write any, else in this one.
         """
         wanted = (self.views or {}).get(tensor, form)
-        return self.value(tensor, wanted if _unblocked(wanted) else form)
+        return self.value(tensor, wanted if is_unblocked(wanted) else form)
 
     def map(
         self,
@@ -316,7 +316,8 @@ def types_text(operands: Sequence[str], computed: str, result: str) -> str:
     return f"{','.join(operands)}:{computed}:{result}"
 
 
-def _unblocked(form: Form) -> bool:
+def is_unblocked(form: Form) -> bool:
+    """True if each axis lies along one dimension."""
     return len({d.axis for d in form.dims}) == len(form.dims)
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from itertools import product
 
 from tilewright.common.expr import Expr, round_up
+from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import direct_nest
@@ -153,6 +154,13 @@ def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
     return y, tensor("y_taps", "output", storage="y", **around, taps=_TAPS_OF_RESULT, **blocks)
 
 
+def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
+    """What gathers the taps of each column: they are a stride apart, columns a dilation."""
+    _, stride, dilation = window
+    sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
+    return make_primitive("windows", {**sizes, "row_step": stride[0], "col_step": stride[1]})
+
+
 def _joined_nest(
     window: Window, taps: tuple[int, int], rounded: Expr, tensors: tuple[TensorSpec, ...]
 ) -> Nest:
@@ -175,21 +183,16 @@ def _joined_nest(
         image_blocks=BATCH // LANES, images=LANES,
     )  # fmt: skip
     gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **images)
-    roles = zip((kernel_col, in_channel, tap, row, col, block, lane), "tpxrcqs", strict=True)
-    of_windows = {"rows": taps[0], "cols": taps[1], "stride": dilation[1],
-                  "row_step": stride[0], "col_step": stride[1]}  # fmt: skip
-    before = Transform(
-        make_primitive("windows", of_windows),
-        tuple((a.name, letter) for a, letter in roles),
-        gathered,
-        x.at(
-            group=group,
-            channels=in_channel,
-            rows=kernel_row.var * dilation[0] + row.var,
-            cols=kernel_col.var * dilation[1] + col.var,
-            **images,
-        ),
+    pixels = x.at(
+        group=group,
+        channels=in_channel,
+        rows=kernel_row.var * dilation[0] + row.var,
+        cols=kernel_col.var * dilation[1] + col.var,
+        **images,
     )
+    letters = zip((kernel_col, in_channel, tap, row, col, block, lane), "tpxrcqs", strict=True)
+    roles = tuple((a.name, letter) for a, letter in letters)
+    before = Transform(_windows_of(window, taps), roles, gathered, pixels)
     return nest(
         "weight_gradient_taps",
         "gemm",
