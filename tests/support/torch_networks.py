@@ -39,6 +39,11 @@ def made(name: str) -> Made:
                 part.running_var.uniform_(0.5, 1.5)
                 part.weight.uniform_(0.8, 1.2)
                 part.bias.normal_(0, 0.1)
+        for name, numbers in module.named_parameters():  # what training begins with hides the rest
+            if name.endswith("layer_scale"):
+                numbers.uniform_(0.2, 1.0)
+            elif numbers.ndim > 1 and not numbers.any():
+                numbers.normal_(0, 0.02)
     return module.eval(), inputs
 
 

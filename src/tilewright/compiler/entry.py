@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from numpy.typing import ArrayLike
 
 from tilewright.common.deferred import Deferred
-from tilewright.common.errors import GraphError, ScheduleError, ShapeError
+from tilewright.common.errors import GraphError, ScheduleError, ShapeError, ToolError
 from tilewright.compiler.compiled import WAYS, Compiled
 from tilewright.compiler.settings import Options, Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
@@ -28,9 +28,10 @@ from tilewright.ops.op import show_shape
 from tilewright.ops.recognition import as_named
 
 if TYPE_CHECKING:
-    from tilewright.graph.frontends import onnx
-else:  # heavy: onnx
+    from tilewright.graph.frontends import onnx, torch
+else:  # heavy: onnx, torch
     onnx = Deferred("tilewright.graph.frontends.onnx")
+    torch = Deferred("tilewright.graph.frontends.torch")
 
 DEFAULT_BATCH = 1
 Shapes: TypeAlias = Mapping[str, Shape | Sequence[Shape]]
@@ -127,7 +128,8 @@ def _require_whole(chain: Toolchain, settings: Settings) -> None:
 
 
 def load(
-    name: str | Path,
+    name: str | Path | Any,
+    example: Any = None,
     *,
     batch: int | None = None,
     dtype: str | None = None,
@@ -135,12 +137,19 @@ def load(
     values: Mapping[str, ArrayLike] | None = None,
     known_dtype: str = "f64",
 ) -> Network:
-    """The known network `name`, or the one in an ONNX file (a path that ends in .onnx).
+    """The known network `name`, the one in an ONNX file (a path that ends in .onnx), or the one
+    that a module of torch computes for inputs like `example`, a tensor or a tuple of tensors.
 
     Without `dtype` a file's own element type counts, and `known_dtype` for known networks;
     `shapes` replace those of a file's inputs, by name; inputs with `values` become constants. With
     several shapes of an input the network has a case for each.
     """
+    if not isinstance(name, str | Path):
+        if batch or shapes or values:
+            raise GraphError("the shapes of a module are those of its example")
+        return _load_module(name, example, dtype)
+    if example is not None:
+        raise GraphError(f"an example is a module's, found {quoted(str(name))}")
     if str(name).endswith(".onnx"):
         turns = _shapes_in_turn(shapes or {})
         parts = [onnx.load_onnx(name, batch, dtype, own, values) for own in turns]
@@ -173,3 +182,14 @@ def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:
 def _several(own: Shape | Sequence[Shape]) -> Sequence[Shape]:
     shapes: list[Shape] = [e for e in own if not isinstance(e, int)]
     return shapes or [tuple(e for e in own if isinstance(e, int))]
+
+
+def _load_module(module: Any, example: Any, dtype: str | None) -> Network:
+    """Raises ToolError where torch is missing."""
+    try:
+        return torch.load_module(module, example, dtype)
+    except ModuleNotFoundError:
+        raise ToolError(
+            "reading a module of torch needs torch, which is not installed",
+            fix="pip install 'tilewright[torch]'",
+        ) from None

@@ -33,7 +33,7 @@ from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Computed, Definition, Gather
-from tilewright.ops.definitions import definitions_in, is_view
+from tilewright.ops.definitions import definitions_in, is_view, moves
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.numerics import real_types
 from tilewright.ops.op import Array, Shape

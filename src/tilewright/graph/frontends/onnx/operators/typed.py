@@ -17,7 +17,7 @@ TYPES = {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16",
     11: "f64", 12: "u32", 13: "u64",
 }  # fmt: skip
-_NAMED = {
+NAMED = {
     "FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
     "FLOAT16": 10, "DOUBLE": 11, "UINT32": 12, "UINT64": 13,
 }  # fmt: skip
@@ -67,7 +67,7 @@ def _where(importer: Importer, node: OnnxNode) -> None:
 
 
 def _cast(importer: Importer, node: OnnxNode) -> None:
-    code = _NAMED[node.text("to")] if node.version < 6 else node.integer("to")
+    code = NAMED[node.text("to")] if node.version < 6 else node.integer("to")
     kind = TYPES[code]
     _convert(importer, node, importer.builder.dtype if kind == importer.file_dtype else kind)
 
@@ -113,7 +113,7 @@ TYPED = (
         (1, 6, 9, 13, 19, 21, 23, 24, 25, 28),
         (Input("X", elements="any"),),
         (
-            Attribute("to", "text", accepted=tuple(_NAMED), required=True, until=5),
+            Attribute("to", "text", accepted=tuple(NAMED), required=True, until=5),
             Attribute("to", "integer", accepted=tuple(TYPES), required=True, since=6),
             Attribute("saturate", "integer", 1, since=19),
             Attribute("round_mode", "text", "up", since=24),
