@@ -133,7 +133,7 @@ def test_a_chain_runs_as_it_is_emitted_c_and_assembly(op, links):
     priced = simulate(program, MACHINE)
     costs = {**call_costs(MACHINE), MatrixProduct: simulated_gemm_cycles}
     assert simulate(program, MACHINE, costs=costs).cycles == pytest.approx(priced.cycles, rel=0.01)
-    assert ranking.best[0].cycles == pytest.approx(priced.cycles, rel=0.05)
+    assert ranking.best[0].cycles == pytest.approx(priced.cycles, rel=0.06)
 
 
 def test_winograd_transforms():
