@@ -14,7 +14,12 @@ from typing import Any
 
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline_iteration, pipeline_rows, pipeline_types
-from tilewright.cost.pipeline_iteration import fetch, play_items, play_iteration, summary_of
+from tilewright.cost.pipeline_iteration import (
+    play_items,
+    play_iteration,
+    start_fetch,
+    summary_of,
+)
 from tilewright.cost.pipeline_rows import (
     combinations_of,
     cost_of,
@@ -205,7 +210,7 @@ def _fill(s: State) -> None:
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
             if item.kind == GET and at(s.buffers, item.buffer).double:
-                fetch(s, number, cost_of(s, item, number))
+                start_fetch(s, number, cost_of(s, item, number))
                 for outer in range(d):
                     at(s.levels, outer).due = clock.free
 

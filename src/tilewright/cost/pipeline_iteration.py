@@ -12,7 +12,7 @@ from tilewright.cost.pipeline_types import COPY, GET, PUT, Cost, State, Summary
 
 
 @piece
-def fetch(s: State, number: int, cost: Cost) -> None:
+def start_fetch(s: State, number: int, cost: Cost) -> None:
     """Start the transfer of an item, which fetches a tile ahead."""
     clock = s.clock
     clock.now += cost.issue
@@ -38,7 +38,7 @@ def _fetch_next(s: State, number: int) -> None:
         for d in range(last):
             row += at(strides, d).rows * at(s.levels, d).kind
         row += at(strides, last).rows * at(s.levels, last).following
-    fetch(s, number, at(s.costs, row))
+    start_fetch(s, number, at(s.costs, row))
 
 
 @piece
