@@ -28,27 +28,26 @@ from tilewright.tune.search import blocks_of, rank
 
 BAND = {
     "best": (0.88, 1.08),
-    "most": (0.89, 1.10),
-    "most padded": (0.95, 1.30),
+    "most": (0.945, 1.10),
+    "most padded": (0.91, 1.10),
     "any": (0.72, 1.40),
     "any padded": (0.72, 1.60),
 }
 """Bounds of estimated over simulated cycles.
 
-`best`: the best candidates of large operators. 348 of them (three of every algorithm for the layers
-of VGG-16 at batches of 32 and 1, every sixth of ResNet-50 at 16, 25 products of 200 to 4096) have
-0.892 to 1.040, of which 98 of 100 between 0.991 and 1.014; of the candidates tried here one is at
-1.067, for a cause that is not known.
+`best`: the best candidates of large operators. Those tried here have 0.994 to 1.011, but for
+`winograd2_fours` of three channels at 1.067: an axis whose extent is that of a tile of another loop
+is priced as a loop of its own, where the code knows it to be 1, because that loop runs once.
 
-`any`: any candidate of any operator, however small; `most`: nine out of ten of them. 7000 have
-0.784 to 1.307, nine of ten of an algorithm lie between 0.967 and 1.068; of the 50 tried here the
-5th percentile of `swdnn_batch`, which fills small tiles often, is 0.949, of `implicit` 0.894 since
-transfers are priced by every core's part, which is not explained. The baselines
-that pad whole matrices have whole tiles that hold nothing, but are priced: `padded` up to 1.412,
-nine of ten up to 1.241, of `library` nine of ten up to 1.198.
+`any`: any candidate of any operator, however small; `most`: nine out of ten of them. Of 250
+distinct ones each `gemm` has 0.972 to 1.078, nine of ten 1.000 to 1.023; `implicit` 0.844 to 1.088
+and 0.998 to 1.027, `explicit` 0.908 to 1.250 and 1.000 to 1.057. The baselines
+that pad whole matrices have whole tiles that hold nothing, priced as the middle one: of the 50
+tried here nine of ten of `padded` have 0.977 to 1.029, of `library` 0.919 to 1.06.
 
-They part most where a loop of few iterations stands inside another one: it is summarised as if no
-store of its last run were under way from a second slot, and as if its next run had the same tiles.
+They part most where calls that re-pack stand under a condition that holds in some of the iterations
+between a loop's first and its last, which are priced at their middle one, and where a loop of three
+iterations stores from two slots.
 """
 
 LAYERS = ("conv1_1", "conv2_2", "conv4_2", "conv5_1")
@@ -108,7 +107,7 @@ def test_a_product_that_is_a_chain_for_some_tiles_is_priced_both_ways(channels, 
     (ranking,) = rank([(op, seed)], MEASURED, keep=4)
     for candidate in ranking.best:
         case = Case(MEASURED, candidate)
-        assert estimate_ratio(case) == pytest.approx(1, abs=0.025), str(case)
+        assert estimate_ratio(case) == pytest.approx(1, abs=0.01), str(case)
 
 
 def spaces_of_a_product() -> list[tuple[Program, dict[str, int], FactorGrid]]:

@@ -95,13 +95,14 @@ def moments_of(
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:
     """Indices of a loop of `count` iterations, one for each kind of iteration, along the axis that
-    is -1: the first ones, the others, the last ones.
+    is -1: the first ones, the middle of the others, the last ones.
     """
     front, back = edges
     if front == back == 0:
         return 0
     kinds = np.arange(front + 1 + back).reshape(axes)
-    ahead = np.where(kinds == 0, 0, np.minimum(kinds, count - 1))
+    middle = np.maximum(front, (count - 1 + front - back) // 2)
+    ahead = np.maximum(0, np.minimum(np.where(kinds < front, kinds, middle), count - 1))
     behind = np.maximum(count - back + (kinds - front - 1), 0)
     return np.where(kinds <= front, ahead, behind)
 

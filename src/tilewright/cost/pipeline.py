@@ -14,7 +14,12 @@ from typing import Any
 
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline_iteration, pipeline_rows, pipeline_types
-from tilewright.cost.pipeline_iteration import play_iteration, summary_of
+from tilewright.cost.pipeline_iteration import (
+    play_items,
+    play_iteration,
+    start_fetch,
+    summary_of,
+)
 from tilewright.cost.pipeline_rows import (
     combinations_of,
     cost_of,
@@ -113,7 +118,7 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
         buffer.stored_before += shift
         buffer.stored += shift
     for d in range(clock.loops):
-        at(s.levels, d).left += shift
+        at(s.levels, d).due += shift
 
 
 @piece
@@ -150,57 +155,45 @@ def _reset(s: State) -> None:
         buffer = at(s.buffers, b)
         buffer.arrived = buffer.stored_before = buffer.stored = 0.0
     for d in range(s.clock.loops):
-        at(s.levels, d).left = 0.0
+        at(s.levels, d).due = 0.0
 
 
 @piece
 def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
-    """Summarise a loop that starts with its data there and no store under way, and the backlog it
-    absorbs. The loops around go on with their like, or are `ending`.
+    """Summarise a loop that starts with its data there and no store under way, the backlog it
+    absorbs, and how late a run is that follows at once. The loops around go on with their like, or
+    are `ending`.
     """
     clock = s.clock
     _reset(s)
     for d in range(clock.loops):
-        goes_on = d < loop and not ending and iterations_of(s, d) > 1.0
-        at(s.levels, d).following = at(s.levels, d).kind if goes_on else -1
+        at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
     second = _loop(s, loop)
     out.elapsed, out.busy, out.headroom = clock.now, clock.busy, _BACKLOG
-    out.lead = out.leaving = 0.0
+    out.lead = out.delay = 0.0
     if clock.busy > 0.0:
         out.lead = clock.free - clock.now
-        out.leaving = _leaving(s) - clock.now
-        out.headroom = _BACKLOG - _late(s, loop, second)
+        again = _two(s, loop) - out.elapsed
+        if second < 0.0:
+            _reset(s)
+            second = _two(s, loop)
+        out.delay = max(0.0, again - second)
+        _reset(s)
+        clock.free = _BACKLOG
+        out.headroom = _BACKLOG - (_two(s, loop) - second)
 
 
 @piece
-def _leaving(s: State) -> Any:
-    """End of the last store from a slot that the next run writes first."""
-    last = 0.0
-    for d in range(s.clock.loops):
-        last = max(last, at(s.levels, d).left)
-    for b in range(s.clock.buffers):
-        buffer = at(s.buffers, b)
-        last = max(last, buffer.stored_before if buffer.double else buffer.stored)
-    return last
+def _next_kind(s: State, loop: int) -> int:
+    """The kind of the iteration after one of the present kind, -1 where there is none."""
+    kind, times = at(s.levels, loop).kind, times_of(s, loop, at(s.levels, loop).kind)
+    return kind if times > 1.0 else kind_after(s, loop, kind)
 
 
 @piece
-def _late(s: State, loop: int, second: float) -> Any:
-    """Delay of the end of two iterations by a huge backlog of the engine at their start.
-
-    `second` is when they end without one, negative where that is not known.
-    """
-    if second < 0.0:
-        second = _second(s, loop, 0.0)
-    return _second(s, loop, _BACKLOG) - second
-
-
-@piece
-def _second(s: State, loop: int, backlog: float) -> Any:
-    """End of the second of two iterations that start with a backlog of the engine."""
+def _two(s: State, loop: int) -> Any:
+    """End of two more iterations of the first kind."""
     level = at(s.levels, loop)
-    _reset(s)
-    s.clock.free = backlog
     level.following = level.kind
     _repeat(s, loop + 1, float(_PLAYED))
     return s.clock.now
@@ -208,25 +201,29 @@ def _second(s: State, loop: int, backlog: float) -> Any:
 
 @piece
 def _fill(s: State) -> None:
-    """Fetch the tiles that are fetched ahead of the loops, and wait for all of them."""
+    """Fetch the tiles that are fetched ahead of the loops. A loop inside another one starts when
+    all of its own are there.
+    """
     clock = s.clock
     for d in range(1, clock.loops + 1):
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
             if item.kind == GET and at(s.buffers, item.buffer).double:
-                clock.busy += cost_of(s, item, number).service
-    if clock.busy > 0.0:
-        clock.now = clock.free = clock.busy + clock.latency
+                start_fetch(s, number, cost_of(s, item, number))
+                for outer in range(d):
+                    at(s.levels, outer).due = clock.free
 
 
 @piece
 def _all_loops(s: State) -> None:
-    """Summaries of every loop, innermost first, for every combination of kinds of the loops around
-    it, and for its very last run.
+    """Summaries of every loop inside another one, innermost first, for every combination of kinds
+    of the loops around it, and for its very last run.
     """
     for loop in range(s.clock.loops - 1, -1, -1):
-        for place in range(combinations_of(s, loop) if at(s.levels, loop).looped else 0):
+        if not at(s.levels, loop).looped:
+            break
+        for place in range(combinations_of(s, loop)):
             kinds_at(s, place, loop)
             if happens(s, loop) and iterations_of(s, loop) > 1.0:
                 _summarise(s, loop, False, summary_of(s, loop, place))
@@ -238,12 +235,24 @@ def _all_loops(s: State) -> None:
 
 @piece
 def _play_candidate(s: State) -> None:
-    """Play one candidate from its start to its end."""
+    """Play one candidate from its start to its end, its outermost loop of several iterations on the
+    clock of all.
+    """
     mark_looped(s)
     _all_loops(s)
     _reset(s)
+    loops, outermost = s.clock.loops, 0
+    for d in range(loops):
+        at(s.levels, d).following = -1
+    while outermost < loops and iterations_of(s, outermost) == 1.0:
+        outermost += 1
+    for d in range(outermost + 1):
+        play_items(s, at(s.levels, d).before, at(s.levels, d).before_end, 0)
     _fill(s)
-    play_iteration(s, 0)
+    if outermost < loops:
+        _loop(s, outermost)
+    for d in range(outermost, -1, -1):
+        play_items(s, at(s.levels, d).after, at(s.levels, d).after_end, 0)
     s.clock.now = max(s.clock.now, s.clock.free)
 
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from tilewright.common.compiled import at, piece
 from tilewright.cost.pipeline_rows import cost_of, iterations_of
-from tilewright.cost.pipeline_types import COPY, GET, PUT, State, Summary
+from tilewright.cost.pipeline_types import COPY, GET, PUT, Cost, State, Summary
+
+
+@piece
+def start_fetch(s: State, number: int, cost: Cost) -> None:
+    """Start the transfer of an item, which fetches a tile ahead."""
+    clock = s.clock
+    clock.now += cost.issue
+    clock.free = max(clock.free, clock.now + clock.latency) + cost.service
+    clock.busy += cost.service
+    at(s.buffers, at(s.items, number).buffer).arrived = clock.free
 
 
 @piece
@@ -28,15 +38,11 @@ def _fetch_next(s: State, number: int) -> None:
         for d in range(last):
             row += at(strides, d).rows * at(s.levels, d).kind
         row += at(strides, last).rows * at(s.levels, last).following
-    cost = at(s.costs, row)
-    clock.now += cost.issue
-    clock.free = max(clock.free, clock.now + clock.latency) + cost.service
-    clock.busy += cost.service
-    at(s.buffers, item.buffer).arrived = clock.free
+    start_fetch(s, number, at(s.costs, row))
 
 
 @piece
-def _items(s: State, first: int, end: int, looped: int) -> None:
+def play_items(s: State, first: int, end: int, looped: int) -> None:
     """Play the items of a span."""
     clock = s.clock
     for number in range(first, end):
@@ -73,17 +79,16 @@ def _reuse(s: State, first: int, end: int) -> None:
 
 @piece
 def _opaque(s: State, loop: int, inner: Summary) -> None:
-    """Run a summarised loop: not before its last stores have left, late by the backlog it can not
+    """Run a summarised loop: late by what its last run left under way, or by the backlog it can not
     absorb.
     """
     clock, level = s.clock, at(s.levels, loop)
-    start = max(clock.now, level.left)
-    free = clock.free
-    end = start + inner.elapsed + max(0.0, free - start - inner.headroom)
+    start, free = clock.now, clock.free
+    end = max(start + max(0.0, free - start - inner.headroom), level.due) + inner.elapsed
     if inner.busy > 0.0:
         end = max(end, max(start, free) + inner.busy - max(0.0, inner.lead))
         clock.free = max(end + inner.lead, max(free, start) + inner.busy)
-        level.left = end + inner.leaving
+        level.due = end + inner.delay
     clock.now = end
     clock.busy += inner.busy
 
@@ -130,10 +135,10 @@ def play_iteration(s: State, level: int) -> None:
             _reuse(s, body.after, body.after_end)
     for d in range(level, deep + 1):
         body = at(s.levels, d)
-        _items(s, body.before, body.before_end, body.looped)
+        play_items(s, body.before, body.before_end, body.looped)
     if deep < loops:
         place = _place(s, deep) if _goes_on(s, deep) else s.clock.combinations
         _opaque(s, deep, summary_of(s, deep, place))
     for d in range(deep, level - 1, -1):
         body = at(s.levels, d)
-        _items(s, body.after, body.after_end, body.looped)
+        play_items(s, body.after, body.after_end, body.looped)

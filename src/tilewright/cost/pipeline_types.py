@@ -54,7 +54,7 @@ class LoopLevel(Protocol):
     kind: int  # of its present iteration
     following: int  # kind of its next iteration, -1 at its end
     looped: int  # whether the body is inside a loop that runs more than once
-    left: float  # when the stores that the loop left behind end
+    due: float  # when its next run starts as if nothing of the last one were under way
 
 
 class Item(Protocol):
@@ -98,15 +98,15 @@ class Count(Protocol):
 
 
 class Summary(Protocol):
-    """A loop as one opaque step: `lead` is the engine's over the clock, `leaving` when its last
-    store ends, both after its end.
+    """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
+    that of a run that follows at once.
     """
 
     elapsed: float
     busy: float
     headroom: float
     lead: float
-    leaving: float
+    delay: float
 
 
 class Clock(Protocol):

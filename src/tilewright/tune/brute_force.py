@@ -24,11 +24,10 @@ from tilewright.tune.search import Ranking, rank
 Nests = tuple[NestChoice, ...]
 
 
-BOUND_MARGIN = 0.06
-"""Share of its bound by which a run may fall below it: at the end of an image the iterations
-between the first and the last may have less to do than the first, for which the bound takes them,
-and blocks of a run start where they lie within a transaction, in the bound at the mean of all
-places.
+BOUND_MARGIN = 0.03
+"""Share of its bound by which a run may fall below it: the iterations between the first and the
+last are priced at one of them, of an even number at the earlier one in the middle, and at the end
+of an image the later ones have less to do.
 """
 
 

@@ -43,7 +43,11 @@ CONVOLUTION = ops.conv2d(
     batch=32, in_channels=16, out_channels=16, height=4, width=4, kernel=3, padding=1
 )
 PRODUCT = ops.gemm(64, 256, 128, dtype="f32")
-OLD_BAND, BAND = 0.06, 0.015
+OLD_BAND, BAND = 0.025, 0.015
+STORED_THRICE = 0.06
+"""Of the estimate where a loop of three iterations stores from two slots: its next run waits for
+its stores one iteration later than that of two, which the price takes for both.
+"""
 
 
 @cache
@@ -79,13 +83,14 @@ def test_the_text_as_the_model_sees_it_takes_what_the_simulation_says(
     op: ops.Op, algorithm: str
 ) -> None:
     model, simulated = compared(best(op, algorithm))
-    assert model == pytest.approx(simulated, rel=OLD_BAND)
+    band = STORED_THRICE if algorithm == "explicit" else OLD_BAND
+    assert model == pytest.approx(simulated, rel=band)
     assert by_text(op, algorithm).modelled_cycles == pytest.approx(simulated, rel=BAND)
 
 
 def test_cores_that_go_on_before_others_are_served_are_named() -> None:
-    _, simulated = compared(best(PRODUCT, "gemm"))
-    found = by_text(PRODUCT, "gemm")
+    _, simulated = compared(best(CONVOLUTION, "explicit"))
+    found = by_text(CONVOLUTION, "explicit")
     assert abs(found.cycles / simulated - 1) > BAND
     assert found.cause() == AHEAD
 
