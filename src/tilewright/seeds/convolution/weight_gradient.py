@@ -148,17 +148,15 @@ def _blocked_images() -> TensorSpec:
 
 def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
     """Results, and with all taps in one dimension."""
-    around = {"group": GROUPS, "channels": OUT_CHANNELS}
-    blocks = {"image_blocks": BATCH // LANES, "images": LANES}
-    y = tensor("y", "output", **around, rows=OUT_ROWS, cols=OUT_COLS, **blocks)
-    return y, tensor("y_taps", "output", storage="y", **around, taps=_TAPS_OF_RESULT, **blocks)
-
-
-def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
-    """What gathers the taps of each column: they are a stride apart, columns a dilation."""
-    _, stride, dilation = window
-    sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
-    return make_primitive("windows", {**sizes, "row_step": stride[0], "col_step": stride[1]})
+    y = tensor(
+        "y", "output", group=GROUPS, channels=OUT_CHANNELS, rows=OUT_ROWS, cols=OUT_COLS,
+        image_blocks=BATCH // LANES, images=LANES,
+    )  # fmt: skip
+    y_taps = tensor(
+        "y_taps", "output", storage="y", group=GROUPS, channels=OUT_CHANNELS,
+        taps=_TAPS_OF_RESULT, image_blocks=BATCH // LANES, images=LANES,
+    )  # fmt: skip
+    return y, y_taps
 
 
 def _joined_nest(
