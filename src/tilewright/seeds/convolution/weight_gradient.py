@@ -159,6 +159,13 @@ def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
     return y, y_taps
 
 
+def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
+    """The primitive that gathers the taps of each column, a stride apart, columns a dilation."""
+    _, stride, dilation = window
+    sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
+    return make_primitive("windows", {**sizes, "row_step": stride[0], "col_step": stride[1]})
+
+
 def _joined_nest(
     window: Window, taps: tuple[int, int], rounded: Expr, tensors: tuple[TensorSpec, ...]
 ) -> Nest:
