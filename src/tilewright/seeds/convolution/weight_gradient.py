@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from tilewright.common.expr import Expr, round_up
+from tilewright.common.expr import Const, Expr, round_up
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
@@ -148,10 +148,11 @@ def _blocked_images() -> TensorSpec:
 
 def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
     """Results, and with all taps in one dimension."""
-    around = {"group": GROUPS, "channels": OUT_CHANNELS}
-    blocks = {"image_blocks": BATCH // LANES, "images": LANES}
-    y = tensor("y", "output", **around, rows=OUT_ROWS, cols=OUT_COLS, **blocks)
-    return y, tensor("y_taps", "output", storage="y", **around, taps=_TAPS_OF_RESULT, **blocks)
+    around = (("group", GROUPS), ("channels", OUT_CHANNELS))
+    blocks = (("image_blocks", BATCH // LANES), ("images", Const(LANES)))
+    y = TensorSpec("y", "output", (*around, ("rows", OUT_ROWS), ("cols", OUT_COLS), *blocks))
+    taps = (*around, ("taps", _TAPS_OF_RESULT), *blocks)
+    return y, TensorSpec("y_taps", "output", taps, "y")
 
 
 def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
