@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from tilewright.common.expr import Expr, round_up
+from tilewright.common.expr import Const, Expr, round_up
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
@@ -148,19 +148,15 @@ def _blocked_images() -> TensorSpec:
 
 def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
     """Results, and with all taps in one dimension."""
-    y = tensor(
-        "y", "output", group=GROUPS, channels=OUT_CHANNELS, rows=OUT_ROWS, cols=OUT_COLS,
-        image_blocks=BATCH // LANES, images=LANES,
-    )  # fmt: skip
-    y_taps = tensor(
-        "y_taps", "output", storage="y", group=GROUPS, channels=OUT_CHANNELS,
-        taps=_TAPS_OF_RESULT, image_blocks=BATCH // LANES, images=LANES,
-    )  # fmt: skip
-    return y, y_taps
+    around = (("group", GROUPS), ("channels", OUT_CHANNELS))
+    blocks = (("image_blocks", BATCH // LANES), ("images", Const(LANES)))
+    y = TensorSpec("y", "output", (*around, ("rows", OUT_ROWS), ("cols", OUT_COLS), *blocks))
+    taps = (*around, ("taps", _TAPS_OF_RESULT), *blocks)
+    return y, TensorSpec("y_taps", "output", taps, "y")
 
 
 def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
-    """The primitive that gathers the taps of each column, a stride apart, columns a dilation."""
+    """What gathers the taps of each column: they are a stride apart, columns a dilation."""
     _, stride, dilation = window
     sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
     return make_primitive("windows", {**sizes, "row_step": stride[0], "col_step": stride[1]})
