@@ -110,5 +110,8 @@ def test_only_what_a_kernel_cannot_finish_costs_a_pass(op: Unary) -> None:
     passes = [stage.scheduled.cycles for stage in plan.stages if stage.work == "elementwise"]
     ways = (HOST.dma.get, HOST.dma.put)
     copy = 4 * math.prod(SHAPE) * sum(HOST.clock_hz / way.peak_bytes_per_second for way in ways)
-    expected = [] if op.function == "relu" else [copy]
-    assert passes == pytest.approx(expected, rel=1e-12)
+    if op.function == "relu":
+        assert passes == []
+    else:
+        (cycles,) = passes
+        assert cycles > copy  # a function costs its operations where these take longer

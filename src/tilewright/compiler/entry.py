@@ -158,7 +158,11 @@ def load(
         raise GraphError(
             f"the shapes of {quoted(str(name))} are known", fix="give a batch, or an .onnx file"
         )
-    return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=dtype or known_dtype)
+    kind = dtype or known_dtype
+    try:
+        return zoo_network(str(name), batch or DEFAULT_BATCH, dtype=kind)
+    except ShapeError as error:  # of an operator that does not compute in these types
+        raise ShapeError(f"{name} in {kind}: {error.message}", fix=error.fix) from None
 
 
 def _shapes_in_turn(shapes: Shapes) -> list[dict[str, Shape]]:

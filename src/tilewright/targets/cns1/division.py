@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
@@ -153,7 +154,9 @@ class NodeNetwork(DividedNetwork):
         """The figures, with the time of the last simulated run, of zeros where there was none."""
         if not self.simulated:
             named = (*self.network.inputs, *self.network.weights)
-            zeros = {t.name: np.broadcast_to(np.zeros((), t.dtype), t.shape) for t in named}
+            zeros = {
+                t.name: np.broadcast_to(np.zeros((), dtype(t.dtype).numpy), t.shape) for t in named
+            }
             self.run(zeros, progress)
         ms = 1000 / self.machine.clock_hz
         found = super().result(progress)
