@@ -38,7 +38,7 @@ USUAL = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tilewr
 
 
 class Outcome(msgspec.Struct):
-    """What became of one network: `places` are errors by place, or texts of what is in the way."""
+    """Outcome of one network: `places` are errors by place, or texts of what is in the way."""
 
     nodes: int = 0
     load_seconds: float = 0.0

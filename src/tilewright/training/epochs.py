@@ -123,7 +123,7 @@ class _Task:
 
     @property
     def one(self) -> int:
-        """What an element of the loss is over."""
+        """Denominator of an element of the loss: 1 of floats."""
         return 1 << dtype(self.step.tensors[LOSS].dtype).fraction_bits
 
     @property

@@ -44,7 +44,7 @@ class Definitions:
 
 
 def _addends(op: Op) -> tuple[Addend, ...]:
-    """What is taken apart: all that has no name, and what computes integers."""
+    """The parts of an operator without a name or on integers; none of others, which stay whole."""
     integers = op.numerics.sums.kind == "integer" and definitions_in(op) != [] and not moves(op)
     if op.is_named and (not integers or len(op.definitions) > 1):
         return ()

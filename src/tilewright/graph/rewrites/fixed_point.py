@@ -82,7 +82,7 @@ def _retyped(
     stored: DType,
     convert: Callable[[Array], Array],
 ) -> Network:
-    """The same nodes on elements of other types, and known numbers converted to these."""
+    """The network on elements of other types, with known numbers converted."""
     return replace(
         network,
         inputs=tuple(replace(t, dtype=stored.name) for t in network.inputs),

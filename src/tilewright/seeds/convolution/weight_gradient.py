@@ -156,7 +156,7 @@ def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
 
 
 def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
-    """What gathers the taps of each column: they are a stride apart, columns a dilation."""
+    """The primitive that gathers the taps of each column, a stride apart, columns a dilation."""
     _, stride, dilation = window
     sizes = {"rows": taps[0], "cols": taps[1], "stride": dilation[1]}
     return make_primitive("windows", {**sizes, "row_step": stride[0], "col_step": stride[1]})

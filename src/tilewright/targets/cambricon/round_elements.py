@@ -60,7 +60,7 @@ class _Rounding:
     work: dict[str, Buffer] = field(default_factory=dict)
 
     def change(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """What takes the place of a call of fixed point; None for other statements."""
+        """Statements in place of a call of fixed point; None for other statements."""
         if not isinstance(stmt, Call) or not isinstance(y := stmt.operands[0], View):
             return None
         kind = dtype(self.program.buffer(y.buffer).dtype)

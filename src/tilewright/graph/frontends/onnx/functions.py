@@ -44,7 +44,7 @@ def _by_types(kind: str, opset: int) -> bool:
 
 
 def _schema(kind: str, opset: int) -> Any:
-    """What the standard says of an operator; None of names and sets that it cannot have."""
+    """The standard's definition of an operator; None for names and sets that it cannot have."""
     try:
         return defs.get_schema(kind, opset, "")
     except (defs.SchemaError, TypeError):

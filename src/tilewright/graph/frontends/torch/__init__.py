@@ -52,8 +52,8 @@ def load_module(module: Any, example: Any, dtype: str | None = None) -> Network:
 
 
 def _program(module: Any, given: tuple[Any, ...]) -> Any:
-    """What torch traces, without changes in place, in operators that are read where it knows how
-    to write others in terms of them.
+    """The program that torch traces, without changes in place; operators that are not read are
+    taken apart where torch can.
     """
     training = {part for part in module.modules() if part.training}
     try:

@@ -259,7 +259,7 @@ class _Places:
         return start, start + share.piece
 
     def _gathered(self, number: int, share: NodeShare) -> None:
-        """What the product reads of other nodes' results, and of the own."""
+        """Collects the product's factors: other nodes' results, and the node's own."""
         (name,) = share.layer.reads
         factors = self._factors(number, share)
         wanted = Box.of((0, share.rows), share.terms)

@@ -136,7 +136,7 @@ class HostColumn:
         self.nodes.append((row, tuple(given), tuple(wanted)))
 
     def sent(self, rows: int) -> list[tuple[str, int, Given]]:
-        """What goes up: to how far a row, by `bcast` where all nodes take the same, else `send`."""
+        """Messages upwards, each with the last row: by `bcast` where all nodes take one, else `send`."""
         every = {given for _, given, _ in self.nodes}
         if len(self.nodes) == rows > 1 and len(every) == 1:
             return [("bcast", rows, one) for one in self.nodes[0][1]]
@@ -144,7 +144,7 @@ class HostColumn:
 
     @property
     def wanted(self) -> list[tuple[int, Wanted]]:
-        """What comes down, row by row."""
+        """Messages downwards, row by row."""
         return [(row, one) for row, _, wanted in sorted(self.nodes) for one in wanted]
 
 
@@ -239,7 +239,7 @@ class Outside:
             yield from (f"$8 = {hops}", f"{how}($8, $0, $v1, 0)")
 
     def _collected(self, column: int, first: int) -> Iterator[str]:
-        """What comes down in the column is written or sent on; then what other columns send."""
+        """Writes or sends on what comes down in the column, then what other columns send."""
         write = "h[$9+=$30].w = $v1"
         down = [row for row, one in self.columns[column].wanted for _ in range(one.count)]
         for row in down:

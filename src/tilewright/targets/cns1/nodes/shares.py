@@ -167,7 +167,7 @@ class Passed:
 
 
 def passed(plan: PartitionPlan, number: int) -> list[Passed]:
-    """What nodes send each other before a layer, those of the fewest places further first."""
+    """Messages between nodes before a layer, those over the fewest places first."""
     found: list[Passed] = []
     cells = len(plan.layers[number].cores)
     messages: dict[int, list[tuple[int, int, Box]]] = {}

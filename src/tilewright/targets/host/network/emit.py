@@ -398,7 +398,7 @@ def _write_choice(found: Emitted, writer: CWriter) -> None:
 
 
 def _shaped_parameters(found: Emitted) -> list[str]:
-    """Those of a case, each input followed by its extents."""
+    """Parameters of a case, each input followed by its extents."""
     case = found.cases[0]
     own = _parameters(found, case)
     count, names = len(case.inputs), _identifiers(case)

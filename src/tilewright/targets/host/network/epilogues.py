@@ -34,7 +34,7 @@ class InRegisters(Finished):
 
     @property
     def cycles(self) -> float:
-        """Those of the plain candidate, and what is computed behind it."""
+        """Cycles of the plain candidate and of the epilogue behind it."""
         return self.plain.cycles + self.epilogue_cycles
 
     @staticmethod

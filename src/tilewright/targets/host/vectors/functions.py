@@ -84,7 +84,7 @@ _OPERATION = re.compile(r" (?:[-+*/&|<>]|<<|>>|[<>=!]=) |tw_(\w+)@\(")
 
 
 def _operations(text: str) -> int:
-    """Those of one function of C, helpers by what they are made of."""
+    """Operations of one function of C, helpers by those inside them."""
     found = 0
     for match in _OPERATION.finditer(text.partition("{")[2]):
         one = match[0].strip() == "/"
