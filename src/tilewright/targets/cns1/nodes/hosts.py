@@ -136,7 +136,7 @@ class HostColumn:
         self.nodes.append((row, tuple(given), tuple(wanted)))
 
     def sent(self, rows: int) -> list[tuple[str, int, Given]]:
-        """Messages upwards with their last row: by `bcast` where all nodes take one, else `send`."""
+        """Messages upwards with the last row: by `bcast` where all nodes take one, else `send`."""
         every = {given for _, given, _ in self.nodes}
         if len(self.nodes) == rows > 1 and len(every) == 1:
             return [("bcast", rows, one) for one in self.nodes[0][1]]
