@@ -62,6 +62,9 @@ def main() -> int:
     parser.add_argument("--export", action="store_true", help="write the files, run nothing")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    for name in options.names:
+        if name not in NETWORKS:
+            parser.error(f"no network {name}, take some of {', '.join(NETWORKS)}")
     options.place = options.place or ["reference", "host"]
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.one:
