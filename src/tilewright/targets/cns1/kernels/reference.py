@@ -66,17 +66,3 @@ def update(weights: Array, error: Array, data: Array) -> Array:
     """weights + data x error^T: [rows, columns] i16."""
     change = np.outer(data.astype(np.int64), error.astype(np.int64))
     return (weights.astype(np.int64) + change).astype(np.int16)
-
-
-def scaled_backward(weights: Array, error: Array, hidden: Array, scaling: Scaling) -> Array:
-    """(weights x error) * hidden * (1 - hidden), the 1 with the bits of activations: [rows] i16."""
-    sums = (weights.astype(np.int64) @ error.astype(np.int64)).astype(np.int32)
-    state, one = hidden.astype(np.int64), 1 << scaling.activation_bits
-    product = scaling.shifted(sums, scaling.weight_bits) * state * (one - state)
-    return scaling.shifted(product, 2 * scaling.activation_bits).astype(np.int16)
-
-
-def scaled_update(weights: Array, error: Array, data: Array, scaling: Scaling) -> Array:
-    """weights + data x error^T with the bits of weights: [rows, columns] i16."""
-    change = np.outer(data.astype(np.int64), error.astype(np.int64))
-    return (weights + scaling.shifted(change, scaling.update_shift)).astype(np.int16)
