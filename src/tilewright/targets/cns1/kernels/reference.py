@@ -31,12 +31,6 @@ class Scaling:
         """Of an error times an activation, to be added to a weight."""
         return self.error_bits + self.activation_bits - self.weight_bits
 
-    def shifted(self, values: Array, shift: int) -> Array:
-        """Rounded and clipped, as `addap0` does it."""
-        half = (1 << shift) >> 1
-        found: Array = np.clip((values.astype(np.int64) + half) >> shift, -(1 << 14), (1 << 14) - 1)
-        return found
-
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
     """The table of 2^15 elements at the shifted sums, clipped to 15 bit: [patterns, columns] i8.
