@@ -42,7 +42,7 @@ REFUSALS = [
         ["compile", "gemm", "--m", "3", "--n", "3", "--k", "3", "--dtype", "f8"],
         1,
         "unknown element type 'f8'",
-        "use one of f64, f32, f16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
+        "use one of f64, f32, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
         "fixed point, as q8.8",
     ),
     (

@@ -13,7 +13,11 @@ from tilewright.common.errors import ShapeError
 def test_size_and_numpy_type_agree(known):
     assert dtype(known.name) is known
     assert np.dtype(known.numpy).itemsize == known.size_bytes
-    assert known.is_float == np.issubdtype(known.numpy, np.floating)
+    assert known.is_float == (known.numpy.type(0.5) == 0.5)
+
+
+def test_floats_of_16_bits_are_computed_in_32():
+    assert [kind.computed.name for kind in DTYPES[:4]] == ["f64", "f32", "f32", "f32"]
 
 
 def test_c_names():
@@ -39,6 +43,6 @@ def test_unknown_name(name):
         dtype(name)
     assert str(refusal.value) == (
         f"unknown element type {name!r}; "
-        "use one of f64, f32, f16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
+        "use one of f64, f32, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
         "fixed point, as q8.8"
     )

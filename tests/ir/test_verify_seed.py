@@ -24,7 +24,7 @@ from support.ir_stages import SEED, changed, refusal
             'a: tensor("f64"',
             'a: tensor("f8"',
             "gemm: tensor 'a' has the unknown element type 'f8'; "
-            "use one of f64, f32, f16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
+            "use one of f64, f32, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
             "fixed point, as q8.8",
         ),
         (

@@ -117,7 +117,7 @@ def test_a_machine_without_a_part_names_those_that_it_has():
         (
             "core.arithmetic.i8.sums",
             "i33",
-            "core.arithmetic.i8.sums: expected one of f64, f32, f16, i8, u8, i16, "
+            "core.arithmetic.i8.sums: expected one of f64, f32, f16, bf16, i8, u8, i16, "
             "u16, i32, u32, i64, u64, bool or fixed "
             "point, as q8.8, found 'i33'",
         ),

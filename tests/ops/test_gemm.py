@@ -76,7 +76,7 @@ def test_refused_element_type():
         gemm(4, 5, 6, dtype="double")
     assert str(refusal.value) == (
         "unknown element type 'double'; "
-        "use one of f64, f32, f16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
+        "use one of f64, f32, f16, bf16, i8, u8, i16, u16, i32, u32, i64, u64, bool or "
         "fixed point, as q8.8"
     )
 

@@ -57,8 +57,8 @@ def test_text(text, operands, sums, result, rounding, saturate):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("i16:i33", "unknown element type 'i33'; use one of f64, f32, f16, i8, u8, i16, u16, i32, "
-         "u32, i64, u64, bool or fixed point, as q8.8"),
+        ("i16:i33", "unknown element type 'i33'; use one of f64, f32, f16, bf16, i8, u8, i16, u16, "
+         "i32, u32, i64, u64, bool or fixed point, as q8.8"),
         ("u8,i8", "element types 'u8,i8' lack that of the sums; write "
          "operands:sums:result:rounding:overflow, such as i16:i32 or "
          "q8.8:q16.16:q8.8:even:saturate"),

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from tilewright.common.errors import ShapeError
 
@@ -43,6 +44,11 @@ class DType:
         return self.kind == "float"
 
     @property
+    def computed(self) -> DType:
+        """The type that elements are computed in: f32 for floats of 16 bits, else itself."""
+        return F32 if self in HALVES else self
+
+    @property
     def nothing(self) -> float:
         """Value that fills a result before it is computed: NaN, or the least integer."""
         return np.nan if self.is_float else self.limits[0]
@@ -68,6 +74,7 @@ class DType:
 F64 = DType("f64", 8, np.dtype(np.float64), "double")
 F32 = DType("f32", 4, np.dtype(np.float32), "float")
 F16 = DType("f16", 2, np.dtype(np.float16), "_Float16")
+BF16 = DType("bf16", 2, np.dtype(bfloat16), "tw_bf16")
 I8 = DType("i8", 1, np.dtype(np.int8), "signed char", "integer")
 U8 = DType("u8", 1, np.dtype(np.uint8), "unsigned char", "integer")
 I16 = DType("i16", 2, np.dtype(np.int16), "short", "integer")
@@ -79,9 +86,11 @@ U64 = DType("u64", 8, np.dtype(np.uint64), "unsigned long", "integer")
 BOOL = DType("bool", 1, np.dtype(np.bool_), "_Bool", "integer")
 
 FLOATS: tuple[DType, ...] = (F64, F32)
-"""The floats that are computed in; f16 is stored and computed in f32."""
+"""Floats that are computed in."""
+HALVES: tuple[DType, ...] = (F16, BF16)
+"""Floats that are stored alone; f32 is computed in."""
 INTEGERS: tuple[DType, ...] = (I8, U8, I16, U16, I32, U32, I64, U64)
-DTYPES: tuple[DType, ...] = (*FLOATS, F16, *INTEGERS, BOOL)
+DTYPES: tuple[DType, ...] = (*FLOATS, *HALVES, *INTEGERS, BOOL)
 """Types with a name of their own; fixed-point types are named by their bits."""
 
 KNOWN_NAMES = ", ".join(known.name for known in DTYPES) + " or fixed point, as q8.8"

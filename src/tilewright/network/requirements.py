@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from tilewright.common.dtypes import F16, dtype
+from tilewright.common.dtypes import HALVES, dtype
 from tilewright.common.errors import CapacityError, GraphError
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.liveness import needed_spans
@@ -31,8 +31,6 @@ _FILLED = 0.9
 """The part of main memory that tensors of a training step may take: forms with borders and copies
 in other orders take the rest.
 """
-_NARROW = (F16.name,)
-"""Types that are stored and not computed in."""
 
 
 def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
@@ -82,7 +80,7 @@ def _has_types(node: Node, *, fixed: bool) -> bool:
     """True if there are stages for its element types, on a machine that may compute in `fixed`
     point.
     """
-    numerics, narrow = node.op.numerics, node.op.dtype in _NARROW
+    numerics, narrow = node.op.numerics, node.op.dtype in [kind.name for kind in HALVES]
     if fixed and numerics.result.kind == "fixed":
         return numerics.in_reals or node.op.kind in CONTRACTIONS or moves(node.op)
     parts = [] if node.op.is_named else definitions_in(node.op)

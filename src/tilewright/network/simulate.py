@@ -152,8 +152,12 @@ def _bounds(run: PlanRun) -> PlanBounds:
     """Bounds of one group, or of all groups that compute together."""
     plan, machine = run.plan, run.plan.machine
     products = [(s, r) for s, r in zip(plan.stages, run.runs, strict=True) if s.work == "product"]
-    per_cycle = machine.cores * machine.core.peak_flops_per_cycle(plan.dtype)
-    flops = sum(min(s.op.flops, s.groups * r.useful_flops) for s, r in products)
+    peak = machine.core.peak_flops_per_cycle
+    computing = sum(
+        min(s.op.flops, s.groups * r.useful_flops)
+        / (machine.cores * peak(s.op.numerics.units.stored.name))
+        for s, r in products
+    )
     ways = ((machine.dma.get, ("input", "constant")), (machine.dma.put, ("output",)))
     seconds = sum(
         value.size_bytes / way.peak_bytes_per_second
@@ -161,7 +165,7 @@ def _bounds(run: PlanRun) -> PlanBounds:
         for value in plan.values
         if value.role in roles
     )
-    cycles = flops / per_cycle, seconds * machine.clock_hz
+    cycles = computing, seconds * machine.clock_hz
     compute, transfer = (ceil(c / plan.together) for c in cycles)
     return PlanBounds(
         compute, transfer, round(plan.estimate_cycles), round(plan.lower_bound_cycles)

@@ -3,13 +3,14 @@
 import numpy as np
 import onnx
 import pytest
+from ml_dtypes import bfloat16
 
 from support.onnx_models import node, refusal, saved
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.export import original_model
 
 KINDS = {np.dtype(n): onnx.helper.np_dtype_to_tensor_dtype(np.dtype(n)) for n in (
-    "f4", "f2", "i4", "i8", "u1", "?")}  # fmt: skip
+    "f4", "f2", bfloat16, "i4", "i8", "u1", "?")}  # fmt: skip
 X = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
 INTEGERS = np.arange(12, dtype=np.int32).reshape(3, 4)
 PLACES = np.array([2, -3, 0], np.int64)
@@ -29,6 +30,10 @@ CASES = {
     "Cast": ([node("Cast", "x", "i", to=6), node("Mul", "ii", "m"), node("Cast", "m", "y", to=1)],
              {"x": X / 2}, np.trunc(X / 2) ** 2),
     "halves": ([node("Add", "xx", "y")], {"x": X.astype(np.float16)}, (2 * X).astype(np.float16)),
+    "upper halves": ([node("MatMul", "xx", "m"), node("Tanh", "m", "y")],
+                     {"x": (X[:, :3] / 2).astype(bfloat16)},
+                     np.tanh((X[:, :3] / 2 @ (X[:, :3] / 2)).astype(bfloat16).astype(np.float32))
+                     .astype(bfloat16)),
     "integer quotients": ([node("Div", "ab", "y")], {"a": INTEGERS - 6, "b": INTEGERS % 3 + 2},
                           np.trunc((INTEGERS - 6) / (INTEGERS % 3 + 2)).astype(np.int32)),
     "Gather": ([node("Gather", "xp", "y", axis=0)], {"x": X, "p": PLACES}, X[PLACES]),

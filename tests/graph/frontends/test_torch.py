@@ -148,12 +148,21 @@ def test_what_torch_does_not_trace() -> None:
 
 
 @needs_torch
+def test_upper_halves() -> None:
+    module = torch.nn.Linear(8, 4).bfloat16()
+    x = torch.randn(3, 8).bfloat16()
+    found = tw.load(module, x).evaluate({"input": x.float().numpy().astype("bfloat16")})
+    wanted = module(x).detach().float().numpy()
+    assert np.abs(next(iter(found.values())).astype(np.float32) - wanted).max() < 2**-7
+
+
+@needs_torch
 def test_types_that_are_not_read() -> None:
     with pytest.raises(GraphError) as raised:
-        tw.load(torch.nn.Identity(), torch.ones(2, dtype=torch.bfloat16))
+        tw.load(torch.nn.Identity(), torch.ones(2, dtype=torch.complex64))
     assert str(raised.value) == (
-        "the module identity: input input has the element type bfloat16; supported are float32, "
-        "float64, float16, int64, int32, int16, int8, uint8, bool"
+        "the module identity: input input has the element type complex64; supported are float32, "
+        "float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool"
     )
 
 

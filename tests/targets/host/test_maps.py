@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import tilewright as tw
 from support.compiled import kernel_of
@@ -38,6 +39,18 @@ def test_a_kernel_computes_what_the_reference_does(expression: str, kind: str) -
     with np.errstate(all="ignore"):
         expected = kernel.op.reference(*given)
     np.testing.assert_allclose(found, expected, rtol=1e-6 if kind == "f32" else 1e-14)
+
+
+def test_floats_are_rounded_to_bf16_and_back() -> None:
+    bits = np.random.default_rng(3).integers(0, 2**32, 5000, dtype=np.uint32)
+    ties = np.arange(2**16, dtype=np.uint32) << 16 | 0x8000
+    given = np.concatenate([bits, ties, ties - 1, ties + 1]).view(np.float32)
+    narrow = compiled("x0", given.size, "f32:f32:bf16").run(x0=given)["y"]
+    wide = compiled("x0", given.size, "bf16:f32:f32").run(x0=narrow)["y"]
+    with np.errstate(invalid="ignore"):
+        expected = given.astype(bfloat16)
+    np.testing.assert_array_equal(narrow.astype(np.float32), expected.astype(np.float32))
+    np.testing.assert_array_equal(wide, expected.astype(np.float32))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Fill, Map, MultiplyAccumulate, Reduce, ScalarPrimitive
-from tilewright.ir.scalar import c_converted, c_text, c_text_of_integers
+from tilewright.ir.scalar import c_converted, c_real, c_text, c_text_of_integers
 from tilewright.ir.visit import walk
 
 
@@ -81,19 +81,22 @@ def _map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:
     with context.writer.block():
         to, *sources = _pointers(views, context)
         _counters(len(loops), context)
-        kind = dtype(context.element_type(views[0])).c_name
+        kind = dtype(context.element_type(views[0]))
         with _nested(loops, 0, context):
             operands = [_at(name, i, loops, context) for i, name in enumerate(sources, 1)]
-            value = _value(mapping, operands)
-            if mapping.in_floats and mapping.dtype is not None:
-                value = c_converted(value, dtype(context.element_type(views[0])))
-            context.writer.line(f"{_at(to, 0, loops, context)} = ({kind}){value};")
+            value = _value(mapping, operands, [context.element_type(x) for x in views[1:]])
+            if kind.is_float or (mapping.in_floats and mapping.dtype is not None):
+                value = c_converted(value, kind)
+            else:
+                value = f"({kind.c_name}){value}"
+            context.writer.line(f"{_at(to, 0, loops, context)} = {value};")
 
 
-def _value(mapping: Map, operands: Sequence[str]) -> str:
-    """The expression over the operands, which are texts of elements."""
+def _value(mapping: Map, operands: Sequence[str], kinds: Sequence[str]) -> str:
+    """The expression over the operands, which are texts of elements of these types."""
     if mapping.in_floats or mapping.dtype is None:
-        return c_text(mapping.scalar, [f"(double){operand}" for operand in operands])
+        reals = map(c_real, operands, map(dtype, kinds))
+        return c_text(mapping.scalar, tuple(reals))
     own = dtype(mapping.dtype)
     return f"({own.c_name}){c_text_of_integers(mapping.scalar, operands, own)}"
 

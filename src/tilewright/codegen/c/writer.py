@@ -7,8 +7,10 @@ input file can put text of its own into generated source.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from tilewright.common.dtypes import BF16
 
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]+")
 _RESERVED = frozenset(
@@ -81,6 +83,32 @@ _GENERATED = re.compile(r"(?i)(tw|spm|simd|athread)_|block\d+$|_")
 _LONGEST_NAME = 48
 
 
+_BF16_TEXT = """\
+#ifndef TW_BF16
+#define TW_BF16
+#include <string.h>
+/* The upper half of a float, rounded to nearest, of two to the even one. */
+typedef struct { unsigned short bits; } tw_bf16;
+
+static inline float tw_of_bf16(tw_bf16 x)
+{
+    const unsigned bits = (unsigned)x.bits << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline tw_bf16 tw_to_bf16(float x)
+{
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    const unsigned nearest = bits + 0x7fffu + (bits >> 16 & 1u);
+    return (tw_bf16){ (unsigned short)((x == x ? nearest : bits | 0x400000u) >> 16) };
+}
+#endif"""
+"""The type `tw_bf16`, which C compilers of other processors do not have, and its conversions."""
+
+
 def identifier(name: str, reserved: frozenset[str] = frozenset()) -> str:
     """A C identifier made of the letters, digits and underscores of `name`; words of C and
     `reserved` ones get an underscore.
@@ -151,6 +179,18 @@ class CWriter:
         for number, row in enumerate(rows):
             start = "/* " if number == 0 else "   "
             self.line(f"{start}{row}{' */' if number == len(rows) - 1 else ''}")
+
+    @contextmanager
+    def header(self, guard: str, kinds: Iterable[str] = ()) -> Iterator[None]:
+        """Write a header that is read once, with what C lacks of the element types `kinds`."""
+        self.lines(f"#ifndef {guard}\n#define {guard}")
+        self.line()
+        if BF16.name in kinds:
+            self.lines(_BF16_TEXT)
+            self.line()
+        yield
+        self.line()
+        self.line("#endif")
 
     def call(self, function: str, arguments: list[str]) -> None:
         """Add a call statement, broken between arguments if one line would be too long."""

@@ -16,7 +16,7 @@ and written as C. The text form parses back equal, and nothing of it is executed
 '3.0 * sigmoid(3.0 * x0)'
 """
 
-from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS, c_converted, c_number, c_text
+from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS, c_converted, c_number, c_real, c_text
 from tilewright.ir.scalar.derivative import derivative
 from tilewright.ir.scalar.expression import (
     Apply,
@@ -46,6 +46,7 @@ __all__ = [
     "Scalar",
     "c_converted",
     "c_number",
+    "c_real",
     "c_text",
     "c_text_of_integers",
     "check_floats",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from types import MappingProxyType
 
-from tilewright.common.dtypes import BOOL, F32, F64, DType, float_limits
+from tilewright.common.dtypes import BF16, BOOL, F32, F64, DType, float_limits
 from tilewright.ir.scalar.expression import Apply, Element, Number, Scalar, expanded
 from tilewright.ir.scalar.functions import FUNCTIONS, Elementary
 
@@ -49,6 +49,11 @@ def c_text(
     return text(expanded(scalar))
 
 
+def c_real(element: str, kind: DType, to: DType = F64) -> str:
+    """The C text of an element of a type as a float of another, which it is computed in."""
+    return f"tw_of_bf16({element})" if kind == BF16 else f"({to.c_name}){element}"
+
+
 def c_converted(value: str, kind: DType) -> str:
     """The C text of a floating-point value as an element of a type, as `common.dtypes.converted`.
 
@@ -56,6 +61,8 @@ def c_converted(value: str, kind: DType) -> str:
     >>> c_converted("v", U8), c_converted("v", BOOL)
     ('(unsigned char)fmin(fmax(v, 0.0), 255.0)', '(_Bool)(v)')
     """
+    if kind == BF16:
+        return f"tw_to_bf16({value})"
     if kind.is_float or kind == BOOL:
         return f"({kind.c_name})({value})"
     low, high = map(c_number, float_limits(kind))

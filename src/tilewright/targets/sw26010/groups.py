@@ -287,15 +287,12 @@ def _header(driver: Driver) -> str:
     name = driver.name
     writer, guard = CWriter(), f"TW_{name.upper()}_H"
     writer.comment(f"{name}.h: the operator on all core groups. Generated.")
-    writer.lines(f"#ifndef {guard}\n#define {guard}")
-    writer.line()
-    for info in driver.whole:
-        shape = " x ".join(map(str, info.shape)) or "1"
-        writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, in C order")
-    writer.comment("0 when done, 1 where memory is missing. Callers take turns.")
-    writer.line(f"{_prototype(driver)};")
-    writer.line()
-    writer.line("#endif")
+    with writer.header(guard, (info.dtype for info in driver.whole)):
+        for info in driver.whole:
+            shape = " x ".join(map(str, info.shape)) or "1"
+            writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, in C order")
+        writer.comment("0 when done, 1 where memory is missing. Callers take turns.")
+        writer.line(f"{_prototype(driver)};")
     return writer.text()
 
 

@@ -42,6 +42,7 @@ _ELEMENT_TYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "f32",
     onnx.TensorProto.DOUBLE: "f64",
     onnx.TensorProto.FLOAT16: "f16",
+    onnx.TensorProto.BFLOAT16: "bf16",
     onnx.TensorProto.INT8: "i8",
     onnx.TensorProto.UINT8: "u8",
     onnx.TensorProto.INT16: "i16",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.common.dtypes import BOOL, DTYPES, F16, F32, F64, FLOATS, dtype
+from tilewright.common.dtypes import BOOL, DTYPES, F32, F64, FLOATS, HALVES, DType, dtype
 from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph, integers_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.graph.frontends.onnx.declare import Operator
 
 _NAMES = {kind.numpy: kind.name for kind in DTYPES}
-_FLOATING = (*(kind.name for kind in FLOATS), F16.name)
+_FLOATING = tuple(kind.name for kind in (*FLOATS, *HALVES))
 EVERY_TYPE = tuple(kind.name for kind in DTYPES)
 
 
@@ -43,7 +43,7 @@ def converting(shape: Shape, kind: str, to: str) -> Definition:
         wide = F64 if not integer.is_float and integer.size_bytes > 2 else wide
         floats = [k for k in (own, new) if k.is_float]
         wide = wide if wide.is_float else max(floats, key=lambda k: k.size_bytes)
-        wide = F32 if wide == F16 else wide
+        wide = wide.computed
     place = straight(shape)
     types = types_text([kind], wide.name, to)
     return Definition(shape, place, (place,), "x0", None, "x0", types)
@@ -82,8 +82,8 @@ class Importer:
     outer: NetworkBuilder | None = None
     imported: Callable[[Importer, OnnxNode], None] = lambda _, __: None
     """Appends one node."""
-    narrow: bool = False
-    """True if the node at hand computes halves in f32."""
+    narrow: DType | None = None
+    """The floats of 16 bits that the node at hand computes in f32."""
 
     def begin(self, node: OnnxNode, operator: Operator) -> None:
         """Take the element type from the operands of a node."""
@@ -96,7 +96,8 @@ class Importer:
         else:
             self.dtype = next(floats, self.builder.dtype)
         moves = bool(declared) and declared[0].elements == "any"
-        self.narrow = self.dtype == F16.name and not moves
+        own = dtype(self.dtype)
+        self.narrow = own if own in HALVES and not moves else None
         self.dtype = F32.name if self.narrow else self.dtype
 
     def apart(self) -> Importer:
@@ -123,8 +124,8 @@ class Importer:
         Raises GraphError unless its elements are of the network's type or of one of `types`.
         """
         kind = self.element_type(name, by)
-        if self.narrow and kind == F16.name and kind not in types:
-            return self._widened(name)
+        if self.narrow and kind == self.narrow.name and kind not in types:
+            return self._widened(name, kind)
         if kind not in (types or (self.dtype,)):
             raise GraphError(f"{by} takes {quoted(name)}, which holds {self._held(name)}")
         return self._declared(name, kind)
@@ -135,12 +136,12 @@ class Importer:
             self.builder.weight(name, tuple(self.constants[name].shape), kind)
         return name
 
-    def _widened(self, name: str) -> str:
-        """Halves as singles."""
+    def _widened(self, name: str, kind: str) -> str:
+        """Floats of 16 bits as singles."""
         wide = f"{name}/{F32}"
         if not self.builder.has(wide):
-            self._declared(name, F16.name)
-            self.builder.apply(converting(self.builder.shape(name), F16.name, F32.name), name,
+            self._declared(name, kind)
+            self.builder.apply(converting(self.builder.shape(name), kind, F32.name), name,
                                name=wide, output=wide)  # fmt: skip
         return wide
 
@@ -221,14 +222,14 @@ class Importer:
         self.give(node.output(), node, op, *inputs)
 
     def give(self, output: str, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> None:
-        """Append `op` as an output of `node`; halves are rounded from singles."""
+        """Append `op` as an output of `node`; floats of 16 bits are rounded from singles."""
         name = f"{node.name or node.kind}{suffix}"
         if not (self.narrow and op.out_dtype == F32.name):
             self.builder.apply(op, *inputs, name=name, output=output)
             return
         wide = self.builder.fresh(f"{output}/{F32}", self.constants)
         made = self.builder.apply(op, *inputs, name=name, output=wide)
-        rounding = converting(op.out_shape, F32.name, F16.name)
+        rounding = converting(op.out_shape, F32.name, self.narrow.name)
         self.builder.apply(rounding, made, name=f"{name}_rounded", output=output)
 
     def mapped(

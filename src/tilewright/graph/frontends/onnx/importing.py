@@ -28,8 +28,9 @@ from tilewright.ops.op import Shape, show_shape
 _LOG = logging.getLogger(__name__)
 _FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
 _OTHERS = {
-    "FLOAT16": "f16", "INT8": "i8", "UINT8": "u8", "INT16": "i16", "UINT16": "u16",
-    "INT32": "i32", "UINT32": "u32", "INT64": "i64", "UINT64": "u64", "BOOL": "bool",
+    "FLOAT16": "f16", "BFLOAT16": "bf16", "INT8": "i8", "UINT8": "u8", "INT16": "i16",
+    "UINT16": "u16", "INT32": "i32", "UINT32": "u32", "INT64": "i64", "UINT64": "u64",
+    "BOOL": "bool",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from tilewright.common.dtypes import BF16
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode
 from tilewright.graph.frontends.onnx.operators.typed import NAMED
@@ -25,6 +26,7 @@ Translator: TypeAlias = Callable[..., Result | None]
 
 _KINDS = {
     torch.float32: "FLOAT", torch.float64: "DOUBLE", torch.float16: "FLOAT16",
+    torch.bfloat16: "BFLOAT16",
     torch.int64: "INT64", torch.int32: "INT32", torch.int16: "INT16", torch.int8: "INT8",
     torch.uint8: "UINT8", torch.bool: "BOOL",
 }  # fmt: skip
@@ -104,7 +106,9 @@ class Reader:
             numbers = torch.tensor(numbers, dtype=kind)
         if isinstance(numbers, torch.Tensor):
             kind_of(numbers, f"the tensor {name}")
-            numbers = numbers.detach().contiguous().numpy()
+            numbers = numbers.detach().contiguous()
+            if numbers.dtype == torch.bfloat16:  # which NumPy does not have
+                numbers = numbers.view(torch.int16).numpy().view(BF16.numpy)
         self.constants[name] = np.asarray(numbers)
         if node is not None:
             self.names[node] = name

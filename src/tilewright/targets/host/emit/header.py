@@ -57,28 +57,29 @@ def emit_header(
     writer = CWriter()
     writer.comment(f"{naming.artifact}.h: the entry point of one kernel. Generated.")
     writer.comment(f"{compiled_with}")
-    writer.lines(f"#ifndef {naming.guard}\n#define {naming.guard}")
-    writer.line()
-    public = [info for info in tensors if info.kind != "scratch"]
-    for info in public:
-        shape = " x ".join(map(str, stored_shape(info))) or "1"
-        packed = f", packed by {pack_name(naming.artifact, info)}" if info.is_packed else ""
-        writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major{packed}")
-    for info in public:
-        if info.is_packed:
-            shape = " x ".join(map(str, info.shape))
-            form = "into its panels" if info.panels else "into that form"
-            writer.comment(f"{info.identifier}: {shape} {info.dtype}, row-major, {form}")
-            _declare(writer, *pack_prototype(naming, info))
-    writer.comment("Bytes of `workspace`, which the kernel overwrites.")
-    writer.line(f"#define {naming.guard[:-2]}_WORKSPACE_BYTES {workspace.size_bytes}UL")
-    name, parameters = prototype(naming, tensors)
-    _declare(writer, name, parameters)
-    if workspace.threads > 1:
-        writer.comment(f"The same for each of up to {workspace.threads} threads, by its number.")
-        _declare(writer, f"{name}_thread", [*parameters, *thread_parameters()])
-    writer.line()
-    writer.line("#endif")
+    with writer.header(naming.guard, (info.dtype for info in tensors)):
+        public = [info for info in tensors if info.kind != "scratch"]
+        for info in public:
+            shape = " x ".join(map(str, stored_shape(info))) or "1"
+            packed = f", packed by {pack_name(naming.artifact, info)}" if info.is_packed else ""
+            writer.comment(
+                f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major{packed}"
+            )
+        for info in public:
+            if info.is_packed:
+                shape = " x ".join(map(str, info.shape))
+                form = "into its panels" if info.panels else "into that form"
+                writer.comment(f"{info.identifier}: {shape} {info.dtype}, row-major, {form}")
+                _declare(writer, *pack_prototype(naming, info))
+        writer.comment("Bytes of `workspace`, which the kernel overwrites.")
+        writer.line(f"#define {naming.guard[:-2]}_WORKSPACE_BYTES {workspace.size_bytes}UL")
+        name, parameters = prototype(naming, tensors)
+        _declare(writer, name, parameters)
+        if workspace.threads > 1:
+            writer.comment(
+                f"The same for each of up to {workspace.threads} threads, by its number."
+            )
+            _declare(writer, f"{name}_thread", [*parameters, *thread_parameters()])
     return writer.text()
 
 

@@ -139,34 +139,33 @@ def _parameter_names(plan: Plan) -> dict[tuple[str, int], str]:
 def _header(found: Emitted) -> str:
     writer, plan = CWriter(), found.plan
     upper, places = found.name.upper(), found.places
-    guard = f"TW_{upper}_H"
     writer.comment(f"{found.name}.h: a whole network for this computer. Generated.")
-    writer.lines(f"#ifndef {guard}\n#define {guard}")
-    writer.line()
-    names = _parameter_names(plan)
-    inputs, outputs = ([value for _, value, *_ in given] for given in (plan.given, plan.outputs))
-    for place, given in (("input", inputs), ("output", outputs)):
-        for i, value in enumerate(given):
-            elements, role = plan.values[value].form.elements, plan.values[value].role
-            kind = _type_of(plan, value)
-            held = ", given as it was before" if role == "state" else ""
-            writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major{held}")
-    writer.comment(
-        f"constants: the {places.constant_bytes} bytes of {found.name}.bin, from a multiple of "
-        f"64 on; arena: {places.arena_bytes} bytes from a multiple of 64 on, which are overwritten."
-    )
-    writer.line(f"#define {upper}_CONSTANT_BYTES {places.constant_bytes}UL")
-    writer.line(f"#define {upper}_ARENA_BYTES {places.arena_bytes}UL")
-    writer.call(f"void {found.name}_run", parameters(found))
-    if plan.states:
-        writer.comment("The first `count` stages alone.")
-        writer.call(f"void {found.name}_part", [*parameters(found), "long count"])
-    writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
-    writer.line(f"#define {upper}_STAGES {len(found.functions)}")
-    writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
-    _write_case_prototypes(found, writer)
-    writer.line()
-    writer.line("#endif")
+    with writer.header(f"TW_{upper}_H", (value.dtype for value in plan.values)):
+        names = _parameter_names(plan)
+        inputs, outputs = (
+            [value for _, value, *_ in given] for given in (plan.given, plan.outputs)
+        )
+        for place, given in (("input", inputs), ("output", outputs)):
+            for i, value in enumerate(given):
+                elements, role = plan.values[value].form.elements, plan.values[value].role
+                kind = _type_of(plan, value)
+                held = ", given as it was before" if role == "state" else ""
+                writer.comment(f"{place} {names[place, i]}: {elements} of {kind}, row-major{held}")
+        writer.comment(
+            f"constants: the {places.constant_bytes} bytes of {found.name}.bin, from a multiple of "
+            f"64 on; arena: {places.arena_bytes} bytes from a multiple of 64 on, which are "
+            "overwritten."
+        )
+        writer.line(f"#define {upper}_CONSTANT_BYTES {places.constant_bytes}UL")
+        writer.line(f"#define {upper}_ARENA_BYTES {places.arena_bytes}UL")
+        writer.call(f"void {found.name}_run", parameters(found))
+        if plan.states:
+            writer.comment("The first `count` stages alone.")
+            writer.call(f"void {found.name}_part", [*parameters(found), "long count"])
+        writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
+        writer.line(f"#define {upper}_STAGES {len(found.functions)}")
+        writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
+        _write_case_prototypes(found, writer)
     return writer.text()
 
 

@@ -21,6 +21,7 @@ from tilewright.ir.scalar import (
     Element,
     Scalar,
     c_converted,
+    c_real,
     c_text_of_integers,
     expanded,
     parse_scalar,
@@ -92,7 +93,7 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
             return
         if numerics.is_mixed:
             own = zip(elements, numerics.operands, strict=True)
-            elements = [e if k == kind else f"({kind.c_name}){e}" for e, k in own]
+            elements = [e if k == kind else c_real(e, k, kind) for e, k in own]
         if len(elements) > 1 and _chooses(scalar):
             # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2.
             for i, element in enumerate(elements):

@@ -28,20 +28,19 @@ def emit_header(program: Program, naming: Naming) -> str:
     """The text of `<name>.h`."""
     writer, infos = CWriter(), tensor_infos(program, naming)
     writer.comment(f"{naming.artifact}.h: entry point and parameters. Generated.")
-    writer.lines(f"#ifndef {naming.guard}\n#define {naming.guard}")
-    writer.line()
-    for info in infos:
-        shape = " x ".join(map(str, info.shape)) or "1"
-        writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major")
-    if infos:
-        with writer.block(f"struct {naming.parameters}", "};"):
-            for info in infos:
-                writer.line(f"{_pointer(info)}{info.identifier};")
-        writer.line()
-    writer.comment("Runs on all cores; 0 when done, 1 where memory for scratch tensors is missing.")
-    writer.line(f"{entry_prototype(infos, naming)};")
-    writer.line()
-    writer.line("#endif")
+    with writer.header(naming.guard, (info.dtype for info in infos)):
+        for info in infos:
+            shape = " x ".join(map(str, info.shape)) or "1"
+            writer.comment(f"{info.kind} {info.identifier}: {shape} {info.dtype}, row-major")
+        if infos:
+            with writer.block(f"struct {naming.parameters}", "};"):
+                for info in infos:
+                    writer.line(f"{_pointer(info)}{info.identifier};")
+            writer.line()
+        writer.comment(
+            "Runs on all cores; 0 when done, 1 where memory for scratch tensors is missing."
+        )
+        writer.line(f"{entry_prototype(infos, naming)};")
     return writer.text()
 
 

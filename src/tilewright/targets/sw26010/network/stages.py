@@ -83,20 +83,17 @@ class StagesCode:
     def _header(self) -> str:
         writer, guard = CWriter(), f"{self.name.upper()}_H"
         writer.comment(f"{self.name}.h: what each core group is given of all stages. Generated.")
-        writer.lines(f"#ifndef {guard}\n#define {guard}")
-        writer.line()
-        for kernel in self.kernels:
-            writer.line(f'#include "{kernel.name}.h"')
-        writer.line()
-        with writer.block(f"struct {self.name}{PARAMETERS_SUFFIX}", "};"):
-            writer.line("long group;")
-            if self.meets:
-                writer.line(f"int *{_MET};")
-            for number, launch in enumerate(self.launches):
-                kind = f"struct {launch.kernel.name}{PARAMETERS_SUFFIX}"
-                writer.line(f"{kind} stage{number};")
-        writer.line()
-        writer.line("#endif")
+        with writer.header(guard):
+            for kernel in self.kernels:
+                writer.line(f'#include "{kernel.name}.h"')
+            writer.line()
+            with writer.block(f"struct {self.name}{PARAMETERS_SUFFIX}", "};"):
+                writer.line("long group;")
+                if self.meets:
+                    writer.line(f"int *{_MET};")
+                for number, launch in enumerate(self.launches):
+                    kind = f"struct {launch.kernel.name}{PARAMETERS_SUFFIX}"
+                    writer.line(f"{kind} stage{number};")
         return writer.text()
 
     def _slave(self) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
+from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import (
     CONSUMED,
@@ -43,7 +43,7 @@ def _unary(
 
 def _identity(importer: Importer, node: OnnxNode) -> None:
     x = importer.operand(node, 0)
-    if importer.is_float and importer.dtype != "f16":
+    if dtype(importer.dtype) in FLOATS:
         importer.emit(node, Unary("identity", importer.builder.shape(x), dtype=importer.dtype), x)
     else:
         importer.emit(node, importer.mapped("x0", x), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.common.dtypes import BOOL, F32
+from tilewright.common.dtypes import BOOL, dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
@@ -15,11 +15,11 @@ from tilewright.ops import Reshape
 
 TYPES = {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16",
-    11: "f64", 12: "u32", 13: "u64",
+    11: "f64", 12: "u32", 13: "u64", 16: "bf16",
 }  # fmt: skip
 NAMED = {
     "FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
-    "FLOAT16": 10, "DOUBLE": 11, "UINT32": 12, "UINT64": 13,
+    "FLOAT16": 10, "DOUBLE": 11, "UINT32": 12, "UINT64": 13, "BFLOAT16": 16,
 }  # fmt: skip
 """Element types by the numbers of the standard, and these by their names."""
 
@@ -61,7 +61,7 @@ def _where(importer: Importer, node: OnnxNode) -> None:
     test = importer.operand(node, 0, (BOOL.name,))
     kind = importer.element_type(node.input(1), node.title())
     a, b = (importer.operand(node, index, (kind,)) for index in (1, 2))
-    computed = kind if kind != "f16" else F32.name
+    computed = dtype(kind).computed.name
     op = importer.mapped("x1 if x0 else x2", test, a, b, computed=computed, result=kind)
     importer.emit(node, op, test, a, b)
 
