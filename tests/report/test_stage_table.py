@@ -25,9 +25,9 @@ net on sw26010, f64, 2 stages
  stage                          work                           ms           ms  % of
    what                         algorithm      bound      (model)  (simulated)  time  core groups
  ──────────────────────────────────────────────────────────────────────────────────────────────────
- res2a_branch2b                 product        compute      0.267        0.300  75.0  4 by
+ res2a_branch2b                 product        compute     0.2670       0.3000  75.0  4 by
    conv2d 1x64x56x56 -> 64,...  implicit_rows                                         out_channels
- res2b_branch2a_relu_border_2   layout         dma          0.003        0.100  25.0  1
+ res2b_branch2a_relu_border_2   layout         dma         0.0030       0.1000  25.0  1
    fill 3712 with 0.0                          bandwidth
 """
 MEASURED = """\
@@ -36,9 +36,9 @@ net on sw26010, f64, 2 stages
  layer                                                               ms          ms           % of
    what                                          algorithm      (model)  (measured)  Gflop/s  time
  ──────────────────────────────────────────────────────────────────────────────────────────────────
- res2a_branch2b                                  implicit_rows    0.267       0.250     10.5  80.0
+ res2a_branch2b                                  implicit_rows   0.2670      0.2500     10.5  80.0
    conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_...
- res2b_branch2a_relu_border_2                                     0.003       0.062           20.0
+ res2b_branch2a_relu_border_2                                    0.0030      0.0625           20.0
    fill 3712 with 0.0
 """
 
@@ -60,12 +60,12 @@ def test_a_stage_has_a_line_where_it_fits_and_what_it_does_is_cut():
     assert rows(200)[2:5:2] == [
         "stage what work algorithm bound ms (model) ms (simulated) % of time core groups",
         "res2a_branch2b conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm... product implicit_rows "
-        "compute 0.267 0.300 75.0 4 by out_channels",
+        "compute 0.2670 0.3000 75.0 4 by out_channels",
     ]
     assert rows(151)[2:6:3] == [
         "ms ms % of",
         "res2a_branch2b conv2d 1x64x56x56 -> 64, 3x3... product implicit_rows "
-        "compute 0.267 0.300 75.0 4 by out_channels",
+        "compute 0.2670 0.3000 75.0 4 by out_channels",
     ]
 
 
@@ -73,7 +73,7 @@ def test_what_a_stage_does_goes_below_its_name_where_lines_are_short():
     assert shown(plan_table(RUN), 100) == PAGE
     for width in range(85, 200):
         words = {word for row in rows(width) for word in row.split()}
-        assert words >= {"0.267", "0.100", "75.0", "implicit_rows", "out_channels"}, width
+        assert words >= {"0.2670", "0.1000", "75.0", "implicit_rows", "out_channels"}, width
 
 
 def test_a_table_of_measured_stages_keeps_to_a_page():

@@ -32,13 +32,14 @@ def network_table(found: NetworkRun, width: int = PAGE) -> Table:
     )
     stages, columns = found.stages, _named(found, "layer")
     columns.append(Column("algorithm", tuple(s.algorithm for s in stages)))
-    columns.append(_by_the_model(found))
+    estimates = [stage.estimate_milliseconds for stage in found.stages]
+    columns.append(_times(found, "model", estimates))
     if found.milliseconds is not None:
         times = [stage.measured_milliseconds or 0.0 for stage in stages]
         total = sum(times) or 1.0
         rates = [stage.gflops if stage.algorithm else None for stage in stages]
         columns += [
-            _figures("ms (measured)", [_figure(own, 3) for own in times]),
+            _times(found, "measured", times),
             _figures("Gflop/s", [_figure(rate, 1) for rate in rates]),
             _figures("% of time", [f"{100 * own / total:.1f}" for own in times]),
         ]
@@ -59,8 +60,8 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
         Column("work", tuple(stage.work for stage in found.stages)),
         Column("algorithm", tuple(stage.algorithm for stage in found.stages), below=True),
         Column("bound", tuple(stage.bound for stage in found.stages)),
-        _by_the_model(found),
-        _figures("ms (simulated)", [_figure(own, 3) for own in times]),
+        _times(found, "model", [stage.estimate_milliseconds for stage in found.stages]),
+        _times(found, "simulated", times),
         _figures("% of time", [f"{100 * part:.1f}" for part in parts]),
     ]
     if found.groups == 1 and any(stage.groups > 1 for stage in found.stages):
@@ -75,9 +76,11 @@ def _named(found: NetworkRun, head: str) -> list[Column]:
     return [Column(head, names), Column("what", labels, below=True)]
 
 
-def _by_the_model(found: NetworkRun) -> Column:
-    times = [_figure(stage.estimate_milliseconds, 3) for stage in found.stages]
-    return _figures("ms (model)", times)
+def _times(found: NetworkRun, source: str, milliseconds: Sequence[float | None]) -> Column:
+    """Times with as many digits as show a thousandth of the network's, three at the least."""
+    total = found.milliseconds or sum(time or 0.0 for time in milliseconds)
+    digits = 3 + max(0, -math.floor(math.log10(total))) if total else 3
+    return _figures(f"ms ({source})", [_figure(time, digits) for time in milliseconds])
 
 
 def _figures(head: str, texts: Sequence[str]) -> Column:
