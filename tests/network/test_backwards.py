@@ -65,5 +65,6 @@ def test_cores_copy_few_places_one_by_one() -> None:
     with pytest.raises(GraphError) as refused:
         drafted(define("y[i] = x[64-i]", i=LONG), None)
     assert str(refused.value) == (
-        "a tensor is read backwards along 65 places, at most 64 are copied one by one"
+        "a tensor is read backwards along 65 places, at most 64 are copied one by "
+        "one, 4096 in two steps"
     )

@@ -45,7 +45,7 @@ _GATHERED: dict[str, tuple[Gather, str]] = {
     "prod": ("prod", ""),
 }
 """The reduction's function, and the sign of what it gathers and of its result."""
-_MOST_STEPS = 64
+MOST_STEPS = 64
 _FEW_RESULTS = 512
 """Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
 
@@ -383,11 +383,11 @@ class _Stages:
         if not against or self.memory.views is not None:
             yield turned
             return
-        long = next((turned.extents[a] for a in against if turned.extents[a] > _MOST_STEPS), 0)
+        long = next((turned.extents[a] for a in against if turned.extents[a] > MOST_STEPS), 0)
         if long:
             raise GraphError(
-                f"a tensor is read backwards along {long} places, at most {_MOST_STEPS} are "
-                f"copied one by one"
+                f"a tensor is read backwards along {long} places, at most {MOST_STEPS} are "
+                f"copied one by one, {MOST_STEPS**2} in two steps"
             )
         if against[-1] >= turned.outer:
             raise GraphError(f"node {self.node.name}: operands are gathered in opposite directions")
