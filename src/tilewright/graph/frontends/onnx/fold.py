@@ -72,10 +72,9 @@ def _computed(
 
 def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[Constant]:
     """The outputs by the references of what the node is translated to."""
-    inner = importer.apart()
+    inner = importer.apart().at(node, operator)
     assert operator.translate is not None
-    inner.begin(node, operator)
-    operator.translate(inner, node)
+    operator.translate(inner)
     outputs = tuple(name for name in node.outputs if name)
     if inner.constants.keys() >= set(outputs):
         return [inner.constants[name] for name in outputs]

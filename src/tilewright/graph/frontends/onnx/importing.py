@@ -34,11 +34,7 @@ _OTHERS = {
 
 
 def import_model(
-    model: OnnxModel,
-    name: str,
-    batch: int | None,
-    dtype: str | None,
-    shapes: Mapping[str, Shape],
+    model: OnnxModel, name: str, batch: int | None, dtype: str | None, shapes: Mapping[str, Shape]
 ) -> Network:
     """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
     if batch is not None and batch < 1:
@@ -98,8 +94,7 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
             raise GraphError(
                 f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
             )
-        importer.begin(node, operator)
-        operator.translate(importer, node)
+        operator.translate(importer.at(node, operator))
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
     except TilewrightError:

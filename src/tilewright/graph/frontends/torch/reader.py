@@ -17,7 +17,7 @@ import torch
 
 from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode
-from tilewright.graph.frontends.onnx.operators.typed import NAMED
+from tilewright.graph.frontends.onnx.operators.elementwise import NAMED
 from tilewright.ops.op import Shape
 
 Result: TypeAlias = str | tuple[str, ...]
