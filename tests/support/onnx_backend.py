@@ -125,9 +125,11 @@ def bound_inputs(case: Any) -> Iterator[tuple[str, Any]]:
     """
     graph = case.model.graph
     given = dict(zip((value.name for value in graph.input), case.data_sets[0][0], strict=True))
+    opset = next(entry.version for entry in case.model.opset_import if not entry.domain)
     for node in graph.node:
         operator = OPERATORS.get(node.op_type)
-        declared = operator.inputs if operator else ()
+        version = operator.version(opset) if operator else 0
+        declared = operator.inputs_of(version) if version else ()
         for name, item in zip(node.input, declared, strict=False):
             if item.kind == "constant" and name in given and given[name] is not None:
                 yield name, np.asarray(_array(given[name]))

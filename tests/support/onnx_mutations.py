@@ -21,7 +21,7 @@ import onnxruntime
 from support.onnx_backend import bound_inputs, node_tests
 from support.onnx_cases import every_case
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import TilewrightError
+from tilewright.common.errors import InternalError, TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
@@ -257,6 +257,8 @@ def judged(content: bytes, reached: Callable[[str], None] = lambda _: None) -> J
             inputs = _numbers(network)
             reached("running")
             found = network.evaluate(inputs)
+        except InternalError:
+            return Judgement("traceback", traceback.format_exc())
         except TilewrightError as error:
             return Judgement("refused", str(error))
         except Exception:  # whatever is no refusal of ours is a finding

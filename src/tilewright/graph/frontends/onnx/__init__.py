@@ -20,7 +20,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError, InternalError, ShapeError
 from tilewright.graph.frontends.onnx.check import checked
 from tilewright.graph.frontends.onnx.functions import expanded
 from tilewright.graph.frontends.onnx.importing import import_model
@@ -79,8 +79,8 @@ def load_onnx(
         model = _plain(parsed, path.parent, bound)
         network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
         return replace(network, source=str(path), bound=bound)
-    except GraphError as error:
-        raise GraphError(error.message, where=str(path), fix=error.fix) from None
+    except (GraphError, InternalError) as error:
+        raise error.at(str(path)) from error.__cause__
     except ShapeError as error:
         raise GraphError(str(error), where=str(path)) from None
 

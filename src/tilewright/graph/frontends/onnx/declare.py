@@ -32,6 +32,12 @@ _KINDS: dict[str, AttributeKind] = {
     "INT": "integer", "INTS": "integers", "FLOAT": "number", "FLOATS": "numbers", "STRING": "text",
     "STRINGS": "texts", "TENSOR": "tensor", "GRAPH": "graph",
 }  # fmt: skip
+_WORDS = {
+    "f16": "float16", "f32": "float", "f64": "double", "i8": "int8", "i16": "int16", "i32": "int32",
+    "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "bool": "bool",
+}  # fmt: skip
+_FLOATS = ("f16", "f32", "f64")
 _LIMITS = ("min", "max", "value_float")
 """Numbers that may be infinite."""
 _FLAGS = (
@@ -61,12 +67,14 @@ class Attribute:
 @dataclass(frozen=True)
 class Input:
     """An input of a version of an operator: a `tensor` is computed or stored, a `constant` known
-    before the network runs; of a `shape` the extents alone are read.
+    before the network runs; of a `shape` the extents alone are read. `types` are the elements
+    that some version of the operator takes there, all floats where it takes one.
     """
 
     name: str
     kind: InputKind
     optional: bool
+    types: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -155,8 +163,20 @@ class Operator:
         optional = defs.OpSchema.FormalParameterOption.Optional
         return {
             version: tuple(
-                Input(item.name, kinds.get(item.name, "tensor"), item.option == optional)
-                for item in schema.inputs
+                Input(
+                    item.name,
+                    kinds.get(item.name, "tensor"),
+                    item.option == optional,
+                    self._types(index),
+                )
+                for index, item in enumerate(schema.inputs)
             )
             for version, schema in self.definitions.items()
         }
+
+    def _types(self, index: int) -> frozenset[str]:
+        """Element types of an input, in any version."""
+        schemas = (s for s in self.definitions.values() if index < len(s.inputs))
+        words = {text for s in schemas for text in s.inputs[index].types}
+        found = {own for own, word in _WORDS.items() if f"tensor({word})" in words}
+        return frozenset({*found, *_FLOATS} if found & {*_FLOATS} else found)

@@ -62,12 +62,7 @@ def _computed(
 ) -> list[Constant]:
     if operator.fold is None:
         return _by_meaning(importer, operator, node)
-    floats = node.kind != "Cast" and all(o is None or o.dtype.kind == "f" for o in operands)
-    try:
-        with np.errstate(all="ignore" if floats else "raise"):
-            return [np.asarray(operator.fold(node, *operands))]
-    except (ValueError, IndexError, TypeError, ArithmeticError):
-        raise GraphError(f"{node.title()}: its constant operands do not fit each other") from None
+    return [np.asarray(operator.fold(node, *operands))]
 
 
 def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[Constant]:
@@ -107,7 +102,7 @@ def _axes(node: OnnxNode, rest: tuple[Constant | None, ...]) -> tuple[int, ...]:
     """The axes, an attribute up to operator set 12 and an input from 13 on."""
     if rest and rest[0] is not None:
         return tuple(map(int, np.atleast_1d(rest[0])))
-    return node.integers("axes") if "axes" in node.attributes else ()
+    return node.integers("axes")
 
 
 def squeeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
@@ -123,16 +118,11 @@ def unsqueeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
 def slices(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
     """The part between starts and ends; both are attributes up to operator set 9."""
     if node.version < 10:
-        axes = node.integers("axes") if "axes" in node.attributes else None
-        lists = [node.integers("starts"), node.integers("ends"), axes, None]
-    else:
-        lists = [None if item is None else tuple(map(int, item)) for item in (*rest, None, None)]
-    starts, ends, axes, steps = lists[:4]
-    assert starts is not None
-    assert ends is not None
-    axes = tuple(range(len(starts))) if axes is None else axes
-    steps = (1,) * len(starts) if steps is None else steps
+        rest = tuple(np.array(node.integers(name), int) for name in ("starts", "ends", "axes"))
+    starts, ends, *given = [() if item is None else tuple(map(int, item)) for item in rest]
+    axes, steps = (*given, (), ())[:2]
     where = [slice(None)] * x.ndim
+    axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         where[axis] = slice(start, end, step)
     return x[tuple(where)]
@@ -142,13 +132,13 @@ def reshape(node: OnnxNode, x: Constant, wanted: Constant | None = None) -> Cons
     """The numbers under another shape."""
     extents = node.integers("shape") if wanted is None else integers_of(wanted)
     if extents is None:
-        raise TypeError
+        raise GraphError(f"{node.title()}: input 1 must be a list of integers")
     return x.reshape(reshaped(node, x.shape, extents))
 
 
 def transpose(node: OnnxNode, x: Constant) -> Constant:
     """`x` with its axes in the order `perm`, by default reversed."""
-    return np.transpose(x, node.integers("perm") if "perm" in node.attributes else None)
+    return np.transpose(x, node.integers("perm") or None)
 
 
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:

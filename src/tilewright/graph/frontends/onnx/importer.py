@@ -80,11 +80,18 @@ class Importer:
     """True if it computes halves in f32."""
 
     def at(self, node: OnnxNode, operator: Operator) -> Importer:
-        """The same import at another node, which computes in the type of its operands."""
-        own = replace(self, node=node)
-        kinds = [
-            own.element_type(n) for n in node.inputs if own.builder.has(n) or n in own.constants
-        ]
+        """The same import at another node, which computes in the type of its operands.
+
+        Raises GraphError for an operand of a type that the operator does not have there.
+        """
+        own, declared, kinds = replace(self, node=node), operator.inputs_of(node.version), []
+        for index, name in enumerate(node.inputs):
+            if own.builder.has(name) or name in own.constants:
+                kinds.append(own.element_type(name))
+                if kinds[-1] not in declared[min(index, len(declared) - 1)].types:
+                    raise GraphError(
+                        f"{own._title} takes {quoted(name)}, which holds {own._held(name)}"
+                    )
         own.dtype = next((k for k in kinds if k in _FLOATING), own.builder.dtype)
         if operator.elements != "float" and kinds:
             own.dtype = kinds[0]

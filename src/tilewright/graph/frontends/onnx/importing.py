@@ -9,8 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from tilewright.common.errors import GraphError, ShapeError, TilewrightError
+import numpy as np
+from onnx import helper, numpy_helper, shape_inference
+
+from tilewright.common.errors import GraphError, InternalError, ShapeError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.fold import folded
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import (
@@ -19,12 +23,15 @@ from tilewright.graph.frontends.onnx.model import (
     OnnxModel,
     OnnxNode,
     OutputDeclaration,
+    Subgraph,
 )
 from tilewright.graph.frontends.onnx.operators import OPERATORS
+from tilewright.graph.frontends.onnx.operators.elementwise import TYPES
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 
+_CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
 _FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
 _OTHERS = {
@@ -99,10 +106,40 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
         raise GraphError(f"{node.title()}: {error}") from None
     except TilewrightError:
         raise
-    except (ArithmeticError, IndexError, TypeError, ValueError):  # a shape of too few dimensions
-        raise GraphError(f"{node.title()}: its operands do not fit each other") from None
     except MemoryError:
         raise GraphError(f"{node.title()}: its result does not fit memory") from None
+    except Exception as error:
+        if reason := _reason_against(importer, operator, node):
+            raise GraphError(f"{node.title()}: its operands do not fit: {reason}") from None
+        raise InternalError(
+            f"{node.title()}: a fault of tilewright's, not of the model: "
+            f"{type(error).__name__}: {error}",
+            fix="report it with the model",
+        ) from error
+
+
+def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> str:
+    """What the standard's own rules say against the operands of a node; empty if nothing."""
+    schema, types, data = operator.definitions[node.version], {}, {}
+    given = {
+        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+        if value != () and not isinstance(value, Subgraph)
+    }
+    for name in filter(None, node.inputs):
+        if importer.builder.has(name):
+            kind = _CODES[importer.builder.element_type(name)]
+            types[name] = helper.make_tensor_type_proto(kind, importer.builder.shape(name))
+        else:
+            data[name] = numpy_helper.from_array(importer.constants[name], name)
+            types[name] = helper.make_tensor_type_proto(data[name].data_type, data[name].dims)
+    try:
+        proto = helper.make_node(node.kind, node.inputs, node.outputs, **given)  # type: ignore[arg-type]  # any values
+        opset = [helper.make_opsetid("", node.version)]
+        shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opset)
+    except Exception as error:  # whatever the package raises says why
+        return str(error).splitlines()[0].removeprefix("[ShapeInferenceError] ")
+    return ""
 
 
 def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:
