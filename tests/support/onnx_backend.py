@@ -125,7 +125,8 @@ def bound_inputs(case: Any) -> Iterator[tuple[str, Any]]:
     """
     graph = case.model.graph
     given = dict(zip((value.name for value in graph.input), case.data_sets[0][0], strict=True))
-    opset = next(entry.version for entry in case.model.opset_import if not entry.domain)
+    versions = (entry.version for entry in case.model.opset_import if not entry.domain)
+    opset = next(versions, 0)
     for node in graph.node:
         operator = OPERATORS.get(node.op_type)
         version = operator.version(opset) if operator else 0
