@@ -12,13 +12,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from onnx import defs, helper
+from onnx import TensorProto, defs, helper
 
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import Constant
 
 NEWEST_OPSET = min(28, int(defs.onnx_opset_version()))
 """The newest operator set whose definitions were compared with the translators."""
+
+TYPES = {
+    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16",
+    11: "f64", 12: "u32", 13: "u64",
+}  # fmt: skip
+"""Element types by the numbers of the standard."""
+NAMED: dict[str, int] = {TensorProto.DataType.Name(code): code for code in TYPES}
+"""These numbers by the standard's names."""
 
 AttributeKind = Literal[
     "integer", "integers", "number", "numbers", "limit", "text", "texts", "tensor", "graph"
@@ -31,11 +39,6 @@ Fold = Callable[..., Constant]
 _KINDS: dict[str, AttributeKind] = {
     "INT": "integer", "INTS": "integers", "FLOAT": "number", "FLOATS": "numbers", "STRING": "text",
     "STRINGS": "texts", "TENSOR": "tensor", "GRAPH": "graph",
-}  # fmt: skip
-_WORDS = {
-    "f16": "float16", "f32": "float", "f64": "double", "i8": "int8", "i16": "int16", "i32": "int32",
-    "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "bool": "bool",
 }  # fmt: skip
 _FLOATS = ("f16", "f32", "f64")
 _LIMITS = ("min", "max", "value_float")
@@ -178,5 +181,5 @@ class Operator:
         """Element types of an input, in any version."""
         schemas = (s for s in self.definitions.values() if index < len(s.inputs))
         words = {text for s in schemas for text in s.inputs[index].types}
-        found = {own for own, word in _WORDS.items() if f"tensor({word})" in words}
+        found = {TYPES[code] for name, code in NAMED.items() if f"tensor({name.lower()})" in words}
         return frozenset({*found, *_FLOATS} if found & {*_FLOATS} else found)

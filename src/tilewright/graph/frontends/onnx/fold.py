@@ -41,7 +41,8 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
             f"{node.title()}: is computed while the file is read, from at most "
             f"{LARGEST_ELEMENTS} elements"
         )
-    found = _computed(importer, operator, node, operands)
+    own = operator.fold
+    found = [np.asarray(own(node, *operands))] if own else _by_meaning(importer, operator, node)
     importer.constants |= dict(zip(node.outputs, found, strict=False))
     return True
 
@@ -55,14 +56,6 @@ def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int)
         stored = importer.constants.get(name)
         return None if stored is None else np.array(stored.shape, np.int64)
     return importer.constants.get(name)
-
-
-def _computed(
-    importer: Importer, operator: Operator, node: OnnxNode, operands: list[Constant | None]
-) -> list[Constant]:
-    if operator.fold is None:
-        return _by_meaning(importer, operator, node)
-    return [np.asarray(operator.fold(node, *operands))]
 
 
 def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[Constant]:
@@ -92,27 +85,23 @@ def constant(node: OnnxNode) -> Constant:
 
 def shape(node: OnnxNode, extents: Constant) -> Constant:
     """The extents from `start` to `end`, which count from the back where they are negative."""
-    if node.version < 15:
-        return extents
-    end = node.integer("end") if "end" in node.attributes else None
-    return extents[node.integer("start") : end]
+    start, end = (node.attributes.get(name) for name in ("start", "end"))
+    return extents[slice(start, end)]
 
 
-def _axes(node: OnnxNode, rest: tuple[Constant | None, ...]) -> tuple[int, ...]:
-    """The axes, an attribute up to operator set 12 and an input from 13 on."""
-    if rest and rest[0] is not None:
-        return tuple(map(int, np.atleast_1d(rest[0])))
-    return node.integers("axes")
-
-
-def squeeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
+def squeeze(node: OnnxNode, x: Constant, axes: Constant | None = None) -> Constant:
     """`x` without the named axes of one element, or without all of them."""
-    return np.squeeze(x, _axes(node, rest) or None)
+    return np.squeeze(x, _axes(node, axes) or None)
 
 
-def unsqueeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
+def unsqueeze(node: OnnxNode, x: Constant, axes: Constant | None = None) -> Constant:
     """`x` with new axes of one element."""
-    return np.expand_dims(x, _axes(node, rest))
+    return np.expand_dims(x, _axes(node, axes))
+
+
+def _axes(node: OnnxNode, axes: Constant | None) -> tuple[int, ...]:
+    """The axes, an attribute up to operator set 12 and an input from 13 on."""
+    return node.integers("axes") if axes is None else tuple(map(int, np.atleast_1d(axes)))
 
 
 def slices(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from tilewright.common.errors import GraphError, InternalError, ShapeError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
-from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.declare import NAMED, TYPES, Operator
 from tilewright.graph.frontends.onnx.fold import folded
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import (
@@ -26,18 +26,13 @@ from tilewright.graph.frontends.onnx.model import (
     Subgraph,
 )
 from tilewright.graph.frontends.onnx.operators import OPERATORS
-from tilewright.graph.frontends.onnx.operators.elementwise import TYPES
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 
 _CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
-_FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
-_OTHERS = {
-    "FLOAT16": "f16", "INT8": "i8", "UINT8": "u8", "INT16": "i16", "UINT16": "u16",
-    "INT32": "i32", "UINT32": "u32", "INT64": "i64", "UINT64": "u64", "BOOL": "bool",
-}  # fmt: skip
+_FLOATS = ("f32", "f64")
 
 
 def import_model(
@@ -46,7 +41,7 @@ def import_model(
     """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
     if batch is not None and batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
-    if dtype not in (None, *_FLOATS.values()):
+    if dtype not in (None, *_FLOATS):
         raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
     if not model.outputs:
         raise GraphError("the model has no output", fix="name what it computes as graph outputs")
@@ -55,7 +50,7 @@ def import_model(
     file_dtype = _element_type(declared)
     builder = NetworkBuilder(name, dtype or file_dtype)
     for item in declared:
-        kind = _OTHERS.get(item.dtype) or _FLOATS[item.dtype]
+        kind = TYPES[NAMED[item.dtype]]
         kind = "" if kind == file_dtype else kind
         builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)), kind)
     own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
@@ -155,13 +150,13 @@ def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Sh
 def _element_type(declared: Sequence[InputDeclaration]) -> str:
     """Element type of the first float input, f32 if there is none. Raises GraphError."""
     for item in declared:
-        if item.dtype not in (*_FLOATS, *_OTHERS):
+        if item.dtype not in NAMED:
             raise GraphError(
                 f"input {quoted(item.name)} has the element type {item.dtype}",
-                fix=f"supported are {', '.join((*_FLOATS, *_OTHERS))}",
+                fix=f"supported are {', '.join(NAMED)}",
             )
-    found = [_FLOATS[item.dtype] for item in declared if item.dtype in _FLOATS]
-    return found[0] if found else "f32"
+    kinds = (TYPES[NAMED[item.dtype]] for item in declared)
+    return next((kind for kind in kinds if kind in _FLOATS), "f32")
 
 
 def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None) -> Shape:

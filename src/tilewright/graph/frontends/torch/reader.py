@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx.declare import NAMED
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode
-from tilewright.graph.frontends.onnx.operators.elementwise import NAMED
 from tilewright.ops.op import Shape
 
 Result: TypeAlias = str | tuple[str, ...]
@@ -68,7 +68,8 @@ class Reader:
     @property
     def kind(self) -> torch.dtype:
         """The element type of that tensor."""
-        return self.value.dtype  # type: ignore[no-any-return]  # torch has no types here
+        found: torch.dtype = self.value.dtype
+        return found
 
     @property
     def shape(self) -> Shape:

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.model import Subgraph
+from tilewright.graph.frontends.onnx.operators.windows import spread
 from tilewright.graph.names import quoted
 from tilewright.ops import Concat
 from tilewright.ops.definitions import access, along
@@ -60,11 +61,9 @@ def _loop(at: Importer) -> None:
 
 def _require(at: Importer, body: Subgraph, inputs: int, outputs: int) -> None:
     """Refuse a body that takes another number of tensors or gives fewer."""
-    if len(body.inputs) != inputs or len(body.outputs) < outputs:
-        raise at.wrong(
-            f"its body takes {len(body.inputs)} tensors and gives {len(body.outputs)}, expected "
-            f"{inputs} and at least {outputs}"
-        )
+    own = (len(body.inputs), len(body.outputs))
+    if own[0] != inputs or own[1] < outputs:
+        raise at.wrong(f"its body has {own} inputs and outputs, expected ({inputs}, {outputs})")
 
 
 def _ended(
@@ -91,9 +90,9 @@ def _scan(at: Importer) -> None:
     _require(at, body, len(at.node.inputs), len(states))
     slices = [at.use(n, EVERY_TYPE) for n in at.node.inputs[len(states) :]]
     shapes = [at.builder.shape(name) for name in slices]
-    given = _each(at, "scan_input_axes", scanned)
+    given = spread(at.node, "scan_input_axes", scanned, 0)
     axes = [at.axis(a, len(own)) for a, own in zip(given, shapes, strict=True)]
-    back = _each(at, "scan_input_directions", scanned)
+    back = spread(at.node, "scan_input_directions", scanned, 0)
     counts = {own[a] for own, a in zip(shapes, axes, strict=True)}
     if len(counts) != 1:
         raise at.wrong(f"scans {sorted(counts)} slices, expected one number")
@@ -107,16 +106,8 @@ def _scan(at: Importer) -> None:
         states = list(made[: len(states)])
         passes.append(made[len(states) :])
     stacked = len(body.outputs) - len(states)
-    ways = (_each(at, f"scan_output_{w}", stacked) for w in ("directions", "axes"))
+    ways = (spread(at.node, f"scan_output_{w}", stacked, 0) for w in ("directions", "axes"))
     _ended(at, states, passes, list(zip(*ways, strict=True)))
-
-
-def _each(at: Importer, name: str, count: int) -> tuple[int, ...]:
-    """A number for each of so many tensors, 0 where the node gives none."""
-    found = at.node.integers(name) or (0,) * count
-    if len(found) != count:
-        raise at.wrong(f"{name} must be {count} integers, found {found}")
-    return found
 
 
 def _slice(at: Importer, name: str, axis: int, place: int) -> str:
@@ -149,7 +140,7 @@ def _stacked(at: Importer, output: str, names: Sequence[str], axis: int) -> None
     at.builder.apply(op, *parts, name=at.node.name or at.node.kind, output=output)
 
 
-CONTROL = (
+READ = (
     Operator("If", _chosen, known="cond", many=True),
     Operator(
         "Loop", _loop, known="M cond", many=True,

@@ -8,7 +8,7 @@ from functools import partial, reduce
 import numpy as np
 
 from tilewright.common.dtypes import BOOL, F32, dtype
-from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.declare import NAMED, TYPES, Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import aligned, aligned_at
@@ -44,15 +44,6 @@ _OF_MANY = {
     "Max": ("max", "max({0}, {1})"), "Mean": ("", "{0} + {1}"), "Min": ("min", "min({0}, {1})"),
     "Sum": ("add", "{0} + {1}"),
 }  # fmt: skip
-TYPES = {
-    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16",
-    11: "f64", 12: "u32", 13: "u64",
-}  # fmt: skip
-NAMED = {
-    "FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
-    "FLOAT16": 10, "DOUBLE": 11, "UINT32": 12, "UINT64": 13,
-}  # fmt: skip
-"""Element types by the numbers of the standard, and these by their names."""
 
 
 def _unary(at: Importer, *, function: str, parameters: tuple[str, ...] = ()) -> None:
@@ -202,7 +193,7 @@ def _cast(at: Importer) -> None:
     at.emit(converting(at.builder.shape(x), at.builder.element_type(x), kind), x)
 
 
-ELEMENTWISE = (
+READ = (
     *(
         Operator(kind, partial(_unary, function=words[0], parameters=tuple(words[1:])), "number")
         for kind, words in ((kind, text.split()) for kind, text in OF_ONE.items())

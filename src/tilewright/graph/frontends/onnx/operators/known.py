@@ -7,9 +7,8 @@ from math import prod
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.declare import TYPES, Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
-from tilewright.graph.frontends.onnx.operators.elementwise import TYPES
 
 MOST_ELEMENTS = 1 << 28
 """Elements of a constant that is made while the file is read."""
@@ -44,13 +43,9 @@ def _eye_like(at: Importer) -> None:
     at.constants[at.node.output()] = eye
 
 
-def _size(at: Importer) -> None:
-    at.constants[at.node.output()] = np.array(prod(at.shape(0)), np.int64)
-
-
-KNOWN = (
+READ = (
     Operator("ConstantOfShape", _constant_of_shape, known="input"),
     Operator("EyeLike", _eye_like, "any"),
     Operator("Range", _range, known="start limit delta"),
-    Operator("Size", _size, "any"),
+    Operator("Size", fold=lambda node, own: np.array(np.prod(own), np.int64), extents="data"),
 )

@@ -70,9 +70,7 @@ def _concat(at: Importer) -> None:
 
 
 def _space_to_depth(at: Importer) -> None:
-    batch, channels, height, width = at.images()
-    block = at.node.integer("blocksize")
-    op = SpaceToDepth(batch, channels, height, width, block, at.dtype)
+    op = SpaceToDepth(*at.images(), at.node.integer("blocksize"), at.dtype)
     at.emit(op, at.operand(0))
 
 
@@ -269,7 +267,7 @@ def _run(mode: str, at: int, count: int, size: int) -> tuple[int, int, int]:
     return start, 1 if size > 1 else 0, min(count, size - 1 - start) or 1
 
 
-MOVES = (
+READ = (
     Operator("Concat", _concat, "any", fold.concatenate, usual={"axis": 1}),
     Operator(
         "Constant", fold=fold.constant,

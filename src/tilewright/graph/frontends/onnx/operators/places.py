@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.common.dtypes import F64
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.operators.moves import looked_up, table
@@ -181,33 +180,27 @@ def _top(at: Importer) -> None:
     own, along = straight(shape), straight((size,), (axis,))
     other = straight(shape, tuple(rank if d == axis else d for d in range(rank)))
     sign = ">" if at.node.attributes.get("largest", 1) else "<"
-    body = f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0"
+    counted, every = at.dtype if at.is_float else F64.name, straight((*shape, size))
     names = (x, x, places, places)
-    op = at.define((*shape, size), (own, other, along, beside), *names, body=body)
-    each = at.step(op, *names, suffix="_before")
-    counted = at.dtype if at.is_float else F64.name
+    before = at.define(every.shape, (own, other, along, beside), *names,
+                       body=f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0")  # fmt: skip
+    each = at.step(before, *names, suffix="_before")
     if counted != at.dtype:
-        each = at.step(converting((*shape, size), at.dtype, counted), each)
-    total = Definition(
-        (*shape, size), own, (straight((*shape, size)),), gather="sum", dtype=counted
-    )
+        each = at.step(converting(every.shape, at.dtype, counted), each)
+    total = Definition(every.shape, own, (every,), gather="sum", dtype=counted)
     wanted = tuple(k if d == axis else n for d, n in enumerate(shape))
-    names3 = (at.step(total, each, suffix="_ranks"), _places(at, k), places)
-    hit = at.define((*wanted, size), (other, straight((k,), (axis,)), beside), *names3,
-                    body="x2 if x0 == x1 else -1", computed=counted)  # fmt: skip
-    hits = at.step(hit, *names3, suffix="_hits")
-    one, every = straight(wanted, tuple(range(rank))), straight((*wanted, size))
-    found = Definition((*wanted, size), one, (every,), gather="max", dtype=counted)
-    index = at.step(found, hits, suffix="_place")
+    ranked = (at.step(total, each, suffix="_ranks"), _places(at, k), places)
+    hit = at.define(
+        (*wanted, size), (other, straight((k,), (axis,)), beside), *ranked, gather="max",
+        result=straight(wanted), body="x2 if x0 == x1 else -1", computed=counted,
+    )  # fmt: skip
+    index = at.step(hit, *ranked, suffix="_place")
     op = converting(wanted, counted, "i64")
-    if len(at.node.outputs) > 1 and at.node.outputs[1]:
-        at.give(at.node.outputs[1], op, index, suffix="_index")
-        index = at.node.outputs[1]
-    else:
-        index = at.step(op, index, suffix="_index")
+    places_at = (*at.node.outputs, "")[1] or at.builder.fresh("places")
+    at.give(places_at, op, index, suffix="_index")
     if at.node.outputs[0]:
         source = _named_along(at, axis)
-        at.emit(at.define(wanted, (source, straight(wanted)), x, index), x, index)
+        at.emit(at.define(wanted, (source, straight(wanted)), x, places_at), x, places_at)
 
 
 def _triangle(at: Importer) -> None:
@@ -242,7 +235,7 @@ def _fourier(at: Importer) -> None:
     at.emit(op, at.operand(0), at.held("roots", weights))
 
 
-PLACES = (
+READ = (
     Operator("Compress", _compress, "any", known="condition"),
     Operator("DFT", _fourier, known="dft_length axis", only={"inverse": (0,)}),
     Operator("Gather", _gather, "any"),

@@ -103,18 +103,11 @@ def _with_addend(at: Importer, op: Op, scale: float) -> None:
     adding: Op = Bias(op.out_shape, scale=scale, dtype=at.dtype)
     if shape != (op.out_shape[1],):
         adding = Binary("add", op.out_shape, shape, at.dtype)
-        addend = _scaled(at, addend, scale)
+        if addend in at.constants:
+            addend = at.held("scaled", np.asarray(scale * at.constants[addend]))
+        elif scale != 1:
+            addend = at.each(f"{scale!r} * x0", addend, suffix="_beta")
     at.give(at.node.output(), adding, result, addend, suffix="_bias")
-
-
-def _scaled(at: Importer, x: str, scale: float) -> str:
-    """`scale` times a tensor; constants are scaled at once."""
-    if scale == 1:
-        return x
-    if x in at.constants:
-        return at.held("scaled", scale * at.constants[x])
-    op = Binary("mul", at.builder.shape(x), (1,), at.dtype)
-    return at.step(op, x, at.held("beta", np.full((1,), scale)), suffix="_beta")
 
 
 def _einsum(at: Importer) -> None:
@@ -212,7 +205,7 @@ def _centred(at: Importer, index: int, zero: int, many: Shape) -> str:
     return at.step(op, operand, zeros, suffix=suffix)
 
 
-PRODUCTS = (
+READ = (
     Operator(
         "BatchNormalization", _batch_norm, limits="inference",
         only={"is_test": (1,), "spatial": (1,), "training_mode": (0,)},

@@ -52,7 +52,7 @@ def _product(at: Importer) -> None:
     at.map("round(x0 * (x1 * x2 / x3)) + x4", *operands, computed="f32", result=kind)
 
 
-QUANTISED = (
+READ = (
     Operator("DequantizeLinear", _dequantise, "any", only=_ONLY),
     Operator("QLinearMatMul", _product, "any"),
     Operator("QuantizeLinear", _quantise, "any", only=_ONLY),

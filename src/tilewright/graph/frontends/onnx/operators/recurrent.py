@@ -5,6 +5,7 @@ A step is a product of the state and maps over the gates, so that a layer is pro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,17 +17,14 @@ from tilewright.ops.definition import Definition
 from tilewright.ops.op import Op, Shape, show_shape
 
 _ACTIVATIONS = {
-    "affine": "{a} * {x} + {b}", "elu": "elu({x}, {a})",
-    "hardsigmoid": "min(max({a} * {x} + {b}, 0), 1)", "leakyrelu": "leaky_relu({x}, {a})",
-    "relu": "relu({x})", "scaledtanh": "{a} * tanh({b} * {x})", "sigmoid": "sigmoid({x})",
+    "affine": "{a:1.0} * {x} + {b:0.0}", "elu": "elu({x}, {a:1.0})",
+    "hardsigmoid": "min(max({a:0.2} * {x} + {b:0.5}, 0), 1)",
+    "leakyrelu": "leaky_relu({x}, {a:0.01})", "relu": "relu({x})",
+    "scaledtanh": "{a:1.0} * tanh({b:1.0} * {x})", "sigmoid": "sigmoid({x})",
     "softplus": "softplus({x})", "softsign": "softsign({x})", "tanh": "tanh({x})",
-    "thresholdedrelu": "thresholded_relu({x}, {a})",
+    "thresholdedrelu": "thresholded_relu({x}, {a:1.0})",
 }  # fmt: skip
-_USUAL = {
-    "affine": (1.0, 0.0), "elu": (1.0,), "hardsigmoid": (0.2, 0.5), "leakyrelu": (0.01,),
-    "scaledtanh": (1.0, 1.0), "thresholdedrelu": (1.0,),
-}  # fmt: skip
-"""Expression of each activation, and alpha and beta where the file gives none."""
+"""Expression of each activation, with alpha and beta where the file gives none."""
 _MOST_STEPS = 4096
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -231,17 +229,18 @@ class _Kind:
         """Expressions over {x}; alphas and betas are taken by those that have one."""
         count, found = directions * len(self.activations), []
         given = at.node.texts("activations") or self.activations * directions
-        numbers = [list(at.node.numbers(f"activation_{name}")) for name in ("alpha", "beta")]
+        numbers = {n[0]: list(at.node.numbers(f"activation_{n}")) for n in ("alpha", "beta")}
         if len(given) != count:
             raise at.wrong(f"{count} activations are needed, found {len(given)}")
+
+        def number(match: re.Match[str]) -> str:
+            own = numbers[match[1]]
+            return f"({own.pop(0) if own else match[2]})"
+
         for name in given:
             if name.lower() not in _ACTIVATIONS:
                 raise at.wrong(f"the activation {name!r} is not supported")
-            text = _ACTIVATIONS[name.lower()]
-            usual = _USUAL.get(name.lower(), ())
-            for letter, number, own in zip("ab", usual, numbers, strict=False):
-                text = text.replace(f"{{{letter}}}", f"({own.pop(0) if own else number!r})")
-            found.append(text)
+            found.append(re.sub(r"\{([ab]):(.*?)\}", number, _ACTIVATIONS[name.lower()]))
         return found
 
 
@@ -263,7 +262,7 @@ _LSTM = _Kind(("Sigmoid", "Tanh", "Tanh"), ((0, 4),), _lstm)
 _GRU = _Kind(("Sigmoid", "Tanh"), ((0, 2), (2, 1)), _gru)
 _RNN = _Kind(("Tanh",), ((0, 1),), _rnn)
 
-RECURRENT = (
+READ = (
     Operator("GRU", _GRU.translate, only=_ONLY, usual={"direction": "forward"}, many=True),
     Operator("LSTM", _LSTM.translate, only=_ONLY, many=True),
     Operator("RNN", _RNN.translate, only=_ONLY, usual={"activations": None}, many=True),

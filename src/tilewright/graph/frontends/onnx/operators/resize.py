@@ -173,7 +173,7 @@ def _cut(places: list[int]) -> tuple[int, int, int, int] | None:
     return (start, count, step, copies) if step > 0 and regular == places else None
 
 
-RESIZE = (
+READ = (
     Operator(
         "Resize", _resize, known="roi scales sizes", limits=f"at most {_MOST_PLACES} along an axis",
         only={

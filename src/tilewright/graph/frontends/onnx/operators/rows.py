@@ -194,7 +194,7 @@ def _running(at: Importer, *, gather: Gather) -> None:
     at.emit(Definition((*shape, size - apart), y, (window,), "x0", gather, "x0", at.dtype), x)
 
 
-ROWS = (
+READ = (
     *(
         Operator(
             kind, partial(_reduce, function=gather, body=body, finish=finish), "number",

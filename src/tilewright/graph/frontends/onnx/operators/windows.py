@@ -242,7 +242,7 @@ def _lp_global(at: Importer) -> None:
     at.map(f"pow(x0, {1 / p!r})", at.step(total, each, suffix="_sum"))
 
 
-WINDOWS = (
+READ = (
     Operator("AveragePool", partial(_pool, reduction="average"), "number"),
     Operator("ConvTranspose", _transposed),
     Operator("GlobalAveragePool", partial(_global_pool, reduction="average")),
