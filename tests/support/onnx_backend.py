@@ -21,7 +21,7 @@ from onnx.numpy_helper import to_array
 
 from support.native import NATIVE_HOSTS
 from support.networks import merged, quickly_loaded
-from tilewright.common.errors import TilewrightError
+from tilewright.common.errors import InternalError, TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
@@ -89,12 +89,16 @@ def read(case: Any, folder: Path) -> Runnable | Outcome:
     bound = dict(bound_inputs(case))
     try:
         network = load_onnx(path, values=bound)
+    except InternalError:
+        raise
     except TilewrightError as error:
         few = dict(_few(case))
         if "must be a constant" not in str(error) or few.keys() <= bound.keys():
             return Outcome(case.name, "refused", str(error).removeprefix(f"{path}: "))
         try:
             network = load_onnx(path, values={**bound, **few})
+        except InternalError:
+            raise
         except TilewrightError as again:
             return Outcome(case.name, "refused", str(again).removeprefix(f"{path}: "))
     names = [value.name for value in graph.input], [value.name for value in graph.output]
@@ -171,6 +175,8 @@ def _together(part: Sequence[Runnable]) -> Iterator[Outcome]:
     """Half of them at a time where one is refused."""
     try:
         results = host_results([r.network for r in part], [[i for i, _ in r.data] for r in part])
+    except InternalError:
+        raise
     except TilewrightError as error:
         if len(part) == 1:
             yield Outcome(part[0].case.name, "refused", str(error))

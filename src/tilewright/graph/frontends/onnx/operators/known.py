@@ -25,8 +25,7 @@ def _constant_of_shape(at: Importer) -> None:
 
 def _range(at: Importer) -> None:
     start, limit, delta = (at.constant(i).reshape(-1)[0] for i in range(3))
-    if not delta or not np.isfinite((limit - start) / delta) or (
-        (limit - start) / delta > MOST_ELEMENTS):  # fmt: skip
+    if not delta or not (limit - start) / delta <= MOST_ELEMENTS:
         raise at.wrong(f"from {start} to {limit} by {delta} are no {MOST_ELEMENTS} elements")
     at.constants[at.node.output()] = np.arange(start, limit, delta, dtype=start.dtype)
 
@@ -37,8 +36,7 @@ def _eye_like(at: Importer) -> None:
     if "dtype" in at.node.attributes:
         kind = TYPES.get(at.node.integer("dtype"), "")
     if not kind or len(shape) != 2:
-        code = at.node.attributes.get("dtype", kind)
-        raise at.wrong(f"dtype = {code} of a tensor of {len(shape)} dimensions is not supported")
+        raise at.wrong(f"its dtype, of a tensor of {len(shape)} dimensions, is not supported")
     eye = np.eye(*shape, max(-(1 << 31), min(at.node.integer("k"), 1 << 31)), dtype(kind).numpy)
     at.constants[at.node.output()] = eye
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.common.dtypes import F64
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.operators.moves import looked_up, table

@@ -171,8 +171,7 @@ def _conv_integer(at: Importer) -> None:
     w = at.shape(1, EVERY_TYPE)
     names = _centred(at, 0, 2, (1,)), _centred(at, 1, 3, (*w[:1], 1, 1, 1))
     kinds = ",".join(map(at.builder.element_type, names))
-    at.images(EVERY_TYPE)
-    at.emit(_of_images(at, at.shape(0, EVERY_TYPE), w, f"{kinds}:i32"), *names)
+    at.emit(_of_images(at, at.images(EVERY_TYPE), w, f"{kinds}:i32"), *names)
 
 
 def _mat_mul_integer(at: Importer) -> None:
