@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 
-from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET, Attribute, Input, Operator
+from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET, Attribute, Operator
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 VERSION = "1.23"
@@ -34,7 +35,7 @@ these.
 Whatever stands in this page is handled. Everything else is refused before anything is translated,
 in one list with the nodes and the reason: another operator, another domain, an attribute or a value
 of one that is not named here, a computed tensor where a constant is needed, the use of a second
-output. `2-4` behind an attribute or input are the versions of the operator that have it.
+output. `2-4` behind an attribute or input are the operator sets that have it.
 
 - A tensor is computed by the network or stored in the file. A *constant* is known when the file is
   read: stored, or computed from shapes and constants by operators marked "folded".
@@ -71,8 +72,8 @@ def page() -> str:
 
 
 def _row(operator: Operator, counts: list[int] | None) -> str:
-    inputs = ", ".join(_input(item) for item in operator.inputs) or "none"
-    attributes = ", ".join(_attribute(item) for item in operator.attributes) or "none"
+    inputs = ", ".join(_inputs(operator)) or "none"
+    attributes = ", ".join(_attributes(operator)) or "none"
     notes = [operator.limits, "folded" if operator.fold and operator.translate else ""]
     more = "; ".join(note for note in notes if note)
     versions = ", ".join(map(str, operator.versions))
@@ -82,31 +83,46 @@ def _row(operator: Operator, counts: list[int] | None) -> str:
     return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {tests} | {more} |"
 
 
-def _input(item: Input) -> str:
-    words = [{"tensor": "", "constant": "constant", "shape": "shape of"}[item.kind], item.name]
-    text = " ".join(word for word in words if word) + _range(item)
-    return f"[{text}]" if item.optional else text
+def _inputs(operator: Operator) -> Iterator[str]:
+    """Inputs of the newest version, and from which on there is one at each place."""
+    newest = operator.inputs_of(operator.versions[-1])
+    for index, item in enumerate(newest):
+        words = [{"tensor": "", "constant": "constant", "shape": "shape of"}[item.kind], item.name]
+        lacking = [v for v in operator.versions if len(operator.inputs_of(v)) <= index]
+        first = operator.versions[operator.versions.index(lacking[-1]) + 1] if lacking else 1
+        text = " ".join(word for word in words if word) + (f" ({first}-)" if lacking else "")
+        yield f"[{text}]" if item.optional else text
 
 
-def _attribute(item: Attribute) -> str:
-    text = f"`{item.name}`"
-    if item.accepted:
-        text += " {" + ", ".join(map(_value, item.accepted)) + "}"
-    if item.required:
-        text += " required"
-    elif item.default is not None:
-        text += f" = {_value(item.default)}"
-    return text + _range(item)
+def _attributes(operator: Operator) -> Iterator[str]:
+    """Attributes of all versions, those that changed once for each of their forms."""
+    forms: dict[Attribute, list[int]] = {}
+    for version in operator.versions:
+        for item in operator.attributes_of(version).values():
+            forms.setdefault(item, []).append(version)
+    for item, versions in sorted(forms.items(), key=lambda form: (form[0].name, form[1])):
+        text = f"`{item.name}`"
+        if item.accepted:
+            text += " {" + ", ".join(map(_value, item.accepted)) + "}"
+        if item.required:
+            text += " required"
+        elif item.default is not None:
+            text += f" = {_value(item.default)}"
+        yield text + _range(operator.versions, versions)
 
 
 def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.7g}"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _range(item: Attribute | Input) -> str:
-    if (item.since, item.until) == (1, NEWEST_OPSET):
+def _range(every: tuple[int, ...], own: list[int]) -> str:
+    """The operator sets of some of an operator's versions."""
+    later = [version for version in every if version > own[-1]]
+    if own[0] == every[0] and not later:
         return ""
-    return f" ({item.since}-{'' if item.until == NEWEST_OPSET else item.until})"
+    return f" ({own[0]}-{later[0] - 1 if later else ''})"
 
 
 def _not_read() -> list[str]:

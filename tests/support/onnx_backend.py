@@ -21,7 +21,7 @@ from onnx.numpy_helper import to_array
 
 from support.native import NATIVE_HOSTS
 from support.networks import merged, quickly_loaded
-from tilewright.common.errors import TilewrightError
+from tilewright.common.errors import InternalError, TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
@@ -89,12 +89,16 @@ def read(case: Any, folder: Path) -> Runnable | Outcome:
     bound = dict(bound_inputs(case))
     try:
         network = load_onnx(path, values=bound)
+    except InternalError:
+        raise
     except TilewrightError as error:
         few = dict(_few(case))
         if "must be a constant" not in str(error) or few.keys() <= bound.keys():
             return Outcome(case.name, "refused", str(error).removeprefix(f"{path}: "))
         try:
             network = load_onnx(path, values={**bound, **few})
+        except InternalError:
+            raise
         except TilewrightError as again:
             return Outcome(case.name, "refused", str(again).removeprefix(f"{path}: "))
     names = [value.name for value in graph.input], [value.name for value in graph.output]
@@ -125,9 +129,12 @@ def bound_inputs(case: Any) -> Iterator[tuple[str, Any]]:
     """
     graph = case.model.graph
     given = dict(zip((value.name for value in graph.input), case.data_sets[0][0], strict=True))
+    versions = (entry.version for entry in case.model.opset_import if not entry.domain)
+    opset = next(versions, 0)
     for node in graph.node:
         operator = OPERATORS.get(node.op_type)
-        declared = operator.inputs if operator else ()
+        version = operator.version(opset) if operator else 0
+        declared = operator.inputs_of(version) if version else ()
         for name, item in zip(node.input, declared, strict=False):
             if item.kind == "constant" and name in given and given[name] is not None:
                 yield name, np.asarray(_array(given[name]))
@@ -168,6 +175,8 @@ def _together(part: Sequence[Runnable]) -> Iterator[Outcome]:
     """Half of them at a time where one is refused."""
     try:
         results = host_results([r.network for r in part], [[i for i, _ in r.data] for r in part])
+    except InternalError:
+        raise
     except TilewrightError as error:
         if len(part) == 1:
             yield Outcome(part[0].case.name, "refused", str(error))

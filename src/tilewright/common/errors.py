@@ -65,6 +65,12 @@ class GraphError(TilewrightError):
     code = "graph"
 
 
+class InternalError(TilewrightError):
+    """A fault of tilewright's own, found where the input is in order."""
+
+    code = "internal"
+
+
 class ScheduleError(TilewrightError):
     """A schedule that is malformed or illegal for its program."""
 

@@ -19,7 +19,7 @@ from tilewright.ops import Binary, Unary
 from tilewright.ops.elementwise import binary_functions, unary_functions
 
 WITHOUT_A_FORM = (
-    "expm1", "gelu", "gelu_tanh", "hard_swish", "log1p", "mish", "selu", "swish", "trunc",
+    "expm1", "gelu", "gelu_tanh", "hard_swish", "log1p", "mish", "swish", "trunc",
 )  # fmt: skip
 """Functions that ONNX 13 lacks, or has with attributes of its own."""
 FUNCTIONS_WITH_A_FORM = [

@@ -53,7 +53,7 @@ def cut(*numbers):
                 {"x": (1, 2, 5)},
                 {"w": floats(2, 3, 3, 3)},
             ),
-            "node 't' (ConvTranspose): its operands do not fit each other",
+            "node 't' (ConvTranspose): weights of (2, 3, 3, 3) do not fit images of (1, 2, 5)",
         ),
         (
             model([node("BitwiseNot", "x", "y", name="n")], IMAGE, opset=18),
@@ -169,7 +169,7 @@ def cut(*numbers):
         ),
         (
             model([node("Resize", "xs", "y", name="r")], IMAGE, {"s": floats(4)}, opset=9),
-            "node 'r' (Resize): is defined from operator set 10 on, the model is written in 9"
+            "node 'r' (Resize): is read from operator set 10 on, the model is written in 9"
             + LISTED,
         ),
         (

@@ -120,7 +120,7 @@ def test_an_index_outside_is_refused_when_the_file_is_read(tmp_path):
     nodes, inputs, _ = CASES["Gather"]
     path = saved(tmp_path, model_of(nodes, inputs))
     assert refusal(path, values={"p": np.array([3], np.int64)[[0, 0, 0]]}) == (
-        f"{path}: node 'y' (Gather): an index is outside -3..2"
+        f"{path}: node 'y' (Gather): the index 3 is outside -3..2"
     )
 
 

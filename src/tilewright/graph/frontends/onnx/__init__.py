@@ -20,8 +20,9 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import ArrayLike, NDArray
 
-from tilewright.common.errors import GraphError, ShapeError
+from tilewright.common.errors import GraphError, InternalError, ShapeError
 from tilewright.graph.frontends.onnx.check import checked
+from tilewright.graph.frontends.onnx.declare import NAMED, TYPES
 from tilewright.graph.frontends.onnx.functions import expanded
 from tilewright.graph.frontends.onnx.importing import import_model
 from tilewright.graph.frontends.onnx.model import (
@@ -38,21 +39,6 @@ from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.ops.op import Shape, show_shape
 
-_ELEMENT_TYPES: dict[int, str] = {
-    onnx.TensorProto.FLOAT: "f32",
-    onnx.TensorProto.DOUBLE: "f64",
-    onnx.TensorProto.FLOAT16: "f16",
-    onnx.TensorProto.BFLOAT16: "bf16",
-    onnx.TensorProto.INT8: "i8",
-    onnx.TensorProto.UINT8: "u8",
-    onnx.TensorProto.INT16: "i16",
-    onnx.TensorProto.UINT16: "u16",
-    onnx.TensorProto.INT32: "i32",
-    onnx.TensorProto.UINT32: "u32",
-    onnx.TensorProto.INT64: "i64",
-    onnx.TensorProto.UINT64: "u64",
-    onnx.TensorProto.BOOL: "bool",
-}
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _EXTERNAL_KEYS = {"location", "offset", "length", "checksum", "basepath"}
 _LOG = logging.getLogger(__name__)
@@ -80,8 +66,8 @@ def load_onnx(
         model = _plain(parsed, path.parent, bound)
         network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
         return replace(network, source=str(path), bound=bound)
-    except GraphError as error:
-        raise GraphError(error.message, where=str(path), fix=error.fix) from None
+    except (GraphError, InternalError) as error:
+        raise error.at(str(path)) from error.__cause__
     except ShapeError as error:
         raise GraphError(str(error), where=str(path)) from None
 
@@ -146,7 +132,7 @@ def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
     array = np.asarray(value)
     kind = onnx.TensorProto.DataType.Value(item.dtype)
     extents = item.extents if item.extents is not None else array.shape
-    if not isinstance(value, np.ndarray | np.generic) and kind in _ELEMENT_TYPES:
+    if not isinstance(value, np.ndarray | np.generic) and kind in TYPES:
         own = onnx.helper.tensor_dtype_to_np_dtype(kind)
         exact = own.kind in "fb" or bool((array == np.floor(array)).all())
         array = array.astype(own) if exact else array
@@ -209,13 +195,12 @@ def _type_name(code: int) -> str:
 
 
 def _element_type(code: int, what: str) -> str:
-    if code not in _ELEMENT_TYPES:
+    if code not in TYPES:
         raise GraphError(
             f"{what} has the element type {_type_name(code)}",
-            fix="supported are FLOAT, DOUBLE, INT8 and UINT8, and INT32, INT64 and BOOL for shapes "
-            "and flags",
+            fix=f"supported are {', '.join(NAMED)}",
         )
-    return _ELEMENT_TYPES[code]
+    return TYPES[code]
 
 
 def _node(node: onnx.NodeProto, folder: Path) -> OnnxNode:
@@ -261,7 +246,7 @@ def _subgraph(graph: onnx.GraphProto, folder: Path) -> Subgraph:
 
 
 def _attribute_tensor(tensor: onnx.TensorProto, folder: Path) -> object:
-    if tensor.data_type not in _ELEMENT_TYPES:
+    if tensor.data_type not in TYPES:
         return Unread(f"a tensor of {_type_name(tensor.data_type)}")
     return _numbers(tensor, folder)
 

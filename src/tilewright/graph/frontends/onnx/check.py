@@ -100,7 +100,7 @@ def _branch(value: object, opset: int) -> object:
 def _is_constant(node: OnnxNode, opset: int, known: set[str]) -> bool:
     """True if the result can be computed before the network runs."""
     operator = OPERATORS.get(node.kind)
-    if node.domain or operator is None or opset < operator.since:
+    if node.domain or operator is None or not operator.version(opset):
         return False
     if operator.fold is None and (operator.translate is None or not node.inputs):
         return False
@@ -118,8 +118,9 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
         yield f"is an operator of the domain {quoted(node.domain)}"
     elif operator is None:
         yield "is not an operator that is read"
-    elif opset < operator.since:
-        yield f"is defined from operator set {operator.since} on, the model is written in {opset}"
+    elif not operator.version(opset):
+        since = operator.versions[0]
+        yield f"is read from operator set {since} on, the model is written in {opset}"
     else:
         version = operator.version(opset)
         yield from _attribute_reasons(node, operator, version, opset)
@@ -149,10 +150,7 @@ def _attribute_reasons(
             if attribute.required:
                 yield f"attribute {name} is missing"
         elif not _is_of_kind(value, attribute):
-            expected = _WORDS[attribute.kind]
-            if attribute.length is not None:
-                expected = f"{attribute.length} {expected}"
-            yield f"attribute {name} must be {expected}, found {quoted(value)}"
+            yield f"attribute {name} must be {_WORDS[attribute.kind]}, found {quoted(value)}"
         elif attribute.accepted and value not in attribute.accepted:
             accepted = ", ".join(map(repr, attribute.accepted))
             yield f"{name} = {quoted(value)} is not supported, only {accepted}"
@@ -163,9 +161,7 @@ def _is_of_kind(value: object, attribute: Attribute) -> bool:
         case "integer":
             return isinstance(value, int)
         case "integers":
-            if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
-                return False
-            return attribute.length is None or len(value) == attribute.length
+            return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
         case "number":
             return _is_finite(value)
         case "numbers":

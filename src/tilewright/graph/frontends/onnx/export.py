@@ -43,7 +43,11 @@ _MOST_BYTES = 2**31 - 1
 _PLAIN_VERSION, _NOTED_VERSION = 8, 10
 """Versions of the format; nodes have metadata from the second on."""
 _TYPES = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE}
-_UNARY = {row.function: row for row in OF_ONE if row.versions[0] <= OPSET}
+_UNARY = {
+    words.split()[0]: (kind, words.split()[1:])
+    for kind, words in OF_ONE.items()
+    if onnx.defs.has(kind, OPSET, "")
+}
 _BINARY = {
     "add": "Add", "div": "Div", "max": "Max", "min": "Min", "mul": "Mul", "pow": "Pow",
     "prelu": "PRelu", "sub": "Sub",
@@ -243,9 +247,9 @@ class _Exporter:
             case Unary("identity"):
                 return self.made("Identity", *inputs)
             case Unary() if op.function in _UNARY:
-                row = _UNARY[op.function]
-                parameters = zip(row.names, (op.alpha, op.beta), strict=False)
-                return self.made(row.kind, *inputs, **dict(parameters))
+                kind, names = _UNARY[op.function]
+                parameters = zip(names, (op.alpha, op.beta), strict=False)
+                return self.made(kind, *inputs, **dict(parameters))
             case Binary("fmod"):
                 return self.made("Mod", *inputs, fmod=1)
             case Binary() if op.function in _BINARY:

@@ -41,7 +41,8 @@ def folded(importer: Importer, operator: Operator, node: OnnxNode) -> bool:
             f"{node.title()}: is computed while the file is read, from at most "
             f"{LARGEST_ELEMENTS} elements"
         )
-    found = _computed(importer, operator, node, operands)
+    own = operator.fold
+    found = [np.asarray(own(node, *operands))] if own else _by_meaning(importer, operator, node)
     importer.constants |= dict(zip(node.outputs, found, strict=False))
     return True
 
@@ -57,25 +58,11 @@ def _operand(importer: Importer, operator: Operator, node: OnnxNode, index: int)
     return importer.constants.get(name)
 
 
-def _computed(
-    importer: Importer, operator: Operator, node: OnnxNode, operands: list[Constant | None]
-) -> list[Constant]:
-    if operator.fold is None:
-        return _by_meaning(importer, operator, node)
-    floats = node.kind != "Cast" and all(o is None or o.dtype.kind == "f" for o in operands)
-    try:
-        with np.errstate(all="ignore" if floats else "raise"):
-            return [np.asarray(operator.fold(node, *operands))]
-    except (ValueError, IndexError, TypeError, ArithmeticError):
-        raise GraphError(f"{node.title()}: its constant operands do not fit each other") from None
-
-
 def _by_meaning(importer: Importer, operator: Operator, node: OnnxNode) -> list[Constant]:
     """The outputs by the references of what the node is translated to."""
-    inner = importer.apart()
+    inner = importer.apart().at(node, operator)
     assert operator.translate is not None
-    inner.begin(node, operator)
-    operator.translate(inner, node)
+    operator.translate(inner)
     outputs = tuple(name for name in node.outputs if name)
     if inner.constants.keys() >= set(outputs):
         return [inner.constants[name] for name in outputs]
@@ -98,42 +85,33 @@ def constant(node: OnnxNode) -> Constant:
 
 def shape(node: OnnxNode, extents: Constant) -> Constant:
     """The extents from `start` to `end`, which count from the back where they are negative."""
-    if node.version < 15:
-        return extents
-    end = node.integer("end") if "end" in node.attributes else None
-    return extents[node.integer("start") : end]
+    start, end = (node.attributes.get(name) for name in ("start", "end"))
+    return extents[slice(start, end)]
 
 
-def _axes(node: OnnxNode, rest: tuple[Constant | None, ...]) -> tuple[int, ...]:
-    """The axes, an attribute up to operator set 12 and an input from 13 on."""
-    if rest and rest[0] is not None:
-        return tuple(map(int, np.atleast_1d(rest[0])))
-    return node.integers("axes") if "axes" in node.attributes else ()
-
-
-def squeeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
+def squeeze(node: OnnxNode, x: Constant, axes: Constant | None = None) -> Constant:
     """`x` without the named axes of one element, or without all of them."""
-    return np.squeeze(x, _axes(node, rest) or None)
+    return np.squeeze(x, _axes(node, axes) or None)
 
 
-def unsqueeze(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
+def unsqueeze(node: OnnxNode, x: Constant, axes: Constant | None = None) -> Constant:
     """`x` with new axes of one element."""
-    return np.expand_dims(x, _axes(node, rest))
+    return np.expand_dims(x, _axes(node, axes))
+
+
+def _axes(node: OnnxNode, axes: Constant | None) -> tuple[int, ...]:
+    """The axes, an attribute up to operator set 12 and an input from 13 on."""
+    return node.integers("axes") if axes is None else tuple(map(int, np.atleast_1d(axes)))
 
 
 def slices(node: OnnxNode, x: Constant, *rest: Constant | None) -> Constant:
     """The part between starts and ends; both are attributes up to operator set 9."""
     if node.version < 10:
-        axes = node.integers("axes") if "axes" in node.attributes else None
-        lists = [node.integers("starts"), node.integers("ends"), axes, None]
-    else:
-        lists = [None if item is None else tuple(map(int, item)) for item in (*rest, None, None)]
-    starts, ends, axes, steps = lists[:4]
-    assert starts is not None
-    assert ends is not None
-    axes = tuple(range(len(starts))) if axes is None else axes
-    steps = (1,) * len(starts) if steps is None else steps
+        rest = tuple(np.array(node.integers(name), int) for name in ("starts", "ends", "axes"))
+    starts, ends, *given = [() if item is None else tuple(map(int, item)) for item in rest]
+    axes, steps = (*given, (), ())[:2]
     where = [slice(None)] * x.ndim
+    axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         where[axis] = slice(start, end, step)
     return x[tuple(where)]
@@ -143,13 +121,13 @@ def reshape(node: OnnxNode, x: Constant, wanted: Constant | None = None) -> Cons
     """The numbers under another shape."""
     extents = node.integers("shape") if wanted is None else integers_of(wanted)
     if extents is None:
-        raise TypeError
+        raise GraphError(f"{node.title()}: input 1 must be a list of integers")
     return x.reshape(reshaped(node, x.shape, extents))
 
 
 def transpose(node: OnnxNode, x: Constant) -> Constant:
     """`x` with its axes in the order `perm`, by default reversed."""
-    return np.transpose(x, node.integers("perm") if "perm" in node.attributes else None)
+    return np.transpose(x, node.integers("perm") or None)
 
 
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:

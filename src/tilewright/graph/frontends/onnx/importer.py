@@ -14,8 +14,8 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode, Subgraph, integers_of
 from tilewright.graph.names import quoted
 from tilewright.ops import Reshape
-from tilewright.ops.access import broadcast, straight
-from tilewright.ops.definition import Definition
+from tilewright.ops.access import Access, broadcast, straight
+from tilewright.ops.definition import Definition, Gather
 from tilewright.ops.op import Array, Op, Shape, show_shape
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAMES = {kind.numpy: kind.name for kind in DTYPES}
 _FLOATING = tuple(kind.name for kind in (*FLOATS, *HALVES))
+_NONE = OnnxNode("", "", "", (), (), {})
 EVERY_TYPE = tuple(kind.name for kind in DTYPES)
 
 
@@ -58,18 +59,9 @@ def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
         raise ShapeError(f"{shown} cannot be broadcast together") from None
 
 
-def require_images(node: OnnxNode, shape: Shape) -> Shape:
-    """The shape; raises GraphError unless it is batch x channels x height x width."""
-    if len(shape) != 4:
-        raise GraphError(
-            f"{node.title()}: only images of 4 dimensions are supported, found {len(shape)}"
-        )
-    return shape
-
-
 @dataclass
 class Importer:
-    """Tensors are known by the names that the file gives them."""
+    """The state of an import at one node; tensors are known by the names that the file gives."""
 
     builder: NetworkBuilder
     constants: dict[str, Constant]
@@ -77,28 +69,40 @@ class Importer:
     file_batch: int | None
     batch: int | None
     values: dict[str, Array] = field(default_factory=dict)
+    node: OnnxNode = _NONE
+    """The node at hand."""
     dtype: str = ""
-    """The element type that the node at hand computes in."""
+    """The element type that it computes in."""
     outer: NetworkBuilder | None = None
     imported: Callable[[Importer, OnnxNode], None] = lambda _, __: None
     """Appends one node."""
     narrow: DType | None = None
-    """The floats of 16 bits that the node at hand computes in f32."""
+    """The floats of 16 bits that it computes in f32."""
 
-    def begin(self, node: OnnxNode, operator: Operator) -> None:
-        """Take the element type from the operands of a node."""
-        names = [n for n in node.inputs if self.builder.has(n) or n in self.constants]
-        kinds = [self.element_type(name, node.title()) for name in names]
-        declared = operator.inputs_of(node.version)
-        floats = (k for k in kinds if k in _FLOATING)
-        if declared and declared[0].elements in ("any", "number") and kinds:
-            self.dtype = kinds[0]
-        else:
-            self.dtype = next(floats, self.builder.dtype)
-        moves = bool(declared) and declared[0].elements == "any"
-        own = dtype(self.dtype)
-        self.narrow = own if own in HALVES and not moves else None
-        self.dtype = F32.name if self.narrow else self.dtype
+    def at(self, node: OnnxNode, operator: Operator) -> Importer:
+        """The same import at another node, which computes in the type of its operands.
+
+        Raises GraphError for an operand of a type that the operator does not have there.
+        """
+        own, declared, kinds = replace(self, node=node), operator.inputs_of(node.version), []
+        for index, name in enumerate(node.inputs):
+            if own.builder.has(name) or name in own.constants:
+                kinds.append(own.element_type(name))
+                if kinds[-1] not in declared[min(index, len(declared) - 1)].types:
+                    raise GraphError(
+                        f"{own._title} takes {quoted(name)}, which holds {own._held(name)}"
+                    )
+        own.dtype = next((k for k in kinds if k in _FLOATING), own.builder.dtype)
+        if operator.elements != "float" and kinds:
+            own.dtype = kinds[0]
+        kind = dtype(own.dtype)
+        own.narrow = kind if kind in HALVES and operator.elements != "any" else None
+        own.dtype = F32.name if own.narrow else own.dtype
+        return own
+
+    def wrong(self, reason: str, fix: str = "") -> GraphError:
+        """The error that the node cannot be read."""
+        return GraphError(f"{self.node.title()}: {reason}", fix=fix)
 
     def apart(self) -> Importer:
         """An importer of the same constants into a network of its own."""
@@ -118,16 +122,20 @@ class Importer:
         """True if the node at hand computes floats."""
         return dtype(self.dtype).is_float
 
-    def use(self, name: str, by: str, types: Container[str] = ()) -> str:
+    @property
+    def _title(self) -> str:
+        return self.node.title() if self.node.kind else "the model's output list"
+
+    def use(self, name: str, types: Container[str] = ()) -> str:
         """The tensor `name`, declared as a weight when it is a constant used for the first time.
 
-        Raises GraphError unless its elements are of the network's type or of one of `types`.
+        Raises GraphError unless its elements are of the node's type or of one of `types`.
         """
-        kind = self.element_type(name, by)
+        kind = self.element_type(name)
         if self.narrow and kind == self.narrow.name and kind not in types:
             return self._widened(name, kind)
         if kind not in (types or (self.dtype,)):
-            raise GraphError(f"{by} takes {quoted(name)}, which holds {self._held(name)}")
+            raise GraphError(f"{self._title} takes {quoted(name)}, which holds {self._held(name)}")
         return self._declared(name, kind)
 
     def _declared(self, name: str, kind: str) -> str:
@@ -150,16 +158,18 @@ class Importer:
         if name in self.constants and not self.constants[name].size:
             shown = show_shape(self.constants[name].shape)
             raise GraphError(f"output {quoted(name)} is {shown}: it has no element")
-        return self.use(name, "the model's output list", EVERY_TYPE)
+        return self.use(name, EVERY_TYPE)
 
-    def element_type(self, name: str, by: str) -> str:
+    def element_type(self, name: str) -> str:
         """Element type of a tensor; of an unused constant, the type it gets in the network."""
         if self.builder.has(name):
             return self.builder.element_type(name)
         if self.outer is not None and self.outer.has(name):
             return self.outer.element_type(name)
         if name not in self.constants:
-            raise GraphError(f"{by} reads {quoted(name)}, which nothing before it produces")
+            raise GraphError(
+                f"{self._title} reads {quoted(name)}, which nothing before it produces"
+            )
         held = self.constants[name].dtype
         own = held == dtype(self.file_dtype).numpy
         return self.builder.dtype if own else _NAMES.get(held, str(held))
@@ -169,37 +179,51 @@ class Importer:
         constant = self.constants.get(name)
         return self.builder.element_type(name) if constant is None else str(constant.dtype)
 
-    def operand(self, node: OnnxNode, index: int, types: Container[str] = ()) -> str:
-        """The tensor at the input `index` of `node`."""
-        return self.use(node.input(index), node.title(), types)
+    def operand(self, index: int, types: Container[str] = ()) -> str:
+        """The tensor at the input `index` of the node."""
+        return self.use(self.node.input(index), types)
 
-    def shape(self, node: OnnxNode, index: int, types: Container[str] = ()) -> Shape:
-        """The shape of the tensor at the input `index` of `node`."""
-        return self.builder.shape(self.operand(node, index, types))
+    def operands(self, types: Container[str] = ()) -> list[str]:
+        """The tensors at all inputs."""
+        return [self.use(name, types) for name in self.node.inputs if name]
 
-    def images(self, node: OnnxNode) -> Shape:
+    def shape(self, index: int, types: Container[str] = ()) -> Shape:
+        """The shape of the tensor at the input `index` of the node."""
+        return self.builder.shape(self.operand(index, types))
+
+    def images(self, types: Container[str] = ()) -> tuple[int, int, int, int]:
         """The shape of the first input, which must be batch x channels x height x width."""
-        return require_images(node, self.shape(node, 0))
+        if len(shape := self.shape(0, types)) != 4:
+            raise self.wrong(f"only images of 4 dimensions are supported, found {len(shape)}")
+        return shape[0], shape[1], shape[2], shape[3]
 
-    def constant(self, node: OnnxNode, index: int) -> Constant:
+    def constant(self, index: int) -> Constant:
         """The numbers of an input that must be known before the network runs."""
-        name = node.input(index)
+        name = self.node.input(index)
         if name not in self.constants:
-            raise GraphError(f"{node.title()}: input {index} ({quoted(name)}) must be a constant")
+            raise self.wrong(f"input {index} ({quoted(name)}) must be a constant")
         return self.constants[name]
 
-    def integers(self, node: OnnxNode, index: int) -> tuple[int, ...]:
-        """A constant input that must hold integers, such as axes or a shape."""
-        integers = integers_of(self.constant(node, index))
+    def scalar(self, index: int, otherwise: int = 0) -> int:
+        """A constant input that must hold one integer; another number where it is left out."""
+        if not self.node.has_input(index):
+            return otherwise
+        if self.constant(index).size != 1 or self.constant(index).dtype.kind not in "iu":
+            raise self.wrong(f"input {index} must be one integer")
+        return int(self.constant(index).item())
+
+    def integers(self, index: int) -> tuple[int, ...]:
+        """A constant input that must hold integers, such as axes or a shape; none if left out."""
+        if not self.node.has_input(index):
+            return ()
+        integers = integers_of(self.constant(index))
         if integers is None:
-            raise GraphError(f"{node.title()}: input {index} must be a list of integers")
+            raise self.wrong(f"input {index} must be a list of integers")
         return integers
 
-    def axes(self, node: OnnxNode) -> tuple[int, ...]:
+    def axes(self) -> tuple[int, ...]:
         """The axes, an attribute of older versions and a constant second input of newer ones."""
-        if node.has_input(1):
-            return self.integers(node, 1)
-        return node.integers("axes") if "axes" in node.attributes else ()
+        return self.integers(1) or self.node.integers("axes")
 
     def reshaped_constant(self, name: str, shape: Shape) -> str:
         """Another constant with the numbers of `name` under another shape."""
@@ -211,19 +235,39 @@ class Importer:
         self.constants[fresh] = numbers
         return fresh
 
-    def axis(self, node: OnnxNode, axis: int, rank: int) -> int:
-        """`axis` counted from the front."""
+    def held(self, name: str, numbers: Constant) -> str:
+        """Numbers of the node's own, floats in the type that it computes in, as a tensor."""
+        if numbers.dtype.kind == "f":
+            others = self.is_float and not self.narrow and self.dtype != self.builder.dtype
+            numbers = numbers.astype(dtype(self.dtype if others else self.file_dtype).numpy)
+        return self.use(self.new_constant(f"{self.node.output()}/{name}", numbers), EVERY_TYPE)
+
+    def define(
+        self, extents: Shape, places: Sequence[Access], *names: str, result: Access | None = None,
+        body: str = "x0", gather: Gather | None = None, computed: str = "", to: str = "",
+    ) -> Definition:  # fmt: skip
+        """A definition over tensors: what is read of each, and the types that follow from them."""
+        kinds = [self.builder.element_type(name) for name in names]
+        computed = computed or self.dtype
+        types = types_text(kinds, computed, to or computed)
+        y = result or straight(extents)
+        return Definition(extents, y, tuple(places), body, gather, "x0", types)
+
+    def axis(self, axis: int | None = None, rank: int | None = None) -> int:
+        """An axis counted from the front: the attribute `axis`, of the first input."""
+        axis = self.node.integer("axis") if axis is None else axis
+        rank = len(self.shape(0)) if rank is None else rank
         if not -rank <= axis < rank:
-            raise GraphError(f"{node.title()}: axis {axis} is outside -{rank}..{rank - 1}")
+            raise self.wrong(f"axis {axis} is outside -{rank}..{rank - 1}")
         return axis % rank
 
-    def emit(self, node: OnnxNode, op: Op, *inputs: str) -> None:
-        """Append `op` as the result of `node`."""
-        self.give(node.output(), node, op, *inputs)
+    def emit(self, op: Op, *inputs: str) -> None:
+        """Append `op` as the result of the node."""
+        self.give(self.node.output(), op, *inputs)
 
-    def give(self, output: str, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> None:
-        """Append `op` as an output of `node`; floats of 16 bits are rounded from singles."""
-        name = f"{node.name or node.kind}{suffix}"
+    def give(self, output: str, op: Op, *inputs: str, suffix: str = "") -> None:
+        """Append `op` as an output of the node; floats of 16 bits are rounded from singles."""
+        name = f"{self.node.name or self.node.kind}{suffix}"
         if not (self.narrow and op.out_dtype == F32.name):
             self.builder.apply(op, *inputs, name=name, output=output)
             return
@@ -232,30 +276,37 @@ class Importer:
         rounding = converting(op.out_shape, F32.name, self.narrow.name)
         self.builder.apply(rounding, made, name=f"{name}_rounded", output=output)
 
+    def map(self, body: str, *names: str, computed: str = "", result: str = "") -> None:
+        """Append an expression over tensors, which are broadcast, as the result of the node."""
+        self.emit(self.mapped(body, *names, computed=computed, result=result), *names)
+
+    def each(self, body: str, *names: str, suffix: str = "_each", computed: str = "") -> str:
+        """An expression over tensors as an intermediate step."""
+        return self.step(self.mapped(body, *names, computed=computed), *names, suffix=suffix)
+
     def mapped(
-        self,
-        body: str,
-        *names: str,
-        computed: str = "",
-        result: str = "",
-    ) -> Definition:
+        self, body: str, *names: str, computed: str = "", result: str = ""
+    ) -> Definition:  # fmt: skip
         """The definition of an expression over tensors that are broadcast against each other."""
         shapes = [self.builder.shape(name) for name in names]
         shape = broadcast_shape(shapes)
-        kinds = [self.builder.element_type(name) for name in names]
-        computed = computed or self.dtype
-        types = types_text(kinds, computed, result or computed)
-        places = tuple(broadcast(own, shape) for own in shapes)
-        return Definition(shape, straight(shape), places, body, None, "x0", types)
+        places = [broadcast(own, shape) for own in shapes]
+        return self.define(shape, places, *names, body=body, computed=computed, to=result)
 
-    def reshape(self, node: OnnxNode, x: str, shape: Shape) -> None:
-        """Append a reshape of `x` as the result of `node`."""
-        op = Reshape(self.builder.shape(x), shape, self.builder.element_type(x))
-        self.emit(node, op, x)
+    def reshape(self, x: str, shape: Shape) -> None:
+        """Append a reshape of `x` as the result of the node."""
+        self.emit(Reshape(self.builder.shape(x), shape, self.builder.element_type(x)), x)
 
-    def step(self, node: OnnxNode, op: Op, *inputs: str, suffix: str = "") -> str:
-        """Append `op` as an intermediate step of `node`; returns its result."""
-        name = f"{node.name or node.kind}{suffix}"
+    def reshaped(self, x: str, shape: Shape, suffix: str = "_shaped") -> str:
+        """A tensor under another shape as an intermediate step."""
+        own = self.builder.shape(x)
+        if own == shape:
+            return x
+        return self.step(Reshape(own, shape, self.builder.element_type(x)), x, suffix=suffix)
+
+    def step(self, op: Op, *inputs: str, suffix: str = "") -> str:
+        """Append `op` as an intermediate step of the node; returns its result."""
+        name = f"{self.node.name or self.node.kind}{suffix}"
         return self.builder.apply(
-            op, *inputs, name=name, output=self.builder.fresh(f"{node.output()}/{op.kind}")
+            op, *inputs, name=name, output=self.builder.fresh(f"{self.node.output()}/{op.kind}")
         )

@@ -9,8 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from tilewright.common.errors import GraphError, ShapeError, TilewrightError
+import numpy as np
+from onnx import helper, numpy_helper, shape_inference
+
+from tilewright.common.errors import GraphError, InternalError, ShapeError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.onnx.declare import NAMED, TYPES, Operator
 from tilewright.graph.frontends.onnx.fold import folded
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import (
@@ -19,32 +23,25 @@ from tilewright.graph.frontends.onnx.model import (
     OnnxModel,
     OnnxNode,
     OutputDeclaration,
+    Subgraph,
 )
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 
+_CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
-_FLOATS = {"FLOAT": "f32", "DOUBLE": "f64"}
-_OTHERS = {
-    "FLOAT16": "f16", "BFLOAT16": "bf16", "INT8": "i8", "UINT8": "u8", "INT16": "i16",
-    "UINT16": "u16", "INT32": "i32", "UINT32": "u32", "INT64": "i64", "UINT64": "u64",
-    "BOOL": "bool",
-}  # fmt: skip
+_FLOATS = ("f32", "f64")
 
 
 def import_model(
-    model: OnnxModel,
-    name: str,
-    batch: int | None,
-    dtype: str | None,
-    shapes: Mapping[str, Shape],
+    model: OnnxModel, name: str, batch: int | None, dtype: str | None, shapes: Mapping[str, Shape]
 ) -> Network:
     """The network that `model` describes, called `name`; `shapes` replace those of its inputs."""
     if batch is not None and batch < 1:
         raise GraphError(f"batch must be a positive integer, found {batch}")
-    if dtype not in (None, *_FLOATS.values()):
+    if dtype not in (None, *_FLOATS):
         raise GraphError(f"an ONNX model can be read in f32 or f64, found {quoted(dtype)}")
     if not model.outputs:
         raise GraphError("the model has no output", fix="name what it computes as graph outputs")
@@ -53,7 +50,7 @@ def import_model(
     file_dtype = _element_type(declared)
     builder = NetworkBuilder(name, dtype or file_dtype)
     for item in declared:
-        kind = _OTHERS.get(item.dtype) or _FLOATS[item.dtype]
+        kind = TYPES[NAMED[item.dtype]]
         kind = "" if kind == file_dtype else kind
         builder.input(item.name, _input_shape(item, batch, shapes.get(item.name)), kind)
     own_batch = batch or next((shape[0] for shape in shapes.values() if shape), None)
@@ -99,16 +96,45 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
             raise GraphError(
                 f"{node.title()} reads {quoted(missing)}, which nothing before it produces"
             )
-        importer.begin(node, operator)
-        operator.translate(importer, node)
+        operator.translate(importer.at(node, operator))
     except ShapeError as error:
         raise GraphError(f"{node.title()}: {error}") from None
     except TilewrightError:
         raise
-    except (ArithmeticError, IndexError, TypeError, ValueError):  # a shape of too few dimensions
-        raise GraphError(f"{node.title()}: its operands do not fit each other") from None
     except MemoryError:
         raise GraphError(f"{node.title()}: its result does not fit memory") from None
+    except Exception as error:
+        if reason := _reason_against(importer, operator, node):
+            raise GraphError(f"{node.title()}: its operands do not fit: {reason}") from None
+        raise InternalError(
+            f"{node.title()}: a fault of tilewright's, not of the model: "
+            f"{type(error).__name__}: {error}",
+            fix="report it with the model",
+        ) from error
+
+
+def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> str:
+    """What the standard's own rules say against the operands of a node; empty if nothing."""
+    schema, types, data = operator.definitions[node.version], {}, {}
+    given = {
+        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+        if value != () and not isinstance(value, Subgraph)
+    }
+    for name in filter(None, node.inputs):
+        if importer.builder.has(name):
+            kind = _CODES[importer.builder.element_type(name)]
+            types[name] = helper.make_tensor_type_proto(kind, importer.builder.shape(name))
+        else:
+            data[name] = numpy_helper.from_array(importer.constants[name], name)
+            types[name] = helper.make_tensor_type_proto(data[name].data_type, data[name].dims)
+    try:
+        proto = helper.make_node(node.kind, node.inputs, node.outputs, **given)  # type: ignore[arg-type]  # any values
+        opset = [helper.make_opsetid("", node.version)]
+        shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opset)
+    except Exception as error:  # whatever the package raises says why
+        return str(error).splitlines()[0].removeprefix("[ShapeInferenceError] ")
+    return ""
 
 
 def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Shape]) -> None:
@@ -124,13 +150,13 @@ def _require_names(declared: Sequence[InputDeclaration], shapes: Mapping[str, Sh
 def _element_type(declared: Sequence[InputDeclaration]) -> str:
     """Element type of the first float input, f32 if there is none. Raises GraphError."""
     for item in declared:
-        if item.dtype not in (*_FLOATS, *_OTHERS):
+        if item.dtype not in NAMED:
             raise GraphError(
                 f"input {quoted(item.name)} has the element type {item.dtype}",
-                fix=f"supported are {', '.join((*_FLOATS, *_OTHERS))}",
+                fix=f"supported are {', '.join(NAMED)}",
             )
-    found = [_FLOATS[item.dtype] for item in declared if item.dtype in _FLOATS]
-    return found[0] if found else "f32"
+    kinds = (TYPES[NAMED[item.dtype]] for item in declared)
+    return next((kind for kind in kinds if kind in _FLOATS), "f32")
 
 
 def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None) -> Shape:

@@ -136,8 +136,12 @@ class OnnxNode:
         return float(value) if isinstance(value, int | float) else self._attribute(name, float)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An attribute that is a list of integers."""
-        return self._attribute(name, tuple)
+        """An attribute that is a list of integers, none if it is missing."""
+        return self._attribute(name, tuple) if name in self.attributes else ()
+
+    def flag(self, name: str) -> bool:
+        """True if an attribute is given, which only later versions may have, and is not 0."""
+        return bool(self.attributes.get(name))
 
     def numbers(self, name: str) -> tuple[float, ...]:
         """An attribute that is a list of numbers, none if it is missing."""

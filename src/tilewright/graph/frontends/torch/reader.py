@@ -17,8 +17,8 @@ import torch
 
 from tilewright.common.dtypes import BF16
 from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx.declare import NAMED
 from tilewright.graph.frontends.onnx.model import Constant, OnnxNode
-from tilewright.graph.frontends.onnx.operators.typed import NAMED
 from tilewright.ops.op import Shape
 
 Result: TypeAlias = str | tuple[str, ...]
@@ -59,6 +59,24 @@ class Reader:
     known: dict[Any, Any] = field(default_factory=dict)
     nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[str, Constant] = field(default_factory=dict)
+    node: Any = None
+    """The node at hand."""
+
+    @property
+    def value(self) -> Any:
+        """The result of the node at hand, a tensor without numbers or several."""
+        return self.node.meta["val"]
+
+    @property
+    def kind(self) -> torch.dtype:
+        """The element type of that tensor."""
+        found: torch.dtype = self.value.dtype
+        return found
+
+    @property
+    def shape(self) -> Shape:
+        """The extents of that tensor."""
+        return shape_of(self.node)
 
     def read(self, node: Any) -> None:
         """Append what a node of torch does."""
@@ -81,7 +99,8 @@ class Reader:
 
     def _translate(self, node: Any) -> None:
         made, translate = len(self.nodes), self.translators.get(packet(node.target))
-        result = translate(self, node, *node.args, **node.kwargs) if translate else None
+        self.node = node
+        result = translate(self, *node.args, **node.kwargs) if translate else None
         if result is None:
             operands = tuple(map(self.name, node.all_input_nodes))
             self.nodes.append(OnnxNode(str(node.target), "", node.name, operands, (node.name,), {}))
@@ -127,8 +146,9 @@ class Reader:
         self.nodes.append(OnnxNode(kind, "", title, names, outputs, attributes))
         return outputs
 
-    def cast(self, value: Any, kind: torch.dtype) -> str:
-        """A tensor or a number in this element type."""
+    def cast(self, value: Any, kind: torch.dtype | None = None) -> str:
+        """A tensor or a number in this element type, by default that of the node's result."""
+        kind = kind or self.kind
         if isinstance(value, torch.fx.Node) and value.meta["val"].dtype != kind:
             return self.onnx("Cast", value, to=NAMED[kind_of(value.meta["val"].to(kind), "it")])
         return self.name(value, kind)

@@ -1,29 +1,15 @@
-"""Every ONNX operator that is read, by name."""
+"""Every ONNX operator that is read, by name: what the modules of the package say of theirs."""
 
 from __future__ import annotations
 
-from tilewright.graph.frontends.onnx.declare import Operator
-from tilewright.graph.frontends.onnx.operators.control import CONTROL
-from tilewright.graph.frontends.onnx.operators.elementwise import ELEMENTWISE
-from tilewright.graph.frontends.onnx.operators.integers import INTEGERS
-from tilewright.graph.frontends.onnx.operators.known import KNOWN
-from tilewright.graph.frontends.onnx.operators.moves import MOVES
-from tilewright.graph.frontends.onnx.operators.places import PLACES
-from tilewright.graph.frontends.onnx.operators.products import PRODUCTS
-from tilewright.graph.frontends.onnx.operators.quantised import QUANTISED
-from tilewright.graph.frontends.onnx.operators.recurrent import RECURRENT
-from tilewright.graph.frontends.onnx.operators.reductions import REDUCTIONS
-from tilewright.graph.frontends.onnx.operators.resize import RESIZE
-from tilewright.graph.frontends.onnx.operators.rows import ROWS
-from tilewright.graph.frontends.onnx.operators.shaping import SHAPING
-from tilewright.graph.frontends.onnx.operators.typed import TYPED
-from tilewright.graph.frontends.onnx.operators.windows import WINDOWS
+from importlib import import_module
+from pkgutil import iter_modules
 
-_READ = (
-    *CONTROL, *ELEMENTWISE, *INTEGERS, *KNOWN, *MOVES, *PLACES, *PRODUCTS, *QUANTISED, *RECURRENT,
-    *REDUCTIONS, *RESIZE, *ROWS, *SHAPING, *TYPED, *WINDOWS,
-)  # fmt: skip
+from tilewright.graph.frontends.onnx.declare import Operator
+
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
 
 OPERATORS: dict[str, Operator] = {
-    operator.kind: operator for operator in sorted(_READ, key=lambda o: o.kind)
+    operator.kind: operator
+    for operator in sorted((o for m in _MODULES for o in m.READ), key=lambda o: o.kind)
 }

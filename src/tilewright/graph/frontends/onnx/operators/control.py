@@ -6,189 +6,145 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
+from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
-from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.model import Subgraph
+from tilewright.graph.frontends.onnx.operators.windows import spread
 from tilewright.graph.names import quoted
-from tilewright.ops import Concat, Reshape
-from tilewright.ops.access import Access, straight
-from tilewright.ops.definition import Definition
+from tilewright.ops import Concat
+from tilewright.ops.definitions import access, along
 
 _MOST_PASSES = 4096
 
 
-def _chosen(importer: Importer, node: OnnxNode) -> None:
+def _chosen(at: Importer) -> None:
     """The branch of a condition that is known."""
-    holds = _truth(importer, node, node.input(0))
-    names = importer.run(node.graph("then_branch" if holds else "else_branch"))
-    for output, name in zip(node.outputs, names, strict=True):
-        _called(importer, node, output, name)
+    branch = at.node.graph("then_branch" if _truth(at, at.node.input(0)) else "else_branch")
+    for output, name in zip(at.node.outputs, at.run(branch), strict=False):
+        _called(at, output, name)
 
 
-def _truth(importer: Importer, node: OnnxNode, name: str) -> bool:
-    if name not in importer.constants or importer.constants[name].size != 1:
-        raise GraphError(f"{node.title()}: the condition {quoted(name)} must be a constant")
-    return bool(importer.constants[name].item())
+def _truth(at: Importer, name: str) -> bool:
+    if name not in at.constants or at.constants[name].size != 1:
+        raise at.wrong(f"the condition {quoted(name)} must be a constant")
+    return bool(at.constants[name].item())
 
 
-def _called(importer: Importer, node: OnnxNode, output: str, name: str) -> None:
+def _called(at: Importer, output: str, name: str) -> None:
     """A tensor under another name."""
-    if output and name in importer.constants:
-        importer.constants[output] = importer.constants[name]
+    if output and name in at.constants:
+        at.constants[output] = at.constants[name]
     elif output:
-        kind = importer.builder.element_type(name)
-        op = converting(importer.builder.shape(name), kind, kind)
-        importer.builder.apply(op, name, name=node.name or node.kind, output=output)
+        kind = at.element_type(name)
+        op = converting(at.builder.shape(name), kind, kind)
+        at.builder.apply(op, name, name=at.node.name or at.node.kind, output=output)
 
 
-def _loop(importer: Importer, node: OnnxNode) -> None:
+def _loop(at: Importer) -> None:
     """Passes as long as a condition holds that each pass computes from constants."""
-    body, carried = node.graph("body"), list(node.inputs[2:])
-    most = int(importer.constant(node, 0).item()) if node.has_input(0) else _MOST_PASSES + 1
-    holds = not node.has_input(1) or _truth(importer, node, node.input(1))
-    stacks: list[list[str]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    number = 0
-    while holds and number < most:
-        if number == _MOST_PASSES:
-            raise GraphError(f"{node.title()}: makes more than {_MOST_PASSES} passes")
-        count = importer.new_constant(f"{body.outputs[0]}/pass{number}", np.array(number, np.int64))
-        going = importer.new_constant(f"{body.outputs[0]}/going{number}", np.array(1, np.bool_))
-        passed = body.instance((count, going, *carried), number)
-        test, *made = importer.run(passed)
-        holds = _truth(importer, node, test)
-        carried = made[: len(carried)]
-        for stack, name in zip(stacks, made[len(carried) :], strict=True):
-            stack.append(name)
-        number += 1
-    for output, name in zip(node.outputs, carried, strict=False):
-        _called(importer, node, output, name)
-    for output, stack in zip(node.outputs[len(carried) :], stacks, strict=False):
-        _stacked(importer, node, output, stack, 0)
+    body, carried = at.node.graph("body"), list(at.node.inputs[2:])
+    _require(at, body, 2 + len(carried), 1 + len(carried))
+    most = at.scalar(0, _MOST_PASSES + 1)
+    holds = not at.node.has_input(1) or _truth(at, at.node.input(1))
+    passes: list[Sequence[str]] = []
+    while holds and len(passes) < most:
+        if len(passes) == _MOST_PASSES:
+            raise at.wrong(f"makes more than {_MOST_PASSES} passes")
+        number, prefix = len(passes), body.outputs[0]
+        count = at.new_constant(f"{prefix}/pass{number}", np.array(number, np.int64))
+        going = at.new_constant(f"{prefix}/going{number}", np.array(1, np.bool_))
+        test, *made = at.run(body.instance((count, going, *carried), number))
+        holds, carried = _truth(at, test), made[: len(carried)]
+        passes.append(made[len(carried) :])
+    _ended(at, carried, passes, [(0, 0)] * (len(body.outputs) - 1 - len(carried)))
 
 
-def _scan(importer: Importer, node: OnnxNode) -> None:
+def _require(at: Importer, body: Subgraph, inputs: int, outputs: int) -> None:
+    """Refuse a body that takes another number of tensors or gives fewer."""
+    own = (len(body.inputs), len(body.outputs))
+    if own[0] != inputs or own[1] < outputs:
+        raise at.wrong(f"its body has {own} inputs and outputs, expected ({inputs}, {outputs})")
+
+
+def _ended(
+    at: Importer, carried: Sequence[str], passes: Sequence[Sequence[str]],
+    ways: Sequence[tuple[int, int]],
+) -> None:  # fmt: skip
+    """What the last pass carries, and what all give, side by side along an axis each, in their
+    order or (turned) against it.
+    """
+    for output, name in zip(at.node.outputs, carried, strict=False):
+        _called(at, output, name)
+    more = zip(at.node.outputs[len(carried) :], ways, strict=False)
+    for place, (output, (turned, axis)) in enumerate(more):
+        stack = [made[place] for made in passes]
+        _stacked(at, output, stack[:: -1 if turned else 1], axis)
+
+
+def _scan(at: Importer) -> None:
     """One pass for each slice of the scanned tensors."""
-    if node.version < 9:
-        raise GraphError(f"{node.title()}: is read from operator set 9 on")
-    body, scanned = node.graph("body"), node.integer("num_scan_inputs")
-    states = list(node.inputs[: len(node.inputs) - scanned])
-    slices = [importer.use(n, node.title(), EVERY_TYPE) for n in node.inputs[len(states) :]]
-    ranks = [len(importer.builder.shape(name)) for name in slices]
-    stacked = len(body.outputs) - len(states)
-    given = _each(node, "scan_input_axes", scanned)
-    axes = [importer.axis(node, a, rank) for a, rank in zip(given, ranks, strict=True)]
-    back = _each(node, "scan_input_directions", scanned)
-    passes = {importer.builder.shape(n)[a] for n, a in zip(slices, axes, strict=True)}
-    if len(passes) != 1:
-        raise GraphError(f"{node.title()}: scans {sorted(passes)} slices, expected one number")
-    if (count := passes.pop()) > _MOST_PASSES:
-        raise GraphError(f"{node.title()}: makes more than {_MOST_PASSES} passes")
-    stacks: list[list[str]] = [[] for _ in range(stacked)]
+    body, scanned = at.node.graph("body"), at.node.integer("num_scan_inputs")
+    if not 0 < scanned <= len(at.node.inputs):
+        raise at.wrong(f"scans {scanned} of {len(at.node.inputs)} inputs")
+    states = list(at.node.inputs[: len(at.node.inputs) - scanned])
+    _require(at, body, len(at.node.inputs), len(states))
+    slices = [at.use(n, EVERY_TYPE) for n in at.node.inputs[len(states) :]]
+    shapes = [at.builder.shape(name) for name in slices]
+    given = spread(at.node, "scan_input_axes", scanned, 0)
+    axes = [at.axis(a, len(own)) for a, own in zip(given, shapes, strict=True)]
+    back = spread(at.node, "scan_input_directions", scanned, 0)
+    counts = {own[a] for own, a in zip(shapes, axes, strict=True)}
+    if len(counts) != 1:
+        raise at.wrong(f"scans {sorted(counts)} slices, expected one number")
+    if (count := counts.pop()) > _MOST_PASSES:
+        raise at.wrong(f"makes more than {_MOST_PASSES} passes")
+    passes: list[Sequence[str]] = []
     for number in range(count):
-        parts = [_slice(importer, node, name, axis, count - 1 - number if turned else number)
+        parts = [_slice(at, name, axis, count - 1 - number if turned else number)
                  for name, axis, turned in zip(slices, axes, back, strict=True)]  # fmt: skip
-        made = importer.run(body.instance((*states, *parts), number))
+        made = at.run(body.instance((*states, *parts), number))
         states = list(made[: len(states)])
-        for stack, name in zip(stacks, made[len(states) :], strict=True):
-            stack.append(name)
-    for output, name in zip(node.outputs, states, strict=False):
-        _called(importer, node, output, name)
-    turns, places = (_each(node, f"scan_output_{w}", stacked) for w in ("directions", "axes"))
-    for output, stack, turned, axis in zip(
-        node.outputs[len(states) :], stacks, turns, places, strict=False
-    ):
-        _stacked(importer, node, output, stack[:: -1 if turned else 1], axis)
+        passes.append(made[len(states) :])
+    stacked = len(body.outputs) - len(states)
+    ways = (spread(at.node, f"scan_output_{w}", stacked, 0) for w in ("directions", "axes"))
+    _ended(at, states, passes, list(zip(*ways, strict=True)))
 
 
-def _each(node: OnnxNode, name: str, count: int) -> tuple[int, ...]:
-    """A number for each of so many tensors, 0 where the node gives none."""
-    found = node.integers(name) if name in node.attributes else (0,) * count
-    if len(found) != count:
-        raise GraphError(f"{node.title()}: {name} must be {count} integers, found {found}")
-    return found
-
-
-def _slice(importer: Importer, node: OnnxNode, name: str, axis: int, at: int) -> str:
+def _slice(at: Importer, name: str, axis: int, place: int) -> str:
     """One slice, without its axis; a constant of a constant."""
-    if name in importer.constants:
-        part = np.take(importer.constants[name], at, axis)
-        return importer.new_constant(f"{name}/{at}", part)
-    shape, kind = importer.builder.shape(name), importer.builder.element_type(name)
+    if name in at.constants:
+        return at.new_constant(f"{name}/{place}", np.take(at.constants[name], place, axis))
+    shape, axes = at.builder.shape(name), iter(range(len(at.builder.shape(name)) - 1))
     extents = (*shape[:axis], *shape[axis + 1 :])
-    others = iter(range(len(extents)))
-    terms = tuple(() if d == axis else ((next(others), 1),) for d in range(len(shape)))
-    place = Access(shape, terms, tuple(at if d == axis else 0 for d in range(len(shape))))
-    op = Definition(extents, straight(extents), (place,), dtype=kind)
-    return importer.step(node, op, name, suffix=f"_slice{at}")
+    places = (((), place) if d == axis else along(next(axes))[0] for d in range(len(shape)))
+    kind = at.builder.element_type(name)
+    op = at.define(extents, (access(shape, *places),), name, computed=kind)
+    return at.step(op, name, suffix=f"_slice{place}")
 
 
-def _stacked(
-    importer: Importer, node: OnnxNode, output: str, names: Sequence[str], axis: int
-) -> None:
+def _stacked(at: Importer, output: str, names: Sequence[str], axis: int) -> None:
     """Tensors side by side along a new axis."""
     if not output:
         return
     if not names:
-        raise GraphError(f"{node.title()}: output {quoted(output)} of no pass has no element")
-    if all(name in importer.constants for name in names):
-        stack = np.stack([importer.constants[name] for name in names], axis)
-        importer.constants[output] = stack
+        raise at.wrong(f"output {quoted(output)} of no pass has no element")
+    if all(name in at.constants for name in names):
+        at.constants[output] = np.stack([at.constants[name] for name in names], axis)
         return
-    names = [importer.use(name, node.title(), EVERY_TYPE) for name in names]
-    shape, kind = importer.builder.shape(names[0]), importer.builder.element_type(names[0])
-    axis = importer.axis(node, axis, len(shape) + 1)
+    names = [at.use(name, EVERY_TYPE) for name in names]
+    shape, kind = at.builder.shape(names[0]), at.builder.element_type(names[0])
+    axis = at.axis(axis, len(shape) + 1)
     one = (*shape[:axis], 1, *shape[axis:])
-    parts = [importer.step(node, Reshape(shape, one, kind), name) for name in names]
+    parts = [at.reshaped(name, one) for name in names]
     op = Concat((one,) * len(parts), axis, kind)
-    importer.builder.apply(op, *parts, name=node.name or node.kind, output=output)
+    at.builder.apply(op, *parts, name=at.node.name or at.node.kind, output=output)
 
 
-_VERSIONS = (11, 13, 16, 19, 21, 23, 24, 25)
-_AXES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
-
-CONTROL = (
+READ = (
+    Operator("If", _chosen, known="cond", many=True),
     Operator(
-        "If",
-        (1, *_VERSIONS),
-        (Input("cond", "constant", "bool"),),
-        (
-            Attribute("else_branch", "graph", required=True),
-            Attribute("then_branch", "graph", required=True),
-        ),
-        _chosen,
-        many=True,
-    ),
-    Operator(
-        "Loop",
-        (1, *_VERSIONS),
-        (
-            Input("M", "constant", "integer", optional=True),
-            Input("cond", "constant", "bool", optional=True),
-            Input("v_initial", elements="any"),
-        ),
-        (Attribute("body", "graph", required=True),),
-        _loop,
-        variadic=True,
-        many=True,
+        "Loop", _loop, known="M cond", many=True,
         limits=f"at most {_MOST_PASSES} passes, whose number does not depend on data",
     ),
-    Operator(
-        "Scan",
-        (8, 9, *(v for v in _VERSIONS if v != 13)),
-        (
-            Input("sequence_lens", "constant", "integer", optional=True, until=8),
-            Input("initial_state_and_scan_inputs", elements="any"),
-        ),
-        (
-            Attribute("body", "graph", required=True),
-            Attribute("num_scan_inputs", "integer", required=True),
-            Attribute("directions", "integers", until=8),
-            *(Attribute(name, "integers", since=9) for name in _AXES),
-        ),
-        _scan,
-        variadic=True,
-        many=True,
-        limits="from version 9 on",
-    ),
-)
+    Operator("Scan", _scan, "any", since=9, many=True, limits="from version 9 on"),
+)  # fmt: skip

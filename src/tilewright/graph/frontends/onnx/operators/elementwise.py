@@ -1,104 +1,103 @@
-"""ONNX's elementwise operators: functions of one tensor, and of several that are broadcast."""
+"""ONNX's elementwise operators: expressions over tensors that are broadcast, and conversions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
-from tilewright.common.dtypes import FLOATS, dtype
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.declare import (
-    CONSUMED,
-    Attribute,
-    Input,
-    Operator,
-    Translator,
-    X,
-)
-from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
+from tilewright.common.dtypes import BOOL, FLOATS, dtype
+from tilewright.graph.frontends.onnx.declare import NAMED, TYPES, Operator
+from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.model import OnnxNode
 from tilewright.graph.frontends.onnx.shapes import aligned, aligned_at
-from tilewright.ops import Binary, Op, Reshape, Unary
+from tilewright.ops import Binary, Unary
 from tilewright.ops.op import Shape
 
-_FIRST_TYPES = (1, 6, 13)
-_RECENT = (1, 6, 22)
+OF_ONE = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh",
+    "Atan": "atan", "Atanh": "atanh", "Ceil": "ceil", "Celu": "celu alpha", "Cos": "cos",
+    "Cosh": "cosh", "Elu": "elu alpha", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "HardSigmoid": "hard_sigmoid alpha beta", "HardSwish": "hard_swish",
+    "LeakyRelu": "leaky_relu alpha", "Log": "log", "Mish": "mish", "Neg": "neg",
+    "Reciprocal": "reciprocal", "Relu": "relu", "Round": "round", "Selu": "selu alpha gamma",
+    "Shrink": "shrink lambd bias", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
+    "Sinh": "sinh", "Softplus": "softplus", "Softsign": "softsign", "Sqrt": "sqrt",
+    "Swish": "swish alpha", "Tan": "tan", "Tanh": "tanh",
+    "ThresholdedRelu": "thresholded_relu alpha",
+}  # fmt: skip
+"""Functions of one tensor: ONNX's name, ours, and the attributes that are its parameters."""
+_EXPRESSIONS = {
+    "And": "x0 and x1", "BitwiseAnd": "x0 & x1", "BitwiseNot": "~x0", "BitwiseOr": "x0 | x1",
+    "BitwiseXor": "x0 ^ x1", "Equal": "x0 == x1", "Greater": "x0 > x1",
+    "GreaterOrEqual": "x0 >= x1", "IsNaN": "x0 != x0", "Less": "x0 < x1",
+    "LessOrEqual": "x0 <= x1", "Not": "not x0", "Or": "x0 or x1", "Xor": "x0 != x1",
+}  # fmt: skip
+"""Expressions over all inputs, truth values but for those of bits."""
+_OF_TWO = {
+    "Add": ("add", "x0 + x1"), "Div": ("div", "quo(x0, x1)"), "Mul": ("mul", "x0 * x1"),
+    "PRelu": ("prelu", "x1 * x0 if x0 < 0 else x0"), "Sub": ("sub", "x0 - x1"),
+}  # fmt: skip
+"""The function of floats, and the expression of integers."""
+_OF_MANY = {
+    "Max": ("max", "max({0}, {1})"), "Mean": ("", "{0} + {1}"), "Min": ("min", "min({0}, {1})"),
+    "Sum": ("add", "{0} + {1}"),
+}  # fmt: skip
 
 
-def _unary(
-    importer: Importer, node: OnnxNode, *, function: str, parameters: tuple[str, ...] = ()
-) -> None:
+def _unary(at: Importer, *, function: str, parameters: tuple[str, ...] = ()) -> None:
     """A function whose parameters are the attributes of these names."""
-    if not importer.is_float:
-        x = importer.operand(node, 0)
-        importer.emit(node, importer.mapped(f"{function}(x0)", x), x)
+    if not at.is_float:
+        at.map(f"{function}(x0)", at.operand(0))
         return
-    alpha, beta = (*map(node.number, parameters), 0.0, 0.0)[:2]
-    op = Unary(function, importer.shape(node, 0), alpha, beta, importer.dtype)
-    importer.emit(node, op, importer.operand(node, 0))
+    alpha, beta = (*map(at.node.number, parameters), 0.0, 0.0)[:2]
+    at.emit(Unary(function, at.shape(0), alpha, beta, at.dtype), at.operand(0))
 
 
-def _identity(importer: Importer, node: OnnxNode) -> None:
-    x = importer.operand(node, 0)
-    if dtype(importer.dtype) in FLOATS:
-        importer.emit(node, Unary("identity", importer.builder.shape(x), dtype=importer.dtype), x)
-    else:
-        importer.emit(node, importer.mapped("x0", x), x)
+def _identity(at: Importer) -> None:
+    plain = dtype(at.dtype) in FLOATS
+    op = Unary("identity", at.shape(0), dtype=at.dtype) if plain else None
+    at.emit(op or at.mapped("x0", at.operand(0)), at.operand(0))
 
 
-def _gelu(importer: Importer, node: OnnxNode) -> None:
+def _gelu(at: Importer) -> None:
     """By the error function, or by tanh, which is near it."""
-    exact = node.text("approximate") == "none"
-    _unary(importer, node, function="gelu" if exact else "gelu_tanh")
+    _unary(at, function="gelu" if at.node.text("approximate") == "none" else "gelu_tanh")
 
 
-def _dropout(importer: Importer, node: OnnxNode) -> None:
+def _dropout(at: Importer) -> None:
     """An identity: inference drops nothing."""
-    if node.has_input(2) and bool(importer.constant(node, 2).any()):
-        raise GraphError(f"{node.title()}: training_mode = True is not supported, only False")
-    _identity(importer, node)
-    if len(node.outputs) > 1 and node.outputs[1]:
-        kept = np.ones(importer.shape(node, 0), np.bool_)
-        importer.constants[node.outputs[1]] = kept
+    if at.node.has_input(2) and bool(at.constant(2).any()):
+        raise at.wrong("training_mode = True is not supported, only False")
+    _identity(at)
+    if len(at.node.outputs) > 1 and at.node.outputs[1]:
+        at.constants[at.node.outputs[1]] = np.ones(at.shape(0), np.bool_)
 
 
-def _clip(importer: Importer, node: OnnxNode) -> None:
+def _clip(at: Importer) -> None:
     """Bounds are attributes up to operator set 10 and inputs from 11 on; both are optional.
 
     Without a bound the numbers end where those of the element type do.
     """
-    if not importer.is_float or _has_computed_bounds(importer, node):
-        _clip_by_tensors(importer, node)
+    given = [index for index in (1, 2) if at.node.has_input(index)]
+    if not at.is_float or any(at.node.inputs[index] not in at.constants for index in given):
+        body = "x0"
+        for place, index in enumerate(given, 1):
+            body = f"{'max' if index == 1 else 'min'}({body}, x{place})"
+        at.map(body, *(at.operand(index) for index in (0, *given)))
         return
-    ends = np.finfo(dtype(importer.dtype).numpy)
+    ends = np.finfo(dtype(at.dtype).numpy)
     limits = [float(ends.min), float(ends.max)]
     for index, name in enumerate(("min", "max")):
-        if node.has_input(index + 1):
-            constant = importer.constant(node, index + 1)
+        if index + 1 in given:
+            constant = at.constant(index + 1)
             if constant.size != 1 or constant.dtype.kind != "f" or np.isnan(constant).any():
-                raise GraphError(f"{node.title()}: {name} must be one number that is not nan")
+                raise at.wrong(f"{name} must be one number that is not nan")
             limits[index] = float(constant.reshape(()))
-        elif name in node.attributes:
-            limits[index] = node.number(name)
-    op = Unary("clip", importer.shape(node, 0), limits[0], limits[1], importer.dtype)
-    importer.emit(node, op, importer.operand(node, 0))
-
-
-def _has_computed_bounds(importer: Importer, node: OnnxNode) -> bool:
-    return any(node.has_input(i) and node.inputs[i] not in importer.constants for i in (1, 2))
-
-
-def _clip_by_tensors(importer: Importer, node: OnnxNode) -> None:
-    """Bounds that are computed, and those of integers."""
-    names, body = [importer.operand(node, 0)], "x0"
-    for index, function in ((1, "max"), (2, "min")):
-        if node.has_input(index):
-            body = f"{function}({body}, x{len(names)})"
-            names.append(importer.operand(node, index))
-    importer.emit(node, importer.mapped(body, *names), *names)
+        elif name in at.node.attributes:
+            limits[index] = at.node.number(name)
+    at.emit(Unary("clip", at.shape(0), limits[0], limits[1], at.dtype), at.operand(0))
 
 
 def _along_channels(node: OnnxNode, x: Shape, slope: Shape) -> Shape:
@@ -106,252 +105,123 @@ def _along_channels(node: OnnxNode, x: Shape, slope: Shape) -> Shape:
     return slope if slope == (1,) else aligned_at(node, x, slope, axis=1)
 
 
-def _binary(
-    importer: Importer,
-    node: OnnxNode,
-    *,
-    function: str,
-    along: Callable[[OnnxNode, Shape, Shape], Shape] = aligned,
-) -> None:
-    """A function of two tensors; up to operator set 6 the second is moved along the first."""
-    a, b = importer.operand(node, 0), importer.operand(node, 1)
-    a_shape, b_shape = importer.builder.shape(a), importer.builder.shape(b)
-    if node.version < 7 and (wanted := along(node, a_shape, b_shape)) != b_shape:
-        if b in importer.constants:
-            b = importer.use(importer.reshaped_constant(b, wanted), node.title())
-        else:
-            op = Reshape(b_shape, wanted, importer.dtype)
-            b = importer.step(node, op, b, suffix="_along")
-        b_shape = wanted
-    if importer.is_float:
-        importer.emit(node, Binary(function, a_shape, b_shape, importer.dtype), a, b)
-    else:
-        body = _INTEGRAL.get(function, f"{function}(x0, x1)")
-        importer.emit(node, importer.mapped(body, a, b), a, b)
+def _together(
+    at: Importer, along: Callable[[OnnxNode, Shape, Shape], Shape] = aligned
+) -> list[str]:
+    """The operands; up to operator set 6 the second is moved along the first."""
+    names = at.operands()
+    if at.node.version < 7 and len(names) == 2:
+        wanted = along(at.node, *map(at.builder.shape, names))
+        names[1] = at.reshaped(names[1], wanted, "_along")
+    return names
 
 
-_INTEGRAL = {"div": "quo(x0, x1)", "prelu": "x1 * x0 if x0 < 0 else x0"}
-"""Expressions of integers in place of functions of floats."""
+def _expressed(at: Importer, *, body: str, truth: bool = False) -> None:
+    """An expression over all inputs, in their type."""
+    at.map(body, *_together(at), result=BOOL.name if truth else "")
 
 
-def _mod(importer: Importer, node: OnnxNode) -> None:
+def _binary(at: Importer, *, function: str, body: str) -> None:
+    """A function of two tensors, an expression of integers."""
+    names = _together(at, _along_channels if function == "prelu" else aligned)
+    a, b = map(at.builder.shape, names)
+    op = at.is_float and Binary(function, a, b, at.dtype)
+    at.emit(op or at.mapped(body, *names), *names)
+
+
+def _shifted(at: Importer) -> None:
+    """Bits to the left or right."""
+    _expressed(at, body="x0 << x1" if at.node.text("direction") == "LEFT" else "x0 >> x1")
+
+
+def _is_infinite(at: Importer) -> None:
+    """Infinities of the signs that are asked for."""
+    signs = {"positive": "inf", "negative": "-inf"}
+    tests = [f"x0 == {end}" for sign, end in signs.items() if at.node.flag(f"detect_{sign}")]
+    _expressed(at, body=" or ".join(tests) or "0 * x0 == 1", truth=True)
+
+
+def _mod(at: Importer) -> None:
     """The remainder with the sign of the dividend for `fmod`, else with that of the divisor."""
-    a, b = importer.operand(node, 0), importer.operand(node, 1)
-    by_dividend = bool(node.integer("fmod"))
-    if importer.is_float and by_dividend:
-        _binary(importer, node, function="fmod")
-        return
-    of_integers = "rem(x0, x1)" if by_dividend else "rem_floor(x0, x1)"
-    body = "x0 % x1" if importer.is_float else of_integers
-    importer.emit(node, importer.mapped(body, a, b), a, b)
+    if at.is_float and at.node.flag("fmod"):
+        _binary(at, function="fmod", body="")
+    else:
+        of_integers = "rem(x0, x1)" if at.node.flag("fmod") else "rem_floor(x0, x1)"
+        _expressed(at, body="x0 % x1" if at.is_float else of_integers)
 
 
-def _pow(importer: Importer, node: OnnxNode) -> None:
+def _pow(at: Importer) -> None:
     """Powers of floats, and of integers in doubles, in the type of the base."""
-    a, b = (importer.operand(node, i, EVERY_TYPE) for i in (0, 1))
-    kinds = [importer.builder.element_type(name) for name in (a, b)]
-    if kinds == [importer.dtype] * 2 and importer.is_float:
-        shapes = importer.builder.shape(a), importer.builder.shape(b)
-        importer.emit(node, Binary("pow", *shapes, importer.dtype), a, b)
+    kinds = [at.element_type(at.node.input(i)) for i in (0, 1)]
+    if kinds == [at.dtype] * 2 and at.is_float:
+        _binary(at, function="pow", body="")
         return
-    single = importer.is_float and importer.dtype == "f32" and kinds[1] in ("f32", "i32", "i64")
-    computed = "f32" if single and kinds[1] == "f32" else "f64"
-    op = importer.mapped("pow(x0, x1)", a, b, computed=computed, result=kinds[0])
-    importer.emit(node, op, a, b)
+    single = kinds[1] == "f32" and at.dtype == "f32"
+    names = at.operands(EVERY_TYPE)
+    at.map("pow(x0, x1)", *names, computed="f32" if single else "f64", result=kinds[0])
 
 
-def _variadic(importer: Importer, node: OnnxNode, *, function: str) -> None:
+def _variadic(at: Importer, *, function: str, joined: str) -> None:
     """A function of a list of tensors from left to right; of one shape up to operator set 6."""
-    operands = [importer.operand(node, index) for index in range(len(node.inputs))]
-    shapes = {importer.builder.shape(name) for name in operands}
-    if node.version < 8 and len(shapes) > 1:
-        raise GraphError(f"{node.title()}: its operands differ in shape: {sorted(shapes)}")
-    if len(operands) == 1:
-        _identity(importer, node)
+    names = at.operands()
+    shapes = [at.builder.shape(name) for name in names]
+    if at.node.version < 8 and len(set(shapes)) > 1:
+        raise at.wrong(f"its operands differ in shape: {sorted(set(shapes))}")
+    if len(names) == 2 and at.is_float and function:
+        at.emit(Binary(function, shapes[0], shapes[1], at.dtype), *names)
         return
-    result = operands[0]
-    for index, right in enumerate(operands[1:], 1):
-        pair = importer.builder.shape(result), importer.builder.shape(right)
-        op: Op = importer.mapped(f"{function}(x0, x1)", result, right)
-        if importer.is_float:
-            op = Binary(function, *pair, importer.dtype)
-        if index == len(operands) - 1:
-            importer.emit(node, op, result, right)
-        else:
-            result = importer.step(node, op, result, right, suffix=f"_{index}")
+    body = reduce(joined.format, (f"x{i}" for i in range(len(names))))
+    at.map(body if function else f"({body}) / {len(names)}", *names)
 
 
-def _mean(importer: Importer, node: OnnxNode) -> None:
-    """The mean of a list of tensors."""
-    names = [importer.operand(node, index) for index in range(len(node.inputs))]
-    total = " + ".join(f"x{i}" for i in range(len(names)))
-    importer.emit(node, importer.mapped(f"({total}) / {len(names)}", *names), *names)
+def _where(at: Importer) -> None:
+    """Each element of one of two tensors."""
+    kind = at.element_type(at.node.input(1))
+    names = at.operand(0, (BOOL.name,)), at.operand(1, (kind,)), at.operand(2, (kind,))
+    computed = dtype(kind).computed.name
+    at.map("x1 if x0 else x2", *names, computed=computed, result=kind)
 
 
-@dataclass(frozen=True)
-class OfOne:
-    """An operator of ONNX that is a function of one tensor: since which versions, which function,
-    and the attributes that are its parameters, with their defaults.
-    """
-
-    kind: str
-    versions: tuple[int, ...]
-    function: str
-    parameters: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its attributes."""
-        return tuple(name for name, _ in self.parameters)
-
-    def operator(self) -> Operator:
-        """The declaration that the front end reads."""
-        attributes = [Attribute(name, "number", default) for name, default in self.parameters]
-        if self.versions[:2] == (1, 6):
-            attributes.append(CONSUMED)
-        translate = partial(_unary, function=self.function, parameters=self.names)
-        x = Input("X", elements="number")
-        return Operator(self.kind, self.versions, (x,), tuple(attributes), translate)
+def _cast(at: Importer) -> None:
+    """Elements in the type of a number, of a name up to operator set 5, or of another tensor."""
+    if at.node.kind == "CastLike":
+        kind = at.element_type(at.node.input(1))
+    else:
+        code = NAMED[at.node.text("to")] if at.node.version < 6 else at.node.integer("to")
+        kind = at.builder.dtype if TYPES[code] == at.file_dtype else TYPES[code]
+    x = at.operand(0, EVERY_TYPE)
+    at.emit(converting(at.builder.shape(x), at.builder.element_type(x), kind), x)
 
 
-def _of_two(
-    kind: str,
-    function: str,
-    *,
-    versions: tuple[int, ...] = (1, 6, 7, 13, 14),
-    translate: Translator | None = None,
-) -> Operator:
-    attributes = [
-        Attribute("broadcast", "integer", 0, (0, 1), until=6),
-        Attribute("axis", "integer", until=6),
-    ]
-    if 6 in versions:
-        attributes.append(CONSUMED)
-    inputs = (Input("A", elements="number"), Input("B", elements="number"))
-    translate = translate or partial(_binary, function=function)
-    return Operator(kind, versions, inputs, tuple(attributes), translate)
-
-
-def _of_many(kind: str, versions: tuple[int, ...], function: str) -> Operator:
-    translate = partial(_variadic, function=function)
-    x = Input("X", elements="number")
-    return Operator(kind, versions, (x,), (CONSUMED,), translate, variadic=True)
-
-
-OF_ONE = (
-    OfOne("Abs", _FIRST_TYPES, "abs"),
-    OfOne("Acos", (7, 22), "acos"),
-    OfOne("Acosh", (9, 22), "acosh"),
-    OfOne("Asin", (7, 22), "asin"),
-    OfOne("Asinh", (9, 22), "asinh"),
-    OfOne("Atan", (7, 22), "atan"),
-    OfOne("Atanh", (9, 22), "atanh"),
-    OfOne("Ceil", _FIRST_TYPES, "ceil"),
-    OfOne("Celu", (12, 28), "celu", (("alpha", 1.0),)),
-    OfOne("Cos", (7, 22), "cos"),
-    OfOne("Cosh", (9, 22), "cosh"),
-    OfOne("Elu", _RECENT, "elu", (("alpha", 1.0),)),
-    OfOne("Erf", (9, 13), "erf"),
-    OfOne("Exp", _FIRST_TYPES, "exp"),
-    OfOne("Floor", _FIRST_TYPES, "floor"),
-    OfOne("HardSigmoid", _RECENT, "hard_sigmoid", (("alpha", 0.2), ("beta", 0.5))),
-    OfOne("HardSwish", (14, 22), "hard_swish"),
-    OfOne("LeakyRelu", (1, 6, 16), "leaky_relu", (("alpha", 0.01),)),
-    OfOne("Log", _FIRST_TYPES, "log"),
-    OfOne("Mish", (18, 22), "mish"),
-    OfOne("Neg", _FIRST_TYPES, "neg"),
-    OfOne("Reciprocal", _FIRST_TYPES, "reciprocal"),
-    OfOne("Relu", (1, 6, 13, 14), "relu"),
-    OfOne("Round", (11, 22), "round"),
-    OfOne("Shrink", (9,), "shrink", (("lambd", 0.5), ("bias", 0.0))),
-    OfOne("Sigmoid", _FIRST_TYPES, "sigmoid"),
-    OfOne("Sign", (9, 13), "sign"),
-    OfOne("Sin", (7, 22), "sin"),
-    OfOne("Sinh", (9, 22), "sinh"),
-    OfOne("Softplus", (1, 22), "softplus"),
-    OfOne("Softsign", (1, 22), "softsign"),
-    OfOne("Sqrt", _FIRST_TYPES, "sqrt"),
-    OfOne("Swish", (24,), "swish", (("alpha", 1.0),)),
-    OfOne("Tan", (7, 22), "tan"),
-    OfOne("Tanh", _FIRST_TYPES, "tanh"),
-    OfOne("ThresholdedRelu", (10, 22), "thresholded_relu", (("alpha", 1.0),)),
-)
-
-ELEMENTWISE = (
-    *(row.operator() for row in OF_ONE),
-    _of_two("Add", "add"),
-    Operator(
-        "Clip",
-        (1, 6, 11, 12, 13),
-        (
-            Input("X", elements="number"),
-            *(Input(name, "tensor", "number", True, since=11) for name in ("min", "max")),
-        ),
-        (*(Attribute(name, "limit", until=10) for name in ("min", "max")), CONSUMED),
-        _clip,
+READ = (
+    *(
+        Operator(kind, partial(_unary, function=words[0], parameters=tuple(words[1:])), "number")
+        for kind, words in ((kind, text.split()) for kind, text in OF_ONE.items())
     ),
-    _of_two("Div", "div"),
+    *(
+        Operator(kind, partial(_expressed, body=body, truth="Bit" not in kind), "number")
+        for kind, body in _EXPRESSIONS.items()
+    ),
+    *(
+        Operator(kind, partial(_binary, function=function, body=body), "number")
+        for kind, (function, body) in _OF_TWO.items()
+    ),
+    *(
+        Operator(kind, partial(_variadic, function=function, joined=joined), "number")
+        for kind, (function, joined) in _OF_MANY.items()
+    ),
+    Operator("BitShift", _shifted, "number", only={"direction": ("LEFT", "RIGHT")}),
+    Operator("Cast", _cast, "any", only={"to": (*NAMED, *TYPES)}),
+    Operator("CastLike", _cast, "any", extents="target_type"),
+    Operator("Clip", _clip, "number", usual={"min": None, "max": None}),
     Operator(
-        "Dropout",
-        (1, 6, 7, 10, 12, 13, 22),
-        (
-            X,
-            Input("ratio", "constant", optional=True, since=12),
-            Input("training_mode", "constant", "bool", optional=True, since=12),
-        ),
-        (
-            Attribute("is_test", "integer", 0, (1,), until=6),
-            Attribute("ratio", "number", 0.5, until=11),
-            Attribute("seed", "integer", since=12),
-            CONSUMED,
-        ),
-        _dropout,
-        many=True,
+        "Dropout", _dropout, known="ratio training_mode", only={"is_test": (1,)}, many=True,
         limits="inference: `training_mode` must be false",
     ),
-    Operator(
-        "Gelu", (20,), (X,), (Attribute("approximate", "text", "none", ("none", "tanh")),), _gelu
-    ),
-    Operator(
-        "Identity",
-        (1, 13, 14, 16, 19, 21, 23, 24, 25),
-        (Input("X", elements="any"),),
-        (),
-        _identity,
-        lambda node, x: x,
-    ),
-    _of_many("Max", (1, 6, 8, 12, 13), "max"),
-    Operator("Mean", (1, 6, 8, 13), (X,), (CONSUMED,), _mean, variadic=True),
-    _of_many("Min", (1, 6, 8, 12, 13), "min"),
-    Operator(
-        "Mod",
-        (10, 13, 28),
-        (Input("A", elements="number"), Input("B", elements="number")),
-        (Attribute("fmod", "integer", 0, (0, 1)),),
-        _mod,
-    ),
-    _of_two("Mul", "mul"),
-    Operator(
-        "PRelu",
-        (1, 6, 7, 9, 16),
-        (Input("X", elements="number"), Input("slope", elements="number")),
-        (CONSUMED,),
-        partial(_binary, function="prelu", along=_along_channels),
-    ),
-    _of_two("Pow", "pow", versions=(1, 7, 12, 13, 15), translate=_pow),
-    Operator(
-        "Selu",
-        (1, 6, 22),
-        (X,),
-        (
-            Attribute("alpha", "number", 1.673200011253357, until=5),
-            Attribute("alpha", "number", 1.6732631921768188, since=6),
-            Attribute("gamma", "number", 1.0506999492645264, until=5),
-            Attribute("gamma", "number", 1.0507010221481323, since=6),
-            CONSUMED,
-        ),
-        partial(_unary, function="selu", parameters=("alpha", "gamma")),
-    ),
-    _of_two("Sub", "sub"),
-    _of_many("Sum", (1, 6, 8, 13), "add"),
-)
+    Operator("Gelu", _gelu, only={"approximate": ("none", "tanh")}),
+    Operator("Identity", _identity, "any", lambda node, x: x),
+    Operator("IsInf", _is_infinite, "number"),
+    Operator("Mod", _mod, "number"),
+    Operator("Pow", _pow, "number"),
+    Operator("Where", _where),
+)  # fmt: skip

@@ -7,73 +7,43 @@ from math import prod
 import numpy as np
 
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx.importer import Importer
-from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.operators.typed import TYPES
+from tilewright.graph.frontends.onnx.declare import TYPES, Operator
+from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
 
-_ANY = Input("X", elements="any")
+MOST_ELEMENTS = 1 << 28
+"""Elements of a constant that is made while the file is read."""
 
 
-def _constant_of_shape(importer: Importer, node: OnnxNode) -> None:
-    value = node.attributes.get("value", np.zeros(1, np.float32))
-    numbers = np.full(importer.integers(node, 0), np.asarray(value).reshape(-1)[0])
-    _as_constant(importer, node, numbers)
+def _constant_of_shape(at: Importer) -> None:
+    value, extents = at.node.attributes.get("value", np.zeros(1, np.float32)), at.integers(0)
+    if min(extents, default=1) < 0 or prod(extents) > MOST_ELEMENTS or np.size(value) != 1:  # type: ignore[arg-type]  # a tensor
+        raise at.wrong(f"one value of the shape {extents}, at most {MOST_ELEMENTS} elements")
+    at.constants[at.node.output()] = np.full(
+        extents, np.asarray(value).item(), np.asarray(value).dtype
+    )
 
 
-def _range(importer: Importer, node: OnnxNode) -> None:
-    start, limit, delta = (importer.constant(node, i).reshape(-1)[0] for i in range(3))
-    _as_constant(importer, node, np.arange(start, limit, delta, dtype=start.dtype))
+def _range(at: Importer) -> None:
+    start, limit, delta = (at.constant(i).reshape(-1)[0] for i in range(3))
+    if not delta or not (limit - start) / delta <= MOST_ELEMENTS:
+        raise at.wrong(f"from {start} to {limit} by {delta} are no {MOST_ELEMENTS} elements")
+    at.constants[at.node.output()] = np.arange(start, limit, delta, dtype=start.dtype)
 
 
-def _eye_like(importer: Importer, node: OnnxNode) -> None:
+def _eye_like(at: Importer) -> None:
     """Ones on a diagonal, in the type of the operand or one that is named."""
-    name = node.input(0)
-    kind = importer.element_type(name, node.title())
-    rows, columns = importer.shape(node, 0, (kind,))
-    if "dtype" in node.attributes:
-        kind = TYPES.get(node.integer("dtype"), "")
-    if not kind:
-        raise GraphError(f"{node.title()}: dtype = {node.integer('dtype')} is not supported")
-    _as_constant(importer, node, np.eye(rows, columns, node.integer("k"), dtype(kind).numpy))
+    shape, kind = at.shape(0, EVERY_TYPE), at.element_type(at.node.input(0))
+    if "dtype" in at.node.attributes:
+        kind = TYPES.get(at.node.integer("dtype"), "")
+    if not kind or len(shape) != 2:
+        raise at.wrong(f"its dtype, of a tensor of {len(shape)} dimensions, is not supported")
+    eye = np.eye(*shape, max(-(1 << 31), min(at.node.integer("k"), 1 << 31)), dtype(kind).numpy)
+    at.constants[at.node.output()] = eye
 
 
-def _size(importer: Importer, node: OnnxNode) -> None:
-    count = prod(importer.builder.shape(importer.operand(node, 0)))
-    _as_constant(importer, node, np.array(count, np.int64))
-
-
-def _as_constant(importer: Importer, node: OnnxNode, numbers: np.ndarray) -> None:
-    """Numbers that are known as the output."""
-    importer.constants[node.output()] = numbers
-
-
-KNOWN = (
-    Operator(
-        "ConstantOfShape",
-        (9, 20, 21, 23, 24, 25),
-        (Input("input", "constant", "integer"),),
-        (Attribute("value", "tensor"),),
-        _constant_of_shape,
-    ),
-    Operator(
-        "EyeLike",
-        (9, 22),
-        (Input("input", elements="any"),),
-        (Attribute("dtype", "integer"), Attribute("k", "integer", 0)),
-        _eye_like,
-    ),
-    Operator(
-        "Range",
-        (11, 27),
-        (
-            Input("start", "constant", "number"),
-            Input("limit", "constant", "number"),
-            Input("delta", "constant", "number"),
-        ),
-        (Attribute("stash_type", "integer", 1, since=27),),
-        _range,
-    ),
-    Operator("Size", (1, 13, 19, 21, 23, 24, 25), (_ANY,), (), _size),
+READ = (
+    Operator("ConstantOfShape", _constant_of_shape, known="input"),
+    Operator("EyeLike", _eye_like, "any"),
+    Operator("Range", _range, known="start limit delta"),
+    Operator("Size", fold=lambda node, own: np.array(np.prod(own), np.int64), extents="data"),
 )

@@ -1,178 +1,253 @@
-"""ONNX's operators that move the elements of a tensor: Pad, Slice, Transpose."""
+"""ONNX's operators that move the elements of a tensor, whole or cut, or name its shape; most of
+them also on constants.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx import fold as fold
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx.importer import Importer, types_text
-from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.ops import Pad, Slice, Transpose
-from tilewright.ops.access import Access, straight
+from tilewright.common.dtypes import dtype
+from tilewright.graph.frontends.onnx import fold
+from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.importer import Importer, broadcast_shape
+from tilewright.graph.frontends.onnx.operators.windows import IMAGES
+from tilewright.graph.frontends.onnx.shapes import reshaped
+from tilewright.ops import Concat, Pad, Slice, SpaceToDepth, Transpose, flatten
+from tilewright.ops.access import Access, broadcast, straight
 from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import assembled
+from tilewright.ops.definitions import Place, access, along, assembled
 from tilewright.ops.op import Op, Shape
 
-_ANY = Input("X", elements="any")
-_TYPES = (13, 21, 23, 24, 25)
-"""Versions that only add element types."""
 _MOST_MIRRORED = 64
 """Places of a border that are copied one by one."""
 
 
-def _transpose(importer: Importer, node: OnnxNode) -> None:
-    shape = importer.shape(node, 0)
-    reverse = tuple(reversed(range(len(shape))))
-    order = node.integers("perm") if "perm" in node.attributes else reverse
+def _flatten(at: Importer) -> None:
+    shape, axis = at.shape(0), at.node.integer("axis")
+    axis = axis if axis == len(shape) else at.axis()
+    at.emit(flatten(shape, axis=axis, dtype=at.dtype), at.operand(0))
+
+
+def _reshape(at: Importer) -> None:
+    """A batch size fixed by the file is replaced where another one is wanted."""
+    shape = at.shape(0)
+    wanted = at.node.integers("shape") if at.node.version < 5 else at.integers(1)
+    target = reshaped(at.node, shape, wanted)
+    starts_with_batch = wanted[:1] == (at.file_batch,)
+    if at.batch and starts_with_batch and prod(target) != prod(shape):
+        target = reshaped(at.node, shape, (at.batch, *wanted[1:]))
+    at.reshape(at.operand(0), target)
+
+
+def _squeeze(at: Importer) -> None:
+    shape = at.shape(0)
+    axes = {at.axis(axis) for axis in at.axes()}
+    if any(shape[axis] != 1 for axis in axes):
+        raise at.wrong(f"an axis of {shape} to drop is longer than 1")
+    dropped = axes or {axis for axis, extent in enumerate(shape) if extent == 1}
+    at.reshape(at.operand(0), tuple(n for axis, n in enumerate(shape) if axis not in dropped))
+
+
+def _unsqueeze(at: Importer) -> None:
+    shape, given = at.shape(0), at.axes()
+    rank = len(shape) + len(given)
+    axes = {at.axis(axis, rank) for axis in given}
+    if len(axes) < len(given):
+        raise at.wrong(f"the axes {given} are not different ones")
+    rest = iter(shape)
+    at.reshape(at.operand(0), tuple(1 if a in axes else next(rest) for a in range(rank)))
+
+
+def _concat(at: Importer) -> None:
+    """Tensors side by side, those without elements left out."""
+    filled = [n for n in at.node.inputs if n not in at.constants or at.constants[n].size]
+    operands = [at.use(name) for name in filled or at.node.inputs]
+    shapes = tuple(at.builder.shape(name) for name in operands)
+    at.emit(Concat(shapes, at.axis(rank=len(shapes[0])), at.dtype), *operands)
+
+
+def _space_to_depth(at: Importer) -> None:
+    op = SpaceToDepth(*at.images(), at.node.integer("blocksize"), at.dtype)
+    at.emit(op, at.operand(0))
+
+
+def _depth_to_space(at: Importer) -> None:
+    """Channels of a block become pixels."""
+    batch, channels, height, width = shape = at.images()
+    block = at.node.integer("blocksize")
+    if block < 1 or channels % block**2:
+        raise at.wrong(f"{channels} channels are no blocks of {block} x {block}")
+    deep, (n, i, r, c, u, v) = channels // block**2, range(6)
+    by_columns = at.node.attributes.get("mode", "DCR") == "DCR"
+    steps = (block * deep, deep, 1) if by_columns else (block, 1, block * block)
+    depth: Place = (tuple(zip((u, v, i), steps, strict=True)), 0)
+    rows: Place = (((r, block), (u, 1)), 0)
+    columns: Place = (((c, block), (v, 1)), 0)
+    result = access((batch, deep, height * block, width * block), *along(n, i), rows, columns)
+    source = access(shape, *along(n), depth, *along(r, c))
+    extents = (batch, deep, height, width, block, block)
+    at.emit(Definition(extents, result, (source,), dtype=at.dtype), at.operand(0))
+
+
+def _transpose(at: Importer) -> None:
+    shape = at.shape(0)
+    order = at.node.integers("perm") or tuple(reversed(range(len(shape))))
     if sorted(order) != list(range(len(shape))):
-        raise GraphError(f"{node.title()}: perm = {order} does not order {len(shape)} dimensions")
-    importer.emit(node, Transpose(shape, order, importer.dtype), importer.operand(node, 0))
+        raise at.wrong(f"perm = {order} does not order {len(shape)} dimensions")
+    at.emit(Transpose(shape, order, at.dtype), at.operand(0))
 
 
-def _slice(importer: Importer, node: OnnxNode) -> None:
-    shape = importer.shape(node, 0)
-    starts, ends, axes, steps = _cuts(importer, node)
+def _expand(at: Importer) -> None:
+    """Broadcast to a shape, or by it."""
+    wanted = broadcast_shape((at.shape(0), at.integers(1)))
+    source = broadcast(at.shape(0), wanted)
+    at.emit(Definition(wanted, straight(wanted), (source,), dtype=at.dtype), at.operand(0))
+
+
+def _tile(at: Importer) -> None:
+    """Copies side by side: an axis over the copies and one over the elements."""
+    shape, repeats = at.shape(0), at.integers(1)
+    if len(repeats) != len(shape) or min(repeats, default=1) < 1:
+        raise at.wrong(f"{repeats} repeats of {len(shape)} dimensions")
+    extents = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
+    whole = tuple(r * n for r, n in zip(repeats, shape, strict=True))
+    places = ((((2 * d, n), (2 * d + 1, 1)), 0) for d, n in enumerate(shape))
+    source = straight(shape, tuple(range(1, 2 * len(shape), 2)))
+    at.emit(Definition(extents, access(whole, *places), (source,), dtype=at.dtype), at.operand(0))
+
+
+def _split(at: Importer) -> None:
+    """Parts along an axis, each an output."""
+    x, shape, axis, parts = at.operand(0), at.shape(0), at.axis(), len(at.node.outputs)
+    each = -(-shape[axis] // parts)
+    equal = [min(each, shape[axis] - i * each) for i in range(parts)]
+    sizes = at.integers(1) or at.node.integers("split") or equal
+    if len(sizes) != parts or sum(sizes) != shape[axis] or min(sizes) < 0:
+        raise at.wrong(f"parts of {tuple(sizes)} are not the {shape[axis]} elements of axis {axis}")
+    for number, (size, output) in enumerate(zip(sizes, at.node.outputs, strict=True)):
+        start = tuple(sum(sizes[:number]) * (d == axis) for d in range(len(shape)))
+        counts = tuple(size if d == axis else n for d, n in enumerate(shape))
+        if output and not size:
+            at.constants[output] = np.zeros(counts, dtype(at.dtype).numpy)
+        elif output:
+            at.give(output, Slice(shape, start, counts, (1,) * len(shape), at.dtype), x,
+                    suffix=f"_{number}")  # fmt: skip
+
+
+def _slice(at: Importer) -> None:
+    """Starts, ends, axes and steps; all attributes but the steps up to operator set 9."""
+    shape = at.shape(0)
+    starts, ends, axes, steps = (
+        at.node.integers(name) if at.node.version < 10 else at.integers(index)
+        for index, name in enumerate(("starts", "ends", "axes", "steps"), 1)
+    )
     axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise GraphError(f"{node.title()}: starts, ends, axes and steps differ in their number")
-    start, counts, step = [0] * len(shape), list(shape), [1] * len(shape)
+        raise at.wrong("starts, ends, axes and steps differ in their number")
+    cuts = [range(n) for n in shape]
     for first, last, named, by in zip(starts, ends, axes, steps, strict=True):
-        axis = importer.axis(node, named, len(shape))
+        axis = at.axis(named)
         if not by:
-            raise GraphError(f"{node.title()}: a step of 0 along axis {axis}")
-        taken = range(*slice(first, last, by).indices(shape[axis]))
-        if not taken:
-            raise GraphError(f"{node.title()}: takes no element along axis {axis}")
-        start[axis], counts[axis], step[axis] = taken.start, len(taken), by
-    numbers, x = (tuple(start), tuple(counts), tuple(step)), importer.operand(node, 0)
+            raise at.wrong(f"a step of 0 along axis {axis}")
+        cuts[axis] = range(*slice(first, last, by).indices(shape[axis]))
+        if not cuts[axis]:
+            raise at.wrong(f"takes no element along axis {axis}")
+    counts, step = tuple(map(len, cuts)), tuple(cut.step for cut in cuts)
+    start = tuple(cut.start for cut in cuts)
     if min(step, default=1) > 0:
-        importer.emit(node, Slice(shape, *numbers, importer.dtype), x)
-        return
-    places = tuple(((d, by),) for d, by in enumerate(step))
-    source = Access(shape, places, tuple(start))
-    extents = tuple(counts)
-    op = Definition(extents, straight(extents), (source,), dtype=importer.dtype)
-    importer.emit(node, op, x)
-
-
-def _cuts(importer: Importer, node: OnnxNode) -> list[tuple[int, ...]]:
-    """Starts, ends, axes and steps, the latter two empty where they are left out; all attributes
-    but the steps up to operator set 9.
-    """
-    if node.version >= 10:
-        return [importer.integers(node, i) if node.has_input(i) else () for i in (1, 2, 3, 4)]
-    axes = node.integers("axes") if "axes" in node.attributes else ()
-    return [node.integers("starts"), node.integers("ends"), axes, ()]
-
-
-def _pad(importer: Importer, node: OnnxNode) -> None:
-    rank, value = len(importer.shape(node, 0)), 0.0
-    if node.version < 11:
-        pads = node.integers("paddings" if node.version == 1 else "pads")
-        value, axes = node.number("value"), tuple(range(rank))
+        at.emit(Slice(shape, start, counts, step, at.dtype), at.operand(0))
     else:
-        pads = importer.integers(node, 1)
-        if node.has_input(2):
-            numbers = importer.constant(node, 2)
-            if numbers.size != 1:
-                raise GraphError(f"{node.title()}: constant_value must be a single number")
-            value = float(numbers.reshape(-1)[0])
-        named = importer.integers(node, 3) if node.has_input(3) else tuple(range(rank))
-        axes = tuple(importer.axis(node, axis, rank) for axis in named)
-    if len(pads) != 2 * len(axes) or len(set(axes)) < len(axes):
-        raise GraphError(f"{node.title()}: {len(pads)} pads do not fit {len(axes)} dimensions")
-    before, after = [0] * rank, [0] * rank
-    for axis, first, last in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        before[axis], after[axis] = first, last
-    x = _cropped(importer, node, before, after)
-    own = importer.builder.shape(x)
+        source = Access(shape, tuple(((d, by),) for d, by in enumerate(step)), start)
+        at.emit(Definition(counts, straight(counts), (source,), dtype=at.dtype), at.operand(0))
+
+
+def _pad(at: Importer) -> None:
+    x, shape = at.operand(0), at.shape(0)
+    rank, value, axes = len(shape), 0.0, range(len(shape))
+    if at.node.version < 11:
+        pads = at.node.integers("paddings" if at.node.version == 1 else "pads")
+        value, named = at.node.number("value"), tuple(axes)
+    else:
+        pads = at.integers(1)
+        if at.node.has_input(2):
+            if at.constant(2).size != 1:
+                raise at.wrong("constant_value must be a single number")
+            value = float(at.constant(2).item())
+        named = tuple(map(at.axis, at.integers(3))) if at.node.has_input(3) else tuple(axes)
+    if len(pads) != 2 * len(named) or len(set(named)) < len(named):
+        raise at.wrong(f"{len(pads)} pads do not fit {len(named)} dimensions")
+    given = {d: pads[i :: len(named)] for i, d in enumerate(named)}
+    before, after = ([given.get(d, (0, 0))[side] for d in axes] for side in (0, 1))
+    if min(*before, *after, 0) < 0:
+        start = tuple(max(0, -n) for n in before)
+        counts = tuple(
+            n + min(0, b) + min(0, a) for n, b, a in zip(shape, before, after, strict=True)
+        )
+        x = at.step(Slice(shape, start, counts, (1,) * rank, at.dtype), x, suffix="_cropped")
     before, after = ([max(0, n) for n in numbers] for numbers in (before, after))
-    if node.text("mode") == "constant":
-        importer.emit(node, Pad(own, tuple(before), tuple(after), value, importer.dtype), x)
+    if at.node.text("mode") == "constant":
+        at.emit(Pad(at.builder.shape(x), tuple(before), tuple(after), value, at.dtype), x)
     else:
-        _continued(importer, node, x, before, after)
+        _continued(at, x, before, after)
 
 
-def _cropped(
-    importer: Importer, node: OnnxNode, before: Sequence[int], after: Sequence[int]
-) -> str:
-    """The operand without what negative pads take away."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    if min(*before, *after, 0) == 0:
-        return x
-    start = tuple(max(0, -n) for n in before)
-    counts = tuple(n + min(0, b) + min(0, a) for n, b, a in zip(shape, before, after, strict=True))
-    steps = (1,) * len(shape)
-    op = Slice(shape, start, counts, steps, importer.dtype)
-    return importer.step(node, op, x, suffix="_cropped")
-
-
-def _continued(
-    importer: Importer, node: OnnxNode, x: str, before: Sequence[int], after: Sequence[int]
-) -> None:
+def _continued(at: Importer, x: str, before: Sequence[int], after: Sequence[int]) -> None:
     """Around the tensor its own elements, mirrored, the nearest or from the other side, axis by
     axis: parts that write places of their own.
     """
     padded = [d for d in range(len(before)) if before[d] or after[d]]
     for number, d in enumerate(padded or [0]):
-        shape = importer.builder.shape(x)
-        if node.text("mode") == "reflect" and max(before[d], after[d]) > _MOST_MIRRORED:
-            operands, op = _mirrored(importer, node, x, d, (before[d], after[d]))
+        shape, operands = at.builder.shape(x), [x]
+        if at.node.text("mode") == "reflect" and max(before[d], after[d]) > _MOST_MIRRORED:
+            places = np.pad(np.arange(shape[d]), (before[d], after[d]), "reflect")
+            operands.append(at.held(f"places{d}", places))
+            op: Op = looked_up(at, shape, d, *operands)
         else:
-            parts = tuple(_parts(node, shape, d, before[d], after[d], importer.dtype))
-            operands, op = (x,), assembled(parts, [(0,)] * len(parts), importer.dtype)
+            parts = tuple(_parts(at, shape, d, before[d], after[d]))
+            op = assembled(parts, [(0,)] * len(parts), at.dtype)
         if number + 1 < len(padded):
-            x = importer.step(node, op, *operands, suffix=f"_{d}")
+            x = at.step(op, *operands, suffix=f"_{d}")
         else:
-            importer.emit(node, op, *operands)
+            at.emit(op, *operands)
 
 
-def _mirrored(
-    importer: Importer, node: OnnxNode, x: str, d: int, pads: tuple[int, int]
-) -> tuple[tuple[str, ...], Op]:
-    """Places along one dimension, and the look-up there: loops take few steps backwards."""
-    shape = importer.builder.shape(x)
-    places = np.pad(np.arange(shape[d]), pads, "reflect")
-    name = importer.new_constant(f"{node.output()}/places{d}", places)
-    extents = (*shape[:d], places.size, *shape[d + 1 :])
-    terms = tuple(() if axis == d else ((axis, 1),) for axis in range(len(shape)))
-    read = tuple(1 if axis == d else None for axis in range(len(shape)))
-    table = Access(shape, terms, (0,) * len(shape), None, read)
-    types = types_text([importer.dtype, "i64"], importer.dtype, importer.dtype)
-    index = straight((places.size,), (d,))
-    op = Definition(extents, straight(extents), (table, index), dtype=types)
-    return (x, importer.use(name, node.title(), ("i64",))), op
+def looked_up(at: Importer, shape: Shape, axis: int, x: str, index: str) -> Definition:
+    """The slices along an axis that a tensor of places names."""
+    own = at.builder.shape(index)
+    behind = len(own) - 1
+    axes = [None if d == axis else d + behind * (d > axis) for d in range(len(shape))]
+    places = straight(own, tuple(range(axis, axis + len(own))))
+    extents = (*shape[:axis], *own, *shape[axis + 1 :])
+    return at.define(extents, (table(shape, axes), places), x, index)
 
 
-def _parts(
-    node: OnnxNode, shape: Shape, d: int, before: int, after: int, kind: str
-) -> Iterator[Definition]:
+def table(shape: Shape, axes: Sequence[int | None]) -> Access:
+    """A tensor read along these axes, and where there is None at the places that the operands 1,
+    2, ... name.
+    """
+    terms = tuple(() if axis is None else ((axis, 1),) for axis in axes)
+    read = tuple(axes[:d].count(None) + 1 if a is None else None for d, a in enumerate(axes))
+    return Access(shape, terms, (0,) * len(shape), None, read)
+
+
+def _parts(at: Importer, shape: Shape, d: int, before: int, after: int) -> Iterator[Definition]:
     """(the tensor, what lies before it, what lies behind it) along one dimension."""
-    size = shape[d]
+    size, axes = shape[d], along(*range(len(shape)))
     whole = (*shape[:d], before + size + after, *shape[d + 1 :])
     for first, count in ((before, size), (0, before), (before + size, after)):
         done = 0
         while done < count:
-            at = first + done - before
-            start, step, run = _run(node.text("mode"), at, count - done, size)
+            at_first = first + done
+            start, step, run = _run(at.node.text("mode"), at_first - before, count - done, size)
             extents = (*shape[:d], run, *shape[d + 1 :])
-            terms = [((axis, 1),) for axis in range(len(shape))]
-            to = _at(tuple(terms), d, 1, first + done)
-            of = _at(tuple(terms), d, step, start)
-            yield Definition(extents, Access(whole, *to), (Access(shape, *of),), dtype=kind)
+            to = access(whole, *axes[:d], (((d, 1),), at_first), *axes[d + 1 :])
+            of: Place = (((d, step),) if step else (), start)
+            source = access(shape, *axes[:d], of, *axes[d + 1 :])
+            yield Definition(extents, to, (source,), dtype=at.dtype)
             done += run
-
-
-def _at(
-    terms: tuple[tuple[tuple[int, int], ...], ...], d: int, step: int, offset: int
-) -> tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]:
-    own = ((d, step),) if step else ()
-    offsets = tuple(offset if axis == d else 0 for axis in range(len(terms)))
-    return (*terms[:d], own, *terms[d + 1 :]), offsets
 
 
 def _run(mode: str, at: int, count: int, size: int) -> tuple[int, int, int]:
@@ -192,52 +267,26 @@ def _run(mode: str, at: int, count: int, size: int) -> tuple[int, int, int]:
     return start, 1 if size > 1 else 0, min(count, size - 1 - start) or 1
 
 
-def _constants(*names: str, since: int = 1, optional: bool = False) -> tuple[Input, ...]:
-    return tuple(
-        Input(name, "constant", "integer", optional=optional, since=since) for name in names
-    )
-
-
-MOVES = (
+READ = (
+    Operator("Concat", _concat, "any", fold.concatenate, usual={"axis": 1}),
     Operator(
-        "Pad",
-        (1, 2, 11, 13, 18, 19, 21, 23, 24, 25),
-        (
-            Input("X", elements="any"),
-            *_constants("pads", since=11),
-            Input("constant_value", "constant", "any", optional=True, since=11),
-            *_constants("axes", since=18, optional=True),
-        ),
-        (
-            Attribute("mode", "text", "constant", ("constant", "edge", "reflect", "wrap")),
-            Attribute("paddings", "integers", required=True, until=1),
-            Attribute("pads", "integers", required=True, since=2, until=10),
-            Attribute("value", "number", 0.0, until=10),
-        ),
-        _pad,
+        "Constant", fold=fold.constant,
+        only={"sparse_value": None, "value_string": None, "value_strings": None},
     ),
+    Operator("DepthToSpace", _depth_to_space, "any", only={"mode": ("DCR", "CRD")}),
+    Operator("Expand", _expand, "any", known="shape"),
+    Operator("Flatten", _flatten, "any"),
     Operator(
-        "Slice",
-        (1, 10, 11, 13),
-        (
-            _ANY,
-            *_constants("starts", "ends", since=10),
-            *_constants("axes", "steps", since=10, optional=True),
-        ),
-        (
-            Attribute("starts", "integers", required=True, until=9),
-            Attribute("ends", "integers", required=True, until=9),
-            Attribute("axes", "integers", until=9),
-        ),
-        _slice,
-        fold.slices,
+        "Pad", _pad, "any", known="pads constant_value axes",
+        only={"mode": ("constant", "edge", "reflect", "wrap")},
     ),
-    Operator(
-        "Transpose",
-        (1, *_TYPES),
-        (_ANY,),
-        (Attribute("perm", "integers"),),
-        _transpose,
-        fold.transpose,
-    ),
-)
+    Operator("Reshape", _reshape, "any", fold.reshape, known="shape"),
+    Operator("Shape", fold=fold.shape, extents="data"),
+    Operator("Slice", _slice, "any", fold.slices, known="starts ends axes steps"),
+    Operator("SpaceToDepth", _space_to_depth, "any", only={"mode": ("DCR",)}, limits=IMAGES),
+    Operator("Split", _split, "any", known="split", usual={"axis": 0}, many=True),
+    Operator("Squeeze", _squeeze, "any", fold.squeeze, known="axes"),
+    Operator("Tile", _tile, "any", known="repeats", since=6, limits="from version 6 on"),
+    Operator("Transpose", _transpose, "any", fold.transpose),
+    Operator("Unsqueeze", _unsqueeze, "any", fold.unsqueeze, known="axes"),
+)  # fmt: skip

@@ -1,544 +1,250 @@
-"""ONNX's operators on places: elements that others name, tiles, parts, triangles, one hot."""
+"""ONNX's operators on places: elements that others name, triangles, one hot, the largest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
-from tilewright.common.dtypes import F64, dtype
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator
-from tilewright.graph.frontends.onnx.importer import (
-    Importer,
-    broadcast_shape,
-    converting,
-    types_text,
-)
-from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.ops import Reshape, Slice
+from tilewright.common.dtypes import F64
+from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
+from tilewright.graph.frontends.onnx.operators.moves import looked_up, table
+from tilewright.ops import Slice
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import access
 from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape
 
 _COMPLEX = 2
 _INDICES = ("i32", "i64")
-_ANY = Input("X", elements="any")
 
 
-def _indices(importer: Importer, node: OnnxNode, number: int, size: int) -> str:
+def _indices(at: Importer, size: int) -> str:
     """Places counted from the front; those known that lie outside are refused."""
-    name = importer.operand(node, number, _INDICES)
-    if name in importer.constants:
-        numbers = importer.constants[name]
-        if ((numbers < -size) | (numbers >= size)).any():
-            raise GraphError(f"{node.title()}: an index is outside -{size}..{size - 1}")
-        if (numbers >= 0).all():
-            return name
-        front = importer.new_constant(
-            f"{name}/places", np.where(numbers < 0, numbers + size, numbers)
-        )
-        return importer.use(front, node.title(), _INDICES)
-    kind = importer.builder.element_type(name)
-    op = importer.mapped(f"x0 + {size} if x0 < 0 else x0", name, computed=kind)
-    return importer.step(node, op, name, suffix=f"_places{number}")
+    name = at.operand(1, _INDICES)
+    if name not in at.constants:
+        kind = at.builder.element_type(name)
+        return at.each(f"x0 + {size} if x0 < 0 else x0", name, suffix="_places1", computed=kind)
+    numbers = at.constants[name]
+    outside = numbers[(numbers < -size) | (numbers >= size)]
+    if outside.size:
+        raise at.wrong(f"the index {outside.flat[0]} is outside -{size}..{size - 1}")
+    if (numbers >= 0).all():
+        return name
+    return at.held("places", np.where(numbers < 0, numbers + size, numbers))
 
 
-def _named_along(shape: Shape, axis: int) -> Access:
-    """Places that operand 1 names along an axis, and that the axes give along the others."""
-    terms = tuple(() if d == axis else ((d, 1),) for d in range(len(shape)))
-    read = tuple(1 if d == axis else None for d in range(len(shape)))
-    return Access(shape, terms, (0,) * len(shape), None, read)
-
-
-def _looked_up(
-    importer: Importer, node: OnnxNode, table: Access, index: Access, extents: Shape,
-    names: tuple[str, str],
-) -> None:  # fmt: skip
-    kinds = [importer.builder.element_type(name) for name in names]
-    types = types_text(kinds, importer.dtype, importer.dtype)
-    op = Definition(extents, straight(extents), (table, index), "x0", None, "x0", types)
-    importer.emit(node, op, *names)
-
-
-def _gather(importer: Importer, node: OnnxNode) -> None:
+def _gather(at: Importer) -> None:
     """Slices along an axis."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    index = _indices(importer, node, 1, shape[axis])
-    own = importer.builder.shape(index)
-    extents = (*shape[:axis], *own, *shape[axis + 1 :])
-    behind = len(own) - 1
-    terms = tuple(
-        () if d == axis else ((d if d < axis else d + behind, 1),) for d in range(len(shape))
-    )
-    read = tuple(1 if d == axis else None for d in range(len(shape)))
-    table = Access(shape, terms, (0,) * len(shape), None, read)
-    places = straight(own, tuple(range(axis, axis + len(own))))
-    _looked_up(importer, node, table, places, extents, (x, index))
+    shape, axis = at.shape(0), at.axis()
+    x, index = at.operand(0), _indices(at, shape[axis])
+    at.emit(looked_up(at, shape, axis, x, index), x, index)
 
 
-def _gather_elements(importer: Importer, node: OnnxNode) -> None:
+def _elements(at: Importer) -> tuple[int, str]:
+    """(the axis, the place along it for each element of a tensor of as many dimensions)."""
+    axis = at.axis()
+    index = _indices(at, at.shape(0)[axis])
+    own, shape = at.builder.shape(index), at.shape(0)
+    if len(own) != len(shape) or any(n > shape[d] for d, n in enumerate(own) if d != axis):
+        raise at.wrong(f"indices of {own} do not fit a tensor of {shape}")
+    return axis, index
+
+
+def _named_along(at: Importer, axis: int) -> Access:
+    """Places that operand 1 names along an axis, and that the axes give along the others."""
+    shape = at.shape(0)
+    return table(shape, [None if d == axis else d for d in range(len(shape))])
+
+
+def _gather_elements(at: Importer) -> None:
     """An element of a line for each index."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    index = _indices(importer, node, 1, shape[axis])
-    extents = importer.builder.shape(index)
-    _looked_up(importer, node, _named_along(shape, axis), straight(extents), extents, (x, index))
+    axis, index = _elements(at)
+    names, extents = (at.operand(0), index), at.builder.shape(index)
+    at.emit(at.define(extents, (_named_along(at, axis), straight(extents)), *names), *names)
 
 
-def _one_hot(importer: Importer, node: OnnxNode) -> None:
-    """One of two numbers, by comparing each index with each place."""
-    depth = importer.constant(node, 1)
-    size, kind = int(depth.reshape(-1)[0]), importer.element_type(node.input(2), node.title())
-    name = node.input(0)
-    own = importer.element_type(name, node.title())
-    index, shape = importer.operand(node, 0, (own,)), importer.shape(node, 0, (own,))
-    axis = importer.axis(node, node.integer("axis"), len(shape) + 1)
-    places = _places(importer, node, size)
-    values = importer.operand(node, 2, (kind,))
-    extents = (*shape[:axis], size, *shape[axis:])
-    others = tuple(d for d in range(len(extents)) if d != axis)
-    accesses = (
-        straight(shape, others), straight((size,), (axis,)),
-        Access((2,), ((),), (1,)), Access((2,), ((),), (0,)),
-    )  # fmt: skip
-    floats = kind in ("f32", "f64") or own in ("f32", "f64")
-    computed = "f64" if floats else "i64"
-    types = types_text([own, "i32", kind, kind], computed, kind)
-    body = f"x2 if x0 == x1 or x0 + {size} == x1 else x3"
-    op = Definition(extents, straight(extents), accesses, body, None, "x0", types)
-    importer.emit(node, op, index, places, values, values)
+def _parts_of(at: Importer, batch: int) -> tuple[Shape, tuple[str, ...]]:
+    """(extents, tensors) of the places that the last axis of indices holds, from the front."""
+    index, shape = at.operand(1, _INDICES), at.shape(0)
+    own, kind = at.builder.shape(index), at.builder.element_type(index)
+    if not own or not 0 <= batch < len(own) or batch + own[-1] > len(shape):
+        raise at.wrong(f"indices of {own} do not fit a tensor of {shape}")
+    outer, names = own[:-1], []
+    for k, size in enumerate(shape[batch : batch + own[-1]]):
+        cut = Slice(own, (*(0,) * len(outer), k), (*outer, 1), (1,) * len(own), kind)
+        part = at.step(cut, index, suffix=f"_part{k}")
+        body = f"x0 + {size} if x0 < 0 else x0"
+        front = at.each(body, part, suffix=f"_front{k}", computed=kind)
+        names.append(at.reshaped(front, outer))
+    return outer, tuple(names)
 
 
-def _places(importer: Importer, node: OnnxNode, size: int) -> str:
-    """The numbers 0, 1, ... as a constant."""
-    name = f"places of {size}"
-    importer.constants.setdefault(name, np.arange(size, dtype=np.int32))
-    return importer.use(name, node.title(), ("i32",))
+def _named_first(shape: Shape, outer: int, batch: int, count: int) -> Access:
+    """Places that the operands from 1 on name along `count` dimensions behind those of a batch."""
+    behind = range(outer, outer + len(shape) - batch - count)
+    return table(shape, [*range(batch), *(None,) * count, *behind])
 
 
-def _compress(importer: Importer, node: OnnxNode) -> None:
-    """The slices, or the elements of the whole, where a known condition holds."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    places = np.flatnonzero(importer.constant(node, 1))
-    if not places.size:
-        raise GraphError(f"{node.title()}: takes no element")
-    if "axis" not in node.attributes:
-        count = prod(shape)
-        op = Reshape(shape, (count,), importer.dtype)
-        x, shape, axis = importer.step(node, op, x, suffix="_line"), (count,), 0
-    else:
-        axis = importer.axis(node, node.integer("axis"), len(shape))
-    name = importer.new_constant(f"{node.output()}/places", places.astype(np.int64))
-    index = importer.use(name, node.title(), _INDICES)
-    extents = tuple(places.size if d == axis else n for d, n in enumerate(shape))
-    table = _named_along(shape, axis)
-    _looked_up(importer, node, table, straight((places.size,), (axis,)), extents, (x, index))
+def _gather_nd(at: Importer) -> None:
+    """Slices whose first places the last axis of the indices names, batch by batch."""
+    x, shape = at.operand(0), at.shape(0)
+    batch = at.node.integer("batch_dims") if at.node.flag("batch_dims") else 0
+    outer, names = _parts_of(at, batch)
+    source = _named_first(shape, len(outer), batch, len(names))
+    extents = (*outer, *shape[batch + len(names) :])
+    indices = (straight(outer, tuple(range(len(outer)))),) * len(names)
+    at.emit(at.define(extents, (source, *indices), x, *names), x, *names)
 
 
-def _expand(importer: Importer, node: OnnxNode) -> None:
-    """Broadcast to a shape, or by it."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    wanted = broadcast_shape((shape, importer.integers(node, 1)))
-    own = (1,) * (len(wanted) - len(shape))
-    terms = tuple(((len(own) + d, 1),) if n > 1 else () for d, n in enumerate(shape))
-    source = Access(shape, terms, (0,) * len(shape))
-    importer.emit(node, _moved(importer, wanted, source), x)
-
-
-def _moved(importer: Importer, extents: Shape, source: Access) -> Definition:
-    return Definition(extents, straight(extents), (source,), "x0", None, "x0", importer.dtype)
-
-
-def _tile(importer: Importer, node: OnnxNode) -> None:
-    """Copies side by side: an axis over the copies and one over the elements."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    if node.version < 6:
-        raise GraphError(f"{node.title()}: is read from operator set 6 on")
-    repeats = importer.integers(node, 1)
-    if len(repeats) != len(shape) or min(repeats, default=1) < 1:
-        raise GraphError(f"{node.title()}: {repeats} repeats of {len(shape)} dimensions")
-    extents = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
-    whole = tuple(r * n for r, n in zip(repeats, shape, strict=True))
-    terms = tuple(((2 * d, n), (2 * d + 1, 1)) for d, n in enumerate(shape))
-    result = Access(whole, terms, (0,) * len(shape))
-    source = straight(shape, tuple(2 * d + 1 for d in range(len(shape))))
-    op = Definition(extents, result, (source,), "x0", None, "x0", importer.dtype)
-    importer.emit(node, op, x)
-
-
-def _split(importer: Importer, node: OnnxNode) -> None:
-    """Parts along an axis, each an output."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    parts = len(node.outputs)
-    if node.has_input(1):
-        sizes: Sequence[int] = importer.integers(node, 1)
-    elif "split" in node.attributes:
-        sizes = node.integers("split")
-    else:
-        each = -(-shape[axis] // parts)
-        sizes = [min(each, shape[axis] - i * each) for i in range(parts)]
-    if len(sizes) != parts or sum(sizes) != shape[axis] or min(sizes) < 0:
-        raise GraphError(
-            f"{node.title()}: parts of {tuple(sizes)} are not the {shape[axis]} elements of axis "
-            f"{axis}"
-        )
-    at = 0
-    for number, (size, output) in enumerate(zip(sizes, node.outputs, strict=True)):
-        start = tuple(at if d == axis else 0 for d in range(len(shape)))
-        counts = tuple(size if d == axis else n for d, n in enumerate(shape))
-        if output and not size:
-            kind = dtype(importer.dtype).numpy
-            importer.constants[output] = np.zeros(counts, kind)
-        elif output:
-            op = Slice(shape, start, counts, (1,) * len(shape), importer.dtype)
-            importer.give(output, node, op, x, suffix=f"_{number}")
-        at += size
-
-
-def _scatter_elements(importer: Importer, node: OnnxNode) -> None:
+def _scatter_elements(at: Importer) -> None:
     """Updates at the places along an axis that indices name."""
-    shape = importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    index = _indices(importer, node, 1, shape[axis])
-    extents = importer.builder.shape(index)
-    result = _named_along(shape, axis)
-    _scattered(importer, node, result, extents, (straight(extents), straight(extents)), (index,))
+    axis, index = _elements(at)
+    extents = at.builder.shape(index)
+    places = (straight(extents), straight(extents))
+    _scattered(at, _named_along(at, axis), extents, places, (index,))
 
 
-def _scatter_nd(importer: Importer, node: OnnxNode) -> None:
+def _scatter_nd(at: Importer) -> None:
     """Slices of updates at the places that the last axis of the indices names."""
-    shape = importer.shape(node, 0)
-    outer, names = _parts_of(importer, node, 0)
-    count = len(names)
-    extents = (*outer, *shape[count:])
-    read = tuple(d + 1 if d < count else None for d in range(len(shape)))
-    terms = tuple(
-        () if k is not None else ((len(outer) + d - count, 1),) for d, k in enumerate(read)
-    )
-    result = Access(shape, terms, (0,) * len(shape), None, read)
+    shape, (outer, names) = at.shape(0), _parts_of(at, 0)
+    result = _named_first(shape, len(outer), 0, len(names))
+    extents = (*outer, *shape[len(names) :])
     index = straight(outer, tuple(range(len(outer))))
-    accesses = (straight(extents), *(index,) * count)
-    _scattered(importer, node, result, extents, accesses, names)
+    _scattered(at, result, extents, (straight(extents), *(index,) * len(names)), names)
 
 
 def _scattered(
-    importer: Importer, node: OnnxNode, result: Access, extents: Shape,
-    accesses: tuple[Access, ...], indices: tuple[str, ...],
-) -> None:  # fmt: skip
+    at: Importer, result: Access, extents: Shape, places: Sequence[Access], indices: Sequence[str]
+) -> None:
     """The data with what is added there, or that in its place where anything was."""
-    adds = "reduction" in node.attributes and node.text("reduction") == "add"
-    data, updates = importer.operand(node, 0), importer.operand(node, 2)
-    kinds = [importer.builder.element_type(name) for name in indices]
-    types = types_text([importer.dtype, *kinds], importer.dtype, importer.dtype)
-    total = Definition(extents, result, accesses, "x0", "sum", "x0", types)
-    made = importer.step(node, total, updates, *indices, suffix="_added")
-    if adds:
-        importer.emit(node, importer.mapped("x0 + x1", data, made), data, made)
+    data, updates = at.operand(0), at.operand(2)
+    if at.shape(2) != extents:
+        raise at.wrong(f"updates of {at.shape(2)}, expected {extents}")
+    total = at.define(extents, places, updates, *indices, result=result, gather="sum")
+    made = at.step(total, updates, *indices, suffix="_added")
+    if at.node.attributes.get("reduction") == "add":
+        at.map("x0 + x1", data, made)
         return
-    ones = importer.step(node, importer.mapped("0 * x0 + 1", updates), updates, suffix="_ones")
-    hits = importer.step(node, total, ones, *indices, suffix="_hits")
-    op = importer.mapped("x1 if x2 > 0 else x0", data, made, hits)
-    importer.emit(node, op, data, made, hits)
+    ones = at.each("0 * x0 + 1", updates, suffix="_ones")
+    at.map("x1 if x2 > 0 else x0", data, made, at.step(total, ones, *indices, suffix="_hits"))
 
 
-def _top(importer: Importer, node: OnnxNode) -> None:
+def _one_hot(at: Importer) -> None:
+    """One of two numbers, by comparing each index with each place."""
+    size, kind = int(at.constant(1).reshape(-1)[0]), at.element_type(at.node.input(2))
+    if size < 1 or at.shape(2, (kind,)) != (2,):
+        raise at.wrong(f"depth {size} and {at.shape(2, (kind,))} values, expected two of them")
+    index, shape = at.operand(0, EVERY_TYPE), at.shape(0, EVERY_TYPE)
+    axis = at.axis(rank=len(shape) + 1)
+    values = at.operand(2, (kind,))
+    extents = (*shape[:axis], size, *shape[axis:])
+    others = tuple(d for d in range(len(extents)) if d != axis)
+    on, off = (access((2,), ((), place)) for place in (1, 0))
+    floats = {"f32", "f64"} & {kind, at.builder.element_type(index)}
+    names = index, _places(at, size), values, values
+    op = at.define(
+        extents, (straight(shape, others), straight((size,), (axis,)), on, off), *names,
+        body=f"x2 if x0 == x1 or x0 + {size} == x1 else x3",
+        computed="f64" if floats else "i64", to=kind,
+    )  # fmt: skip
+    at.emit(op, *names)
+
+
+def _places(at: Importer, size: int) -> str:
+    """The numbers 0, 1, ... as a constant."""
+    at.constants.setdefault(f"places of {size}", np.arange(size, dtype=np.int32))
+    return at.use(f"places of {size}", ("i32",))
+
+
+def _compress(at: Importer) -> None:
+    """The slices, or the elements of the whole, where a known condition holds."""
+    line = "axis" not in at.node.attributes
+    x = at.reshaped(at.operand(0), (int(np.prod(at.shape(0))),)) if line else at.operand(0)
+    shape, axis = at.builder.shape(x), 0 if line else at.axis()
+    places = np.flatnonzero(at.constant(1))
+    if not places.size or places[-1] >= shape[axis]:
+        raise at.wrong(f"takes no element, or others than the {shape[axis]} of its axis")
+    index = at.held("places", places)
+    at.emit(looked_up(at, shape, axis, x, index), x, index)
+
+
+def _top(at: Importer) -> None:
     """The elements of the lowest ranks: how many are before each in its row is its rank."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    rank = len(shape)
-    axis = importer.axis(node, node.integer("axis"), rank)
-    k = node.integer("k") if "k" in node.attributes else int(importer.constant(node, 1).item())
-    if not 0 < k <= shape[axis]:
-        raise GraphError(f"{node.title()}: k = {k} of {shape[axis]} elements")
-    largest = "largest" not in node.attributes or bool(node.integer("largest"))
-    places = _places(importer, node, shape[axis])
-    own, along = straight(shape), straight((shape[axis],), (axis,))
+    x, shape, axis = at.operand(0), at.shape(0), at.axis()
+    k, rank, size = at.scalar(1) or at.node.integer("k"), len(shape), shape[axis]
+    if not 0 < k <= size:
+        raise at.wrong(f"k = {k} of {size} elements")
+    places, beside = _places(at, size), straight((size,), (rank,))
+    own, along = straight(shape), straight((size,), (axis,))
     other = straight(shape, tuple(rank if d == axis else d for d in range(rank)))
-    beside = straight((shape[axis],), (rank,))
-    sign, extents = (">" if largest else "<"), (*shape, shape[axis])
-    body = f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0"
-    counted = importer.dtype if importer.is_float else F64.name
-    types = types_text([importer.dtype] * 2 + ["i32"] * 2, importer.dtype, importer.dtype)
-    before = Definition(extents, straight(extents), (own, other, along, beside), body, dtype=types)
-    each = importer.step(node, before, x, x, places, places, suffix="_before")
-    if counted != importer.dtype:
-        each = importer.step(node, converting(extents, importer.dtype, counted), each)
-    total = Definition(extents, own, (straight(extents),), "x0", "sum", "x0", counted)
-    ranks = importer.step(node, total, each, suffix="_ranks")
+    sign = ">" if at.node.attributes.get("largest", 1) else "<"
+    counted, every = at.dtype if at.is_float else F64.name, straight((*shape, size))
+    names = (x, x, places, places)
+    before = at.define(every.shape, (own, other, along, beside), *names,
+                       body=f"1 if x1 {sign} x0 or (x1 == x0 and x3 < x2) else 0")  # fmt: skip
+    each = at.step(before, *names, suffix="_before")
+    if counted != at.dtype:
+        each = at.step(converting(every.shape, at.dtype, counted), each)
+    total = Definition(every.shape, own, (every,), gather="sum", dtype=counted)
     wanted = tuple(k if d == axis else n for d, n in enumerate(shape))
-    steps = (*wanted, shape[axis])
-    types = types_text([counted, "i32", "i32"], counted, counted)
-    hit = Definition(steps, straight(steps), (other, straight((k,), (axis,)),
-                     beside), "x2 if x0 == x1 else -1", dtype=types)  # fmt: skip
-    hits = importer.step(node, hit, ranks, _places(importer, node, k), places, suffix="_hits")
-    one = straight(wanted, tuple(range(rank)))
-    place = Definition(steps, one, (straight(steps),), "x0", "max", "x0", counted)
-    index = importer.step(node, place, hits, suffix="_place")
+    ranked = (at.step(total, each, suffix="_ranks"), _places(at, k), places)
+    hit = at.define(
+        (*wanted, size), (other, straight((k,), (axis,)), beside), *ranked, gather="max",
+        result=straight(wanted), body="x2 if x0 == x1 else -1", computed=counted,
+    )  # fmt: skip
+    index = at.step(hit, *ranked, suffix="_place")
     op = converting(wanted, counted, "i64")
-    if len(node.outputs) > 1 and node.outputs[1]:
-        importer.give(node.outputs[1], node, op, index, suffix="_index")
-        index = node.outputs[1]
-    else:
-        index = importer.step(node, op, index, suffix="_index")
-    if node.outputs[0]:
-        table = _named_along(shape, axis)
-        _looked_up(importer, node, table, straight(wanted), wanted, (x, index))
+    places_at = (*at.node.outputs, "")[1] or at.builder.fresh("places")
+    at.give(places_at, op, index, suffix="_index")
+    if at.node.outputs[0]:
+        source = _named_along(at, axis)
+        at.emit(at.define(wanted, (source, straight(wanted)), x, places_at), x, places_at)
 
 
-def _triangle(importer: Importer, node: OnnxNode) -> None:
-    """Elements above or below a diagonal, the rest zero: rows and columns are compared."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    k = int(importer.constant(node, 1).reshape(-1)[0]) if node.has_input(1) else 0
-    kept = np.triu if node.integer("upper") else np.tril
-    mask = kept(np.ones(shape[-2:], np.bool_), max(-(1 << 31), min(k, 1 << 31)))
-    name = importer.use(
-        importer.new_constant(f"{node.output()}/kept", mask), node.title(), ("bool",)
-    )
-    rank = len(shape)
+def _triangle(at: Importer) -> None:
+    """Elements above or below a diagonal, the rest zero."""
+    shape, rank = at.shape(0), len(at.shape(0))
+    if rank < 2:
+        raise at.wrong(f"takes matrices, found {rank} dimensions")
+    kept = np.triu if at.node.flag("upper") else np.tril
+    k = max(-(1 << 31), min(at.scalar(1), 1 << 31))
+    names = at.operand(0), at.held("kept", kept(np.ones(shape[-2:], np.bool_), k))
     places = (straight(shape), straight(shape[-2:], (rank - 2, rank - 1)))
-    types = types_text([importer.dtype, "bool"], importer.dtype, importer.dtype)
-    op = Definition(shape, straight(shape), places, "x0 if x1 else 0", None, "x0", types)
-    importer.emit(node, op, x, name)
+    at.emit(at.define(shape, places, *names, body="x0 if x1 else 0"), *names)
 
 
-def _depth_to_space(importer: Importer, node: OnnxNode) -> None:
-    """Channels of a block become pixels."""
-    batch, channels, height, width = importer.images(node)
-    block, x = node.integer("blocksize"), importer.operand(node, 0)
-    deep = channels // block**2
-    if block < 1 or deep * block**2 != channels:
-        raise GraphError(f"{node.title()}: {channels} channels are no blocks of {block} x {block}")
-    n, i, r, c, u, v = range(6)
-    extents = (batch, deep, height, width, block, block)
-    by_columns = "mode" not in node.attributes or node.text("mode") == "DCR"
-    depth = ((u, block * deep), (v, deep), (i, 1)) if by_columns else (
-        (i, block * block), (u, block), (v, 1))  # fmt: skip
-    source = Access((batch, channels, height, width), (((n, 1),), depth, ((r, 1),), ((c, 1),)),
-                    (0,) * 4)  # fmt: skip
-    whole = (batch, deep, height * block, width * block)
-    rows, columns = ((r, block), (u, 1)), ((c, block), (v, 1))
-    result = Access(whole, (((n, 1),), ((i, 1),), rows, columns), (0,) * 4)
-    importer.emit(node, Definition(extents, result, (source,), dtype=importer.dtype), x)
-
-
-def _fourier(importer: Importer, node: OnnxNode) -> None:
+def _fourier(at: Importer) -> None:
     """A product with the roots of unity: real and imaginary parts lie along the last axis."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = node.integer("axis") if node.version < 20 else -2
-    if node.version >= 20 and node.has_input(2):
-        axis = int(importer.constant(node, 2).item())
-    axis = importer.axis(node, axis, len(shape))
+    shape, later = at.shape(0), at.node.version >= 20
+    axis = at.axis(at.scalar(2, -2) if later else None)
     size, parts = shape[axis], shape[-1]
-    length = int(importer.constant(node, 1).item()) if node.has_input(1) else size
-    half = bool(node.integer("onesided"))
-    if parts > _COMPLEX or axis == len(shape) - 1:
-        raise GraphError(f"{node.title()}: takes signals of real or complex numbers")
+    length, half = at.scalar(1, size), at.node.flag("onesided")
+    if parts > _COMPLEX or axis == len(shape) - 1 or length < 1:
+        raise at.wrong("takes signals of real or complex numbers")
     count = length // 2 + 1 if half else length
     turns = np.outer(np.arange(count), np.arange(min(size, length)))
     roots = np.exp(-2j * np.pi * turns / length)
     roots = np.pad(roots, ((0, 0), (0, size - roots.shape[1])))
     real = np.stack([roots.real, roots.imag], -1)
     weights = np.stack([real, np.stack([-roots.imag, roots.real], -1)], -2)[:, :, :parts]
-    kind = dtype(importer.file_dtype).numpy
-    name = importer.new_constant(f"{node.output()}/roots", weights.astype(kind))
     letters = "abcdefgh"[: len(shape) - 1]
-    result = letters.replace(letters[axis], "k")
-    op = einsum(f"{letters}x,k{letters[axis]}xy->{result}y", [shape, weights.shape],
-                dtype=importer.dtype)  # fmt: skip
-    importer.emit(node, op, x, importer.use(name, node.title()))
+    equation = f"{letters}x,k{letters[axis]}xy->{letters.replace(letters[axis], 'k')}y"
+    op = einsum(equation, [shape, weights.shape], dtype=at.dtype)
+    at.emit(op, at.operand(0), at.held("roots", weights))
 
 
-def _parts_of(importer: Importer, node: OnnxNode, batch: int) -> tuple[Shape, tuple[str, ...]]:
-    """(extents, tensors) of the places that the last axis of indices holds, from the front."""
-    index, shape = importer.operand(node, 1, _INDICES), importer.shape(node, 0)
-    own, kind = importer.builder.shape(index), importer.builder.element_type(index)
-    count, outer = own[-1], own[:-1]
-    names = []
-    for k in range(count):
-        cut = Slice(own, (*(0,) * len(outer), k), (*outer, 1), (1,) * len(own), kind)
-        part = importer.step(node, cut, index, suffix=f"_part{k}")
-        size = shape[batch + k]
-        op = importer.mapped(f"x0 + {size} if x0 < 0 else x0", part, computed=kind)
-        front = importer.step(node, op, part, suffix=f"_front{k}")
-        names.append(_reshaped_like(importer, node, front, outer))
-    return outer, tuple(names)
-
-
-def _gather_nd(importer: Importer, node: OnnxNode) -> None:
-    """Slices whose first places the last axis of the indices names, batch by batch."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    batch = node.integer("batch_dims") if "batch_dims" in node.attributes else 0
-    outer, names = _parts_of(importer, node, batch)
-    count = len(names)
-    kind = importer.builder.element_type(names[0])
-    extents = (*outer, *shape[batch + count :])
-    read = tuple(d - batch + 1 if batch <= d < batch + count else None for d in range(len(shape)))
-    terms = tuple(
-        () if k is not None else ((d if d < batch else len(outer) + d - batch - count, 1),)
-        for d, k in enumerate(read)
-    )
-    table = Access(shape, terms, (0,) * len(shape), None, read)
-    indices = tuple(straight(outer, tuple(range(len(outer)))) for _ in names)
-    types = types_text([importer.dtype, *[kind] * count], importer.dtype, importer.dtype)
-    op = Definition(extents, straight(extents), (table, *indices), "x0", None, "x0", types)
-    importer.emit(node, op, x, *names)
-
-
-def _reshaped_like(importer: Importer, node: OnnxNode, x: str, shape: Shape) -> str:
-    op = Reshape(importer.builder.shape(x), shape, importer.builder.element_type(x))
-    return importer.step(node, op, x, suffix="_shaped")
-
-
-def _constants(*names: str, since: int = 1, optional: bool = False) -> tuple[Input, ...]:
-    return tuple(
-        Input(name, "constant", "integer", optional=optional, since=since) for name in names
-    )
-
-
-_TYPES = (13, 21, 23, 24, 25)
-
-PLACES = (
-    Operator(
-        "Compress",
-        (9, 11, 28),
-        (_ANY, Input("condition", "constant", "bool")),
-        (Attribute("axis", "integer"),),
-        _compress,
-    ),
-    Operator(
-        "DFT",
-        (17, 20),
-        (
-            Input("input"),
-            *_constants("dft_length", optional=True),
-            *_constants("axis", since=20, optional=True),
-        ),
-        (
-            Attribute("axis", "integer", 1, until=19),
-            Attribute("inverse", "integer", 0, (0,)),
-            Attribute("onesided", "integer", 0, (0, 1)),
-        ),
-        _fourier,
-    ),
-    Operator(
-        "DepthToSpace",
-        (1, 11, 13, 28),
-        (_ANY,),
-        (
-            Attribute("blocksize", "integer", required=True),
-            Attribute("mode", "text", "DCR", ("DCR", "CRD"), since=11),
-        ),
-        _depth_to_space,
-    ),
-    Operator("Expand", (8, 13), (_ANY, *_constants("shape")), (), _expand),
-    Operator(
-        "Gather",
-        (1, 11, 13),
-        (_ANY, Input("indices", elements="integer")),
-        (Attribute("axis", "integer", 0),),
-        _gather,
-    ),
-    Operator(
-        "GatherElements",
-        (11, 13),
-        (_ANY, Input("indices", elements="integer")),
-        (Attribute("axis", "integer", 0),),
-        _gather_elements,
-    ),
-    Operator(
-        "GatherND",
-        (11, 12, 13),
-        (_ANY, Input("indices", elements="integer")),
-        (Attribute("batch_dims", "integer", 0, since=12),),
-        _gather_nd,
-    ),
-    Operator(
-        "OneHot",
-        (9, 11, 28),
-        (
-            Input("indices", elements="any"),
-            Input("depth", "constant", "any"),
-            Input("values", elements="any"),
-        ),
-        (Attribute("axis", "integer", -1),),
-        _one_hot,
-    ),
-    Operator(
-        "ScatterElements",
-        (11, 13, 16, 18),
-        (
-            Input("data", elements="number"),
-            Input("indices", elements="integer"),
-            Input("updates", elements="number"),
-        ),
-        (
-            Attribute("axis", "integer", 0),
-            Attribute("reduction", "text", "none", ("none", "add"), since=16),
-        ),
-        _scatter_elements,
-    ),
-    Operator(
-        "ScatterND",
-        (11, 13, 16, 18),
-        (
-            Input("data", elements="number"),
-            Input("indices", elements="integer"),
-            Input("updates", elements="number"),
-        ),
-        (Attribute("reduction", "text", "none", ("none", "add"), since=16),),
-        _scatter_nd,
-    ),
-    Operator(
-        "Split",
-        (1, 2, 11, 13, 18),
-        (
-            _ANY,
-            Input("split", "constant", "integer", optional=True, until=1),
-            *_constants("split", since=13, optional=True),
-        ),
-        (
-            Attribute("axis", "integer", 0),
-            Attribute("split", "integers", until=12),
-            Attribute("num_outputs", "integer", since=18),
-        ),
-        _split,
-        many=True,
-    ),
-    Operator(
-        "Tile",
-        (1, 6, 13),
-        (
-            _ANY,
-            Input("tiles", "constant", "any", until=5),
-            Input("axis", "constant", "any", until=5),
-            *_constants("repeats", since=6),
-        ),
-        (),
-        _tile,
-        limits="from version 6 on",
-    ),
-    Operator(
-        "TopK",
-        (1, 10, 11, 24),
-        (Input("X", elements="number"), *_constants("K", since=10)),
-        (
-            Attribute("axis", "integer", -1),
-            Attribute("k", "integer", required=True, until=9),
-            Attribute("largest", "integer", 1, (0, 1), since=11),
-            Attribute("sorted", "integer", 1, (0, 1), since=11),
-        ),
-        _top,
-        many=True,
-    ),
-    Operator(
-        "Trilu",
-        (14,),
-        (_ANY, *_constants("k", optional=True)),
-        (Attribute("upper", "integer", 1, (0, 1)),),
-        _triangle,
-    ),
+READ = (
+    Operator("Compress", _compress, "any", known="condition"),
+    Operator("DFT", _fourier, known="dft_length axis", only={"inverse": (0,)}),
+    Operator("Gather", _gather, "any"),
+    Operator("GatherElements", _gather_elements, "any"),
+    Operator("GatherND", _gather_nd, "any"),
+    Operator("OneHot", _one_hot, "any", known="depth"),
+    Operator("ScatterElements", _scatter_elements, "number", only={"reduction": ("none", "add")}),
+    Operator("ScatterND", _scatter_nd, "number", only={"reduction": ("none", "add")}),
+    Operator("TopK", _top, "number", known="K", many=True),
+    Operator("Trilu", _triangle, "any", known="k"),
 )

@@ -5,33 +5,26 @@ A step is a product of the state and maps over the gates, so that a layer is pro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.common.errors import GraphError
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
-from tilewright.graph.frontends.onnx.importer import Importer, types_text
-from tilewright.graph.frontends.onnx.model import OnnxNode
+from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.ops import Bias, Concat, Reshape, Transpose, gemm
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Op, Shape, show_shape
 
-_ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
-    "affine": ("{a} * {x} + {b}", 1.0, 0.0),
-    "elu": ("elu({x}, {a})", 1.0, None),
-    "hardsigmoid": ("min(max({a} * {x} + {b}, 0), 1)", 0.2, 0.5),
-    "leakyrelu": ("leaky_relu({x}, {a})", 0.01, None),
-    "relu": ("relu({x})", None, None),
-    "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
-    "sigmoid": ("sigmoid({x})", None, None),
-    "softplus": ("softplus({x})", None, None),
-    "softsign": ("softsign({x})", None, None),
-    "tanh": ("tanh({x})", None, None),
-    "thresholdedrelu": ("thresholded_relu({x}, {a})", 1.0, None),
-}
-"""Expression of each activation, and alpha and beta where the file gives none."""
-
+_ACTIVATIONS = {
+    "affine": "{a:1.0} * {x} + {b:0.0}", "elu": "elu({x}, {a:1.0})",
+    "hardsigmoid": "min(max({a:0.2} * {x} + {b:0.5}, 0), 1)",
+    "leakyrelu": "leaky_relu({x}, {a:0.01})", "relu": "relu({x})",
+    "scaledtanh": "{a:1.0} * tanh({b:1.0} * {x})", "sigmoid": "sigmoid({x})",
+    "softplus": "softplus({x})", "softsign": "softsign({x})", "tanh": "tanh({x})",
+    "thresholdedrelu": "thresholded_relu({x}, {a:1.0})",
+}  # fmt: skip
+"""Expression of each activation, with alpha and beta where the file gives none."""
 _MOST_STEPS = 4096
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -40,41 +33,47 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 class _Map:
     """An expression over parts of tensors, rows of a batch times hidden units, being written."""
 
-    shape: Shape
-    importer: Importer
+    layer: _Layer
     names: list[str] = field(default_factory=list)
     places: list[Access] = field(default_factory=list)
 
     def part(self, name: str, row: int = 0, column: int = 0) -> str:
         """Rows and columns from these on; a tensor of one dimension holds a number for a row."""
-        shape = self.importer.builder.shape(name)
-        terms = (((0, 1),), ((1, 1),))[: len(shape)]
-        return self.read(name, Access(shape, terms, (row, column)[: len(shape)]))
+        rank = len(self.layer.at.builder.shape(name))
+        return self.read(name, (((0, 1),), ((1, 1),))[:rank], (row, column)[:rank])
 
-    def row(self, name: str, row: int, column: int) -> str:
-        """Columns of one row, for each row of the batch."""
-        shape = self.importer.builder.shape(name)
-        return self.read(name, Access(shape, ((), ((1, 1),)), (row, column)))
-
-    def read(self, name: str, place: Access) -> str:
+    def read(self, name: str, terms: Sequence[tuple[tuple[int, int], ...]], first: Shape) -> str:
         """An operand of the expression."""
         self.names.append(name)
-        self.places.append(place)
+        self.places.append(Access(self.layer.at.builder.shape(name), tuple(terms), first))
         return f"x{len(self.names) - 1}"
 
-    def definition(self, body: str) -> Definition:
-        """The map with this body."""
-        kinds = [self.importer.builder.element_type(name) for name in self.names]
-        types = types_text(kinds, self.importer.dtype, self.importer.dtype)
-        return Definition(self.shape, straight(self.shape), tuple(self.places), body, dtype=types)
+    def gate(self, step: int, product: str, gate: int, column: int) -> str:
+        """The sum of both products for one gate."""
+        layer = self.layer
+        first = self.part(layer.gates, step * layer.batch, gate * layer.hidden)
+        return f"{first} + {self.part(product, 0, column * layer.hidden)}"
+
+    def peephole(self, gate: int, cell: str) -> str:
+        """The cell times its weights, as a term of a gate; empty without peepholes."""
+        layer = self.layer
+        if not layer.at.node.has_input(7):
+            return ""
+        place = (layer.direction, gate * layer.hidden)
+        return f" + {self.read(layer.at.operand(7), ((), ((1, 1),)), place)} * {cell}"
+
+    def made(self, body: str, suffix: str) -> str:
+        """The result of the map with this body."""
+        at, extents = self.layer.at, (self.layer.batch, self.layer.hidden)
+        op = at.define(extents, self.places, *self.names, body=body)
+        return at.step(op, *self.names, suffix=suffix)
 
 
 @dataclass
 class _Layer:
     """One direction of a layer while it is unrolled: its state, and what a step makes of it."""
 
-    importer: Importer
-    node: OnnxNode
+    at: Importer
     direction: int
     steps: int
     batch: int
@@ -85,72 +84,65 @@ class _Layer:
     state: str = ""
     cell: str = ""
 
-    def map(self) -> _Map:
-        """A map over the batch and the hidden units."""
-        return _Map((self.batch, self.hidden), self.importer)
-
-    def made(self, own: _Map, body: str, suffix: str) -> str:
-        """The result of a map."""
-        return self.importer.step(self.node, own.definition(body), *own.names, suffix=suffix)
-
     def activated(self, number: int, text: str) -> str:
         """An activation of a text; its operand is clipped where the layer says so."""
-        clip = self.node.attributes.get("clip")
-        if clip:
+        if clip := self.at.node.attributes.get("clip"):
             text = f"min(max({text}, -{clip!r}), {clip!r})"
         return self.activations[number].replace("{x}", f"({text})")
 
-    def gate(self, own: _Map, step: int, product: str, gate: int, column: int) -> str:
-        """The sum of both products for one gate."""
-        first = own.part(self.gates, step * self.batch, gate * self.hidden)
-        return f"{first} + {own.part(product, 0, column * self.hidden)}"
-
-    def weights(self, index: int, first: int = 0, count: int = 0) -> str:
-        """Rows of the weights of this direction, all of them without a count."""
-        name, shape = self.importer.operand(self.node, index), self.importer.shape(self.node, index)
-        rows = count * self.hidden or shape[1]
-        terms = ((), ((0, 1),), ((1, 1),))
-        place = Access(shape, terms, (self.direction, first * self.hidden, 0))
-        extents = (rows, shape[2])
-        op = Definition(extents, straight(extents), (place,), dtype=self.importer.dtype)
-        return self.importer.step(self.node, op, name, suffix=f"_weights{index}_{first}")
+    def cut(self, index: int, first: int, rows: int) -> str:
+        """Rows of the weights of this direction, or so many of its biases."""
+        shape = self.at.shape(index)
+        extents = (rows, *shape[2:])
+        terms = ((), *(((d, 1),) for d in range(len(extents))))
+        place = Access(shape, terms, (self.direction, first, 0)[: len(shape)])
+        op = Definition(extents, straight(extents), (place,), dtype=self.at.dtype)
+        return self.at.step(op, self.at.operand(index), suffix=f"_cut{index}_{first}")
 
     def product(self, x: str, weights: str, first: int) -> str:
         """Rows times transposed weights, plus the biases from the number `first` on."""
-        importer, kind = self.importer, self.importer.dtype
-        (rows, depth), count = importer.builder.shape(x), importer.builder.shape(weights)[0]
-        op = gemm(rows, count, depth, transpose_b=True, dtype=kind)
-        result = importer.step(self.node, op, x, weights)
-        if not self.node.has_input(3):
+        (rows, depth), count = self.at.builder.shape(x), self.at.builder.shape(weights)[0]
+        op = gemm(rows, count, depth, transpose_b=True, dtype=self.at.dtype)
+        result = self.at.step(op, x, weights)
+        if not self.at.node.has_input(3):
             return result
-        shape = importer.shape(self.node, 3)
-        place = Access(shape, ((), ((0, 1),)), (self.direction, first))
-        own = Definition((count,), straight((count,)), (place,), dtype=kind)
-        biases = importer.step(self.node, own, importer.operand(self.node, 3), suffix="_biases")
-        return importer.step(self.node, Bias(op.out_shape, dtype=kind), result, biases)
+        biases = self.cut(3, first * self.hidden, count)
+        return self.at.step(Bias(op.out_shape, dtype=self.at.dtype), result, biases)
 
     def initial(self, index: int) -> str:
         """The state before the first step, zeros where none is given."""
-        own = self.map()
-        if not self.node.has_input(index):
+        own, by_batch = _Map(self), self.at.node.flag("layout")
+        if not self.at.node.has_input(index):
             x = own.part(self.gates)
-            return self.made(own, f"0 if {x} == {x} else 0", "_zeros")
-        shape = self.importer.shape(self.node, index)
-        rows, columns, at = ((0, 1),), ((1, 1),), self.direction
-        place = Access(shape, ((), rows, columns), (at, 0, 0))
-        if self.node.attributes.get("layout"):
-            place = Access(shape, (rows, (), columns), (0, at, 0))
-        name = own.read(self.importer.operand(self.node, index), place)
-        return self.made(own, name, "_initial")
+            return own.made(f"0 if {x} == {x} else 0", "_zeros")
+        terms: list[tuple[tuple[int, int], ...]] = [((0, 1),), ((1, 1),)]
+        place = [0, 0]
+        terms.insert(int(by_batch), ())
+        place.insert(int(by_batch), self.direction)
+        return own.made(own.read(self.at.operand(index), terms, tuple(place)), "_initial")
 
     def within(self, step: int, new: str, old: str) -> str:
         """The new state, or the old one for sequences that have ended."""
-        if not self.node.has_input(4):
+        if not self.at.node.has_input(4) or not new:
             return new
-        own = self.map()
-        a, lengths = own.part(new), own.part(self.importer.operand(self.node, 4, ("i32",)))
-        other = own.part(old) if old else "0"
-        return self.made(own, f"{a} if {step} < {lengths} else {other}", "_within")
+        own = _Map(self)
+        a, lengths = own.part(new), own.part(self.at.operand(4, ("i32",)))
+        return own.made(
+            f"{a} if {step} < {lengths} else {own.part(old) if old else '0'}", "_within"
+        )
+
+    def unrolled(self, kind: _Kind, *, backward: bool) -> list[str]:
+        """The states of all steps, zeros beyond the end of a sequence."""
+        self.state = self.initial(5)
+        self.cell = self.initial(6) if self.at.node.kind == "LSTM" else ""
+        weights = [self.cut(2, a * self.hidden, n * self.hidden) for a, n in kind.weights]
+        found = []
+        for step in range(self.steps)[:: -1 if backward else 1]:
+            state, cell = kind.step(self, step, weights)
+            found.append(self.within(step, state, ""))
+            self.state = self.within(step, state, self.state)
+            self.cell = self.within(step, cell, self.cell)
+        return found[::-1] if backward else found
 
 
 Step = Callable[[_Layer, int, Sequence[str]], tuple[str, str]]
@@ -159,58 +151,41 @@ Step = Callable[[_Layer, int, Sequence[str]], tuple[str, str]]
 
 def _lstm(layer: _Layer, step: int, weights: Sequence[str]) -> tuple[str, str]:
     i, o, f, c = range(4)
-    product = layer.product(layer.state, weights[0], 4 * layer.hidden)
-    own = layer.map()
+    product, own = layer.product(layer.state, weights[0], 4), _Map(layer)
     old = own.part(layer.cell)
-    gate_in = layer.activated(
-        0, layer.gate(own, step, product, i, i) + _peephole(layer, own, 0, old)
-    )
+    gate_in = layer.activated(0, own.gate(step, product, i, i) + own.peephole(0, old))
     forget = f"(1 - {gate_in})"
-    if not layer.node.integer("input_forget"):
-        text = layer.gate(own, step, product, f, f) + _peephole(layer, own, 2, old)
-        forget = layer.activated(0, text)
-    new = layer.activated(1, layer.gate(own, step, product, c, c))
-    cell = layer.made(own, f"({forget}) * {old} + ({gate_in}) * ({new})", "_cell")
-    own = layer.map()
+    if not layer.at.node.flag("input_forget"):
+        forget = layer.activated(0, own.gate(step, product, f, f) + own.peephole(2, old))
+    new = layer.activated(1, own.gate(step, product, c, c))
+    cell = own.made(f"({forget}) * {old} + ({gate_in}) * ({new})", "_cell")
+    own = _Map(layer)
     x = own.part(cell)
-    out = layer.activated(0, layer.gate(own, step, product, o, o) + _peephole(layer, own, 1, x))
-    return layer.made(own, f"({out}) * ({layer.activated(2, x)})", "_state"), cell
-
-
-def _peephole(layer: _Layer, own: _Map, gate: int, cell: str) -> str:
-    """The cell times its weights, as a term of a gate; empty without peepholes."""
-    if not layer.node.has_input(7):
-        return ""
-    weights = layer.importer.operand(layer.node, 7)
-    return f" + {own.row(weights, layer.direction, gate * layer.hidden)} * {cell}"
+    out = layer.activated(0, own.gate(step, product, o, o) + own.peephole(1, x))
+    return own.made(f"({out}) * ({layer.activated(2, x)})", "_state"), cell
 
 
 def _gru(layer: _Layer, step: int, weights: Sequence[str]) -> tuple[str, str]:
     z, r, h = range(3)
-    hidden = layer.hidden
-    product = layer.product(layer.state, weights[0], 3 * hidden)
-    own = layer.map()
-    if layer.node.attributes.get("linear_before_reset"):
-        reset = layer.activated(0, layer.gate(own, step, product, r, r))
-        first = own.part(layer.gates, step * layer.batch, h * hidden)
-        inner = own.part(layer.product(layer.state, weights[1], 5 * hidden))
-        text = f"{first} + ({reset}) * {inner}"
+    product, own = layer.product(layer.state, weights[0], 3), _Map(layer)
+    reset = layer.activated(0, own.gate(step, product, r, r))
+    if layer.at.node.flag("linear_before_reset"):
+        first = own.part(layer.gates, step * layer.batch, h * layer.hidden)
+        text = f"{first} + ({reset}) * {own.part(layer.product(layer.state, weights[1], 5))}"
     else:
-        reset = layer.activated(0, layer.gate(own, step, product, r, r))
-        kept = layer.made(own, f"({reset}) * {own.part(layer.state)}", "_reset")
-        own = layer.map()
-        text = layer.gate(own, step, layer.product(kept, weights[1], 5 * hidden), h, 0)
-    new = layer.made(own, layer.activated(1, text), "_new")
-    own = layer.map()
-    update = layer.activated(0, layer.gate(own, step, product, z, z))
+        kept = own.made(f"({reset}) * {own.part(layer.state)}", "_reset")
+        own = _Map(layer)
+        text = own.gate(step, layer.product(kept, weights[1], 5), h, 0)
+    new = own.made(layer.activated(1, text), "_new")
+    own = _Map(layer)
+    update = layer.activated(0, own.gate(step, product, z, z))
     a, b = own.part(new), own.part(layer.state)
-    return layer.made(own, f"{a} + ({update}) * ({b} - {a})", "_state"), ""
+    return own.made(f"{a} + ({update}) * ({b} - {a})", "_state"), ""
 
 
 def _rnn(layer: _Layer, step: int, weights: Sequence[str]) -> tuple[str, str]:
-    product, own = layer.product(layer.state, weights[0], layer.hidden), layer.map()
-    text = layer.gate(own, step, product, 0, 0)
-    return layer.made(own, layer.activated(0, text), "_state"), ""
+    product, own = layer.product(layer.state, weights[0], 1), _Map(layer)
+    return own.made(layer.activated(0, own.gate(step, product, 0, 0)), "_state"), ""
 
 
 @dataclass(frozen=True)
@@ -221,138 +196,74 @@ class _Kind:
     weights: tuple[tuple[int, int], ...]
     step: Step
 
-    def translate(self, importer: Importer, node: OnnxNode) -> None:
+    def translate(self, at: Importer) -> None:
         """Append the layer, direction by direction."""
-        x, by_batch = importer.operand(node, 0), bool(node.attributes.get("layout"))
-        if by_batch:
-            op = Transpose(importer.shape(node, 0), (1, 0, 2), importer.dtype)
-            x = importer.step(node, op, x, suffix="_steps")
-        shape = importer.builder.shape(x)
-        if len(shape) != 3 or shape[0] > _MOST_STEPS:
-            raise GraphError(
-                f"{node.title()}: takes sequences of three dimensions and at most {_MOST_STEPS} "
+        x, by_batch = at.operand(0), at.node.flag("layout")
+        shape, weights = at.shape(0), at.shape(2)
+        if len(shape) != 3 or shape[int(by_batch)] > _MOST_STEPS or len(weights) != 3:
+            raise at.wrong(
+                f"takes sequences of three dimensions and at most {_MOST_STEPS} "
                 f"steps, found {show_shape(shape)}"
             )
-        steps, batch, depth = shape
-        x = importer.step(node, Reshape(shape, (steps * batch, depth), importer.dtype), x)
-        directions = _DIRECTIONS[node.text("direction")]
-        hidden = importer.shape(node, 2)[2]
-        if node.attributes.get("hidden_size", hidden) != hidden:
-            raise GraphError(f"{node.title()}: hidden_size contradicts its weights of {hidden}")
-        every = self._activations(node, len(directions))
-        count = len(self.activations)
+        if by_batch:
+            x = at.step(Transpose(shape, (1, 0, 2), at.dtype), x, suffix="_steps")
+        steps, batch, depth = at.builder.shape(x)
+        x = at.reshaped(x, (steps * batch, depth))
+        hidden, directions = weights[2], _DIRECTIONS[at.node.text("direction")]
+        if at.node.attributes.get("hidden_size", hidden) != hidden:
+            raise at.wrong(f"hidden_size contradicts its weights of {hidden}")
+        every, count = self._activations(at, len(directions)), len(self.activations)
         layers, states = [], []
         for d, backward in enumerate(directions):
-            own = every[d * count : (d + 1) * count]
-            layer = _Layer(importer, node, d, steps, batch, hidden, own)
-            layer.gates = layer.product(x, layer.weights(1), 0)
-            states.append(self._unrolled(layer, backward=backward))
+            layer = _Layer(at, d, steps, batch, hidden, every[d * count : (d + 1) * count])
+            layer.gates = layer.product(x, layer.cut(1, 0, at.shape(1)[1]), 0)
+            states.append(layer.unrolled(self, backward=backward))
             layers.append(layer)
-        _outputs(layers, states, by_batch=by_batch)
+        whole = (steps, len(layers), batch, hidden)
+        rows = [name for step in zip(*states, strict=True) for name in step]
+        _joined(at, 0, rows, whole, (2, 0, 1, 3) if by_batch else ())
+        for output, names in ((1, [x.state for x in layers]), (2, [x.cell for x in layers])):
+            _joined(at, output, names, whole[1:], (1, 0, 2) if by_batch else ())
 
-    def _unrolled(self, layer: _Layer, *, backward: bool) -> list[str]:
-        """The states of all steps, zeros beyond the end of a sequence."""
-        layer.state = layer.initial(5)
-        layer.cell = layer.initial(6) if layer.node.kind == "LSTM" else ""
-        weights = [layer.weights(2, first, count) for first, count in self.weights]
-        found = []
-        order = range(layer.steps)
-        for step in reversed(order) if backward else order:
-            state, cell = self.step(layer, step, weights)
-            found.append(layer.within(step, state, ""))
-            layer.state = layer.within(step, state, layer.state)
-            layer.cell = layer.within(step, cell, layer.cell) if cell else ""
-        return found[::-1] if backward else found
-
-    def _activations(self, node: OnnxNode, directions: int) -> list[str]:
+    def _activations(self, at: Importer, directions: int) -> list[str]:
         """Expressions over {x}; alphas and betas are taken by those that have one."""
-        given = node.texts("activations") or self.activations * directions
-        numbers = [list(node.numbers(f"activation_{name}")) for name in ("alpha", "beta")]
-        if len(given) != directions * len(self.activations):
-            raise GraphError(
-                f"{node.title()}: {directions * len(self.activations)} activations are needed, "
-                f"found {len(given)}"
-            )
-        found = []
+        count, found = directions * len(self.activations), []
+        given = at.node.texts("activations") or self.activations * directions
+        numbers = {n[0]: list(at.node.numbers(f"activation_{n}")) for n in ("alpha", "beta")}
+        if len(given) != count:
+            raise at.wrong(f"{count} activations are needed, found {len(given)}")
+
+        def number(match: re.Match[str]) -> str:
+            own = numbers[match[1]]
+            return f"({own.pop(0) if own else match[2]})"
+
         for name in given:
             if name.lower() not in _ACTIVATIONS:
-                raise GraphError(f"{node.title()}: the activation {name!r} is not supported")
-            text, *usual = _ACTIVATIONS[name.lower()]
-            for letter, number, own in zip("ab", usual, numbers, strict=True):
-                if number is not None:
-                    text = text.replace(f"{{{letter}}}", f"({own.pop(0) if own else number!r})")
-            found.append(text)
+                raise at.wrong(f"the activation {name!r} is not supported")
+            found.append(re.sub(r"\{([ab]):(.*?)\}", number, _ACTIVATIONS[name.lower()]))
         return found
 
 
-def _outputs(layers: Sequence[_Layer], states: Sequence[Sequence[str]], *, by_batch: bool) -> None:
-    """All states, and the last state and cell, of all directions."""
-    first, several = layers[0], len(layers)
-    every = [name for step in zip(*states, strict=True) for name in step]
-    shape = (first.steps, several, first.batch, first.hidden)
-    _joined(first, 0, every, shape, (2, 0, 1, 3) if by_batch else ())
-    for output, names in ((1, [x.state for x in layers]), (2, [x.cell for x in layers])):
-        _joined(first, output, names, shape[1:], (1, 0, 2) if by_batch else ())
-
-
-def _joined(layer: _Layer, output: int, names: Sequence[str], shape: Shape, order: Shape) -> None:
+def _joined(at: Importer, output: int, names: Sequence[str], shape: Shape, order: Shape) -> None:
     """Matrices one after the other as an output of this shape, or with its axes in this order."""
-    importer, node, kind = layer.importer, layer.node, layer.importer.dtype
-    if output >= len(node.outputs) or not node.outputs[output]:
+    if output >= len(at.node.outputs) or not at.node.outputs[output]:
         return
-    shapes = tuple(importer.builder.shape(name) for name in names)
-    made = importer.step(node, Concat(shapes, 0, kind), *names, suffix=f"_output{output}")
-    op: Op = Reshape(importer.builder.shape(made), shape, kind)
+    shapes = tuple(at.builder.shape(name) for name in names)
+    made = at.step(Concat(shapes, 0, at.dtype), *names, suffix=f"_output{output}")
+    op: Op = Reshape(at.builder.shape(made), shape, at.dtype)
     if order:
-        made = importer.step(node, op, made, suffix=f"_shape{output}")
-        op = Transpose(shape, order, kind)
-    importer.give(node.outputs[output], node, op, made, suffix=f"_{output}")
+        made = at.step(op, made, suffix=f"_shape{output}")
+        op = Transpose(shape, order, at.dtype)
+    at.give(at.node.outputs[output], op, made, suffix=f"_{output}")
 
 
+_ONLY = {"direction": tuple(_DIRECTIONS)}
 _LSTM = _Kind(("Sigmoid", "Tanh", "Tanh"), ((0, 4),), _lstm)
 _GRU = _Kind(("Sigmoid", "Tanh"), ((0, 2), (2, 1)), _gru)
 _RNN = _Kind(("Tanh",), ((0, 1),), _rnn)
 
-
-def _operator(kind: str, versions: tuple[int, ...], layer: _Kind, *more: Attribute) -> Operator:
-    last = ("initial_c", "P") if kind == "LSTM" else ()
-    return Operator(
-        kind,
-        versions,
-        (
-            X,
-            Input("W"),
-            Input("R"),
-            Input("B", optional=True),
-            Input("sequence_lens", elements="integer", optional=True),
-            *(Input(name, optional=True) for name in ("initial_h", *last)),
-        ),
-        (
-            Attribute("activation_alpha", "numbers"),
-            Attribute("activation_beta", "numbers"),
-            Attribute("activations", "texts"),
-            Attribute("clip", "number"),
-            Attribute("direction", "text", "forward", tuple(_DIRECTIONS)),
-            Attribute("hidden_size", "integer"),
-            Attribute("layout", "integer", 0, (0, 1), since=14),
-            *more,
-        ),
-        layer.translate,
-        many=True,
-    )
-
-
-_SEQUENCE = Attribute("output_sequence", "integer", 0, until=6)
-RECURRENT = (
-    _operator(
-        "GRU",
-        (1, 3, 7, 14, 22),
-        _GRU,
-        Attribute("linear_before_reset", "integer", 0, (0, 1), since=3),
-        _SEQUENCE,
-    ),
-    _operator(
-        "LSTM", (1, 7, 14, 22), _LSTM, Attribute("input_forget", "integer", 0, (0, 1)), _SEQUENCE
-    ),
-    _operator("RNN", (1, 7, 14, 22), _RNN, _SEQUENCE),
+READ = (
+    Operator("GRU", _GRU.translate, only=_ONLY, usual={"direction": "forward"}, many=True),
+    Operator("LSTM", _LSTM.translate, only=_ONLY, many=True),
+    Operator("RNN", _RNN.translate, only=_ONLY, usual={"activations": None}, many=True),
 )

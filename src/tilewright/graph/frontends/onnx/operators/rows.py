@@ -1,4 +1,5 @@
-"""ONNX's operators on rows seen whole: normalisations, soft maxima, sums up to a place, arguments.
+"""ONNX's reductions along axes, and operators on rows seen whole: normalisations, soft maxima, sums
+up to a place, arguments.
 
 Each is a sequence of definitions: what is gathered of a row, then maps over the row and that.
 """
@@ -7,279 +8,211 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 
-from tilewright.common.dtypes import dtype
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer, converting
-from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.ops import Reduce, Reshape
+from tilewright.ops import Reduce, global_average_pool2d
 from tilewright.ops.access import Access, straight
-from tilewright.ops.definition import Definition
-from tilewright.ops.op import Shape
+from tilewright.ops.definition import Definition, Gather
+from tilewright.ops.op import Op
+
+_REDUCTIONS: dict[str, tuple[str, str, str]] = {
+    "ReduceL1": ("sum", "abs(x0)", "x0"), "ReduceL2": ("sum", "x0 * x0", "sqrt(x0)"),
+    "ReduceLogSum": ("sum", "x0", "log(x0)"), "ReduceMax": ("max", "x0", "x0"),
+    "ReduceMean": ("mean", "x0", "x0"), "ReduceMin": ("min", "x0", "x0"),
+    "ReduceProd": ("prod", "x0", "x0"), "ReduceSum": ("sum", "x0", "x0"),
+    "ReduceSumSquare": ("sum", "x0 * x0", "x0"),
+}  # fmt: skip
+"""What is gathered, the expression of each element, and that of the result."""
 
 
-def _step(importer: Importer, node: OnnxNode, body: str, *names: str) -> str:
-    """An expression over tensors that are broadcast."""
-    return importer.step(node, importer.mapped(body, *names), *names, suffix="_each")
+_GATHERS: dict[str, Gather] = {
+    "sum": "sum", "mean": "sum", "max": "max", "min": "min", "prod": "prod",
+}  # fmt: skip
 
 
-def _of_rows(importer: Importer, node: OnnxNode, function: str, x: str, axes: Sequence[int]) -> str:
-    """Rows gathered along axes, which stay with one element."""
-    op = Reduce(function, importer.builder.shape(x), tuple(axes), importer.dtype)
-    return importer.step(node, op, x, suffix=f"_{function}")
+def _axes(at: Importer) -> tuple[int, ...]:
+    """The axes that are named, or all."""
+    return tuple(sorted({at.axis(axis) for axis in at.axes() or range(len(at.shape(0)))}))
 
 
-def _behind(importer: Importer, node: OnnxNode, index: int, rank: int) -> str:
-    """An operand with extents of 1 behind its own, to lie along the channels."""
-    name = importer.operand(node, index)
-    shape = importer.builder.shape(name)
-    wanted = (*shape, *(1,) * (rank - 1 - len(shape)))
-    if wanted == shape:
-        return name
-    return importer.step(node, Reshape(shape, wanted, importer.dtype), name, suffix=f"_{index}")
-
-
-def _standardised(
-    importer: Importer, node: OnnxNode, x: str, axes: Sequence[int], epsilon: float
-) -> tuple[str, str, str]:
-    """(rows less their mean over their deviation, the means, one over the deviations)."""
-    mean = _of_rows(importer, node, "mean", x, axes)
-    centred = _step(importer, node, "x0 - x1", x, mean)
-    squares = _step(importer, node, "x0 * x0", centred)
-    variance = _of_rows(importer, node, "mean", squares, axes)
-    inverse = _step(importer, node, f"1 / sqrt(x0 + {epsilon!r})", variance)
-    return _step(importer, node, "x0 * x1", centred, inverse), mean, inverse
-
-
-def _layer_norm(importer: Importer, node: OnnxNode) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    first = importer.axis(node, node.integer("axis"), len(shape))
-    axes = range(first, len(shape))
-    rows, mean, inverse = _standardised(importer, node, x, axes, node.number("epsilon"))
-    names = [rows, importer.operand(node, 1)]
-    body = "x0 * x1"
-    if node.has_input(2):
-        names.append(importer.operand(node, 2))
-        body += " + x2"
-    importer.emit(node, importer.mapped(body, *names), *names)
-    for output, name in zip(node.outputs[1:], (mean, inverse), strict=False):
-        if output:
-            importer.give(output, node, importer.mapped("x0", name), name, suffix="_kept")
-
-
-def _rms_norm(importer: Importer, node: OnnxNode) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    first = importer.axis(node, node.integer("axis"), len(shape))
-    squares = _step(importer, node, "x0 * x0", x)
-    mean = _of_rows(importer, node, "mean", squares, range(first, len(shape)))
-    names = (x, mean, importer.operand(node, 1))
-    body = f"x0 / sqrt(x1 + {node.number('epsilon')!r}) * x2"
-    importer.emit(node, importer.mapped(body, *names), *names)
-
-
-def _instance_norm(importer: Importer, node: OnnxNode) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    rank = len(shape)
-    rows, *_ = _standardised(importer, node, x, range(2, rank), node.number("epsilon"))
-    names = (rows, _behind(importer, node, 1, rank), _behind(importer, node, 2, rank))
-    importer.emit(node, importer.mapped("x0 * x1 + x2", *names), *names)
-
-
-def _group_norm(importer: Importer, node: OnnxNode) -> None:
-    """Groups of channels as rows; scale and bias for each channel, or group before version 21."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    groups, rank = node.integer("num_groups"), len(shape)
-    cut = (shape[0], groups, shape[1] // groups, *shape[2:])
-    x = importer.step(node, Reshape(shape, cut, importer.dtype), x, suffix="_groups")
-    rows, *_ = _standardised(importer, node, x, range(2, rank + 1), node.number("epsilon"))
-    if node.version < 21:
-        own = (_behind(importer, node, 1, rank + 1), _behind(importer, node, 2, rank + 1))
-        rows = _step(importer, node, "x0 * x1 + x2", rows, *own)
-        importer.reshape(node, rows, shape)
-        return
-    back = importer.step(node, Reshape(cut, shape, importer.dtype), rows, suffix="_back")
-    names = (back, _behind(importer, node, 1, rank), _behind(importer, node, 2, rank))
-    importer.emit(node, importer.mapped("x0 * x1 + x2", *names), *names)
-
-
-def _mean_variance(importer: Importer, node: OnnxNode) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axes = [importer.axis(node, axis, len(shape)) for axis in node.integers("axes")]
-    mean = _of_rows(importer, node, "mean", x, axes)
-    centred = _step(importer, node, "x0 - x1", x, mean)
-    variance = _of_rows(importer, node, "mean", _step(importer, node, "x0 * x0", centred), axes)
-    op = importer.mapped("x0 / (sqrt(x1) + 1e-9)", centred, variance)
-    importer.emit(node, op, centred, variance)
-
-
-def _lp_norm(importer: Importer, node: OnnxNode) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    single = node.integer("p") == 1
-    each = _step(importer, node, "abs(x0)" if single else "x0 * x0", x)
-    total = _of_rows(importer, node, "sum", each, (axis,))
-    root = "x1" if single else "sqrt(x1)"
-    op = importer.mapped(f"0 if x1 == 0 else x0 / {root}", x, total)
-    importer.emit(node, op, x, total)
-
-
-def _log_softmax(importer: Importer, node: OnnxNode) -> None:
-    """Up to operator set 12 the axes from the given one on are one row."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    first = importer.axis(node, node.integer("axis"), len(shape))
-    axes = (first,) if node.version >= 13 else range(first, len(shape))
-    largest = _of_rows(importer, node, "max", x, axes)
-    less = _step(importer, node, "x0 - x1", x, largest)
-    total = _of_rows(importer, node, "sum", _step(importer, node, "exp(x0)", less), axes)
-    importer.emit(node, importer.mapped("x0 - log(x1)", less, total), less, total)
-
-
-def _hardmax(importer: Importer, node: OnnxNode) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    first = _argument(importer, node, x, axis, "max", last=False)
-    places = _along(importer, node, shape, axis)
-    op = importer.mapped("1 if x0 == x1 else 0", places, first)
-    importer.emit(node, op, places, first)
-
-
-def _along(importer: Importer, node: OnnxNode, shape: Shape, axis: int) -> str:
-    """The places of an axis, over all of a shape."""
-    numbers = np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))])
-    kind = importer.file_dtype if importer.dtype == importer.builder.dtype else importer.dtype
-    own = numbers.astype(dtype(kind).numpy)
-    name = importer.new_constant(f"{node.output()}/places", own)
-    return importer.use(name, node.title())
-
-
-def _argument(
-    importer: Importer, node: OnnxNode, x: str, axis: int, function: str, *, last: bool
-) -> str:
-    """The first or last place of the largest or smallest of each row, in floats."""
-    shape = importer.builder.shape(x)
-    extreme = _of_rows(importer, node, function, x, (axis,))
-    places = _along(importer, node, shape, axis)
-    beyond = "-1" if last else str(shape[axis])
-    hits = _step(importer, node, f"x2 if x0 == x1 else {beyond}", x, extreme, places)
-    return _of_rows(importer, node, "max" if last else "min", hits, (axis,))
-
-
-def _arg(importer: Importer, node: OnnxNode, *, function: str) -> None:
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, node.integer("axis"), len(shape))
-    last = "select_last_index" in node.attributes and bool(node.integer("select_last_index"))
-    found = _argument(importer, node, x, axis, function, last=last)
-    own = importer.builder.shape(found)
-    op = converting(own, importer.dtype, "i64")
-    if node.integer("keepdims"):
-        importer.emit(node, op, found)
+def _reduce(at: Importer, *, function: str, body: str, finish: str) -> None:
+    """One definition, or the operators of floats that have a name."""
+    x, shape, axes = at.operand(0), at.shape(0), _axes(at)
+    if at.node.flag("noop_with_empty_axes") and not at.axes():
+        at.map(finish.replace("x0", f"({body})"), x)
+    elif not at.is_float or function == "prod" or (body, finish) != ("x0", "x0"):
+        extents = tuple(1 if a in axes else n for a, n in enumerate(shape))
+        terms = tuple(() if a in axes else ((a, 1),) for a in range(len(shape)))
+        y, types = Access(extents, terms, (0,) * len(shape)), at.dtype
+        if function == "mean":
+            finish, types = f"x0 / {prod(shape[a] for a in axes)}.0", f"{types}:f64:{types}"
+        gather = _GATHERS[function]
+        _kept(at, axes, Definition(shape, y, (straight(shape),), body, gather, finish, types), x)
+    elif function == "mean" and len(shape) == 4 and axes == (2, 3):
+        _kept(at, axes, global_average_pool2d(shape, dtype=at.dtype), x)
     else:
-        made = importer.step(node, op, found, suffix="_place")
-        importer.reshape(node, made, tuple(n for d, n in enumerate(shape) if d != axis))
+        _kept(at, axes, Reduce(function, shape, axes, at.dtype), x)
 
 
-def _running(importer: Importer, node: OnnxNode, *, gather: str) -> None:
+def _kept(at: Importer, axes: Sequence[int], op: Op, *names: str) -> None:
+    """The result with its axes of one element, or without them."""
+    if at.node.flag("keepdims"):
+        at.emit(op, *names)
+    else:
+        rest = tuple(n for axis, n in enumerate(at.shape(0)) if axis not in axes)
+        at.reshape(at.step(op, *names), rest)
+
+
+def _log_sum_exp(at: Importer) -> None:
+    """The largest, and the logarithm of the sum of powers less it."""
+    x, axes = at.operand(0), _axes(at)
+    largest = _of_rows(at, "max", x, axes)
+    total = _of_rows(at, "sum", at.each("exp(x0 - x1)", x, largest), axes)
+    _kept(at, axes, at.mapped("x1 + log(x0)", total, largest), total, largest)
+
+
+def _of_rows(at: Importer, function: str, x: str, axes: Sequence[int]) -> str:
+    """Rows gathered along axes, which stay with one element."""
+    op = Reduce(function, at.builder.shape(x), tuple(axes), at.dtype)
+    return at.step(op, x, suffix=f"_{function}")
+
+
+def _scale_and_bias(at: Importer, rank: int) -> tuple[str, str]:
+    """The second and third operand, with extents of 1 behind their own, along the channels."""
+    names = at.operand(1), at.operand(2)
+    wide = ((*at.builder.shape(n), *(1,) * (rank - 1 - len(at.builder.shape(n)))) for n in names)
+    scale, bias = (at.reshaped(n, shape) for n, shape in zip(names, wide, strict=True))
+    return scale, bias
+
+
+def _standardised(at: Importer, x: str, axes: Sequence[int]) -> tuple[str, str, str]:
+    """(rows less their mean over their deviation, the means, one over the deviations)."""
+    mean = _of_rows(at, "mean", x, axes)
+    centred = at.each("x0 - x1", x, mean)
+    variance = _of_rows(at, "mean", at.each("x0 * x0", centred), axes)
+    inverse = at.each(f"1 / sqrt(x0 + {at.node.number('epsilon')!r})", variance)
+    return at.each("x0 * x1", centred, inverse), mean, inverse
+
+
+def _layer_norm(at: Importer) -> None:
+    rows, mean, inverse = _standardised(at, at.operand(0), range(at.axis(), len(at.shape(0))))
+    at.map("x0 * x1 + x2" if at.node.has_input(2) else "x0 * x1", rows, *at.operands()[1:])
+    for output, name in zip(at.node.outputs[1:], (mean, inverse), strict=False):
+        if output:
+            at.give(output, at.mapped("x0", name), name, suffix="_kept")
+
+
+def _rms_norm(at: Importer) -> None:
+    x, axes = at.operand(0), range(at.axis(), len(at.shape(0)))
+    mean = _of_rows(at, "mean", at.each("x0 * x0", x), axes)
+    at.map(f"x0 / sqrt(x1 + {at.node.number('epsilon')!r}) * x2", x, mean, at.operand(1))
+
+
+def _instance_norm(at: Importer) -> None:
+    rank = len(at.shape(0))
+    rows, *_ = _standardised(at, at.operand(0), range(2, rank))
+    at.map("x0 * x1 + x2", rows, *_scale_and_bias(at, rank))
+
+
+def _group_norm(at: Importer) -> None:
+    """Groups of channels as rows; scale and bias for each channel, or group before version 21."""
+    shape, groups = at.shape(0), at.node.integer("num_groups")
+    if len(shape) < 2 or groups < 1 or shape[1] % groups:
+        raise at.wrong(f"{groups} groups do not divide the channels of {shape}")
+    cut = (shape[0], groups, shape[1] // groups, *shape[2:])
+    rows, *_ = _standardised(at, at.reshaped(at.operand(0), cut), range(2, len(cut)))
+    if at.node.version < 21:
+        rows = at.each("x0 * x1 + x2", rows, *_scale_and_bias(at, len(cut)))
+        at.reshape(rows, shape)
+    else:
+        at.map("x0 * x1 + x2", at.reshaped(rows, shape), *_scale_and_bias(at, len(shape)))
+
+
+def _mean_variance(at: Importer) -> None:
+    x, axes = at.operand(0), [at.axis(axis) for axis in at.node.integers("axes")]
+    centred = at.each("x0 - x1", x, _of_rows(at, "mean", x, axes))
+    variance = _of_rows(at, "mean", at.each("x0 * x0", centred), axes)
+    at.map("x0 / (sqrt(x1) + 1e-9)", centred, variance)
+
+
+def _lp_norm(at: Importer) -> None:
+    x, single = at.operand(0), at.node.integer("p") == 1
+    each = at.each("abs(x0)" if single else "x0 * x0", x)
+    total = _of_rows(at, "sum", each, (at.axis(),))
+    at.map(f"0 if x1 == 0 else x0 / {'x1' if single else 'sqrt(x1)'}", x, total)
+
+
+def _log_softmax(at: Importer) -> None:
+    """Up to operator set 12 the axes from the given one on are one row."""
+    x, first = at.operand(0), at.axis()
+    axes = (first,) if at.node.version >= 13 else range(first, len(at.shape(0)))
+    less = at.each("x0 - x1", x, _of_rows(at, "max", x, axes))
+    at.map("x0 - log(x1)", less, _of_rows(at, "sum", at.each("exp(x0)", less), axes))
+
+
+def _hardmax(at: Importer) -> None:
+    first = _argument(at, at.axis(), "max", last=False)
+    at.map("1 if x0 == x1 else 0", _along(at, at.axis()), first)
+
+
+def _along(at: Importer, axis: int) -> str:
+    """The places of an axis, over all of a shape."""
+    shape = tuple(n if d == axis else 1 for d, n in enumerate(at.shape(0)))
+    return at.held("places", np.arange(shape[axis], dtype=float).reshape(shape))
+
+
+def _argument(at: Importer, axis: int, function: str, *, last: bool) -> str:
+    """The first or last place of the largest or smallest of each row, in floats."""
+    x, beyond = at.operand(0), -1 if last else at.shape(0)[axis]
+    operands = x, _of_rows(at, function, x, (axis,)), _along(at, axis)
+    hits = at.each(f"x2 if x0 == x1 else {beyond}", *operands)
+    return _of_rows(at, "max" if last else "min", hits, (axis,))
+
+
+def _arg(at: Importer, *, function: str) -> None:
+    found = _argument(at, at.axis(), function, last=at.node.flag("select_last_index"))
+    op = converting(at.builder.shape(found), at.dtype, "i64")
+    _kept(at, (at.axis(),), op, found)
+
+
+def _running(at: Importer, *, gather: Gather) -> None:
     """Of each place all up to it: a window that ends there, ones or zeros beyond the border."""
-    x, shape = importer.operand(node, 0), importer.shape(node, 0)
-    axis = importer.axis(node, int(importer.constant(node, 1).reshape(-1)[0]), len(shape))
-    size, rank = shape[axis], len(shape)
-    back, apart = bool(node.integer("reverse")), bool(node.integer("exclusive"))
-    count = size - 1 if apart else size
+    x, shape, axis = at.operand(0), at.shape(0), at.axis(at.scalar(1))
+    size, rank, apart = shape[axis], len(shape), at.node.flag("exclusive")
     neutral = 0.0 if gather == "sum" else 1.0
-    terms: list[tuple[tuple[int, int], ...]] = [((d, 1),) for d in range(rank)]
-    terms[axis] = ((axis, 1), (rank, 1))
-    first = (1 if apart else 0) if back else -(size - 1)
-    offsets = tuple(first if d == axis else 0 for d in range(rank))
-    if not count:
-        importer.emit(node, importer.mapped(f"0 * x0 + {neutral!r}", x), x)
+    if size == 1 and apart:
+        at.map(f"0 * x0 + {neutral!r}", x)
         return
-    window = Access(shape, tuple(terms), offsets, neutral)
-    kind = importer.dtype
-    op = Definition((*shape, count), straight(shape, tuple(range(rank))), (window,), "x0",
-                    "sum" if gather == "sum" else "prod", "x0", kind)  # fmt: skip
-    importer.emit(node, op, x)
+    terms = tuple(((d, 1), (rank, 1)) if d == axis else ((d, 1),) for d in range(rank))
+    first = int(apart) if at.node.flag("reverse") else 1 - size
+    window = Access(shape, terms, tuple(first * (d == axis) for d in range(rank)), neutral)
+    y = straight(shape, tuple(range(rank)))
+    at.emit(Definition((*shape, size - apart), y, (window,), "x0", gather, "x0", at.dtype), x)
 
 
-_AXIS = Attribute("axis", "integer", -1)
-_EPSILON = Attribute("epsilon", "number", 1e-5)
-_STASH = Attribute("stash_type", "integer", 1)
-_NUMBER = Input("X", elements="number")
-
-
-def _argument_operator(kind: str, function: str) -> Operator:
-    attributes = (
-        Attribute("axis", "integer", 0),
-        Attribute("keepdims", "integer", 1, (0, 1)),
-        Attribute("select_last_index", "integer", 0, (0, 1), since=12),
-    )
-    return Operator(kind, (1, 11, 12, 13), (X,), attributes, partial(_arg, function=function))
-
-
-def _running_operator(kind: str, versions: tuple[int, ...], gather: str) -> Operator:
-    attributes = (
-        Attribute("exclusive", "integer", 0, (0, 1)),
-        Attribute("reverse", "integer", 0, (0, 1)),
-    )
-    inputs = (_NUMBER, Input("axis", "constant", "integer"))
-    return Operator(kind, versions, inputs, attributes, partial(_running, gather=gather))
-
-
-ROWS = (
-    _argument_operator("ArgMax", "max"),
-    _argument_operator("ArgMin", "min"),
-    _running_operator("CumProd", (26,), "prod"),
-    _running_operator("CumSum", (11, 14), "sum"),
-    Operator(
-        "GroupNormalization",
-        (18, 21),
-        (X, Input("scale"), Input("bias")),
-        (
-            _EPSILON,
-            Attribute("num_groups", "integer", required=True),
-            Attribute("stash_type", "integer", 1, since=21),
-        ),
-        _group_norm,
+READ = (
+    *(
+        Operator(
+            kind, partial(_reduce, function=gather, body=body, finish=finish), "number",
+            known="axes",
+        )
+        for kind, (gather, body, finish) in _REDUCTIONS.items()
     ),
-    Operator(
-        "Hardmax",
-        (1, 11, 13),
-        (X,),
-        (Attribute("axis", "integer", 1, until=12), Attribute("axis", "integer", -1, since=13)),
-        _hardmax,
-    ),
-    Operator(
-        "InstanceNormalization",
-        (1, 6, 22),
-        (X, Input("scale"), Input("B")),
-        (_EPSILON, Attribute("consumed_inputs", "integers", until=5)),
-        _instance_norm,
-    ),
-    Operator(
-        "LayerNormalization",
-        (17,),
-        (X, Input("Scale"), Input("B", optional=True)),
-        (_AXIS, _EPSILON, _STASH),
-        _layer_norm,
-        many=True,
-    ),
-    Operator(
-        "LogSoftmax",
-        (1, 11, 13),
-        (X,),
-        (Attribute("axis", "integer", 1, until=12), Attribute("axis", "integer", -1, since=13)),
-        _log_softmax,
-    ),
-    Operator(
-        "LpNormalization", (1, 22), (X,), (_AXIS, Attribute("p", "integer", 2, (1, 2))), _lp_norm
-    ),
-    Operator(
-        "MeanVarianceNormalization",
-        (9, 13),
-        (X,),
-        (Attribute("axes", "integers", (0, 2, 3)),),
-        _mean_variance,
-    ),
-    Operator("RMSNormalization", (23,), (X, Input("scale")), (_AXIS, _EPSILON, _STASH), _rms_norm),
-)
+    Operator("ArgMax", partial(_arg, function="max")),
+    Operator("ArgMin", partial(_arg, function="min")),
+    Operator("CumProd", partial(_running, gather="prod"), "number", known="axis"),
+    Operator("CumSum", partial(_running, gather="sum"), "number", known="axis"),
+    Operator("GroupNormalization", _group_norm),
+    Operator("Hardmax", _hardmax),
+    Operator("InstanceNormalization", _instance_norm),
+    Operator("LayerNormalization", _layer_norm, many=True),
+    Operator("LogSoftmax", _log_softmax),
+    Operator("LpNormalization", _lp_norm, only={"p": (1, 2)}),
+    Operator("MeanVarianceNormalization", _mean_variance),
+    Operator("ReduceLogSumExp", _log_sum_exp, "number", known="axes"),
+    Operator("RMSNormalization", _rms_norm),
+)  # fmt: skip

@@ -1,170 +1,253 @@
-"""ONNX's operators on windows of images, and the attributes that such operators share."""
+"""ONNX's operators on windows of any rank: convolutions, transposed ones, pools; as definitions
+where the windows are not those of images with rows and columns.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Literal
 
-from tilewright.graph.frontends.onnx.declare import Attribute, Input, Operator, X
+import numpy as np
+
+from tilewright.common.dtypes import dtype
+from tilewright.common.errors import GraphError
+from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer
 from tilewright.graph.frontends.onnx.model import OnnxNode
-from tilewright.graph.frontends.onnx.operators.any_rank import pool, transposed
-from tilewright.graph.frontends.onnx.operators.spread import before_and_after, spread
 from tilewright.ops import Pool2d, Reduce
+from tilewright.ops.access import straight
+from tilewright.ops.definition import Definition, Gather
+from tilewright.ops.definitions import Place, access, along, assembled
 from tilewright.ops.gathering import Reduction
-from tilewright.ops.window import Padding
+from tilewright.ops.gradient import scattered
+from tilewright.ops.op import Op, Shape
 
 IMAGES = "images of 4 dimensions"
-
-_PAD_MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-AUTO_PAD = Attribute("auto_pad", "text", "NOTSET", _PAD_MODES)
-PADS = Attribute("pads", "integers")
-STRIDES = Attribute("strides", "integers")
 IMAGE_RANK = 4
 """Dimensions of images with rows and columns, which have operators of their own."""
 
 
-def pair(node: OnnxNode, name: str) -> tuple[int, int]:
-    """An attribute of a row's and a column's number, 1 where it is not given."""
-    first, second = spread(node, name, 2, 1)
-    return first, second
+@dataclass(frozen=True)
+class Windows:
+    """Windows of `kernel` elements, along each dimension."""
+
+    kernel: Shape
+    stride: Shape
+    dilation: Shape
+    before: Shape
+    after: Shape
+
+    @property
+    def span(self) -> Shape:
+        """Elements from the first to the last one of a window."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    def counts(self, image: Shape, *, up: bool = False) -> Shape:
+        """Windows along each dimension; a last one in part, where it begins inside, if `up`."""
+        found = []
+        sides = zip(image, self.before, self.after, self.span, self.stride, strict=True)
+        for size, before, after, span, stride in sides:
+            room = size + before + after - span
+            count = (-(-room // stride) if up else room // stride) + 1
+            found.append(count - (up and (count - 1) * stride >= size + before))
+        return tuple(found)
+
+    def places(self, outer: int, inner: int, before: Shape) -> tuple[Place, ...]:
+        """Places over axes of windows from `outer` on, of their elements from `inner`."""
+        steps = zip(self.stride, self.dilation, before, strict=True)
+        return tuple(
+            (((outer + d, s), (inner + d, t)), -n) for d, (s, t, n) in enumerate(steps)
+        )  # fmt: skip
 
 
-def padding(
-    node: OnnxNode, image: tuple[int, int], span: tuple[int, int], stride: tuple[int, int]
-) -> Padding:
-    """(top, left, bottom, right) from `pads` or from the older `auto_pad`."""
-    (top, left), (bottom, right) = before_and_after(node, image, span, stride)
-    return top, left, bottom, right
+def spread(node: OnnxNode, name: str, count: int, otherwise: int) -> Shape:
+    """An attribute of `count` numbers; raises GraphError for one of another length."""
+    found = node.integers(name) if name in node.attributes else (otherwise,) * count
+    if len(found) != count:
+        raise GraphError(f"{node.title()}: {name} must be {count} integers, found {found}")
+    return found
 
 
-def _pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) -> None:
-    shape = importer.shape(node, 0)
-    dilated = set(node.integers("dilations") if "dilations" in node.attributes else ()) - {1}
-    if len(shape) != IMAGE_RANK or dilated or not importer.is_float:
-        pool(importer, node, reduction)
+def windows_of(node: OnnxNode, image: Shape, kernel: Shape) -> Windows:
+    """The windows that a node's attributes describe, padded by `pads` or the older `auto_pad`."""
+    rank, mode = len(kernel), node.text("auto_pad")
+    stride, dilation = (spread(node, name, rank, 1) for name in ("strides", "dilations"))
+    if min((*stride, *dilation, *kernel), default=1) < 1:
+        raise GraphError(f"{node.title()}: strides, dilations and kernels must be positive")
+    pads = spread(node, "pads", 2 * rank, 0) if mode == "NOTSET" else (0,) * 2 * rank
+    found = Windows(kernel, stride, dilation, pads[:rank], pads[rank:])
+    if mode in ("NOTSET", "VALID"):
+        return found
+    total = [_same(node, *side) for side in zip(image, found.span, stride, strict=True)]
+    halves, others = tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
+    sides = (halves, others) if mode == "SAME_UPPER" else (others, halves)
+    return Windows(kernel, stride, dilation, *sides)
+
+
+def _same(node: OnnxNode, size: int, reach: int, step: int) -> int:
+    """Padding for one window at each stride.
+
+    Where windows leave out more than a last pixel, runtimes disagree about which ones.
+    """
+    total = (-(-size // step) - 1) * step + reach - size
+    if total < -1:
+        raise GraphError(
+            f"{node.title()}: auto_pad with windows of {reach} pixels and a stride of "
+            f"{step} would leave out {-total} of {size} pixels",
+            fix="export the model with pads",
+        )
+    return max(total, 0)
+
+
+def convolution(at: Importer, images: Shape, weights: Shape) -> Definition:
+    """Any rank, any groups."""
+    rank, groups = len(images) - 2, at.node.integer("group")
+    if len(weights) != rank + 2 or rank < 1 or groups < 1 or images[1] % groups or (
+        weights[0] % groups or weights[1] * groups != images[1]):  # fmt: skip
+        raise at.wrong(f"weights of {weights} do not fit images of {images}")
+    found = windows_of(at.node, images[2:], weights[2:])
+    out = found.counts(images[2:])
+    if min(out) < 1:
+        raise at.wrong(f"windows of {found.span} are larger than the padded images of {images}")
+    inputs, outputs = weights[1], weights[0] // groups
+    n, o, first, i = 0, 1, 2, 2 + rank
+    taps, group = i + 1, i + 1 + rank
+    extents = (images[0], outputs, *out, inputs, *weights[2:], groups)
+    channel: Place = (((group, outputs), (o, 1)), 0)
+    y = access((images[0], weights[0], *out), *along(n), channel, *along(*range(first, i)))
+    places = found.places(first, taps, found.before)
+    x = access(images, *along(n), (((group, inputs), (i, 1)), 0), *places, fill=0.0)
+    w = access(weights, channel, *along(i, *range(taps, group)))
+    return Definition(extents, y, (x, w), "x0 * x1", "sum", "x0", at.dtype)
+
+
+def _transposed(at: Importer) -> None:
+    """Each element adds a window of the weights to the result."""
+    images, weights = at.shape(0), at.shape(1)
+    rank, groups = len(images) - 2, at.node.integer("group")
+    if rank < 1 or len(weights) != len(images) or groups < 1 or weights[0] != images[1] or (
+        images[1] % groups):  # fmt: skip
+        raise at.wrong(f"weights of {weights} do not fit images of {images}")
+    kernel, inputs, outputs = weights[2:], images[1] // groups, weights[1]
+    stride, dilation = (spread(at.node, name, rank, 1) for name in ("strides", "dilations"))
+    if min(*stride, *dilation) < 1:
+        raise at.wrong("strides and dilations must be positive")
+    found = Windows(kernel, stride, dilation, (), ())
+    whole = tuple((n - 1) * s + k for n, s, k in zip(images[2:], stride, found.span, strict=True))
+    before, size = _cropping(at.node, images[2:], stride, whole)
+    n, o, first, i = 0, 1, 2, 2 + rank
+    taps, group = i + 1, i + 1 + rank
+    extents = (images[0], outputs, *images[2:], inputs, *kernel, groups)
+    y = access((images[0], outputs * groups, *size), *along(n), (((group, outputs), (o, 1)), 0),
+               *found.places(first, taps, before))  # fmt: skip
+    channel: Place = (((group, inputs), (i, 1)), 0)
+    x = access(images, *along(n), channel, *along(*range(first, i)))
+    w = access(weights, channel, *along(o, *range(taps, group)))
+    parts = scattered(extents, y, (x, w), dtype=at.dtype)
+    with_bias(at, assembled(parts, [(0, 1)] * len(parts), at.dtype))
+
+
+def _cropping(node: OnnxNode, image: Shape, stride: Shape, whole: Shape) -> tuple[Shape, Shape]:
+    """(elements that are left out before the result, its extents)."""
+    rank, mode = len(image), node.text("auto_pad")
+    more = spread(node, "output_padding", rank, 0)
+    if "output_shape" in node.attributes:
+        size = node.integers("output_shape")[-rank:]
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        size = tuple(n * s for n, s in zip(image, stride, strict=True))
+    else:
+        pads = spread(node, "pads", 2 * rank, 0)
+        ends = zip(whole, more, pads[:rank], pads[rank:], strict=True)
+        return pads[:rank], tuple(w + m - a - b for w, m, a, b in ends)
+    total = [max(0, w + m - n) for w, m, n in zip(whole, more, size, strict=True)]
+    return tuple(t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total), size
+
+
+def with_bias(at: Importer, op: Op) -> None:
+    """The operator on the first two inputs, and a third one added for each channel."""
+    names = at.operand(0), at.operand(1)
+    if not at.node.has_input(2):
+        at.emit(op, *names)
         return
-    batch, channels, height, width = shape
-    kernel, stride = pair(node, "kernel_shape"), pair(node, "strides")
-    op = Pool2d(
-        reduction,
-        batch,
-        channels,
-        height,
-        width,
-        kernel,
-        stride,
-        padding(node, (height, width), kernel, stride),
-        _flag(node, "ceil_mode"),
-        _flag(node, "count_include_pad"),
-        importer.dtype,
-    )
-    importer.emit(node, op, importer.operand(node, 0))
+    wide = (*at.shape(2), *(1,) * (len(op.out_shape) - 2))
+    at.map("x0 + x1", at.step(op, *names), at.reshaped(at.operand(2), wide, "_along"))
 
 
-def _flag(node: OnnxNode, name: str) -> bool:
-    """True if the attribute, which only later versions have, is given and set."""
-    return name in node.attributes and bool(node.integer(name))
+def _of_images(
+    at: Importer, reduction: Reduction, own: Windows, *, ceil: bool = False, padded: bool = False
+) -> Pool2d:
+    (batch, channels, height, width), (rows, columns) = at.images(), own.kernel
+    (down, right), (top, left), (bottom, behind) = own.stride, own.before, own.after
+    pads = (top, left, bottom, behind)
+    return Pool2d(reduction, batch, channels, height, width, (rows, columns), (down, right), pads,
+                  ceil, padded, at.dtype)  # fmt: skip
 
 
-def _global_pool(importer: Importer, node: OnnxNode, *, reduction: Reduction) -> None:
-    shape = importer.shape(node, 0)
-    if len(shape) != IMAGE_RANK:
+def _pool(at: Importer, *, reduction: Reduction | Literal["norm"]) -> None:
+    """The largest, the mean or the norm of windows."""
+    x, images = at.operand(0), at.shape(0)
+    rank, kind = len(images) - 2, dtype(at.dtype)
+    found = windows_of(at.node, images[2:], spread(at.node, "kernel_shape", rank, 1))
+    up, padded = at.node.flag("ceil_mode"), at.node.flag("count_include_pad")
+    plain = len(images) == IMAGE_RANK and set(found.dilation) == {1} and kind.is_float
+    if plain and reduction != "norm":
+        op: Op = _of_images(at, reduction, found, ceil=up, padded=padded)
+        at.emit(op, x)
+        return
+    out = found.counts(images[2:], up=up)
+    body, finish, fill = "x0", "x0", 0.0
+    if reduction == "max":
+        fill = -np.inf if kind.is_float else float(kind.limits[0])
+    elif reduction == "norm":
+        p = at.node.number("p")
+        body, finish = f"pow(abs(x0), {p})", f"pow(x0, {1 / p!r})"
+    y = straight((*images[:2], *out), tuple(range(2 + rank)))
+    source = access(images, *along(0, 1), *found.places(2, 2 + rank, found.before), fill=fill)
+    gather: Gather = "max" if reduction == "max" else "sum"
+    op = Definition((*y.shape, *found.kernel), y, (source,), body, gather, finish, at.dtype)
+    if reduction == "average":
+        counts = at.held("counts", _counts(found, images[2:], out, padded=padded))
+        at.map("x0 / x1", at.step(op, x, suffix="_sum"), counts)
+    else:
+        at.emit(op, x)
+
+
+def _counts(found: Windows, image: Shape, out: Shape, *, padded: bool) -> np.ndarray:
+    """Elements of each window inside the image, or inside its border as well if `padded`."""
+    lines = []
+    sides = zip(image, found.before, found.after, found.kernel, found.dilation, found.stride, out,
+                strict=True)  # fmt: skip
+    for size, before, after, kernel, dilation, stride, count in sides:
+        places = (np.arange(count) * stride - before)[:, None] + np.arange(kernel) * dilation
+        low, high = (-before, size + after) if padded else (0, size)
+        lines.append(((places >= low) & (places < high)).sum(1))
+    return np.asarray(np.maximum(reduce(np.multiply.outer, lines), 1), np.float64)
+
+
+def _global_pool(at: Importer, *, reduction: Reduction) -> None:
+    shape, inner = at.shape(0), at.shape(0)[2:]
+    if len(shape) == IMAGE_RANK:
+        own = Windows(inner, inner, (1, 1), (0, 0), (0, 0))
+        at.emit(_of_images(at, reduction, own), at.operand(0))
+    else:
         function = "max" if reduction == "max" else "mean"
-        rows = Reduce(function, shape, tuple(range(2, len(shape))), importer.dtype)
-        importer.emit(node, rows, importer.operand(node, 0))
-        return
-    batch, channels, height, width = shape
-    size = (height, width)
-    op = Pool2d(reduction, batch, channels, *size, size, size, dtype=importer.dtype)
-    importer.emit(node, op, importer.operand(node, 0))
+        at.emit(Reduce(function, shape, tuple(range(2, len(shape))), at.dtype), at.operand(0))
 
 
-def _pool_operator(
-    kind: Literal["AveragePool", "MaxPool"], versions: tuple[int, ...], *more: Attribute
-) -> Operator:
-    attributes = (
-        AUTO_PAD,
-        Attribute("ceil_mode", "integer", 0, (0, 1), since=10),
-        Attribute("kernel_shape", "integers", required=True),
-        PADS,
-        STRIDES,
-        *more,
-    )
-    reduction: Reduction = "max" if kind == "MaxPool" else "average"
-    translate = partial(_pool, reduction=reduction)
-    return Operator(kind, versions, (Input("X", elements="number"),), attributes, translate)
+def _lp_global(at: Importer) -> None:
+    shape, p = at.shape(0), at.node.number("p")
+    total = Reduce("sum", shape, tuple(range(2, len(shape))), at.dtype)
+    each = at.each(f"pow(abs(x0), {p})", at.operand(0))
+    at.map(f"pow(x0, {1 / p!r})", at.step(total, each, suffix="_sum"))
 
 
-def _global_operator(kind: str, reduction: Reduction) -> Operator:
-    translate = partial(_global_pool, reduction=reduction)
-    return Operator(kind, (1, 22), (X,), (), translate)
-
-
-def _dilation(since: int) -> Attribute:
-    return Attribute("dilations", "integers", since=since)
-
-
-def _lp_pool(importer: Importer, node: OnnxNode) -> None:
-    pool(importer, node, "norm")
-
-
-def _lp_global(importer: Importer, node: OnnxNode) -> None:
-    shape, x = importer.shape(node, 0), importer.operand(node, 0)
-    p, axes = node.number("p"), tuple(range(2, len(shape)))
-    each = importer.step(node, importer.mapped(f"pow(abs(x0), {p})", x), x, suffix="_each")
-    total = importer.step(node, Reduce("sum", shape, axes, importer.dtype), each, suffix="_sum")
-    importer.emit(node, importer.mapped(f"pow(x0, {1 / p!r})", total), total)
-
-
-_NORM = (Attribute("p", "number", 2.0, until=1), Attribute("p", "integer", 2, since=2))
-
-WINDOWS = (
-    _pool_operator(
-        "AveragePool",
-        (1, 7, 10, 11, 19, 22),
-        Attribute("count_include_pad", "integer", 0, (0, 1), since=7),
-        _dilation(19),
-    ),
-    _pool_operator(
-        "MaxPool",
-        (1, 8, 10, 11, 12, 22),
-        Attribute("storage_order", "integer", 0, (0, 1), since=8),
-        _dilation(10),
-    ),
-    _global_operator("GlobalAveragePool", "average"),
-    _global_operator("GlobalMaxPool", "max"),
-    Operator(
-        "ConvTranspose",
-        (1, 11, 22),
-        (X, Input("W"), Input("B", optional=True)),
-        (
-            AUTO_PAD,
-            Attribute("dilations", "integers"),
-            Attribute("group", "integer", 1),
-            Attribute("kernel_shape", "integers"),
-            Attribute("output_padding", "integers"),
-            Attribute("output_shape", "integers"),
-            PADS,
-            STRIDES,
-        ),
-        transposed,
-    ),
-    Operator("GlobalLpPool", (1, 2, 22), (X,), _NORM, _lp_global),
-    Operator(
-        "LpPool",
-        (1, 2, 11, 18, 22),
-        (X,),
-        (
-            AUTO_PAD,
-            Attribute("ceil_mode", "integer", 0, (0, 1), since=18),
-            Attribute("dilations", "integers", since=18),
-            Attribute("kernel_shape", "integers", until=1),
-            Attribute("kernel_shape", "integers", required=True, since=2),
-            *_NORM,
-            PADS,
-            STRIDES,
-        ),
-        _lp_pool,
-    ),
+READ = (
+    Operator("AveragePool", partial(_pool, reduction="average"), "number"),
+    Operator("ConvTranspose", _transposed),
+    Operator("GlobalAveragePool", partial(_global_pool, reduction="average")),
+    Operator("GlobalLpPool", _lp_global),
+    Operator("GlobalMaxPool", partial(_global_pool, reduction="max")),
+    Operator("LpPool", partial(_pool, reduction="norm")),
+    Operator("MaxPool", partial(_pool, reduction="max"), "number"),
 )
