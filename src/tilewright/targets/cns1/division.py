@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
@@ -183,7 +182,7 @@ class NodeTimes:
         if product is not None and product.transpose_b:
             cycles += product.m * float(group_cycles(self.machine, product.n, product.k, product.k))
         elif product is not None:
-            cycles += node_product_cycles(self.machine, *first.out_shape, product.k, product.n)
+            cycles += node_product_cycles(self.machine, product.m, product.n, product.k, product.n)
         else:
             others = [first, *others]
         return cycles + sum(

@@ -213,8 +213,8 @@ def group_cycles(machine: Machine, n: Value, k: Value, distance: Value) -> Value
 
 
 def update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
-    """m x n weights: groups of four rows and the rows that are left. A load that opens a line finds there one that
-    was written.
+    """m x n weights, by groups of four rows and the rows that are left. A load that opens a line
+    finds there one that was written.
     """
     rdram, read = machine.section(Rdram), read_cycles(machine, VECTOR_BYTES)
     groups, left = np.divmod(m, ROWS)

@@ -254,7 +254,10 @@ def _clipping(scalar: Scalar) -> Scalar:
     """The expression over integers, with `addap0` for what is shifted and clipped to 15 bits."""
     match scalar:
         case Apply("clip", (Apply(">>", (value, Number(shift))), low, high)):
-            if [_folded(limit) for limit in (low, high)] == [Number(-_CLIPPED), Number(_CLIPPED - 1)]:
+            if [_folded(limit) for limit in (low, high)] == [
+                Number(-_CLIPPED),
+                Number(_CLIPPED - 1),
+            ]:
                 return Apply("addap0", (_clipping(value), Number(shift)))
         case Apply("+" | "-" | "*" as function, arguments):
             return Apply(function, tuple(map(_clipping, arguments)))

@@ -120,7 +120,7 @@ class NodePrograms:
 
     @cached_property
     def states(self) -> dict[str, str]:
-        """The weights that are updated where they lie, by the tensor that names their next value."""
+        """The weights that are updated where they lie, by the name of their next value."""
         return {state.next: state.tensor for state in self.network.states}
 
     @cached_property
@@ -232,9 +232,7 @@ class NodePrograms:
         run = run_nodes(self.machine, nodes, fabric)
         return self._outputs(run, outside, patterns) | self._updated(run, blocks), run
 
-    def _updated(
-        self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]
-    ) -> dict[str, Array]:
+    def _updated(self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]) -> dict[str, Array]:
         """The weights that the nodes hold after the run."""
         found = {}
         for following, state in self.states.items():
@@ -308,7 +306,7 @@ class _Places:
             own = values.T if constant.turned else values
             if constant.shape is not None:
                 own = np.broadcast_to(own, (*constant.shape,)[-max(own.ndim, 2) :])
-            main[constant.address] = np.ascontiguousarray(own[constant.box.slices])
+            main[constant.address] = own[constant.box.slices]
         main[self.role.end] = np.zeros(0, np.uint8)
         return Node(text, {"main": main})
 

@@ -268,6 +268,7 @@ class NodeRole:
         return self.writer.text() + "".join(routines)
 
 
+@cache
 def _renamed(routine: NodeRoutine, name: str) -> str:
     """The lines under a name, with labels of their own."""
     text = "\n".join(routine.lines)
