@@ -21,6 +21,7 @@ from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.tables import looks_up
 from tilewright.machine import Machine
 from tilewright.machine.messages import spacing_cycles
 from tilewright.ops.op import Array
@@ -65,7 +66,16 @@ def node_model(machine: Machine) -> CoreModel:
 def step_layers(network: Network) -> tuple[Layer, ...]:
     """The layers of a training step, a product and the maps behind it each. An error that went to
     the nodes of one layer is there for the update behind it.
+
+    Raises PartitionError for steps of other networks than `graph.tables` trains, and for several
+    patterns.
     """
+    if not looks_up(network) or _patterns(network) != 1:
+        raise PartitionError(
+            f"nodes train networks of products with tables, one pattern after the other, found "
+            f"{network.name}, {_patterns(network)} patterns",
+            fix="--dtype i8 --batch 1, a network of matrix products and tables",
+        )
     found: list[Layer] = []
     made = {node.output for node in network.nodes}
     for node in network.nodes:
@@ -86,10 +96,18 @@ def _is_activation(network: Network, name: str, made: Set[str]) -> bool:
     return name in made or name in {t.name for t in network.inputs} - held
 
 
-def forwards(layer: Layer) -> bool:
-    """True for products of activations and weights, not of errors or of both."""
-    product = layer.op.matrix_product
-    return product is not None and product.operand_dtypes[0] == "i8" and not product.transpose_a
+def forward_layers(layers: Sequence[Layer]) -> list[Layer]:
+    """The products of activations and weights: those of errors have weights that another has had,
+    updates have none.
+    """
+    found: list[Layer] = []
+    for layer in layers:
+        product, had = layer.op.matrix_product, {one.steps[0].operands[1] for one in found}
+        assert product is not None, "nodes compute products"
+        back = product.transpose_b and layer.steps[0].operands[1] in had
+        if not product.transpose_a and not (back and product.operand_dtypes[0] == "i16"):
+            found.append(layer)
+    return found
 
 
 def _behind(layer: Layer, forward: Layer, grid: Grid) -> Grid:
@@ -118,15 +136,17 @@ class NodeSpace(Space):
         assert self.model is not None, "nodes are those of a machine"
         table, layer = self.tables[number], self.layers[number]
         found = np.array([self._grid(layer, grid, table.sums_cycles[i])
-                          + sum(self._grid(other, _behind(other, layer, grid), 0.0)
+                          + sum(self._grid(other, _behind(other, layer, grid), 0.0, along=True)
                                 for other in self.behind.get(number, ()))
                           for i, grid in enumerate(table.grids)])  # fmt: skip
         values = self.weights.sums * table.sums + self.weights.inputs * self._inputs(number)
         cycles: Cycles = found + self.model.load_cycles(self._inputs(number))
         return values + self.weights.cycles * cycles
 
-    def _grid(self, layer: Layer, grid: Grid, exchange: float) -> float:
-        """Cycles of a node's products, and of sending and receiving its sums."""
+    def _grid(self, layer: Layer, grid: Grid, exchange: float, *, along: bool = False) -> float:
+        """Cycles of a node's products, and of sending and receiving its sums; weights lie `along`
+        the terms where errors go back.
+        """
         product, parts = layer.op.matrix_product, grid.parts
         assert product is not None
         rows, columns = (n // p for n, p in zip(layer.shape, grid.counts, strict=True))
@@ -135,11 +155,11 @@ class NodeSpace(Space):
         terms, chunk = product.k // parts, chunk_columns(columns, parts)
         if not chunk:
             return math.inf
-        if forwards(layer):
+        if along:
+            once = rows * float(group_cycles(self.machine, chunk, terms, terms))
+        else:
             distance = columns if self.behind else chunk
             once = node_product_cycles(self.machine, rows, chunk, terms, distance)
-        else:
-            once = rows * float(group_cycles(self.machine, chunk, terms, terms))
         products, piece = columns / chunk * once, columns // parts
         messages = (parts - 1) * rows * math.ceil(piece / VECTOR)
         own = self.machine.section(Messages)
@@ -225,6 +245,8 @@ class NodeNetwork(DividedNetwork):
 class NodeDivider:
     """Blocks of matrices over the nodes; activations and weights stay with their owners."""
 
+    trains = True
+
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers for the patterns of a pass, each a product with its steps, and the nodes."""
         if network.states:
@@ -286,18 +308,19 @@ def plans(
     progress: Progress = silent,
 ) -> Iterator[tuple[int, PartitionPlan]]:
     """For each number of copies of the network that the nodes' memories hold, the best plan of the
-    nodes that each has.
+    nodes that each has; a network that is trained has one, on all nodes or some of them.
     """
-    cores, first = machine.cores, [layer for layer in layers if forwards(layer)]
+    cores, first = machine.cores, forward_layers(layers)
     own = [_choices(layer, machine, strategies) for layer in first]
     trained = len(first) < len(layers)
-    for copies in (n for n in range(1, cores + 1) if cores % n == 0 and not (trained and n > 1)):
+    for copies in (n for n in range(1, cores + 1) if cores % n == 0):
         nodes = cores // copies
         if needed_bytes(first) > nodes * (machine.main.available_bytes - _aside(first)):
             return
         some = [choice.where(choice.grids.cells == nodes) for choice in own]
         if all(len(choice.grids) for choice in some):
-            yield copies, _best(layers, first, some, machine, weights, progress)
+            plan = _best(layers, first, some, machine, weights, progress)
+            yield 1 if trained else copies, plan
 
 
 def _best(
@@ -336,7 +359,7 @@ def given_blocks(
     layers: Sequence[Layer], machine: Machine, blocks: Sequence[tuple[int, int]]
 ) -> PartitionPlan:
     """The best plan of so many parts of each layer's outputs and of its terms."""
-    first = [layer for layer in layers if forwards(layer)]
+    first = forward_layers(layers)
     own = [
         choice.where((choice.grids.counts[:, CHANNELS] == outputs) & (choice.grids.parts == parts))
         for layer, (outputs, parts) in zip(first, blocks, strict=True)
@@ -366,7 +389,7 @@ def _choices(layer: Layer, machine: Machine, strategies: Sequence[str]) -> Choic
 
 def needed_bytes(layers: Sequence[Layer]) -> int:
     """Bytes of all matrices."""
-    products = [product_of(layer) for layer in layers if forwards(layer)]
+    products = [product_of(layer) for layer in forward_layers(layers)]
     return sum(_WEIGHT_BYTES * product.n * product.k for product in products)
 
 
@@ -384,6 +407,7 @@ def _require_plans(
     """Raise PartitionError where the nodes hold no copy, or a layer has no equal blocks."""
     if found:
         return
+    layers = forward_layers(layers)
     room = machine.main.available_bytes - _aside(layers)
     needed = needed_bytes(layers)
     if needed > machine.cores * room:
