@@ -5,7 +5,7 @@ from itertools import product
 from tilewright.cost.prices import prices_of
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.build import changed
-from tilewright.targets.cns1.emit.calls import product_body
+from tilewright.targets.cns1.emit.calls import ROUNDING, product_body
 from tilewright.targets.cns1.kernels.bodies import (
     FACTORS,
     SCALAR_FACTORS,
@@ -17,7 +17,6 @@ from tilewright.targets.cns1.kernels.bodies import (
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
 from tilewright.targets.cns1.kernels.lookups import ENTRIES, Lookup, lookup_body
 from tilewright.targets.cns1.kernels.pipelining import PortCycles, port_cycles
-from tilewright.targets.cns1.nodes.network import ROUNDING
 from tilewright.targets.cns1.sections import Vectors
 
 MACHINES = ("cns1-128", "cns1-128-18mb", "cns1-1024", "cns1-1024-18mb")

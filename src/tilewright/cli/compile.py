@@ -56,7 +56,7 @@ def run(asked: Compile) -> None:
         found = made.judged(check=options.check, measure=options.measure, progress=progress)
         if options.strict:
             require_unsaturated(found)
-        if options.training:
+        if options.training and way == "whole":
             found = found.with_passes(passes_of(simplified(workload.whole)))
         if options.out is not None:
             found = made.written(options.out, found, progress)
@@ -84,7 +84,8 @@ def _way(asked: Compile, chain: Toolchain) -> str:
     options.require_one_check()
     if options.schedule is not None and not operator:
         raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
-    if options.training and (layers or operator or chain.divides is not None):
+    divides = chain.divides is not None and not chain.divides.trains
+    if options.training and (layers or operator or divides):
         raise UsageProblem("--training is for networks that are compiled as a whole")
     if layers and operator:
         raise UsageProblem(f"--layers is for networks, found {asked.network}")

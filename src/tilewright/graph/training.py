@@ -24,6 +24,7 @@ from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
+from tilewright.graph.tables import looks_up, table_step
 from tilewright.ir.scalar import numbers_of, parse_scalar
 from tilewright.ops import CONTRACTIONS, Concat
 from tilewright.ops.access import Access, straight
@@ -116,7 +117,8 @@ def training_step(
     next values. Of several `micro_batches` each is computed forwards and backwards before the next.
 
     In fixed point gradients are those of the sum of all images' losses, so that each has the bits
-    of its own, and rates are divided by the images.
+    of its own, and rates are divided by the images. Networks of integers with tables are trained by
+    `graph.tables.table_step`, at a rate of its own.
 
     Raises GraphError for a network without weights, of several outputs, or whose output is no row
     of scores for each image, for operators without a gradient on the way, for micro-batches that
@@ -126,6 +128,13 @@ def training_step(
     found = optimiser or Optimiser()
     if not network.weights:
         raise GraphError(f"{network.name} has no weights to train")
+    if looks_up(network):
+        if optimiser is not None or micro_batches != 1:
+            raise GraphError(
+                f"{network.name}: tables are trained at the rate of integers, all patterns at once",
+                fix="leave the optimiser and micro-batches",
+            )
+        return table_step(network)
     stored = dtype(network.weights[0].dtype)
     if stored.kind != "fixed":
         return _step(network, found, micro_batches)

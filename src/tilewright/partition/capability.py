@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class DividesNetworks(Protocol):
-    """A family whose machines divide the layers of networks over their cores."""
+    """A family whose machines divide the layers of networks over their cores; `trains` where cores
+    keep weights that a training step changes.
+    """
+
+    trains: bool
 
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The planner's input: the network's layers, and the model of the machine.
@@ -53,5 +57,5 @@ class DividesNetworks(Protocol):
 
 
 DIVIDES: Capability[DividesNetworks] = Capability(
-    "division", ("planned", "divide", "programs"), "way to divide networks over its cores"
+    "division", ("trains", "planned", "divide", "programs"), "way to divide networks over its cores"
 )

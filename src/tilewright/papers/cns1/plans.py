@@ -1,6 +1,6 @@
 """The planner's distribution of the networks of Table 3.1, beside the report's.
 
-Each number is cycles for two patterns, steps 2 and 3 of recall. Both distributions are priced
+Each number is cycles for two patterns, steps 2 and 3 of recall, or one pattern of training. Both distributions are priced
 alike: products by their text, messages by the nodes' interfaces and links. The report's has
 p_i x p_h blocks of the first matrix and p_h x p_i of the second; the planner takes any block
 distribution, and copies of the network on a part of the nodes each, the third way of section 3.1.
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tilewright.graph import Network
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.tables import table_step
 from tilewright.machine import Machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
@@ -53,6 +54,8 @@ class BlockPlans(Struct, frozen=True):
     single_bound: float
     best: float
     words: str
+    trained_report: float
+    trained: float
 
 
 def block_plans(case: Case) -> BlockPlans:
@@ -65,9 +68,13 @@ def block_plans(case: Case) -> BlockPlans:
     copies, best = min(every, key=lambda one: one[1].cost / one[0])
     grids = " and ".join(one.division.grid.describe() for one in best.layers)
     report = given_blocks(layers, machine, _blocks(machine))
-    return BlockPlans(
-        report.cost, single.cost, single.bound, best.cost / copies, f"{copies} copies, {grids}"
-    )
+    step = table_step(perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), 1))
+    layers, _ = DIVISION.planned(step, machine)
+    trained = given_blocks(layers, machine, _blocks(machine))
+    ours = min(plan.cost for _, plan in plans(layers, machine, ["blocks"], TIME))
+    words = f"{copies} copies, {grids}"
+    return BlockPlans(report.cost, single.cost, single.bound, best.cost / copies, words,
+                      trained.cost, ours)  # fmt: skip
 
 
 def _blocks(machine: Machine) -> list[tuple[int, int]]:
@@ -87,7 +94,8 @@ def run(lab: Lab) -> Result:
 
 
 def _rows(case: Case, found: BlockPlans) -> list[Row]:
-    forward = case.recall(WORST).forward
+    forward, training = case.recall(WORST).forward, case.training(WORST)
+    around = training.reading_cycles + training.overhead_cycles
     closed = forward.hidden_cycles + forward.outputs_cycles
     bound = PATTERNS * case.layers.connections / _LANES / case.nodes
     single = f"at least {found.single_bound:.0f} in any blocks; the multiplier takes {bound:.0f}"
@@ -95,6 +103,8 @@ def _rows(case: Case, found: BlockPlans) -> list[Row]:
         ("the report's blocks", closed, found.report, ""),
         ("the planner's blocks", None, found.single, single),
         ("with copies", None, found.best, found.words),
+        ("training, the report's blocks", training.total_cycles - around, found.trained_report, ""),
+        ("training, the planner's blocks", None, found.trained, "one pattern, steps 2 to 9"),
     )
     return [
         compare(f"{case.name}: {name}", published, cycles, "model", note=note, unit="cycles")

@@ -26,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 class Divider:
     """All cores of the grid; activations stay in their buffers, weights stream from main memory."""
 
+    trains = False
+
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers, and the cores in the type of the network's inputs."""
         return layers_of(network), core_model(machine, _element(network, machine))

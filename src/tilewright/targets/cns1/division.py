@@ -9,27 +9,27 @@ programs of all nodes, which are simulated together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.common.progress import Progress, silent
 from tilewright.graph import Network
 from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.tables import looks_up
 from tilewright.machine import Machine
 from tilewright.machine.messages import spacing_cycles
 from tilewright.ops.op import Array
-from tilewright.partition.choices import Choices
+from tilewright.partition.choices import Choices, given
 from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.divided import DividedNetwork, DividedResult
-from tilewright.partition.grids import CHANNELS, joined
-from tilewright.partition.layers import Layer, layers_of
+from tilewright.partition.grids import CHANNELS, Grid, cut, joined
+from tilewright.partition.layers import PREVIOUS, Layer, Step, layers_of
 from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times, by_reference
 from tilewright.partition.plan import PartitionPlan, Space
@@ -37,7 +37,7 @@ from tilewright.partition.strategies import find_strategy
 from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs, step_part
 from tilewright.targets.cns1.nodes.roles import BLOCK, TABLE_BYTES, node_routine
 from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
-from tilewright.targets.cns1.prices import round_cycles
+from tilewright.targets.cns1.prices import group_cycles, round_cycles, update_cycles
 from tilewright.targets.cns1.sections import Hosts, Kernels, Messages
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
@@ -63,11 +63,71 @@ def node_model(machine: Machine) -> CoreModel:
     )
 
 
+def step_layers(network: Network) -> tuple[Layer, ...]:
+    """The layers of a training step, a product and the maps behind it each. An error that went to
+    the nodes of one layer is there for the update behind it.
+
+    Raises PartitionError for steps of other networks than `graph.tables` trains, and for several
+    patterns.
+    """
+    if not looks_up(network) or _patterns(network) != 1:
+        raise PartitionError(
+            f"nodes train networks of products with tables, one pattern after the other, found "
+            f"{network.name}, {_patterns(network)} patterns",
+            fix="--dtype i8 --batch 1, a network of matrix products and tables",
+        )
+    found: list[Layer] = []
+    made = {node.output for node in network.nodes}
+    for node in network.nodes:
+        if node.op.matrix_product is not None:
+            read = {name for layer in found for name in layer.reads}
+            fresh = [n for n in node.inputs if n not in read and _is_activation(network, n, made)]
+            found.append(Layer(node.name, (Step(node.op, node.inputs),), node.output, (*fresh,)))
+            continue
+        (number,) = (i for i, layer in enumerate(found) if layer.output == node.inputs[0])
+        step = Step(node.op, (PREVIOUS, *node.inputs[1:]))
+        before = found[number]
+        found[number] = replace(before, steps=(*before.steps, step), output=node.output)
+    return tuple(found)
+
+
+def _is_activation(network: Network, name: str, made: Set[str]) -> bool:
+    held = {state.tensor for state in network.states}
+    return name in made or name in {t.name for t in network.inputs} - held
+
+
+def forward_layers(layers: Sequence[Layer]) -> list[Layer]:
+    """The products of activations and weights: those of errors have weights that another has had,
+    updates have none.
+    """
+    found: list[Layer] = []
+    for layer in layers:
+        product, had = layer.op.matrix_product, {one.steps[0].operands[1] for one in found}
+        assert product is not None, "nodes compute products"
+        back = product.transpose_b and layer.steps[0].operands[1] in had
+        if not product.transpose_a and not (back and product.operand_dtypes[0] == "i16"):
+            found.append(layer)
+    return found
+
+
+def _behind(layer: Layer, forward: Layer, grid: Grid) -> Grid:
+    """The grid of a gradient or an update on the blocks of weights that a product's grid makes."""
+    (rows, columns), (whole,) = grid.result, forward.op.terms
+    terms, turned = grid.terms or (cut(whole, whole),), not grid.turned
+    if layer.op.matrix_product is not None and layer.op.matrix_product.transpose_a:
+        return Grid((terms[0], columns), (), turned)
+    sums = (columns,) if len(columns) > 1 else ()
+    return Grid((rows, terms[0]), sums, turned)
+
+
 @dataclass
 class NodeSpace(Space):
-    """The costs of distributions on nodes that compute while sums are on their way."""
+    """The costs of distributions on nodes that compute while sums are on their way; `behind` are
+    the gradients and updates on the blocks of weights of each layer.
+    """
 
     machine: Machine = field(kw_only=True)
+    behind: Mapping[int, Sequence[Layer]] = field(default_factory=dict)
 
     def alone(self, number: int) -> Cycles:
         """Cycles of a layer's grids: products at the price of their text, each message as long as
@@ -75,37 +135,52 @@ class NodeSpace(Space):
         """
         assert self.model is not None, "nodes are those of a machine"
         table, layer = self.tables[number], self.layers[number]
-        found = np.array([self._grid(layer, grid.counts[CHANNELS], grid.parts)
-                          for grid in table.grids])  # fmt: skip
-        products, sending = found.T
-        hidden: NDArray[np.float64] = np.maximum(table.sums_cycles - products, sending)
+        found = np.array([self._grid(layer, grid, table.sums_cycles[i])
+                          + sum(self._grid(other, _behind(other, layer, grid), 0.0, along=True)
+                                for other in self.behind.get(number, ()))
+                          for i, grid in enumerate(table.grids)])  # fmt: skip
         values = self.weights.sums * table.sums + self.weights.inputs * self._inputs(number)
-        cycles: Cycles = products + hidden + self.model.load_cycles(self._inputs(number))
+        cycles: Cycles = found + self.model.load_cycles(self._inputs(number))
         return values + self.weights.cycles * cycles
 
-    def _grid(self, layer: Layer, outputs: int, parts: int) -> tuple[float, float]:
-        """Cycles of a node's products, and of sending and receiving its sums."""
-        rows, columns = layer.shape[0], layer.shape[CHANNELS] // outputs
-        terms, chunk = layer.op.terms[0] // parts, chunk_columns(columns, parts)
-        products = columns / chunk * node_product_cycles(self.machine, rows, chunk, terms)
-        piece = columns // parts
+    def _grid(self, layer: Layer, grid: Grid, exchange: float, *, along: bool = False) -> float:
+        """Cycles of a node's products, and of sending and receiving its sums; weights lie `along`
+        the terms where errors go back.
+        """
+        product, parts = layer.op.matrix_product, grid.parts
+        assert product is not None
+        rows, columns = (n // p for n, p in zip(layer.shape, grid.counts, strict=True))
+        if product.transpose_a:
+            return float(update_cycles(self.machine, rows, columns, columns))
+        terms, chunk = product.k // parts, chunk_columns(columns, parts)
+        if not chunk:
+            return math.inf
+        if along:
+            once = rows * float(group_cycles(self.machine, chunk, terms, terms))
+        else:
+            distance = columns if self.behind else chunk
+            once = node_product_cycles(self.machine, rows, chunk, terms, distance)
+        products, piece = columns / chunk * once, columns // parts
         messages = (parts - 1) * rows * math.ceil(piece / VECTOR)
         own = self.machine.section(Messages)
         handled = own.processor_send_cycles + own.processor_receive_cycles + own.sum_cycles
         fabric = self.machine.fabrics["torrents"]
         size = _SUM_BYTES * min(piece, VECTOR)
-        return float(products), messages * (spacing_cycles(fabric, size) + handled)
+        sending = messages * (spacing_cycles(fabric, size) + handled)
+        return products + max(exchange - products, sending)
 
 
-def node_product_cycles(machine: Machine, rows: int, columns: int, terms: int) -> float:
+def node_product_cycles(
+    machine: Machine, rows: int, columns: int, terms: int, distance: int
+) -> float:
     """Cycles of a node's product by the price of its text: as many patterns at a time as kernels
-    take.
+    take, by weights whose rows are `distance` apart.
     """
     rounds, left = divmod(rows, machine.section(Kernels).patterns)
     cycles = 0.0
     for patterns, count in ((machine.section(Kernels).patterns, rounds), (1, left)):
         if count:
-            cycles += count * float(round_cycles(machine, patterns, columns, terms, columns))
+            cycles += count * float(round_cycles(machine, patterns, columns, terms, distance))
     return cycles
 
 
@@ -122,8 +197,12 @@ class NodeTimes:
     def _cycles(self, task: Task) -> float:
         first, *others = task.ops
         cycles, product = 0.0, first.matrix_product
-        if product is not None:
-            cycles += node_product_cycles(self.machine, product.m, product.n, product.k)
+        if product is not None and product.transpose_a:
+            return float(update_cycles(self.machine, product.m, product.n, product.n))
+        if product is not None and product.transpose_b:
+            cycles += product.m * float(group_cycles(self.machine, product.n, product.k, product.k))
+        elif product is not None:
+            cycles += node_product_cycles(self.machine, product.m, product.n, product.k, product.n)
         else:
             others = [first, *others]
         return cycles + sum(
@@ -166,8 +245,12 @@ class NodeNetwork(DividedNetwork):
 class NodeDivider:
     """Blocks of matrices over the nodes; activations and weights stay with their owners."""
 
+    trains = True
+
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers for the patterns of a pass, each a product with its steps, and the nodes."""
+        if network.states:
+            return step_layers(network), node_model(machine)
         layers = layers_of(_of_a_pass(network, machine))
         for layer in layers:
             product_of(layer)
@@ -195,7 +278,7 @@ class NodeDivider:
                 fix="leave them: all nodes have equal blocks, in the order of their numbers",
             )
         layers, _ = self.planned(network, machine)
-        few = _of_a_pass(network, machine)
+        few = network if network.states else _of_a_pass(network, machine)
         passes = -(-_patterns(network) // layers[0].shape[0])
         names = strategy.split(",") if strategy else ["blocks"]
         objective = TIME if weights == TRAFFIC else weights
@@ -225,29 +308,64 @@ def plans(
     progress: Progress = silent,
 ) -> Iterator[tuple[int, PartitionPlan]]:
     """For each number of copies of the network that the nodes' memories hold, the best plan of the
-    nodes that each has.
+    nodes that each has; a network that is trained has one, on all nodes or some of them.
     """
-    cores = machine.cores
-    own = [_choices(layer, machine, strategies) for layer in layers]
+    cores, first = machine.cores, forward_layers(layers)
+    own = [_choices(layer, machine, strategies) for layer in first]
+    trained = len(first) < len(layers)
     for copies in (n for n in range(1, cores + 1) if cores % n == 0):
         nodes = cores // copies
-        if needed_bytes(layers) > nodes * (machine.main.available_bytes - _aside(layers)):
+        if needed_bytes(first) > nodes * (machine.main.available_bytes - _aside(first)):
             return
         some = [choice.where(choice.grids.cells == nodes) for choice in own]
         if all(len(choice.grids) for choice in some):
-            yield copies, _space(layers, some, machine, weights, progress).best()
+            plan = _best(layers, first, some, machine, weights, progress)
+            yield 1 if trained else copies, plan
+
+
+def _best(
+    layers: Sequence[Layer],
+    first: Sequence[Layer],
+    choices: Sequence[Choices],
+    machine: Machine,
+    weights: Weights,
+    progress: Progress = silent,
+) -> PartitionPlan:
+    """The best plan of the products of activations, with the gradients and updates behind them."""
+    behind = {
+        number: [one for one in layers if one not in first and _on_weights(one, own)]
+        for number, own in enumerate(first)
+    }
+    space = _space(first, choices, machine, weights, progress)
+    if len(first) == len(layers):
+        return space.best()
+    space.behind = behind
+    found = space.best()
+    grids = {own.layer.name: own.division.grid for own in found.layers}
+    for number, own in enumerate(first):
+        grids |= {one.name: _behind(one, own, grids[own.name]) for one in behind[number]}
+    every = [given(one, "blocks", grids[one.name]) for one in layers]
+    priced = _space(layers, every, machine, weights)
+    return replace(found, layers=priced.best().layers)
+
+
+def _on_weights(layer: Layer, forward: Layer) -> bool:
+    """True for a gradient or an update of a layer's weights."""
+    own = forward.steps[0].operands[1]
+    return any(own in step.operands for step in layer.steps)
 
 
 def given_blocks(
     layers: Sequence[Layer], machine: Machine, blocks: Sequence[tuple[int, int]]
 ) -> PartitionPlan:
     """The best plan of so many parts of each layer's outputs and of its terms."""
+    first = forward_layers(layers)
     own = [
         choice.where((choice.grids.counts[:, CHANNELS] == outputs) & (choice.grids.parts == parts))
-        for layer, (outputs, parts) in zip(layers, blocks, strict=True)
+        for layer, (outputs, parts) in zip(first, blocks, strict=True)
         for choice in [_choices(layer, machine, ["blocks"])]
     ]
-    return _space(layers, own, machine, TIME).best()
+    return _best(layers, first, own, machine, TIME)
 
 
 def _space(
@@ -271,7 +389,7 @@ def _choices(layer: Layer, machine: Machine, strategies: Sequence[str]) -> Choic
 
 def needed_bytes(layers: Sequence[Layer]) -> int:
     """Bytes of all matrices."""
-    products = [product_of(layer) for layer in layers]
+    products = [product_of(layer) for layer in forward_layers(layers)]
     return sum(_WEIGHT_BYTES * product.n * product.k for product in products)
 
 
@@ -289,6 +407,7 @@ def _require_plans(
     """Raise PartitionError where the nodes hold no copy, or a layer has no equal blocks."""
     if found:
         return
+    layers = forward_layers(layers)
     room = machine.main.available_bytes - _aside(layers)
     needed = needed_bytes(layers)
     if needed > machine.cores * room:

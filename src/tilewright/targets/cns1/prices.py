@@ -169,10 +169,11 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """All pairs of rows and the row that is left, each with all stripes; with weights along the
     terms each row with all groups of four rows of weights. An update goes over groups of rows, too.
     """
-    if "result_distance" in call.dims:
-        return _update(machine, call.dims)
-    if "along_terms" in call.dims:
-        return call.dims["m"] * _groups(machine, call)
+    dims = call.dims
+    if "result_distance" in dims:
+        return update_cycles(machine, dims["m"], dims["n"], dims["result_distance"])
+    if "along_terms" in dims:
+        return dims["m"] * group_cycles(machine, dims["n"], dims["k"], dims["distance"])
     together, cycles = machine.section(Kernels).patterns, _NOTHING
     parts = ((together, call.dims["m"] // together), (1, call.dims["m"] % together))
     for patterns, rounds in parts:
@@ -197,34 +198,35 @@ def round_cycles(
     return cycles.round_cycles + columns / machine.section(Kernels).stripe_columns * stripe
 
 
-def _groups(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """A group opens the lines of its rows in every chip, and on average every other time those of
-    its sums and of the weights that they close: three accesses.
+def group_cycles(machine: Machine, n: Value, k: Value, distance: Value) -> Value:
+    """One pattern times n rows of k weights. A group opens the lines of its rows in every chip, and
+    on average every other time those of its sums and of the weights that they close: three
+    accesses.
     """
-    dims, cycles = call.dims, group_timing(machine)
+    cycles = group_timing(machine)
     rdram, rows = machine.section(Rdram), ROWS * WEIGHT_BYTES
-    lines = rows * dims["distance"] / rdram.open_bytes * rdram.chips_per_port
-    lines = 1.5 + np.minimum(lines, rows * dims["k"] / rdram.chip_block_bytes)
-    passes = dims["k"] / STRIPE * cycles.pass_cycles
+    lines = rows * distance / rdram.open_bytes * rdram.chips_per_port
+    lines = 1.5 + np.minimum(lines, rows * k / rdram.chip_block_bytes)
+    passes = k / STRIPE * cycles.pass_cycles
     group = cycles.stripe_cycles + passes + lines * cycles.line_cycles
-    return cycles.round_cycles + dims["n"] / ROWS * group
+    return cycles.round_cycles + n / ROWS * group
 
 
-def _update(machine: Machine, dims: Mapping[str, Value]) -> Value:
-    """Groups of four rows and the rows that are left. A load that opens a line finds there one that
-    was written.
+def update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
+    """m x n weights, by groups of four rows and the rows that are left. A load that opens a line
+    finds there one that was written.
     """
     rdram, read = machine.section(Rdram), read_cycles(machine, VECTOR_BYTES)
-    groups, left = np.divmod(dims["m"], ROWS)
+    groups, left = np.divmod(m, ROWS)
     cycles: Value = 0
-    for rows, count in ((ROWS, groups), *((n, left == n) for n in range(1, ROWS))):
+    for rows, count in ((ROWS, groups), *((few, left == few) for few in range(1, ROWS))):
         if np.any(count):
             own = update_timing(machine, rows)
-            group = own.stripe_cycles + dims["n"] / STRIPE * own.pass_cycles
+            group = own.stripe_cycles + n / STRIPE * own.pass_cycles
             cycles = cycles + (count > 0) * own.round_cycles + count * group
-    row_bytes = WEIGHT_BYTES * dims["result_distance"]
-    lines = dims["m"] * row_bytes / rdram.open_bytes * rdram.chips_per_port
-    lines = np.minimum(lines, dims["m"] * WEIGHT_BYTES * dims["n"] / rdram.chip_block_bytes)
+    row_bytes = WEIGHT_BYTES * distance
+    lines = m * row_bytes / rdram.open_bytes * rdram.chips_per_port
+    lines = np.minimum(lines, m * WEIGHT_BYTES * n / rdram.chip_block_bytes)
     return cycles + lines * (read.dirty_miss - read.hit)
 
 

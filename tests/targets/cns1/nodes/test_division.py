@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.common.errors import PartitionError
+from tilewright.common.errors import GraphError, PartitionError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
+from tilewright.graph.tables import SCALING, table_step
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
@@ -78,6 +79,27 @@ def test_sums_that_are_divided_meet_at_who_finishes_them():
     (result,) = found.run(given["x"], weights=weights).values()
     np.testing.assert_array_equal(result, *network.evaluate(given).values())
     assert layer.op.describe() == "gemm m2 n256 k64"
+
+
+@pytest.mark.parametrize("scaling", [SCALING, None], ids=["scaled", "literal"])
+def test_a_training_step_changes_weights_where_they_lie(scaling):
+    """Three layers of weights: errors go back through two of them."""
+    step = table_step(perceptron(1, 64, 256, 512, 256), scaling=scaling)
+    given = numbers(step)
+    found = tw.compile(step, MACHINE).plan.run(given)
+    for name, values in step.evaluate(given).items():
+        np.testing.assert_array_equal(found[name], values)
+    assert (found["product1_next"] != given["w1"]).any()
+
+
+def test_a_step_of_other_networks_than_chains_of_tables_is_refused():
+    with pytest.raises(GraphError) as caught:
+        table_step(perceptron(1, 64, 256, turned=True))
+    assert str(caught.value) == (
+        "perceptron: gemm m1 n256 k64 transpose_b, then lookup 1x256 of 32768, shift 8: a step of "
+        "integers is that of a chain of matrix products with a table behind each; take such a "
+        "network, or one of floats"
+    )
 
 
 def test_maps_behind_products_are_computed_by_who_has_them():

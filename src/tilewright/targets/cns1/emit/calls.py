@@ -32,6 +32,8 @@ _LENGTHS = ("$3", "$18", "$19", "$24", "$2")
 """Registers with the lanes that are left when sums are reduced, the last of them one."""
 GROUP = 4
 """Number of vectors that are copied together."""
+ROUNDING = "$v29"
+"""Half a unit of an update, in every lane."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,13 @@ def write_product(writer: Writer, machine: Machine, product: Product) -> None:
 @dataclass(frozen=True)
 class Update:
     """m x n weights in main memory, `row_bytes` apart, plus the outer product of m bytes and n
-    halves, which lie in the cache.
+    halves, which lie in the cache; with a `shift` what is added is shifted, rounded and clipped.
     """
 
     m: int
     n: int
     row_bytes: int
+    shift: int | None = None
 
     def __post_init__(self) -> None:
         if self.n % STRIPE:
@@ -101,6 +104,9 @@ class Update:
 def write_update(writer: Writer, machine: Machine, update: Update) -> None:
     """C += a b: `$7` has the place of a and `$17` that of b in the cache, `$18` that of C."""
     groups, left = divmod(update.m, ROWS)
+    if update.shift is not None:
+        writer.constant("$1", -(1 << update.shift >> 1))
+        writer.add("$vs9 = $1", f"{ROUNDING} = $v0 - $vs9", f"$1 = {update.shift}", "vshift = $1")
     writer.constant("$9", update.row_bytes)
     writer.add("$8 = 64")
     writer.sum("$10", "$17", WEIGHT_BYTES * update.n, "$11")
@@ -122,7 +128,10 @@ def _updated_rows(
     writer.add("$14 = $18", "$20 = $18 + 64")
     factors = FACTORS if machine.section(Vectors).scalar_registers else SCALAR_FACTORS
     passes = update.n // STRIPE
-    lines = updated_rows(machine, passes, rows=rows, weights="$18", factors=factors)
+    rounding = "" if update.shift is None else ROUNDING
+    lines = updated_rows(
+        machine, passes, rows=rows, weights="$18", factors=factors, rounding=rounding
+    )
     writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
     if again:
         writer.add("$29 = $29 - 1", f"if ($29 != $0) {group}")

@@ -77,9 +77,10 @@ def _vectors(machine: Machine, streamed: Streamed, vectors: range) -> list[str]:
 
 
 def _constants(writer: Writer, machine: Machine, streamed: Streamed) -> None:
-    if isinstance(streamed, Lookup):
+    if streamed.shift is not None:
         writer.constant(SHIFT, streamed.shift)
         writer.add(f"vshift = {SHIFT}")
+    if isinstance(streamed, Lookup):
         writer.sum(MIDDLE, MIDDLE, streamed.entries // 2, "$11")
         return
     for number, factor, scalar in zip(

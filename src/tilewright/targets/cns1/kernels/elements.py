@@ -28,6 +28,7 @@ SCALAR_CONSTANTS = ("$1", "$2", "$3", "$7", "$8", "$9", "$29")
 FACTOR_CONSTANTS = tuple(f"$vs{1 + i}" for i in range(len(SCALAR_CONSTANTS)))
 _REGISTERS = 7
 """Vector registers that each of the four vectors has to itself."""
+_CLIPPED = 1 << 14
 _KINDS = {1: "b", 2: "h", 4: "w"}
 
 
@@ -61,6 +62,11 @@ class Elements:
     def constants(self) -> tuple[int, ...]:
         """Constants held in registers, each once."""
         return tuple(_lowered(self.expression).constants)
+
+    @property
+    def shift(self) -> int | None:
+        """How far `addap0` shifts, None without it."""
+        return _lowered(self.expression).shift
 
     @property
     def operations(self) -> int:
@@ -159,6 +165,7 @@ class _Code:
     free: list[int]
     lines: list[tuple[str, str, str, str]] = field(default_factory=list)
     constants: list[int] = field(default_factory=list)
+    shift: int | None = None
     result: int = 0
 
     def constant(self, number: float) -> str:
@@ -181,6 +188,14 @@ class _Code:
                 return index
             case Apply("negative", (a,)):
                 return self.negated(a)
+            case Apply("addap0", (a, Number(shift))):
+                if self.shift not in (None, int(shift)):
+                    raise ProgramError(
+                        f"a Torrent shifts by {self.shift} and {int(shift)} in one expression",
+                        fix="map its parts one after the other",
+                    )
+                self.shift = int(shift)
+                return self.apply("addap0", "zero", self.value(a))
             case Apply("*", (Number(number), a)) | Apply("*", (a, Number(number))):
                 return self.apply("*", self.value(a), self.constant(number))
             case Apply("-", (Number(number), a)):
@@ -223,7 +238,7 @@ class _Code:
 @cache
 def _lowered(expression: str) -> _Code:
     """The instructions for one vector."""
-    scalar = _folded(integral(parse_scalar(expression)))
+    scalar = _folded(_clipping(parse_scalar(expression)))
     uses: dict[int, int] = {}
     _count(scalar, uses)
     if not uses:
@@ -233,6 +248,20 @@ def _lowered(expression: str) -> _Code:
     code = _Code(uses, [*unused, *range(operands, _REGISTERS)])
     code.result = code.value(scalar)
     return code
+
+
+def _clipping(scalar: Scalar) -> Scalar:
+    """The expression over integers, with `addap0` for what is shifted and clipped to 15 bits."""
+    match scalar:
+        case Apply("clip", (Apply(">>", (value, Number(shift))), low, high)):
+            if [_folded(limit) for limit in (low, high)] == [
+                Number(-_CLIPPED),
+                Number(_CLIPPED - 1),
+            ]:
+                return Apply("addap0", (_clipping(value), Number(shift)))
+        case Apply("+" | "-" | "*" as function, arguments):
+            return Apply(function, tuple(map(_clipping, arguments)))
+    return integral(scalar)
 
 
 def _count(scalar: Scalar, uses: dict[int, int]) -> None:

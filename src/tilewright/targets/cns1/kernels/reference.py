@@ -5,7 +5,6 @@ Sums have four bytes and wrap; weights and errors have two, activations one (ICS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,6 @@ from numpy.typing import NDArray
 from tilewright.targets.cns1.kernels import arguments
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Bits behind the binary point: a product that has more is shifted, rounded, and clipped to 15
-    bits. Activations and errors have two bytes or less, so that sums keep all their bits.
-    """
-
-    weight_bits: int
-    activation_bits: int
-    error_bits: int
-
-    @property
-    def update_shift(self) -> int:
-        """Of an error times an activation, to be added to a weight."""
-        return self.error_bits + self.activation_bits - self.weight_bits
 
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:

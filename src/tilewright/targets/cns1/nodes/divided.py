@@ -6,6 +6,7 @@ and the run with every message. Several copies of the plan's nodes take passes i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,16 +17,21 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.graph import Network
+from tilewright.graph.tables import rounded
+from tilewright.ir.scalar import parse_scalar
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.ops import Op, gemm
+from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import mapping
 from tilewright.ops.op import Array
-from tilewright.partition.layers import Step
+from tilewright.partition.layers import Layer, Step
+from tilewright.partition.moves import Held, held, moves
+from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
+from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, Product, Update
 from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Wanted
 from tilewright.targets.cns1.nodes.roles import (
@@ -34,6 +40,8 @@ from tilewright.targets.cns1.nodes.roles import (
     NodeRole,
     WeightPlace,
     node_routine,
+    product_routine,
+    update_routine,
 )
 from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.shares import (
@@ -42,18 +50,8 @@ from tilewright.targets.cns1.nodes.shares import (
     Passed,
     node_shares,
     passed,
-    product_of,
 )
 from tilewright.targets.cns1.sections import Hosts
-
-_SUM_BYTES = 4
-
-
-def product_part(share: NodeShare) -> Op:
-    """The product of a chunk, its weights as the node has them, along the columns."""
-    kinds = product_of(share.layer).operand_dtypes
-    first, last = share.terms
-    return gemm(share.rows, share.chunk, last - first, dtype=f"{kinds[0]},{kinds[1]}:i32")
 
 
 def _is_table(op: Op, number: int) -> bool:
@@ -75,6 +73,27 @@ def step_part(op: Op, rows: int, columns: int) -> Op:
             f"{op.describe()} is no look-up and no map", fix="take one behind each product"
         )
     return mapping(rows * columns, found[0].body, dtype=str(op.numerics))
+
+
+_SHIFTED = re.compile(r">> (\d+)")
+
+
+def update_shift(layer: Layer) -> int | None:
+    """How far products are shifted before they are added to weights, None if they are not.
+
+    Raises PartitionError for other updates than those of `graph.tables`.
+    """
+    step = layer.steps[-1].op
+    body = definitions_in(step)[0].body
+    match = _SHIFTED.search(body)
+    shift = int(match[1]) if match else None
+    expected = f"{'x0' if shift is None else rounded('x0', shift)} + x1"
+    if parse_scalar(body) != parse_scalar(expected):
+        raise PartitionError(
+            f"layer {layer.name}: nodes do not update weights by {step.describe()}",
+            fix="take the step of a network of tables",
+        )
+    return shift
 
 
 @dataclass(frozen=True)
@@ -100,9 +119,43 @@ class NodePrograms:
         return node_shares(self.plan)
 
     @cached_property
+    def states(self) -> dict[str, str]:
+        """The weights that are updated where they lie, by the name of their next value."""
+        return {state.next: state.tensor for state in self.network.states}
+
+    @cached_property
+    def outside(self) -> frozenset[str]:
+        """The inputs that come from outside in each pass."""
+        return frozenset(t.name for t in self.network.inputs) - {*self.states.values()}
+
+    def activations(self, share: NodeShare) -> dict[str, Box]:
+        """What a node reads of inputs and of layers: by products, then by steps behind them."""
+        made = self.outside | {one.layer.output for one in self.plan.layers}
+        layer, part = share.layer, share.part
+        needed = layer.op.needed(layer.op.computable(part.summed, part.terms), part.terms)
+        found = dict(zip(layer.steps[0].operands, needed, strict=True))
+        behind = (name for step in layer.steps[1:] for name in step.operands[1:])
+        found |= dict.fromkeys(behind, share.finished)
+        return {name: box for name, box in found.items() if name in made}
+
+    @cached_property
     def passed(self) -> list[list[Passed]]:
-        """The messages before each layer."""
-        return [passed(self.plan, number) for number in range(len(self.plan.layers))]
+        """The messages before each layer: what a node has had once is not sent again."""
+        have: dict[str, Held] = {}
+        found = []
+        for planned, shares in zip(self.plan.layers, self.shares, strict=True):
+            wanted: dict[str, dict[int, Box]] = {}
+            for core, share in shares.items():
+                for name, box in self.activations(share).items():
+                    wanted.setdefault(name, {})[core] = box
+            made = {name: own for name, own in wanted.items() if name in have}
+            moved = [(name, moves(have[name], [Owner(*one) for one in own.items()]))
+                     for name, own in made.items()]  # fmt: skip
+            found.append(passed(planned.layer, max(len(planned.cores), self.plan.cores), moved))
+            for name, own in made.items():
+                have[name] = replace(have[name], kept={**own, **have[name].kept})
+            have[planned.layer.output] = held(planned.division, planned.cores)
+        return found
 
     @cached_property
     def kinds(self) -> _Kinds:
@@ -129,8 +182,8 @@ class NodePrograms:
         """The outputs for inputs of any number of patterns and weights, and the cycles of all runs:
         as many patterns at a time as the ports' memories hold. Errors: those of `run_nodes`.
         """
-        names = [tensor.name for tensor in self.network.inputs]
-        patterns, together = len(given[names[0]]), self._together
+        names, together = sorted(self.outside), self._together
+        patterns = len(given[names[0]])
         parts: list[dict[str, Array]] = []
         cycles = 0
         for first in range(0, patterns, together):
@@ -138,15 +191,19 @@ class NodePrograms:
             outputs, run = self.simulated({**given, **some})
             parts.append(outputs)
             cycles += run.cycles
-        found = {n: np.concatenate([part[n] for part in parts]) for n in self.network.outputs}
-        return found, cycles
+        found = {n: np.concatenate([part[n] for part in parts]) for n in self._returned}
+        return found | {n: parts[0][n] for n in self.states}, cycles
+
+    @property
+    def _returned(self) -> list[str]:
+        """The outputs that go back to the I/O nodes."""
+        return [name for name in self.network.outputs if name not in self.states]
 
     @property
     def _together(self) -> int:
         """Patterns whose inputs and outputs the memory of a port holds, at the least."""
         room = load_table(TABLE).memory("host").capacity_bytes
-        tensors = list(self.network.inputs)
-        tensors += [self.network.tensors[name] for name in self.network.outputs]
+        tensors = [self.network.tensors[name] for name in (*self.outside, *self._returned)]
         rows = sum(-(-t.shape[1] * dtype(t.dtype).size_bytes // BLOCK) for t in tensors)
         fabric, ports = fabric_of(self.machine), self.machine.section(Hosts).ports
         served = fabric.rows * -(-fabric.columns // ports)
@@ -156,22 +213,36 @@ class NodePrograms:
         """The outputs of one run of all nodes, and the run."""
         patterns = len(given[self.network.inputs[0].name])
         passes = -(-patterns // (self.rows * self.copies))
-        inputs = {t.name: self._padded(given[t.name], passes) for t in self.network.inputs}
+        inputs = {name: self._padded(given[name], passes) for name in self.outside}
         numbers = {**self.network.values, **given, **inputs}
         fabric = fabric_of(self.machine, hosts=True)
         nodes = [IDLE] * (fabric.rows * fabric.columns)
         columns = [HostColumn() for _ in range(fabric.columns)]
+        blocks: dict[int, dict[str, Block]] = {}
         for copy in range(self.copies):
             for core in range(self.cells):
                 number = copy * self.cells + core
                 made = _Places(self, core, copy, passes)
                 nodes[number + fabric.columns] = made.node(numbers)
+                blocks[number + fabric.columns] = made.blocks
                 row, column = divmod(number, fabric.columns)
                 columns[column].add(row + 1, made.given, made.wanted)
         outside = Outside(self.machine, fabric, columns, passes, self.copies)
         nodes[: fabric.columns] = outside.nodes(inputs)
         run = run_nodes(self.machine, nodes, fabric)
-        return self._outputs(run, outside, patterns), run
+        return self._outputs(run, outside, patterns) | self._updated(run, blocks), run
+
+    def _updated(self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]) -> dict[str, Array]:
+        """The weights that the nodes hold after the run."""
+        found = {}
+        for following, state in self.states.items():
+            found[following] = np.zeros(self.network.tensors[state].shape, np.int16)
+            for node, own in blocks.items():
+                block = own[state]
+                raw = run.cores[node].memory("main")[block.address :]
+                values = raw[: WEIGHT_BYTES * block.box.size].view(np.int16)
+                found[following][block.box.slices] = values.reshape(block.box.shape)
+        return found
 
     def _padded(self, values: Array, passes: int) -> Array:
         """Inputs of whole passes: [pass, pattern, ...], zeros behind the last."""
@@ -182,13 +253,26 @@ class NodePrograms:
 
     def _outputs(self, run: MeshRun, outside: Outside, patterns: int) -> dict[str, Array]:
         found = {}
-        for name in self.network.outputs:
+        for name in self._returned:
             tensor = self.network.tensors[name]
             shape = outside.passes * self.copies, *tensor.shape
             found[name] = np.zeros(shape, dtype(tensor.dtype).numpy)
         for core in run.cores[: len(outside.columns)]:
             outside.take(core, found)
         return {n: a.reshape(-1, *a.shape[2:])[:patterns] for n, a in found.items()}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A region of a state at an address, by rows."""
+
+    address: int
+    box: Box
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return WEIGHT_BYTES * self.box.shape[1]
 
 
 class _Places:
@@ -200,12 +284,13 @@ class _Places:
         self.role = NodeRole(programs.machine, self.fabric, self._node(core), passes)
         self.given: list[Given] = []
         self.wanted: list[Wanted] = []
-        self._held: dict[str, tuple[MemoryRows, Box]] = {}
-        self._waiting: dict[int, MemoryRows] = {}
-        self._from_outside()
-        for number in range(len(programs.plan.layers)):
-            if core in programs.shares[number]:
-                self._layer(number, programs.shares[number][core])
+        self.blocks: dict[str, Block] = {}
+        self._held: dict[str, list[tuple[MemoryRows, Box]]] = {}
+        own = [(i, shares[core]) for i, shares in enumerate(programs.shares) if core in shares]
+        for _, share in own:
+            self._from_outside(share)
+        for number, share in own:
+            self._layer(number, share)
         self._to_outside()
 
     def _node(self, core: int) -> int:
@@ -221,60 +306,75 @@ class _Places:
             own = values.T if constant.turned else values
             if constant.shape is not None:
                 own = np.broadcast_to(own, (*constant.shape,)[-max(own.ndim, 2) :])
-            main[constant.address] = np.ascontiguousarray(own[constant.box.slices])
+            main[constant.address] = own[constant.box.slices]
         main[self.role.end] = np.zeros(0, np.uint8)
         return Node(text, {"main": main})
 
-    def _from_outside(self) -> None:
-        """All inputs of the network that the node reads, in the order of the layers."""
-        made = {one.layer.output for one in self.programs.plan.layers}
-        for number, planned in enumerate(self.programs.plan.layers):
-            share = self.programs.shares[number].get(self.core)
-            if share is None or planned.layer.reads[0] in made:
-                continue
-            rows = self._factors(number, share)
-            self.role.receive(rows, 0, adds=False)
-            box = Box.of((0, share.rows), share.terms)
-            self.given.append(Given(planned.layer.reads[0], box, self.copy))
+    def _from_outside(self, share: NodeShare) -> None:
+        """The inputs of the network that a layer is the first to read."""
+        for name, box in self.programs.activations(share).items():
+            if name in self.programs.outside and self._find(name, box) is None:
+                rows = self._kept(name, box)
+                self.role.receive(rows, 0, adds=False)
+                self.given.append(Given(name, box, self.copy))
 
-    def _factors(self, number: int, share: NodeShare) -> MemoryRows:
-        """The rows that a product reads."""
-        size = dtype(product_of(share.layer).operand_dtypes[0]).size_bytes
-        width = size * (share.terms[1] - share.terms[0])
-        rows = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
-        self._waiting[number] = rows
+    def _kept(self, name: str, box: Box) -> MemoryRows:
+        """Room for a region of a tensor, which the node has from now on."""
+        width = dtype(self.programs.network.tensors[name].dtype).size_bytes * box.shape[1]
+        rows = MemoryRows(self.role.room(box.shape[0] * width), box.shape[0], width, width)
+        self._held.setdefault(name, []).append((rows, box))
+        return rows
+
+    def _find(self, name: str, box: Box) -> MemoryRows | None:
+        """Where a region of a tensor lies, if the node has all of it."""
+        for rows, have in self._held.get(name, ()):
+            if box in have:
+                return _inside(rows, have, box)
+        return None
+
+    def _have(self, name: str, box: Box) -> MemoryRows:
+        """Where a region that the node has lies by whole rows."""
+        found = self._find(name, box)
+        assert found is not None, f"{name} comes before it is read"
+        if found.count == 1 or found.step_bytes == found.size_bytes:
+            return found
+        rows = self._kept(name, box)
+        self.role.move(self._placed(found), rows, adds=False)
+        self._held[name].insert(0, self._held[name].pop())
         return rows
 
     def _layer(self, number: int, share: NodeShare) -> None:
-        if number not in self._waiting:
-            self._gathered(number, share)
+        self._gathered(number, share)
+        if share.layer.output in self.programs.states:
+            self._update(share)
+            return
         result = self._product(number, share)
         for step in share.layer.steps[1:]:
             result = self._step(share, step, result)
-        kept = Box.of((0, share.rows), self._finished(share))
-        self._held[share.layer.output] = result, kept
-
-    def _finished(self, share: NodeShare) -> tuple[int, int]:
-        start = share.columns[0] + share.own * share.piece
-        return start, start + share.piece
+        self._held[share.layer.output] = [(result, share.finished)]
 
     def _gathered(self, number: int, share: NodeShare) -> None:
-        """Collects the product's factors: other nodes' results, and the node's own."""
-        (name,) = share.layer.reads
-        factors = self._factors(number, share)
-        wanted = Box.of((0, share.rows), share.terms)
-        have = self._held.get(name)
-        if have is not None and (common := have[1] & wanted).size:
-            own = self._placed(_inside(factors, wanted, common))
-            self.role.move(self._placed(_inside(*have, common)), own, adds=False)
+        """Collects what a layer reads: other nodes' results, and the node's own."""
+        places: dict[str, tuple[MemoryRows, Box]] = {}
+        for name, box in self.programs.activations(share).items():
+            if self._find(name, box) is not None:
+                continue
+            before = list(self._held.get(name, ()))
+            places[name] = self._kept(name, box), box
+            for rows, have in before:
+                if (common := have & box).size:
+                    own = self._placed(_inside(*places[name], common))
+                    self.role.move(self._placed(_inside(rows, have, common)), own, adds=False)
         base = self.programs.kinds.inputs[number]
         for one in self.programs.passed[number]:
-            if one.source == self.core and have is not None:
-                moved = self._placed(_inside(*have, one.box))
-                self.role.send(moved, self._node(one.target), (base + one.kind) % KINDS)
+            if one.source == self.core:
+                found = self._find(one.tensor, one.box)
+                assert found is not None, f"node {self.core} sends what it has not"
+                kind = (base + one.kind) % KINDS
+                self.role.send(self._placed(found), self._node(one.target), kind)
         for one in self.programs.passed[number]:
             if one.target == self.core:
-                moved = self._placed(_inside(factors, wanted, one.box))
+                moved = self._placed(_inside(*places[one.tensor], one.box))
                 self.role.receive(moved, (base + one.kind) % KINDS, adds=False)
 
     def _placed(self, rows: MemoryRows) -> MemoryRows:
@@ -284,10 +384,11 @@ class _Places:
 
     def _product(self, number: int, share: NodeShare) -> MemoryRows:
         """The sums that the node finishes: chunks for others first, then the own."""
-        routine = node_routine(product_part(share), self.programs.machine)
-        columns, width = share.chunk, share.piece * _SUM_BYTES
-        factors, weights = self._waiting[number], self._weights(share)
-        chunk = self.role.room(share.rows * columns * _SUM_BYTES)
+        columns, width = share.chunk, share.piece * SUM_BYTES
+        product, weights = self._weights(share)
+        routine = product_routine(product, self.programs.machine)
+        factors = self._have(share.layer.steps[0].operands[0], self._factors(share))
+        chunk = self.role.room(share.rows * columns * SUM_BYTES)
         sums = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
         if len(share.group) == 1:
             self.role.call(routine, (factors.start, weights[0], sums.start))
@@ -299,14 +400,14 @@ class _Places:
             self.role.call(routine, (factors.start, weights[distance], chunk))
             for other in share.others(distance):
                 place = chunk + other % share.pieces * width
-                rows = MemoryRows(self.role.word(place), share.rows, width, columns * _SUM_BYTES)
+                rows = MemoryRows(self.role.word(place), share.rows, width, columns * SUM_BYTES)
                 kind = (base + share.kind(distance, share.own)) % KINDS
                 self.role.send(rows, self._node(share.group[other]), kind)
             if before >= 0:
                 arrived = self._arriving(share, base, before, sums, adds=arrived)
         arrived = self._arriving(share, base, 0, sums, adds=arrived)
         own = chunk + share.own % share.pieces * width
-        mine = MemoryRows(self.role.word(own), share.rows, width, columns * _SUM_BYTES)
+        mine = MemoryRows(self.role.word(own), share.rows, width, columns * SUM_BYTES)
         self.role.move(mine, sums, adds=arrived)
         return sums
 
@@ -322,29 +423,68 @@ class _Places:
                 adds = True
         return adds
 
-    def _weights(self, share: NodeShare) -> list[int | str]:
-        """The chunks' weights, chunk by chunk as the columns go; where those of each distance
-        begin.
+    def _factors(self, share: NodeShare) -> Box:
+        """The region of the activations that a product reads."""
+        return Box.of((0, share.rows), share.terms)
+
+    def _weights(self, share: NodeShare) -> tuple[Product, list[int | str]]:
+        """The product of a chunk, and where the weights of the chunk at each distance begin. Those
+        that are updated lie by rows, others chunk by chunk as the columns go.
         """
-        product, (first, last) = product_of(share.layer), share.terms
-        size = (last - first) * share.chunk * 2
-        start = self.role.room(share.chunks * size, lines=True)
-        for number in range(share.chunks):
-            begin = share.columns[0] + number * share.chunk
-            box = Box.of((first, last), (begin, begin + share.chunk))
-            name = share.layer.steps[0].operands[1]
-            place = start + number * size
-            self.role.constants.append(WeightPlace(place, name, box, product.transpose_b))
+        op, (first, last), name = share.layer.op, share.terms, share.layer.steps[0].operands[1]
+        product = op.matrix_product
+        assert product is not None
+        size, along = dtype(product.operand_dtypes[0]).size_bytes, False
+        if name in self.programs.states.values():
+            along = product.transpose_b
+            sides = (share.columns, share.terms) if along else (share.terms, share.columns)
+            block = self._block(name, Box.of(*sides))
+            start, row_bytes = block.address, block.row_bytes
+            step = share.chunk * (row_bytes if along else WEIGHT_BYTES)
+        else:
+            row_bytes = share.chunk * WEIGHT_BYTES
+            step = (last - first) * row_bytes
+            start = self.role.room(share.chunks * step, lines=True)
+            for number in range(share.chunks):
+                begin = share.columns[0] + number * share.chunk
+                box = Box.of((first, last), (begin, begin + share.chunk))
+                place = WeightPlace(start + number * step, name, box, product.transpose_b)
+                self.role.constants.append(place)
+        factor_bytes, sum_bytes = size * (last - first), SUM_BYTES * share.chunk
+        found = Product(share.rows, share.chunk, last - first, size, factor_bytes, row_bytes,
+                        sum_bytes, along)  # fmt: skip
         if share.chunks == 1:
-            return [start]
-        return [self.role.word(start + share.chunk_of(d) * size) for d in range(share.chunks)]
+            return found, [start]
+        starts = (start + share.chunk_of(d) * step for d in range(share.chunks))
+        return found, [self.role.word(place) for place in starts]
+
+    def _block(self, name: str, box: Box) -> Block:
+        """The node's region of a state, by rows."""
+        if name not in self.blocks:
+            start = self.role.room(WEIGHT_BYTES * box.size, lines=True)
+            self.blocks[name] = Block(start, box)
+            self.role.constants.append(WeightPlace(start, name, box))
+        assert self.blocks[name].box == box, f"{name}: {self.blocks[name].box} {box}"
+        return self.blocks[name]
+
+    def _update(self, share: NodeShare) -> None:
+        """The node's weights plus the products of activations and errors, where they lie."""
+        block = self._block(self.programs.states[share.layer.output], share.part.kept)
+        factors = (self._have(*one) for one in self.programs.activations(share).items())
+        rows, columns = block.box.shape
+        update = Update(rows, columns, block.row_bytes, update_shift(share.layer))
+        places = (*(one.start for one in factors), block.address)
+        self.role.call(update_routine(update, self.programs.machine), places)
 
     def _step(self, share: NodeShare, step: Step, before: MemoryRows) -> MemoryRows:
         """A look-up or map of what the node finishes."""
         op = step_part(step.op, share.rows, share.piece)
         places: list[int | str] = [before.start]
         for number, name in enumerate(step.operands[1:], 1):
-            places.append(self._operand(share, name, table=_is_table(step.op, number)))
+            if name in self._held:
+                places.append(self._have(name, share.finished).start)
+            else:
+                places.append(self._operand(share, name, table=_is_table(step.op, number)))
         width = share.piece * dtype(step.op.out_dtype).size_bytes
         found = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
         self.role.call(node_routine(op, self.programs.machine), (*places, found.start))
@@ -359,7 +499,7 @@ class _Places:
             self.role.constants.append(WeightPlace(place, name, Box.whole(tensor.shape)))
             return place
         place = self.role.room(share.rows * share.piece * size)
-        box = Box.of((0, share.rows), self._finished(share))
+        box = share.finished
         self.role.constants.append(WeightPlace(place, name, box, shape=share.layer.shape))
         return place
 
@@ -368,7 +508,7 @@ class _Places:
         row, column = divmod(self.role.node, self.fabric.columns)
         for name in self.programs.network.outputs:
             if name in self._held:
-                rows, box = self._held[name]
+                rows, box = self._held[name][0]
                 self.role.send(rows, column, row)
                 self.wanted.append(Wanted(name, box, rows.size_bytes, self.copy))
 

@@ -136,11 +136,13 @@ class HostColumn:
         self.nodes.append((row, tuple(given), tuple(wanted)))
 
     def sent(self, rows: int) -> list[tuple[str, int, Given]]:
-        """Messages upwards with the last row: by `bcast` where all nodes take one, else `send`."""
-        every = {given for _, given, _ in self.nodes}
-        if len(self.nodes) == rows > 1 and len(every) == 1:
-            return [("bcast", rows, one) for one in self.nodes[0][1]]
-        return [("send", row, one) for row, given, _ in self.nodes for one in given]
+        """Messages upwards with the last row: by `bcast` what all nodes take first, then `send`."""
+        every, alike = [given for _, given, _ in self.nodes], 0
+        if len(self.nodes) == rows > 1:
+            while alike < len(every[0]) and len({given[alike : alike + 1] for given in every}) == 1:
+                alike += 1
+        cast = [("bcast", rows, one) for one in (every[0][:alike] if every else ())]
+        return cast + [("send", row, one) for row, own, _ in self.nodes for one in own[alike:]]
 
     @property
     def wanted(self) -> list[tuple[int, Wanted]]:

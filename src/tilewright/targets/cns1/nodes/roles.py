@@ -11,19 +11,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, cast
 
-from tilewright.common.errors import PartitionError
+from tilewright.common.errors import CapacityError, PartitionError
 from tilewright.machine import Machine
 from tilewright.machine.messages import hops_to
 from tilewright.machine.parts import Fabric
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.targets.cns1.code import ARGUMENTS, CODE
+from tilewright.targets.cns1.emit.calls import (
+    WEIGHT_BYTES,
+    Product,
+    Update,
+    write_fill,
+    write_get,
+    write_product,
+    write_update,
+)
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.sections import Rdram
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 from tilewright.tune.choose import choose
 
 TABLE_BYTES = 8192
@@ -58,6 +68,68 @@ def _routine(op: Op, machine: Machine) -> NodeRoutine:
     operands = (*candidate.seed.operands, candidate.seed.result)
     arguments = tuple(info.name for info in artifact.tensors)
     return NodeRoutine(tuple(text.splitlines()), operands, arguments, choice.best.cycles)
+
+
+@cache
+def product_routine(product: Product, machine: Machine) -> NodeRoutine:
+    """Sums c = a b: factors a of whole rows, weights b and sums c each with the bytes of its rows.
+    As many terms at a time as the data cache has room for. Raises CapacityError where that is none.
+    """
+    writer, size = Writer(), product.factor_bytes
+    unit = STRIPE if product.along_terms else ROWS_AT_ONCE
+    block = min(product.k, _room(machine, product.m * size * unit) * unit)
+    step = WEIGHT_BYTES if product.along_terms else product.weight_row_bytes
+    writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}", "$16 = $6")
+    write_fill(writer, product.m, product.n, product.sum_row_bytes)
+    for start in range(0, product.k, block):
+        terms = min(block, product.k - start)
+        _cached(writer, "$4", start * size, (product.m, terms * size, product.factor_row_bytes), 0)
+        writer.add("$7 = 0", "$16 = $6")
+        writer.sum("$15", "$5", start * step, "$11")
+        part = replace(product, k=terms, factor_row_bytes=terms * size)
+        write_product(writer, machine, part)
+    return _returned(writer)
+
+
+@cache
+def update_routine(update: Update, machine: Machine) -> NodeRoutine:
+    """Weights c plus the outer product of m bytes a and n halves b, which the data cache has room
+    for. Raises CapacityError where it has not.
+    """
+    writer = Writer()
+    _room(machine, update.m + WEIGHT_BYTES * update.n)
+    writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
+    _cached(writer, "$4", 0, (1, update.m, update.m), 0)
+    _cached(writer, "$5", 0, (1, WEIGHT_BYTES * update.n, WEIGHT_BYTES * update.n), update.m)
+    writer.add("$7 = 0", "$18 = $6")
+    writer.constant("$17", update.m)
+    write_update(writer, machine, update)
+    return _returned(writer)
+
+
+def _room(machine: Machine, size_bytes: int) -> int:
+    """How often the data cache holds so many bytes; raises CapacityError where it does not."""
+    room = machine.space("cache").available_bytes
+    if size_bytes > room:
+        raise CapacityError(
+            f"factors take {size_bytes} bytes of the data cache of a node, which has {room}",
+            fix="divide the network over more nodes",
+        )
+    return room // size_bytes
+
+
+def _cached(
+    writer: Writer, register: str, offset: int, rows: tuple[int, int, int], place: int
+) -> None:
+    """Copy rows (their number, bytes, and bytes from one to the next) to a place in the cache."""
+    writer.sum("$15", register, offset, "$11")
+    writer.constant("$16", place)
+    write_get(writer, *rows)
+
+
+def _returned(writer: Writer) -> NodeRoutine:
+    writer.add("goto $31", "nop")
+    return NodeRoutine(tuple(writer.text().splitlines()), ("a", "b", "c"), ("a", "b", "c"), 0)
 
 
 @dataclass(frozen=True)
@@ -196,6 +268,7 @@ class NodeRole:
         return self.writer.text() + "".join(routines)
 
 
+@cache
 def _renamed(routine: NodeRoutine, name: str) -> str:
     """The lines under a name, with labels of their own."""
     text = "\n".join(routine.lines)

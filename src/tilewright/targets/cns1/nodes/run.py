@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -64,7 +65,7 @@ def run_nodes(
         [texts[node.text] for node in nodes],
         Mesh(fabric.rows, fabric.columns, fabric=fabric, cold=cold),
         registers=[node.registers for node in nodes],
-        local_memory=[_image(node.images, table) for node in nodes],
+        local_memory=_Memories(nodes, table),
         max_cycles=max_cycles,
     )
 
@@ -74,12 +75,21 @@ def _program(text: str, table: InstructionTable) -> Program:
     return load_image(link([assemble(text, base, filename="node.s")], base), table).program
 
 
-def _image(images: Images, table: InstructionTable) -> Bytes:
-    origins = table.memory_origins
-    ends = [origins[m] + at + a.nbytes for m, parts in images.items() for at, a in parts.items()]
-    found = np.zeros(max(ends, default=0), np.uint8)
-    for memory, parts in images.items():
-        for place, array in parts.items():
-            start = origins[memory] + place
-            found[start : start + array.nbytes] = np.ascontiguousarray(array).view(np.uint8).ravel()
-    return found
+@dataclass(frozen=True)
+class _Memories(Sequence[Bytes]):
+    """The images of all nodes' memories, each made when it is read."""
+
+    nodes: Sequence[Node]
+    table: InstructionTable
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __getitem__(self, number: Any) -> Any:
+        images, origins = self.nodes[number].images, self.table.memory_origins
+        placed = [(origins[m] + at, a) for m, parts in images.items() for at, a in parts.items()]
+        found = np.zeros(max((at + a.nbytes for at, a in placed), default=0), np.uint8)
+        for start, array in placed:
+            own = found[start : start + array.nbytes].view(array.dtype)
+            own.reshape(array.shape)[...] = array
+        return found

@@ -9,7 +9,7 @@ the next chunk is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from tilewright.ops import Gemm
 from tilewright.ops.box import Box
 from tilewright.partition.grids import CHANNELS, Grid
 from tilewright.partition.layers import Layer
+from tilewright.partition.moves import Move
 from tilewright.partition.parts import Part
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
@@ -103,6 +104,12 @@ class NodeShare:
         return self.part.summed.sides[CHANNELS]
 
     @property
+    def finished(self) -> Box:
+        """The region of the result that the node finishes."""
+        start = self.columns[0] + self.own * self.piece
+        return Box.of((0, self.rows), (start, start + self.piece))
+
+    @property
     def piece(self) -> int:
         """Columns that the node finishes."""
         return (self.columns[1] - self.columns[0]) // len(self.group)
@@ -158,35 +165,34 @@ def _shares(planned: Planned) -> dict[int, NodeShare]:
 
 @dataclass(frozen=True)
 class Passed:
-    """A region of a tensor that goes from one node to another, as message number `kind`."""
+    """A region of a `tensor` that goes from one node to another, as message number `kind`."""
 
     source: int
     target: int
+    tensor: str
     box: Box
     kind: int
 
 
-def passed(plan: PartitionPlan, number: int) -> list[Passed]:
-    """Messages between nodes before a layer, those over the fewest places first."""
-    found: list[Passed] = []
-    cells = len(plan.layers[number].cores)
-    messages: dict[int, list[tuple[int, int, Box]]] = {}
-    for _, moves in plan.exchanges[number].inputs:
-        for move in moves:
+def passed(layer: Layer, nodes: int, found: Iterable[tuple[str, Sequence[Move]]]) -> list[Passed]:
+    """The moves of tensors before a layer as messages between `nodes`, those over the fewest places
+    first.
+    """
+    messages: dict[int, list[tuple[int, int, str, Box]]] = {}
+    for name, own in found:
+        for move in own:
             for target in move.targets:
-                away = (target - move.source) % max(cells, plan.cores)
-                messages.setdefault(target, []).append((away, move.source, move.box))
-    for target, own in messages.items():
-        for kind, (_, source, box) in enumerate(sorted(own, key=lambda one: one[:2])):
-            found.append(Passed(source, target, box, kind))
-    _require_kinds(plan.layers[number].layer, found)
-    return sorted(found, key=lambda one: (one.kind, one.source))
-
-
-def _require_kinds(layer: Layer, found: Sequence[Passed]) -> None:
-    most = max((one.kind for one in found), default=0) + 1
+                away = (target - move.source) % nodes
+                messages.setdefault(target, []).append((away, move.source, name, move.box))
+    every = [
+        Passed(source, target, name, box, kind)
+        for target, to in messages.items()
+        for kind, (_, source, name, box) in enumerate(sorted(to, key=lambda one: one[:2]))
+    ]
+    most = max((one.kind for one in every), default=0) + 1
     if most > KINDS:
         raise PartitionError(
             f"layer {layer.name}: a node gets messages of {most} others, it tells {KINDS} apart",
             fix="divide the layer over fewer nodes",
         )
+    return sorted(every, key=lambda one: (one.kind, one.source))
