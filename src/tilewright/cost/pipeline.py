@@ -110,6 +110,7 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
     clock = s.clock
     shift = (clock.now - now) * times
     clock.now += shift
+    clock.first += shift
     clock.free += shift
     clock.busy += (clock.busy - busy) * times
     for b in range(clock.buffers):
@@ -117,6 +118,9 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
         buffer.arrived += shift
         buffer.stored_before += shift
         buffer.stored += shift
+        buffer.first_arrived += shift
+        buffer.first_stored_before += shift
+        buffer.first_stored += shift
     for d in range(clock.loops):
         at(s.levels, d).due += shift
 
@@ -150,10 +154,11 @@ def _has_double_put(s: State, first: int, end: int) -> bool:
 @piece
 def _reset(s: State) -> None:
     """Set the clocks to zero, with nothing under way."""
-    s.clock.now = s.clock.free = s.clock.busy = 0.0
+    s.clock.now = s.clock.first = s.clock.free = s.clock.busy = 0.0
     for b in range(s.clock.buffers):
         buffer = at(s.buffers, b)
         buffer.arrived = buffer.stored_before = buffer.stored = 0.0
+        buffer.first_arrived = buffer.first_stored_before = buffer.first_stored = 0.0
     for d in range(s.clock.loops):
         at(s.levels, d).due = 0.0
 
@@ -170,7 +175,7 @@ def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
         at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
     second = _loop(s, loop)
     out.elapsed, out.busy, out.headroom = clock.now, clock.busy, _BACKLOG
-    out.lead = out.delay = 0.0
+    out.lead, out.delay, out.ahead = 0.0, 0.0, clock.now - clock.first
     if clock.busy > 0.0:
         out.lead = clock.free - clock.now
         again = _two(s, loop) - out.elapsed
