@@ -115,6 +115,7 @@ def _opaque(s: State, loop: int, inner: Summary) -> None:
     clock, level = s.clock, at(s.levels, loop)
     start, free = clock.now, clock.free
     end = max(start + max(0.0, free - start - inner.headroom), level.due) + inner.elapsed
+    end -= min(clock.now - clock.first, inner.gain)
     if inner.busy > 0.0:
         end = max(end, max(start, free) + inner.busy - max(0.0, inner.lead))
         clock.free = max(end + inner.lead, max(free, start) + inner.busy)

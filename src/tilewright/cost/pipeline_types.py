@@ -103,7 +103,8 @@ class Count(Protocol):
 
 class Summary(Protocol):
     """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
-    that of a run that follows at once, `ahead` how far the first core is at its end.
+    that of a run that follows at once, `ahead` how far the first core is at its end, `gain` by how
+    much it ends earlier at most where the first core starts ahead.
     """
 
     elapsed: float
@@ -112,6 +113,7 @@ class Summary(Protocol):
     lead: float
     delay: float
     ahead: float
+    gain: float
 
 
 class Clock(Protocol):
