@@ -49,7 +49,15 @@ from tilewright.simulate.kernel.program import (
     prepare,
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
-from tilewright.simulate.kernel.state import WHOLE, Pending, Request, Slot, Snapshot, State
+from tilewright.simulate.kernel.state import (
+    WHOLE,
+    Asked,
+    Pending,
+    Request,
+    Slot,
+    Snapshot,
+    State,
+)
 from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import Trace
 
@@ -316,8 +324,10 @@ class Executor:
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        start, *ready = state.serve(queue, latency, cost, self._machine.cores)
-        state.pending[slot] = Pending(*ready, move.number, queue)
+        cores, requests = self._machine.cores, cost.requests
+        asked = Asked(cores, requests, cost.issue_cycles, cost.service_cycles)
+        start, first, last = state.serve(queue, latency, asked)
+        state.pending[slot] = Pending(first, last, move.number, queue)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters
         self._timeline.issued(move, slot, cost, issued, start)

@@ -30,6 +30,17 @@ class Pending(NamedTuple):
     queue: str
 
 
+class Asked(NamedTuple):
+    """How many cores make how many requests each, the cycles that a core takes to make its own, and
+    those that the engine serves all of them.
+    """
+
+    cores: int
+    requests: int
+    issue_cycles: int
+    service_cycles: int
+
+
 @dataclass(frozen=True)
 class Request:
     """A transfer as an engine sees it: which way it goes, to or from which of a core's memories."""
@@ -83,21 +94,22 @@ class State:
             found = self.queues[name] = Queue()
         return found
 
-    def serve(self, queue: str, latency: int, cost: MoveCost, cores: int) -> tuple[int, int, int]:
+    def serve(self, queue: str, latency: int, asked: Asked) -> tuple[int, int, int]:
         """Queue the requests that all cores have just made at an engine, first come first served.
         Returns when the service of the first one starts, when that of the first core ends, and when
         that of the last core does.
         """
+        cores, requests, issue_cycles, service_cycles = asked
         intervals, ahead = self.queue(queue).intervals, self.now - self.first
-        later = cost.issue_cycles - cost.issue_cycles // cost.requests
-        share = -(-cost.service_cycles // (cores * cost.requests))
+        later = issue_cycles - issue_cycles // requests
+        share = -(-service_cycles // (cores * requests))
         start = self.first - later + latency
         if intervals:
             start = max(start, intervals[-1][1])
-        end = max(start + cost.service_cycles, self.now + latency + share)
+        end = max(start + service_cycles, self.now + latency + share)
         # Requests of others that come before the last one of the first core.
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
-        others = int(before * cost.service_cycles * (cost.requests - 1) / cost.requests)
+        others = int(before * service_cycles * (requests - 1) / requests)
         if intervals and intervals[-1][1] == start:
             intervals[-1] = (intervals[-1][0], end)
         else:
@@ -128,14 +140,14 @@ class State:
         return pieces
 
     def forget(self) -> None:
-        """Drop the engines' intervals that lie in the past."""
+        """Drop the engines' intervals that lie in the past of all cores."""
         for queue in self.queues.values():
-            queue.intervals = [i for i in queue.intervals if i[1] > self.now]
+            queue.intervals = [i for i in queue.intervals if i[1] > self.first]
 
     def snapshot(self) -> Snapshot:
         """This state relative to its clock: equal snapshots behave equally from here on."""
         now = self.now
-        every = [(name, queue.snapshot(now)) for name, queue in sorted(self.queues.items())]
+        every = [(name, queue.snapshot(self.first)) for name, queue in sorted(self.queues.items())]
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
         pending = [
             (slot, Pending(max(first - self.first, 0), max(ready - now, 0), move, queue))
@@ -148,7 +160,7 @@ class State:
         ahead, queues, pending, contents = snapshot
         self.now, self.first = now, now - ahead
         self.queues = {
-            name: Queue([(a + now, b + now) for a, b in intervals], last)
+            name: Queue([(a + self.first, b + self.first) for a, b in intervals], last)
             for name, (intervals, last) in queues
         }
         self.pending = {
