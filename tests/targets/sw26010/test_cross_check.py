@@ -39,7 +39,7 @@ CONVOLUTION = ops.conv2d(
     batch=32, in_channels=16, out_channels=16, height=4, width=4, kernel=3, padding=1
 )
 PRODUCT = ops.gemm(64, 256, 128, dtype="f32")
-OLD_BAND, BAND = 0.025, 0.03
+OLD_BAND, BAND = 0.025, 0.015
 
 
 @cache
@@ -74,7 +74,8 @@ def compared(case: Case, machine: Machine = MACHINE) -> tuple[float, float]:
 def test_the_text_takes_what_the_simulation_says(op: ops.Op, algorithm: str) -> None:
     model, simulated = compared(best(op, algorithm))
     assert model == pytest.approx(simulated, rel=OLD_BAND)
-    assert by_text(op, algorithm).cycles == pytest.approx(simulated, rel=BAND)
+    band = 2 * BAND if algorithm == "winograd2_fours" else BAND  # no call of it is made together
+    assert by_text(op, algorithm).cycles == pytest.approx(simulated, rel=band)
 
 
 def without_waste(transaction_bytes: int, shape: timing.TransferShape) -> timing.Value:
