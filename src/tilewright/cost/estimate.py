@@ -111,8 +111,7 @@ def _played(
     shape = (len(nest.doubles), tables.iterations.shape[1])
     cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
-    latency = float(max(prepared.transfer_latencies(machine), default=0))
-    state = first_of(records_of(prepared, tables, prices, latency))
+    state = first_of(records_of(prepared, tables, prices, machine))
     contests = int(tables.contest.max(initial=0)) + 1
     all_matter = prices.waits or keep >= cycles.size
     best = np.full((contests, 0 if all_matter else keep), np.inf)

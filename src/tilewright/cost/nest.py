@@ -37,6 +37,7 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep, TransferStep
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 
 Env = dict[str, Any]
@@ -91,10 +92,8 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     return Tables(iterations, service, issue, alike, contest, nest.doubles)
 
 
-def records_of(prepared: Prepared, tables: Tables, prices: Prices, latency: float) -> Records:
-    """The nest; what differs from tile to tile is filled in while it is played. `latency`: cycles
-    of a transfer.
-    """
+def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Machine) -> Records:
+    """The nest; what differs from tile to tile is filled in while it is played."""
     outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
     return Records(
         _filled(
@@ -102,12 +101,15 @@ def records_of(prepared: Prepared, tables: Tables, prices: Prices, latency: floa
             loops=loops,
             buffers=buffers,
             combinations=prod(prepared.kinds),
-            latency=latency,
+            cores=machine.cores,
+            latency=max(prepared.transfer_latencies(machine), default=0),
+            issue=0 if machine.dma is None else machine.dma.issue_cycles,
         ),
         _levels(prepared),
         _filled(
             records(Item, len(prepared.items)),
             kind=[_kind(i.step, prices) for i in prepared.items],
+            together=[_together(i.step) for i in prepared.items],
             level=[i.level for i in prepared.items],
             buffer=[i.buffer for i in prepared.items],
             base=outline.costs.base,
@@ -168,6 +170,10 @@ def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
             of_loop = table[first:end].reshape(-1, kinds[d], steps[d], width)
             uniform[d] &= (of_loop[:, 1:] == of_loop[:, :1]).all(axis=(0, 1, 2))
     return uniform
+
+
+def _together(step: CallStep | TransferStep) -> bool:
+    return isinstance(step, CallStep) and isinstance(step.stmt.primitive, MatrixProduct)
 
 
 def _kind(step: CallStep | TransferStep, prices: Prices) -> int:

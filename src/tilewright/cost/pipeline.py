@@ -43,7 +43,7 @@ from tilewright.cost.pipeline_types import (
     Tables,
 )
 
-_PLAYED = 2
+_PLAYED = 3
 _BACKLOG = 1e15
 _ROUNDING = 1.0 - 1e-9
 """Factor that allows for the rounding of sums in another order."""
@@ -76,11 +76,11 @@ def _loop(s: State, loop: int) -> float:
             continue
         level.kind = level.following = kind
         played = min(times - 1.0, float(_PLAYED))
-        _repeat(s, loop + 1, played - 1.0)
-        now, busy, period = clock.now, clock.busy, 1.0
-        _repeat(s, loop + 1, min(played, 1.0))
-        if kind == 0 and played == _PLAYED:
+        _repeat(s, loop + 1, min(played, 2.0))
+        if kind == 0 and played >= 2.0:
             second = clock.now
+        now, busy, period = clock.now, clock.busy, 1.0
+        _repeat(s, loop + 1, played - 2.0)
         if times - 1.0 > _PLAYED and _stores_twice(s, loop + 1):
             now, busy = clock.now, clock.busy
             period = min(2.0, times - 1.0 - played)
@@ -110,6 +110,7 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
     clock = s.clock
     shift = (clock.now - now) * times
     clock.now += shift
+    clock.first += shift
     clock.free += shift
     clock.busy += (clock.busy - busy) * times
     for b in range(clock.buffers):
@@ -117,6 +118,9 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
         buffer.arrived += shift
         buffer.stored_before += shift
         buffer.stored += shift
+        buffer.first_arrived += shift
+        buffer.first_stored_before += shift
+        buffer.first_stored += shift
     for d in range(clock.loops):
         at(s.levels, d).due += shift
 
@@ -148,12 +152,14 @@ def _has_double_put(s: State, first: int, end: int) -> bool:
 
 
 @piece
-def _reset(s: State) -> None:
-    """Set the clocks to zero, with nothing under way."""
+def _reset(s: State, first: float) -> None:
+    """Set the clocks to zero, with nothing under way, that of the first core to its own."""
     s.clock.now = s.clock.free = s.clock.busy = 0.0
+    s.clock.first = first
     for b in range(s.clock.buffers):
         buffer = at(s.buffers, b)
         buffer.arrived = buffer.stored_before = buffer.stored = 0.0
+        buffer.first_arrived = buffer.first_stored_before = buffer.first_stored = first
     for d in range(s.clock.loops):
         at(s.levels, d).due = 0.0
 
@@ -161,26 +167,28 @@ def _reset(s: State) -> None:
 @piece
 def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
     """Summarise a loop that starts with its data there and no store under way, the backlog it
-    absorbs, and how late a run is that follows at once. The loops around go on with their like, or
-    are `ending`.
+    absorbs, how late a run is that follows at once, and what a first core that is ahead gains. The
+    loops around go on with their like, or are `ending`.
     """
     clock = s.clock
-    _reset(s)
+    _reset(s, 0.0)
     for d in range(clock.loops):
         at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
     second = _loop(s, loop)
     out.elapsed, out.busy, out.headroom = clock.now, clock.busy, _BACKLOG
-    out.lead = out.delay = 0.0
+    out.lead, out.delay, out.gain, out.ahead = 0.0, 0.0, 0.0, clock.now - clock.first
     if clock.busy > 0.0:
         out.lead = clock.free - clock.now
         again = _two(s, loop) - out.elapsed
         if second < 0.0:
-            _reset(s)
+            _reset(s, 0.0)
             second = _two(s, loop)
         out.delay = max(0.0, again - second)
-        _reset(s)
+        _reset(s, 0.0)
         clock.free = _BACKLOG
         out.headroom = _BACKLOG - (_two(s, loop) - second)
+        _reset(s, -_BACKLOG)
+        out.gain = max(0.0, second - _two(s, loop))
 
 
 @piece
@@ -195,7 +203,7 @@ def _two(s: State, loop: int) -> Any:
     """End of two more iterations of the first kind."""
     level = at(s.levels, loop)
     level.following = level.kind
-    _repeat(s, loop + 1, float(_PLAYED))
+    _repeat(s, loop + 1, 2.0)
     return s.clock.now
 
 
@@ -240,7 +248,7 @@ def _play_candidate(s: State) -> None:
     """
     mark_looped(s)
     _all_loops(s)
-    _reset(s)
+    _reset(s, 0.0)
     loops, outermost = s.clock.loops, 0
     for d in range(loops):
         at(s.levels, d).following = -1

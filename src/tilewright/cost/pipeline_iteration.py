@@ -6,19 +6,46 @@ All of it runs inside `pipeline.play`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.common.compiled import at, piece
 from tilewright.cost.pipeline_rows import cost_of, iterations_of
 from tilewright.cost.pipeline_types import COPY, GET, PUT, Cost, State, Summary
 
 
 @piece
+def _ask(s: State, cost: Cost) -> Any:
+    """Make a transfer's requests, which the engine serves in the order in which they come from all
+    cores. Returns when it has served the first core; it is `free` when it has served all.
+    """
+    clock, requests = s.clock, max(1.0, cost.issue / max(1.0, s.clock.issue))
+    clock.now += cost.issue
+    clock.first += cost.issue
+    later = cost.issue - cost.issue / requests
+    share = cost.service / (requests * clock.cores)
+    start = max(clock.free, clock.first - later + clock.latency)
+    clock.free = max(start + cost.service, clock.now + clock.latency + share)
+    clock.busy += cost.service
+    ahead, before = clock.now - clock.first, 0.0  # the share of requests before the first core's last
+    if later > 0.0:
+        before = later / (2.0 * ahead) if later < ahead else 1.0 - ahead / (2.0 * later)
+    others = before * cost.service * (1.0 - 1.0 / requests)
+    return max(start + others, clock.first + clock.latency) + share
+
+
+@piece
+def _wait(s: State, first: float, last: float) -> None:
+    """Wait, on the first core and on the last one."""
+    s.clock.first = max(s.clock.first, first)
+    s.clock.now = max(s.clock.now, last)
+
+
+@piece
 def start_fetch(s: State, number: int, cost: Cost) -> None:
     """Start the transfer of an item, which fetches a tile ahead."""
-    clock = s.clock
-    clock.now += cost.issue
-    clock.free = max(clock.free, clock.now + clock.latency) + cost.service
-    clock.busy += cost.service
-    at(s.buffers, at(s.items, number).buffer).arrived = clock.free
+    buffer = at(s.buffers, at(s.items, number).buffer)
+    buffer.first_arrived = _ask(s, cost)
+    buffer.arrived = s.clock.free
 
 
 @piece
@@ -49,21 +76,22 @@ def play_items(s: State, first: int, end: int, looped: int) -> None:
         item = at(s.items, number)
         cost, kind = cost_of(s, item, number), item.kind
         if kind <= COPY:
+            if item.together and cost.service > 0.0:
+                clock.first = clock.now
+            clock.first += cost.service
             clock.now += cost.service
         elif cost.service > 0.0:
             buffer = at(s.buffers, item.buffer)
             if kind == GET and buffer.double and looped:
-                clock.now = max(clock.now, buffer.arrived)
+                _wait(s, buffer.first_arrived, buffer.arrived)
                 _fetch_next(s, number)
                 continue
-            clock.now += cost.issue
-            clock.free = max(clock.free, clock.now + clock.latency) + cost.service
-            clock.busy += cost.service
+            first = _ask(s, cost)
             if kind == GET or not looped:
-                clock.now = clock.free
+                _wait(s, first, clock.free)
             else:
-                buffer.stored_before = buffer.stored
-                buffer.stored = clock.free
+                buffer.stored_before, buffer.first_stored_before = buffer.stored, buffer.first_stored
+                buffer.stored, buffer.first_stored = clock.free, first
 
 
 @piece
@@ -73,8 +101,10 @@ def _reuse(s: State, first: int, end: int) -> None:
         item = at(s.items, number)
         if item.kind == PUT:
             buffer = at(s.buffers, item.buffer)
-            due = buffer.stored_before if buffer.double else buffer.stored
-            s.clock.now = max(s.clock.now, due)
+            if buffer.double:
+                _wait(s, buffer.first_stored_before, buffer.stored_before)
+            else:
+                _wait(s, buffer.first_stored, buffer.stored)
 
 
 @piece
@@ -85,11 +115,12 @@ def _opaque(s: State, loop: int, inner: Summary) -> None:
     clock, level = s.clock, at(s.levels, loop)
     start, free = clock.now, clock.free
     end = max(start + max(0.0, free - start - inner.headroom), level.due) + inner.elapsed
+    end -= min(clock.now - clock.first, inner.gain)
     if inner.busy > 0.0:
         end = max(end, max(start, free) + inner.busy - max(0.0, inner.lead))
         clock.free = max(end + inner.lead, max(free, start) + inner.busy)
         level.due = end + inner.delay
-    clock.now = end
+    clock.now, clock.first = end, end - inner.ahead
     clock.busy += inner.busy
 
 

@@ -61,6 +61,7 @@ class Item(Protocol):
     """A call or a transfer."""
 
     kind: int
+    together: int  # whether the cores exchange data in it, so that all start with the last of them
     level: int
     buffer: int
     base: int  # row of its costs, which `varies` with the loops around it
@@ -69,13 +70,16 @@ class Item(Protocol):
 
 class Buffer(Protocol):
     """A buffer of the candidate: when the tile fetched ahead arrives, and when its last two stores
-    end.
+    end; the same on the core that is served first.
     """
 
     double: int
     arrived: float
     stored_before: float
     stored: float
+    first_arrived: float
+    first_stored_before: float
+    first_stored: float
 
 
 class Stride(Protocol):
@@ -99,7 +103,8 @@ class Count(Protocol):
 
 class Summary(Protocol):
     """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
-    that of a run that follows at once.
+    that of a run that follows at once, `ahead` how far the first core is at its end, `gain` by how
+    much it ends earlier at most where the first core starts ahead.
     """
 
     elapsed: float
@@ -107,18 +112,23 @@ class Summary(Protocol):
     headroom: float
     lead: float
     delay: float
+    ahead: float
+    gain: float
 
 
 class Clock(Protocol):
-    """State of the playback: the clock of the core, when the engine is free, and how long it was
-    busy.
+    """State of the playback: the clocks of the core that is served last and of the one that is
+    served first, when the engine is free, and how long it was busy.
     """
 
     loops: int
     buffers: int
     combinations: int  # of kinds of iterations of all loops
+    cores: int
     latency: float  # of a transfer
+    issue: float  # of one request
     now: float
+    first: float
     free: float
     busy: float
     compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps

@@ -234,7 +234,12 @@ def _transfer(stmt: Transfer, program: Program) -> TransferStep:
     )
 
 
-_LINES = {"rid": Var("mesh_rows"), "cid": Var("mesh_columns")}
+_BOTH = "rid cid"
+_LINES = {
+    "rid": Var("mesh_rows"),
+    "cid": Var("mesh_columns"),
+    _BOTH: Var("mesh_rows") * Var("mesh_columns"),
+}
 
 
 @dataclass(frozen=True)
@@ -287,26 +292,32 @@ def offset_of(shape: Sequence[Expr], ranges: Sequence[Range]) -> Expr:
 
 
 def _line(r: Range) -> str:
-    """The symbol of the cores that have regions of their own; empty for none or both."""
-    found = [core for core in CORE_SYMBOLS if core in free_vars(r.start)]
-    return found[0] if len(found) == 1 else ""
+    """The symbols of the cores that have regions of their own."""
+    return " ".join(core for core in ("rid", "cid") if core in free_vars(r.start))
 
 
 def _apart(r: Range, line: str) -> Expr:
-    """How far apart the starts of neighbouring cores are; 0 where nothing says it."""
+    """How far apart the starts of neighbouring cores are; 0 where nothing says it, or where the
+    rows of the mesh are no line one behind the other.
+    """
     try:
-        return coefficient(r.start, line) if line else Const(0)
+        away = coefficient(r.start, line.rpartition(" ")[2]) if line else Const(0)
+        if line == _BOTH:
+            row = coefficient(r.start, "rid")
+            away = away * binary("==", row, away * _LINES["cid"])
     except ProgramError:
         return Const(0)
+    return away
 
 
 def _left(r: Range, line: str, distance: Expr) -> Expr | None:
     """Indices of the range from core (0, 0) to the end of the tensor, not more than the cores of
     the line have; None where the extent is the same on all.
     """
-    if not line or distance == Const(0) or line not in free_vars(r.extent):
+    last = line.rpartition(" ")[2]
+    if not line or distance == Const(0) or last not in free_vars(r.extent):
         return None
-    whole, end = _whole_and_end(r.extent, line)
+    whole, end = _whole_and_end(r.extent, last)
     at_first = substitute(end, dict.fromkeys(CORE_SYMBOLS, 0))
     if whole is None:
         return at_first

@@ -1,7 +1,7 @@
 """The kernel-level simulator: a program's numbers and its cycles, every cycle with its cause.
 
 In: an instantiated explicit-stage program, a machine, optionally the input tensors. Out: a
-`KernelRun`. One core group, its cores in lockstep; calls take their calibrated time, transfers
+`KernelRun`. One core group, by the clocks of the core that is served first and of the last; calls take their calibrated time, transfers
 share one DMA engine (swATOP 4.6 without its "maximum of two sums"). Loops in a steady state are
 multiplied instead of repeated, with the same result.
 """
@@ -21,6 +21,7 @@ from tilewright.cost.calls import Costs
 from tilewright.cost.prices import call_costs
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Capability, Machine
 from tilewright.simulate.kernel.account import (
     BANDWIDTH,
@@ -48,16 +49,24 @@ from tilewright.simulate.kernel.program import (
     prepare,
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
-from tilewright.simulate.kernel.state import WHOLE, Pending, Request, Slot, Snapshot, State
+from tilewright.simulate.kernel.state import (
+    WHOLE,
+    Asked,
+    Pending,
+    Request,
+    Slot,
+    Snapshot,
+    State,
+)
 from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import Trace
 
 # Timing of a kernel, statement by statement, with steady states skipped exactly.
 #
 # In: a `PreparedProgram` and a machine. Out: the final clock and counters. The rules: a transfer
-# costs the core `issue_cycles` per request; the engine may start it `latency_cycles` later and
-# serves one transfer after the other; a wait blocks until the transfers of the slot are done; a
-# call takes what its cost function says. A loop iteration is executed once per (values that its
+# costs a core `issue_cycles` per request; the engine may start it `latency_cycles` later and
+# serves one transfer after the other; a wait blocks each core until its own transfers of the slot
+# are done; a call takes what its cost function says, and cores that exchange data start it together. A loop iteration is executed once per (values that its
 # timing depends on, state relative to the clock); when a state comes back and the values go on
 # repeating, the remaining repetitions are multiplied.
 
@@ -308,15 +317,17 @@ class Executor:
         if not cost.requests:
             return
         issued = state.now
-        state.now += cost.issue_cycles
+        state.spend(cost.issue_cycles)
         queue, latency, request = self._served(move)
         if self._rule.remembers:
             busy = state.queue(queue)
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        start = state.serve(queue, state.now + latency, cost.service_cycles)
-        state.pending[slot] = Pending(start + cost.service_cycles, move.number, queue)
+        cores, requests = self._machine.cores, cost.requests
+        asked = Asked(cores, requests, cost.issue_cycles, cost.service_cycles)
+        start, first, last = state.serve(queue, latency, asked)
+        state.pending[slot] = Pending(first, last, move.number, queue)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters
         self._timeline.issued(move, slot, cost, issued, start)
@@ -342,6 +353,7 @@ class Executor:
             return
         move = self._prepared.moves[pending.move]
         column = self.ledger.move_columns[pending.move]
+        self.state.first = max(self.state.first, pending.first_ready_cycle)
         for cause, start, cycles in self.state.advance(pending.queue, pending.ready_cycle):
             self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
             self._timeline.stalled(move, slot, cause, start, cycles)
@@ -369,7 +381,7 @@ class Executor:
         if replaced and result_slot[0] != MAIN_MEMORY:
             self._hold(result_slot, WHOLE)
         self._timeline.busy(work.call.primitive.name, work.text, self.state.now, cost.cycles)
-        self.state.now += cost.cycles
+        self.state.spend(cost.cycles, together=isinstance(work.call.primitive, MatrixProduct))
         column = self.ledger.work_columns[work.number]
         self.counts[FLOPS] += cost.useful_flops
         self.counts[column : column + OVERHEAD + 1] += cost.counters
@@ -378,7 +390,7 @@ class Executor:
     def _sync(self) -> None:
         self._count_statement()
         self._timeline.busy("barrier", "barrier()", self.state.now, self._barrier_cycles)
-        self.state.now += self._barrier_cycles
+        self.state.spend(self._barrier_cycles, together=True)
         self.counts[BARRIER] += self._barrier_cycles
 
 

@@ -18,15 +18,27 @@ WHOLE = 0
 
 
 class Pending(NamedTuple):
-    """The outstanding transfers of one slot: when the last is done, which move started it, in which
-    queue.
+    """The outstanding transfers of one slot: when the last is done, of the core that is served first
+    and of the one that is served last, which move started it, in which queue.
 
     They all go one way: a get has its slot to itself.
     """
 
+    first_ready_cycle: int
     ready_cycle: int
     move: int
     queue: str
+
+
+class Asked(NamedTuple):
+    """How many cores make how many requests each, the cycles that a core takes to make its own, and
+    those that the engine serves all of them.
+    """
+
+    cores: int
+    requests: int
+    issue_cycles: int
+    service_cycles: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ class Queue:
 
 Busy: TypeAlias = tuple[tuple[tuple[int, int], ...], Request | None]
 Snapshot: TypeAlias = tuple[
+    int,
     tuple[tuple[str, Busy], ...],
     tuple[tuple[Slot, Pending], ...],
     tuple[tuple[Slot, int], ...],
@@ -59,13 +72,17 @@ Snapshot: TypeAlias = tuple[
 
 @dataclass
 class State:
-    """The clock of the cores, the engines' queues, the slots' transfers and contents.
+    """The clocks of the cores, the engines' queues, the slots' transfers and contents.
+
+    The core that is served last is at `now`, the one that is served first, which goes on before the
+    others, at `first`.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
     `kernel_execute`).
     """
 
     now: int = 0
+    first: int = 0
     queues: dict[str, Queue] = field(default_factory=dict)
     pending: dict[Slot, Pending] = field(default_factory=dict)
     contents: dict[Slot, int] = field(default_factory=dict)
@@ -77,16 +94,32 @@ class State:
             found = self.queues[name] = Queue()
         return found
 
-    def serve(self, queue: str, earliest_cycle: int, service_cycles: int) -> int:
-        """Queue a request at an engine, first come first served; returns when its service
-        starts."""
-        intervals = self.queue(queue).intervals
-        start = max(earliest_cycle, intervals[-1][1]) if intervals else earliest_cycle
+    def serve(self, queue: str, latency: int, asked: Asked) -> tuple[int, int, int]:
+        """Queue the requests that all cores have just made at an engine, first come first served.
+        Returns when the service of the first one starts, when that of the first core ends, and when
+        that of the last core does.
+        """
+        cores, requests, issue_cycles, service_cycles = asked
+        intervals, ahead = self.queue(queue).intervals, self.now - self.first
+        later = issue_cycles - issue_cycles // requests
+        share = -(-service_cycles // (cores * requests))
+        start = self.first - later + latency
+        if intervals:
+            start = max(start, intervals[-1][1])
+        end = max(start + service_cycles, self.now + latency + share)
+        # Requests of others that come before the last one of the first core.
+        before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
+        others = int(before * service_cycles * (requests - 1) / requests)
         if intervals and intervals[-1][1] == start:
-            intervals[-1] = (intervals[-1][0], start + service_cycles)
+            intervals[-1] = (intervals[-1][0], end)
         else:
-            intervals.append((start, start + service_cycles))
-        return start
+            intervals.append((start, end))
+        return start, max(start + others, self.first + latency) + share, end
+
+    def spend(self, cycles: int, *, together: bool = False) -> None:
+        """Move all clocks; cores that do something `together` start with the last of them."""
+        self.first = (self.now if together else self.first) + cycles
+        self.now += cycles
 
     def advance(self, queue: str, to_cycle: int) -> list[tuple[StallCause, int, int]]:
         """Move the clock to `to_cycle`, when a transfer of `queue` is done; returns the (cause,
@@ -107,28 +140,31 @@ class State:
         return pieces
 
     def forget(self) -> None:
-        """Drop the engines' intervals that lie in the past."""
+        """Drop the engines' intervals that lie in the past of all cores."""
         for queue in self.queues.values():
-            queue.intervals = [i for i in queue.intervals if i[1] > self.now]
+            queue.intervals = [i for i in queue.intervals if i[1] > self.first]
 
     def snapshot(self) -> Snapshot:
         """This state relative to its clock: equal snapshots behave equally from here on."""
         now = self.now
-        every = [(name, queue.snapshot(now)) for name, queue in sorted(self.queues.items())]
+        every = [(name, queue.snapshot(self.first)) for name, queue in sorted(self.queues.items())]
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
         pending = [
-            (slot, Pending(max(ready - now, 0), move, queue))
-            for slot, (ready, move, queue) in sorted(self.pending.items())
+            (slot, Pending(max(first - self.first, 0), max(ready - now, 0), move, queue))
+            for slot, (first, ready, move, queue) in sorted(self.pending.items())
         ]
-        return queues, tuple(pending), tuple(sorted(self.contents.items()))
+        return now - self.first, queues, tuple(pending), tuple(sorted(self.contents.items()))
 
     def restore(self, snapshot: Snapshot, now: int) -> None:
         """Become the state that `snapshot` describes, at cycle `now`."""
-        queues, pending, contents = snapshot
-        self.now = now
+        ahead, queues, pending, contents = snapshot
+        self.now, self.first = now, now - ahead
         self.queues = {
-            name: Queue([(a + now, b + now) for a, b in intervals], last)
+            name: Queue([(a + self.first, b + self.first) for a, b in intervals], last)
             for name, (intervals, last) in queues
         }
-        self.pending = {slot: Pending(p.ready_cycle + now, p.move, p.queue) for slot, p in pending}
+        self.pending = {
+            slot: Pending(p.first_ready_cycle + self.first, p.ready_cycle + now, p.move, p.queue)
+            for slot, p in pending
+        }
         self.contents = dict(contents)

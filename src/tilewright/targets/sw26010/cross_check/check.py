@@ -1,8 +1,4 @@
-"""The time of a kernel by its emitted text: transfers by their addresses, calls by their assembly.
-
-The text is also replayed as the cost model sees it, with cores that wait for each other. The
-difference says how much of what a price is off is this; what is left is an error of a price.
-"""
+"""The time of a kernel by its emitted text: transfers by their addresses, calls by their assembly."""
 
 from __future__ import annotations
 
@@ -26,24 +22,13 @@ from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCyc
 
 @dataclass(frozen=True)
 class CheckedTime:
-    """Cycles of a kernel on one core group: as its text has it, and with cores in step as the model
-    has them. `cold_cycles` are the text's with an instruction cache that is empty at the launch,
-    `statements` those of all cores.
+    """Cycles of a kernel on one core group, its routines in the instruction cache; `cold_cycles` are
+    those with a cache that is empty at the launch, `statements` those of all cores.
     """
 
     cycles: float
     cold_cycles: float
-    modelled_cycles: float
     statements: int
-
-    def cause(self) -> str:
-        """Cause of the difference between text and model; empty if less than `SMALL`."""
-        return AHEAD if abs(self.modelled_cycles / self.cycles - 1) >= SMALL else ""
-
-
-SMALL = 0.01
-"""The share of the time from which on a part of it is a cause."""
-AHEAD = "cores that go on before others are served"
 
 
 def checked_time(
@@ -67,11 +52,9 @@ def checked_time(
     routines = RoutineCycles(artifact.files, table, mesh)
     numbers, calls = np.array(list(recording.calls), np.int64), list(recording.calls.values())
     times = _Times(numbers, [routines.time(call) for call in calls], table.instruction_cache)
-    warm = times.warm(recording.events)
     return CheckedTime(
-        cycles=replayed(recording, machine, warm),
+        cycles=replayed(recording, machine, times.warm(recording.events)),
         cold_cycles=replayed(recording, machine, times.cold(recording.events)),
-        modelled_cycles=replayed(recording, machine, warm, in_step=True),
         statements=len(recording.events),
     )
 

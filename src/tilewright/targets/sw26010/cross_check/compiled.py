@@ -24,7 +24,6 @@ from tilewright.targets.sw26010.cross_check.layout import (
 )
 
 _TRANSACTION, _LATENCY, _ISSUE, _GET, _PUT, _GET_MORE, _PUT_MORE = range(7)
-_IN_STEP = 7
 _PLACES = 1 << 16
 """Edges of blocks that are remembered, by the last bits of their addresses."""
 
@@ -32,7 +31,7 @@ _PLACES = 1 << 16
 @entry_point(layout)
 def replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
     """The cycle at which the last core ends (`memory.replayed`)."""
-    cores, in_step = len(ends), numbers[_IN_STEP] > 0
+    cores = len(ends)
     clock, waiting = np.zeros(cores), np.zeros(cores, np.int64)
     done, requests = np.zeros((cores, MOST_REPLIES)), np.zeros(cores, np.int64)
     edges = np.full((_PLACES, 3), -1, np.int64)
@@ -52,14 +51,10 @@ def replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
             continue
         elif kind == WAIT:
             clock[core] = max(clock[core], done[core, event[SUBJECT]])
-            if in_step:
-                waiting[core] = 1
-                continue
         else:
             requests[core] += 1
             clock[core] += numbers[_ISSUE]
-            behind = _behind(events, at[core], ends[core]) if in_step else 0
-            free = max(free, clock[core] + behind * numbers[_ISSUE] + numbers[_LATENCY])
+            free = max(free, clock[core] + numbers[_LATENCY])
             free += _service(event, numbers, edges, requests[core])
             done[core, event[SUBJECT]] = free
         at[core] += 1
@@ -74,15 +69,6 @@ def _next(clock: Any, waiting: Any, at: Any, ends: Any) -> int:
         if free and (found < 0 or clock[core] < clock[found]):
             found = core
     return found
-
-
-@piece
-def _behind(events: Any, at: int, end: int) -> int:
-    """Requests of the same statement that the core issues next."""
-    count = 0
-    while at + count + 1 < end and events[at + count + 1, LINE] == events[at, LINE]:
-        count += 1
-    return count
 
 
 @piece

@@ -42,19 +42,12 @@ def memory_of(machine: Machine) -> Memory:
     return Memory(dma.transaction_bytes, dma.latency_cycles, dma.issue_cycles, *each, *overheads)
 
 
-def replayed(
-    recording: Recording,
-    machine: Machine,
-    cycles: NDArray[np.int64],
-    *,
-    in_step: bool = False,
-) -> float:
+def replayed(recording: Recording, machine: Machine, cycles: NDArray[np.int64]) -> float:
     """The cycle at which the last core ends. `cycles` are those of each event that is a call,
-    negative where the cores do it together. `in_step`: the cores go on from each wait together, and
-    make the requests of one statement at once.
+    negative where the cores do it together.
     """
     events, cores = recording.events, machine.cores
     counts = np.bincount(events[:, CORE], minlength=cores)
     ends = np.cumsum(counts)
-    numbers = np.array([*astuple(memory_of(machine)), in_step], np.float64)
+    numbers = np.array(astuple(memory_of(machine)), np.float64)
     return float(replay(events, cycles, ends - counts, ends, numbers))
