@@ -19,9 +19,8 @@ from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import Conv2d, conv2d
 from tilewright.simulate.kernel.level import simulate
-from tilewright.tune.choose import choose
+from tilewright.tune.choose import choose, replay
 from tilewright.tune.measure import schedule_text
-from tilewright.tune.replay import replay
 from tilewright.tune.sums import divided_sums
 
 MACHINE = load_machine("sw26010")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.partition import remainder
+from tilewright.partition import solve
 from tilewright.partition.solve import cheapest, independent_bound, refined
 
 SHAPES = {
@@ -64,9 +64,7 @@ def test_the_bound_of_what_is_not_proven_is_every_cost_at_its_least(monkeypatch)
     }
     least = 1 + 2 + 3 + 3 + 6 * 2
     assert independent_bound(nodes, edges) == least
-    monkeypatch.setattr(
-        remainder, "choose_remainder", lambda own, to: (dict.fromkeys(own, 0), False)
-    )
+    monkeypatch.setattr(solve, "choose_remainder", lambda own, to: (dict.fromkeys(own, 0), False))
     found = cheapest(nodes, edges)
     assert found.options == (0, 0, 0, 0)
     assert (found.cost, found.bound, found.proven) == (4 * 3 + 6 * 5, least, False)

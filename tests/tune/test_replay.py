@@ -7,9 +7,8 @@ import pytest
 from tilewright.common.errors import ScheduleError
 from tilewright.machine import load_machine
 from tilewright.ops import Op, conv2d, gemm
-from tilewright.tune.choose import choose
+from tilewright.tune.choose import choose, replay
 from tilewright.tune.measure import schedule_text
-from tilewright.tune.replay import replay
 
 PRODUCT = gemm(256, 192, 128)
 CONV = conv2d(batch=16, in_channels=32, out_channels=64, height=12, width=12, kernel=3, padding=1)

@@ -39,10 +39,9 @@ from tilewright.report.view import (
     NetworkResult,
     RunResult,
 )
-from tilewright.tune.choose import Choice, Option, choose, confirm_choice
+from tilewright.tune.choose import Choice, Option, choose, confirm_choice, replay
 from tilewright.tune.measure import SimulatedMeasure, schedule_text
 from tilewright.tune.native import NativeMeasure, measured_seconds
-from tilewright.tune.replay import replay
 
 # Checking a network's code by one layer for each algorithm that applies to it.
 #

@@ -5,32 +5,310 @@ integers, or arrays with one element per candidate. Out: an `Estimate` of the sa
 prices each transfer and call once per kind of iteration it depends on (first, middle, last: only a
 last tile is smaller, only a first step initialises), as arrays over the tiles; `cost.pipeline`
 composes them loop by loop (swATOP 4.6, with the loop's real pipeline in place of its "maximum of
-two sums").
+two sums"). Nests of one seed hold the same few kinds of calls and transfers on small arrays of
+tiles: those that are priced alike are one array, or most of the time would be that of calling
+NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tilewright.common.expr import Value, evaluate
+from tilewright.common.expr import Const, Value, evaluate, free_vars
+from tilewright.cost import chain
 from tilewright.cost.buffers import scratchpad_bytes
+from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import Prepared, prepare
-from tilewright.cost.nest import BoundNest, records_of, tables_of
+from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline import least_cycles, play
-from tilewright.cost.pipeline_types import Flags, Floats, Ints, Tables, first_of
-from tilewright.cost.prices import prices_of
-from tilewright.cost.steps import first_core
-from tilewright.cost.window import play_window
-from tilewright.cost.window_items import window_of
-from tilewright.ir.nodes import Program
+from tilewright.cost.pipeline_types import (
+    CALL,
+    COPY,
+    Buffer,
+    Clock,
+    Cost,
+    Count,
+    Flags,
+    Floats,
+    Ints,
+    Item,
+    LoopLevel,
+    Records,
+    Rows,
+    Stride,
+    Summary,
+    Tables,
+    first_of,
+    records,
+)
+from tilewright.cost.prices import Prices, prices_of
+from tilewright.cost.steps import CallStep, TransferStep, first_core
+from tilewright.cost.timing import issue_cycles
+from tilewright.cost.window import AHEAD, BESIDE, Window, play_window
+from tilewright.ir.nodes import Program, View
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 
+Cycles = tuple[Value, Value]
+"""(of service or of the call, of issue), of the form (kinds, tiles) or what broadcasts to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PricedItem:
+    """A call or transfer: whether it happens, and the `numbers` that its cost depends on: integers,
+    arrays of tiles, or (kinds, tiles). Of a call `call` is all else.
+    """
+
+    step: Costed
+    call: PricedCall[Primitive] | None
+    holds: Value
+    numbers: Sequence[Value]
+
+    @property
+    def alike(self) -> Hashable:
+        """Key of the items that are priced together: they differ in their arrays alone."""
+        fixed = tuple(None if isinstance(n, np.ndarray) else n for n in self.numbers)
+        if isinstance(self.step, CallStep):
+            own = self.call
+            assert own is not None
+            kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes)
+            return (*kind, tuple(self.step.dims), fixed)
+        step = self.step
+        place = (step.space, step.lines, step.moved)
+        return (step.stmt.direction, step.element_bytes, step.shared, *place, fixed)
+
+
+def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
+    """The cycles of each item; zero where it does not happen."""
+    found: list[Cycles] = [(0.0, 0.0)] * len(items)
+    together: dict[Hashable, list[int]] = {}
+    for i, item in enumerate(items):
+        if _happens(item.holds):
+            together.setdefault(item.alike, []).append(i)
+    for places in together.values():
+        alike = [items[i] for i in places]
+        shapes = [_shape(item.numbers) for item in alike]
+        service, issue = _cycles(alike[0], _columns(alike, shapes), machine, prices)
+        ends = accumulate(map(prod, shapes), initial=0)
+        for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
+            own = _part(service, span, shape), _part(issue, span, shape)
+            holds = items[i].holds
+            found[i] = own if _always(holds) else (own[0] * holds, own[1] * holds)
+    return found
+
+
+def _happens(holds: Value) -> bool:
+    return bool(holds.any() if isinstance(holds, np.ndarray) else holds)
+
+
+def _always(holds: Value) -> bool:
+    return type(holds) is int and holds == 1
+
+
+def _columns(items: Sequence[PricedItem], shapes: Sequence[tuple[int, ...]]) -> list[Value]:
+    """The numbers of all items side by side; those that are no arrays are the same in all."""
+    return [
+        np.concatenate([_flat(n, shape) for n, shape in zip(column, shapes, strict=True)])
+        if isinstance(column[0], np.ndarray)
+        else column[0]
+        for column in zip(*(item.numbers for item in items), strict=True)
+    ]
+
+
+def _shape(numbers: Sequence[Value]) -> tuple[int, ...]:
+    """The shape that arrays broadcast to, mostly that of all."""
+    shapes = {n.shape for n in numbers if isinstance(n, np.ndarray)}
+    longest = max(shapes, key=len, default=())
+    if all(shape == longest[len(longest) - len(shape) :] for shape in shapes):
+        return longest
+    return np.broadcast_shapes(*shapes)
+
+
+def _flat(value: Value, shape: tuple[int, ...]) -> Value:
+    if value.shape != shape:
+        every = np.empty(shape, value.dtype)
+        every[...] = value
+        value = every
+    return value.ravel()
+
+
+def _part(cycles: Value, span: tuple[int, int], shape: tuple[int, ...]) -> Value:
+    return cycles[slice(*span)].reshape(shape) if isinstance(cycles, np.ndarray) else cycles
+
+
+def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices: Prices) -> Cycles:
+    """The cycles of an item with these numbers."""
+    step = item.step
+    if isinstance(step, CallStep):
+        assert item.call is not None
+        call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
+        operations = prices.operations(machine, call) if machine.has_window else 0.0
+        return call_cycles(machine, call, prices.costs), operations
+    return _transfer_cycles(step, numbers, machine, prices)
+
+
+def _transfer_cycles(
+    step: TransferStep, numbers: Sequence[Value], machine: Machine, prices: Prices
+) -> Cycles:
+    rank = len(step.tensor_shape)
+    shape = step.shape(numbers[:rank], numbers[rank:])
+    direction, size = step.stmt.direction, prod(numbers[:rank]) * step.element_bytes
+    service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
+    issue = shape.blocks if machine.has_window else issue_cycles(machine, shape)
+    if prices.transfer_kind(direction) == COPY:
+        return service + issue, 0.0
+    return service, issue
+
+
 Env = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundNest:
+    """A nest with values for its parameters, arrays of tiles; `contest` (None: one of all) and
+    `doubles` as in `Tables`.
+    """
+
+    prepared: Prepared
+    env: Env
+    contest: Ints | None
+    doubles: Flags
+
+
+def tables_of(nests: Sequence[BoundNest], machine: Machine, prices: Prices) -> list[Tables]:
+    """Tables of what differs from tile to tile in each nest."""
+    bound = [nest.prepared.moments.numbers(nest.env) for nest in nests]
+    items = [
+        PricedItem(item.step, call, *_apart(own))
+        for nest, (numbers, _) in zip(nests, bound, strict=True)
+        for item, call, own in zip(
+            nest.prepared.moments.items, nest.prepared.calls, numbers, strict=True
+        )
+    ]
+    cycles = iter(item_cycles(items, machine, prices))
+    return [_tables(nest, cycles, extents) for nest, (_, extents) in zip(nests, bound, strict=True)]
+
+
+def _apart(own: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+    return own[0], own[1:]
+
+
+def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value]) -> Tables:
+    """The tables of a nest from the next cycles of items."""
+    prepared, width = nest.prepared, _width(nest.env)
+    outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
+    rows = [prod(item.kinds) for item in moments.items]
+    service, issue = (np.empty((sum(rows), width)) for _ in range(2))
+    first = 0
+    for count in rows:
+        part = slice(first, first := first + count)
+        service[part], issue[part] = next(cycles)
+    iterations = np.empty((sum(map(prod, moments.counts)), width))
+    first = 0
+    for extent, own in zip(extents, moments.counts, strict=True):
+        iterations[first : (first := first + prod(own))] = extent
+    alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
+    contest = np.zeros(width, np.int64) if nest.contest is None else nest.contest
+    return Tables(iterations, service, issue, alike, contest, nest.doubles)
+
+
+def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Machine) -> Records:
+    """The nest; what differs from tile to tile is filled in while it is played."""
+    outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
+    return Records(
+        _filled(
+            records(Clock, 1),
+            loops=loops,
+            buffers=buffers,
+            combinations=prod(prepared.kinds),
+            cores=machine.cores,
+            latency=max(prepared.transfer_latencies(machine), default=0),
+            issue=0 if machine.dma is None else machine.dma.issue_cycles,
+        ),
+        _levels(prepared),
+        _filled(
+            records(Item, len(prepared.items)),
+            kind=[_kind(i.step, prices) for i in prepared.items],
+            together=[_together(i.step) for i in prepared.items],
+            level=[i.level for i in prepared.items],
+            buffer=[i.buffer for i in prepared.items],
+            base=outline.costs.base,
+            varies=outline.costs.varies,
+        ),
+        records(Buffer, buffers),
+        _strides(outline.counts, loops),
+        _strides(outline.costs, loops),
+        records(Count, len(tables.iterations)),
+        records(Cost, len(tables.service)),
+        records(Summary, loops * (prod(prepared.kinds) + 1)),
+    )
+
+
+def _levels(prepared: Prepared) -> npt.NDArray[Any]:
+    outline, loops = prepared.outline, len(prepared.loops)
+    levels = records(LoopLevel, loops + 1)
+    _filled(levels, following=-1)
+    for name, spans in (("before", outline.before), ("after", outline.after)):
+        levels[name], levels[f"{name}_end"] = spans.T
+    front, back = np.reshape(prepared.edges, (-1, 2)).T
+    _filled(
+        levels[:loops],
+        kinds=prepared.kinds,
+        front=front,
+        back=back,
+        base=outline.counts.base,
+        varies=outline.counts.varies,
+    )
+    return levels
+
+
+def _strides(rows: Rows, loops: int) -> npt.NDArray[Any]:
+    return _filled(records(Stride, rows.strides[:, :loops].size), rows=rows.strides[:, :loops])
+
+
+def _filled(found: npt.NDArray[Any], **values: Any) -> npt.NDArray[Any]:
+    """The records with values for some of their fields; of no values one record is left at zero."""
+    for name, value in values.items():
+        flat = np.ravel(value)
+        if flat.size:
+            found[name] = flat
+    return found
+
+
+def _width(env: Env) -> int:
+    sizes = (v.size for v in env.values() if isinstance(v, np.ndarray) and v.ndim == 1)
+    return max(sizes, default=1)
+
+
+def _uniform(rows: Rows, kinds: Sequence[int], table: Floats) -> Flags:
+    """True where a value is the same in all kinds of iterations of a loop."""
+    width = table.shape[1]
+    uniform = np.ones((len(kinds), width), np.bool_)
+    ends = [*rows.base[1:], len(table)]
+    for first, end, steps in zip(rows.base, ends, rows.strides, strict=True):
+        for d in np.flatnonzero(steps).tolist():
+            of_loop = table[first:end].reshape(-1, kinds[d], steps[d], width)
+            uniform[d] &= (of_loop[:, 1:] == of_loop[:, :1]).all(axis=(0, 1, 2))
+    return uniform
+
+
+def _together(step: CallStep | TransferStep) -> bool:
+    return isinstance(step, CallStep) and isinstance(step.stmt.primitive, MatrixProduct)
+
+
+def _kind(step: CallStep | TransferStep, prices: Prices) -> int:
+    if isinstance(step, CallStep):
+        return CALL
+    return prices.transfer_kind(step.stmt.direction)
 
 
 @dataclass(frozen=True)
@@ -135,3 +413,88 @@ def _doubles(program: Program, env: Env) -> Flags:
     if not columns:
         return np.zeros((1, 0), np.bool_)
     return np.stack(np.broadcast_arrays(*columns), axis=1)
+
+
+UNITS = 4
+"""Most units that execute operations."""
+_MOST_OPERANDS = 8
+
+
+def window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
+    """The window of a core, empty, for the items of one nest."""
+    rules = machine.issue
+    assert rules is not None
+    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
+    count, loops = len(buffers), max(1, len(prepared.loops))
+    sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count)
+    first = np.cumsum((0, *sizes)).astype(np.int64)
+    used = [_used(item, buffers) for item in prepared.items]
+    writes = np.array([w for w, _ in used] or [-1], np.int64)
+    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
+    for row, (_, own) in zip(reads, used, strict=False):
+        row[: len(own)] = own
+    moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
+    rotates = [
+        i not in moved and b.copies == Const(2) for i, b in enumerate(prepared.program.buffers)
+    ]
+    return Window(
+        np.zeros(int(first[-1])),
+        first,
+        np.zeros(max(1, count), np.int64),
+        np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
+        writes,
+        reads,
+        np.array(rotates or [False], np.int64),
+        np.array([_beside(i, prepared) for i in prepared.items] or [0], np.int64),
+        np.zeros((loops, 2, int(first[-1]))),
+        np.zeros((loops, 2, max(1, count)), np.int64),
+        np.zeros(loops, np.int64),
+        np.zeros(loops),
+        int(rules.freed == "in_order"),
+        np.zeros(1),
+        np.zeros((max(1, count), 3)),
+    )
+
+
+def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
+    """The buffer that a step writes, empty for none, and those that it reads."""
+    if isinstance(step, CallStep):
+        names = [o.buffer for o in step.stmt.operands if isinstance(o, View)]
+        return names[0], names[1:]
+    own = step.stmt.buffer
+    return (own, []) if step.stmt.direction == "get" else ("", [own])
+
+
+def _used(item: chain.Item, buffers: Mapping[str, int]) -> tuple[int, list[int]]:
+    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads."""
+    written, read = _names(item.step)
+    return buffers.get(written, -1), [buffers[name] for name in read[:_MOST_OPERANDS]]
+
+
+def _beside(item: chain.Item, prepared: Prepared) -> int:
+    """How an item writes a buffer that the items of one loop alone use, which read it in the order
+    in which their parts move: what it writes they have read, or read later. 0 for other items.
+    """
+    written, _ = _names(item.step)
+    if not item.level or not written:
+        return 0
+    variable = prepared.loops[item.level - 1].var
+    users = [i for i in prepared.items if written in (_names(i.step)[0], *_names(i.step)[1])]
+    read = [
+        any(variable in free_vars(r.start) for r in o.ranges)
+        for i in users
+        if isinstance(i.step, CallStep)
+        for o in i.step.stmt.operands[1:]
+        if isinstance(o, View) and o.buffer == written
+    ]
+    if not read or not all(read) or any(i.level != item.level for i in users):
+        return 0
+    return AHEAD if variable in _start(item.step) else BESIDE
+
+
+def _start(step: CallStep | TransferStep) -> frozenset[str]:
+    """The symbols in the place of what a step writes."""
+    if isinstance(step, TransferStep):
+        return free_vars(step.stmt.first)
+    made = step.stmt.operands[0]
+    return frozenset().union(*(free_vars(r.start) for r in made.ranges))

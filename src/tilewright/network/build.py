@@ -1,5 +1,9 @@
 """The plan of a network on any machine with explicit programs: nodes in, stages out.
 
+A `Builder` appends the drafts of all stages, of nodes that are computed in one go, where it is
+known how each tensor is held and each product is computed (`network.planning.layouts`); with the
+schedules of the others it says what all of it costs, and is made a plan.
+
 A tensor is held in one form; who needs another gets a copy. Elementwise operators and changes of
 layout are one kind of stage, so that what follows a product writes at once in the form that the
 next product reads. Operators without a lowering are refused before anything is searched for.
@@ -7,32 +11,63 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import ceil
 
+from tilewright.common.dtypes import main_type
 from tilewright.common.errors import CapacityError
 from tilewright.common.progress import Progress, silent
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.rewrites.images import batch_of
+from tilewright.graph.rewrites.over_groups import alike_in_groups
+from tilewright.ir.scalar import Element
 from tilewright.machine import Machine
-from tilewright.network.plan import Plan, Schedules
-from tilewright.network.planning.builder import Builder, drafted
+from tilewright.network.plan import (
+    Plan,
+    Scheduled,
+    Schedules,
+    Work,
+    lives_of,
+    overwritable,
+    use_of,
+)
+from tilewright.network.planning.arena import Life, place
+from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import saved_cycles
-from tilewright.network.planning.layouts import WholeNetwork, nearest
+from tilewright.network.planning.expressed import Expressed, Read, expressed
+from tilewright.network.planning.expressions import elementwise
+from tilewright.network.planning.form import Form, row_major
+from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.layouts import Chain, Layouts, WholeNetwork, nearest
+from tilewright.network.planning.lowering import lowered
+from tilewright.network.planning.memory import (
+    Draft,
+    Located,
+    Memory,
+    given_form,
+    unbordered,
+)
+from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.planner import Planner, Programs
 from tilewright.network.planning.products import Ranked, ranked_products
-from tilewright.network.planning.together import ranked_shares
+from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
     own_part,
+    refuse_crowded,
     require_lowered,
     require_room,
     within_memory,
 )
 from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
+from tilewright.network.waits import Use, cycles_before
+from tilewright.ops import CONTRACTIONS, Op
+from tilewright.seeds.epilogues import operand_name
+from tilewright.tune.candidate import Candidate
 
 
 def build_plan(
@@ -141,3 +176,317 @@ def _has_room(network: Network, machine: Machine) -> bool:
     except CapacityError:
         return False
     return True
+
+
+class Builder:
+    """Appends the drafts of one fused node after the other, as `layouts` say."""
+
+    def __init__(self, variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> None:
+        network = variant.network
+        self.types = {t.name: t.dtype for t in network.tensors.values()}
+        self.network, self.layouts, self.forms = network, layouts, forms
+        self.ahead = variant.ahead
+        self.weights = {t.name: t for t in network.weights}
+        kind = main_type(self.types.values())
+        views, aligned = layouts.forms if planner.views else None, planner.gathers_channels
+        self.memory = Memory(kind, views, self.types, aligned=aligned)
+        self.inputs, self._arranges = [], planner.arranges
+        for t in network.inputs:
+            form = given_form(t.shape, arranged=planner.arranges)
+            located = self.memory.value(t.name, form, "input")
+            self.memory.held[t.name] = [located]
+            self.inputs.append((t.name, located.value))
+        self.outputs: list[tuple[str, int, Form]] = []
+        self.choice: LayoutChoice | None = None
+        self.saved_cycles = 0.0  # by products that are faster than the best plain ones
+
+    def cycles(self, schedules: Schedules, machine: Machine) -> float:
+        """The cycles of all stages by the model, with launch and waits before them."""
+        drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
+        own = ((d.scheduled or schedules[d.op]).cycles for d in drafts)
+        return sum(own) + sum(sum(cycles.values()) for cycles in before)
+
+    def uses(self, schedules: Schedules) -> list[Use]:
+        """Values that each stage reads and writes, and how many groups compute it."""
+        found = []
+        for draft in self.memory.drafts:
+            division = (draft.scheduled or schedules[draft.op]).division
+            values = [value for _, value in draft.arguments]
+            found.append(use_of(self.memory.values, values, division.groups if division else 1))
+        return found
+
+    def add(self, chain: Chain) -> None:
+        """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
+        nodes, first, behind = chain.finishing, chain.first, chain.finishing[1:]
+        if first.op.kind in CONTRACTIONS:
+            if first.name in self.layouts.fused:
+                self._fused(chain)
+                return
+            made = self._product(first)
+            if chain.pool is not None:
+                self.memory.held[first.output] = [made]
+                first, made = chain.pool, self._other(chain.pool)
+        elif elementwise(first.op) is not None:
+            self._elementwise(nodes, None)
+            return
+        else:
+            made = self._other(first)
+        self.memory.held[first.output] = [made]
+        if behind:
+            self._elementwise(nodes, made)
+
+    def _other(self, node: Node) -> Located:
+        self._hold_weights(node.inputs)
+        before = len(self.memory.values)
+        self.memory.dtype = node.op.numerics.units.name
+        made = lowered(self.memory, node, self.layouts.forms.get(node.output))
+        if self.memory.views is not None and made.value >= before:
+            self.memory.fill(node.output, made)
+        return made
+
+    def _hold_weights(self, names: Iterable[str]) -> None:
+        """Give the named tensors that are weights a place, as C arrays."""
+        for name in names:
+            if name in self.weights and name not in self.memory.held:
+                self.memory.held[name] = [self._tensor(name, row_major(self.weights[name].shape))]
+
+    def finish(self) -> None:
+        """The network's outputs in values of their own, as C arrays unless the host takes any."""
+        self._hold_weights(self.network.outputs)
+        for name in self.network.outputs:
+            form = row_major(self.network.tensors[name].shape)
+            if self._arranges:
+                form = self.memory.held[name][0].form
+            located = self.memory.in_form(name, form)
+            own = self.memory.values[located.value]
+            if own.role == "scratch":
+                self.memory.values[located.value] = replace(own, role="output")
+            else:
+                copy = self.memory.value(name, form, "output")
+                self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
+                located = copy
+            self.outputs.append((name, located.value, form))
+        for state in self.network.states:
+            self._keep(state)
+
+    def share(self) -> dict[int, Op]:
+        """Mark what all groups see; returns the operators of the drafts that write it, by the
+        drafts' numbers.
+        """
+        alike, values = alike_in_groups(self.network), self.memory.values
+        for name, value in (*self.inputs, *((name, value) for name, value, _ in self.outputs)):
+            if name in alike:
+                values[value] = replace(values[value], shared=True)
+        drafts = enumerate(self.memory.drafts)
+        return {n: d.op for n, d in drafts if values[d.arguments[-1][1]].shared}
+
+    def divide(self, machine: Machine) -> None:
+        """Have groups divide the drafts that write what all of them see."""
+        shared = self.share()
+        schedules = parts_of_all([*shared.values()], machine)
+        for number, op in shared.items():
+            draft = self.memory.drafts[number]
+            self.memory.drafts[number] = replace(draft, scheduled=schedules[op])
+
+    def _keep(self, state: State) -> None:
+        """Have a state's next value take its place, where the stage that makes it is a map that
+        reads each element where it writes it, and nobody reads the state afterwards.
+        """
+        values, drafts = self.memory.values, self.memory.drafts
+        before = dict(self.inputs)[state.tensor]
+        after = next(value for name, value, _ in self.outputs if name == state.next)
+        makers = [n for n, d in enumerate(drafts) if d.arguments[-1][1] == after]
+        readers = [n for n, d in enumerate(drafts) if before in (v for _, v in d.arguments[:-1])]
+        if len(makers) > 1 or readers[-1:] != makers or values[before].form != values[after].form:
+            return
+        maker = drafts[makers[0]]
+        if before not in overwritable(maker.op, [v for _, v in maker.arguments[:-1]]):
+            return
+        values[before] = replace(values[before], role="state")
+        moved = self.memory.merge(after, before)
+        self.inputs = [(name, moved[v]) for name, v in self.inputs]
+        self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
+
+    def take_arranged(self) -> None:
+        """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
+        values, memory = self.memory.values, self.memory
+        for name, value in list(self.inputs):
+            readers = [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]
+            if len(readers) != 1 or readers[0].work != "layout" or len(readers[0].arguments) != 2:
+                continue
+            copy = readers[0].arguments[-1][1]
+            makers = [d for d in memory.drafts if d.arguments[-1][1] == copy]
+            if values[copy].role != "scratch" or any(d.work != "layout" for d in makers):
+                continue
+            memory.drafts = [d for d in memory.drafts if d not in makers]
+            values[copy] = replace(values[copy], name=name, role="input")
+            moved = memory.merge(value, copy)
+            self.inputs = [(n, moved[v]) for n, v in self.inputs]
+            self.outputs = [(n, moved[v], own) for n, v, own in self.outputs]
+
+    def _tensor(self, name: str, form: Form) -> Located:
+        """An activation or a weight in a form."""
+        if name in self.weights:
+            return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
+        return self.memory.in_form(name, form)
+
+    def _fused(self, chain: Chain) -> None:
+        """Append the nodes as one product with an epilogue."""
+        nodes, node, output = chain.nodes, chain.first, chain.output
+        candidate = self.layouts.products[node.name]
+        form = self.forms.of(candidate, constants=False)[candidate.seed.result]
+        operands = self._product_operands(node, candidate)
+        assert chain.request is not None
+        beside = chain.request[1].beside
+        reads = expressed(chain.finishing).reads[1:]
+        for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
+            own = candidate.beside if isinstance(candidate, Bordered) else form
+            place = self._tensor(read.tensors[0], own) if as_result else self._read(read)
+            operands.append((operand_name(i), place.value))
+        y = self.memory.value(output, form)
+        self.memory.append(
+            Draft(
+                node.name,
+                f"{node.op.describe()} {' '.join(n.op.kind for n in nodes[1:])}",
+                "product",
+                node.op,
+                (*operands, (candidate.seed.result, y.value)),
+                tuple(n.name for n in nodes),
+                sum(n.op.flops for n in nodes),
+                self._scheduled(candidate, beside),
+            )
+        )
+        self._fill(candidate, y)
+        self.memory.held[output] = [y]
+
+    def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
+        """The values of a product's own operands, in the forms that the candidate takes."""
+        forms = self.forms.of(candidate)
+        return [
+            (tensor, self._tensor(name, forms[tensor]).value)
+            for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True)
+        ]
+
+    def _product(self, node: Node) -> Located:
+        candidate = self.layouts.products[node.name]
+        seed, forms = candidate.seed, self.forms.of(candidate)
+        operands = self._product_operands(node, candidate)
+        y = self.memory.value(node.output, forms[seed.result])
+        self.memory.append(
+            Draft(
+                node.name,
+                node.op.describe(),
+                "product",
+                node.op,
+                (*operands, (seed.result, y.value)),
+                (node.name,),
+                node.op.flops,
+                self._scheduled(candidate),
+            )
+        )
+        self._fill(candidate, y)
+        return y
+
+    def _fill(self, candidate: Candidate, y: Located) -> None:
+        """Append the stage that fills the border around a product's result, if it has one."""
+        if isinstance(candidate, Bordered):
+            self.memory.fill(self.memory.values[y.value].name, y)
+
+    def _scheduled(self, candidate: Candidate, beside: Sequence[Beside] = ()) -> Scheduled:
+        division = None
+        if isinstance(candidate, Share):
+            division = candidate.division(self.forms.of(candidate), beside)
+        return Scheduled(candidate.cycles, candidate, division)
+
+    def _elementwise(self, nodes: tuple[Node, ...], made: Located | None) -> None:
+        """Elementwise nodes, behind what is `made` by the first of them if that is something else,
+        as one stage that writes in the form that is wanted next.
+        """
+        found, last = expressed(nodes), nodes[-1]
+        self.memory.dtype = last.op.numerics.units.name
+        operands = self._operands(found, made)
+        shape = last.op.out_shape
+        full = [o for o in operands if o.form.shape == shape]
+        form = self.layouts.forms.get(last.output)
+        own = unbordered(full[0].form) if full else row_major(shape)
+        y = self.memory.value(last.output, form or own)
+        work: Work = "layout" if found.scalar == Element(0) else "elementwise"
+        nodes = nodes if made is None else nodes[1:]
+        self.memory.map(
+            last.name,
+            work,
+            str(found.scalar),
+            y,
+            operands,
+            nodes=tuple(n.name for n in nodes),
+            label=" ".join(n.op.kind for n in nodes),
+            flops=sum(n.op.flops for n in nodes),
+        )
+        self.memory.held[last.output] = [y]
+
+    def _operands(self, found: Expressed, made: Located | None) -> list[Located]:
+        operands = []
+        for i, read in enumerate(found.reads):
+            if i == 0 and made is not None:
+                operands.append(made)
+            else:
+                operands.append(self._read(read))
+        return operands
+
+    def _read(self, read: Read) -> Located:
+        first = read.tensors[0]
+        if self.weights.keys() >= set(read.tensors):
+            made = (read.made or "x0", read.tensors)
+            return self.memory.constant(made, row_major(self.weights[first].shape), read.axes)
+        if read.made is None:
+            return replace(self.memory.held[first][0], axes=read.axes)
+        self._hold_weights(read.tensors)
+        operands = [self.memory.held[name][0] for name in read.tensors]
+        y = self.memory.value(f"{first}_made", row_major(operands[0].form.shape))
+        self.memory.map(f"{first}_made", "elementwise", read.made, y, operands)
+        return replace(y, axes=read.axes)
+
+    def plan(self, schedules: Schedules, machine: Machine, groups: int, least: float) -> Plan:
+        """The plan of one of `groups` groups, no cheaper than the `least` cycles of its products.
+
+        Raises CapacityError where what lives at once does not fit the memory of a group.
+        """
+        self._require_room(schedules, machine)
+        drafts = self.memory.drafts
+        return Plan(
+            self.network.name,
+            machine,
+            main_type(self.types.values()),
+            groups,
+            tuple(self.memory.values),
+            tuple(d.stage(d.scheduled or schedules[d.op]) for d in drafts),
+            tuple(self.inputs),
+            tuple(self.outputs),
+            least,
+            self.choice,
+            self.ahead,
+        )
+
+    def _require_room(self, schedules: Schedules, machine: Machine) -> None:
+        """Everything that lives at once has to fit the memory of a group, the arena's gaps too."""
+        values, uses = self.memory.values, self.uses(schedules)
+        scratch = lives_of(values, uses)
+        lasting = {
+            number: Life(value.size_bytes, 0, len(uses))
+            for number, value in enumerate(values)
+            if value.role not in ("scratch", "elsewhere")
+        }
+        lives = [(values[number].name, life) for number, life in (lasting | scratch).items()]
+        needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())
+        refuse_crowded(self.network, lives, machine, needed)
+
+
+def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> Builder:
+    """All stages of a way to compute a network, drafted for a planner."""
+    builder = Builder(variant, layouts, forms, planner)
+    for chain in variant.chains:
+        builder.add(chain)
+    builder.finish()
+    if planner.arranges:
+        builder.take_arranged()
+    return builder

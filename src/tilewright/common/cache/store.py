@@ -26,6 +26,7 @@ from tilewright.common.cache.folders import (
     make_private,
     temporary_folder,
 )
+from tilewright.common.digest import digest, own_sources
 
 _LOG = logging.getLogger(__name__)
 _VALUE = "value"
@@ -98,6 +99,10 @@ class Cache:
         found = compute()
         self.remember(key, msgspec.json.encode(found))
         return found
+
+    def text(self, of: object, make: Callable[[], str]) -> str:
+        """The text that these sources of tilewright `make` of a value which prints all it is."""
+        return self.value(digest(own_sources(), repr(of)), str, make)
 
     def _place(self) -> Path:
         """The folder of this kind: the user's, or one of this process where that is impossible."""

@@ -1,7 +1,7 @@
 """The form of each tensor, and the candidate that computes each product.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
-`network.planning.builder` drafts a plan. `nearest` takes the fastest candidate of every product,
+`network.build` drafts a plan. `nearest` takes the fastest candidate of every product,
 while `WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
 (dynamic programming on chains and joining branches, CP-SAT on the rest). A pass or copy is priced
 at the engine's best, so that what is chosen is judged by the plans that come out (`network.build`).

@@ -1,6 +1,6 @@
 """The memory of a plan in the making: values, where each tensor lies, stages that write them.
 
-In: forms and expressions from `network.planning.builder`. Out: drafts of stages; a tensor that is
+In: forms and expressions from `network.build`. Out: drafts of stages; a tensor that is
 wanted in another form gets a stage that copies it, and places that hold no element are filled.
 Where stages work on `views`, those that gather or move elements read a tensor as it lies and write
 the form that is wanted next.

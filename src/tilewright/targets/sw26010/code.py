@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
@@ -13,7 +14,7 @@ from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
+from tilewright.targets.sw26010.calls.expressions import ROUTINES, expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import build_plan, emit_makefile
 from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit.slave import emit_slave
@@ -71,7 +72,10 @@ class Sw26010Code:
             **expression_headers([program]),
         }
         if kinds:
-            files[f"{naming.artifact}_gemm.S"] = emit_gemm_assembly(naming.artifact, instances)
+            products = naming.artifact, instances
+            files[f"{naming.artifact}_gemm.S"] = ROUTINES.text(
+                products, partial(emit_gemm_assembly, *products)
+            )
             files["spm_gemm.c"] = emit_gemm_dispatch(naming.artifact, instances, kinds)
         spm, available = machine.spm, {SCRATCHPAD: machine.spm_available_bytes}
         tensors, buffers = tensor_infos(program, naming), buffer_infos(program, available)

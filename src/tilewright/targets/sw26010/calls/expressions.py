@@ -25,6 +25,7 @@ from tilewright.codegen.c.loop_nest import (
 )
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.writer import CWriter
+from tilewright.common.cache import Cache
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
@@ -47,6 +48,8 @@ MOST_LOOPS = 2
 in all.
 """
 ExpressionRoutine: TypeAlias = MapRoutine | ReduceRoutine
+ROUTINES = Cache("routines")
+"""Assembly, most of whose time is that of ordering instructions."""
 
 
 def pointer_moves(loops: Sequence[Loop], operand: int) -> list[Expr]:
@@ -153,7 +156,8 @@ def routine_texts(programs: Iterable[Program]) -> dict[str, str]:
     """The assembly of each routine that the programs call, by file name, expressions last."""
     given = list(programs)
     plain = (r for program in given for r in program_routines(program))
-    return {f"{r.name}.S": r.text() for r in (*plain, *expression_routines(given))}
+    every = (*plain, *expression_routines(given))
+    return {f"{r.name}.S": ROUTINES.text(r, r.text) for r in every}
 
 
 def emit_map(mapping: Map, views: tuple[View, ...], context: CallContext) -> None:

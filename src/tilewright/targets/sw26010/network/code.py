@@ -27,7 +27,7 @@ from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Value
 from tilewright.network.planning.products import one_group
 from tilewright.ops.op import Shape
-from tilewright.targets.sw26010.calls.expressions import expression_headers, routine_texts
+from tilewright.targets.sw26010.calls.expressions import ROUTINES, expression_headers, routine_texts
 from tilewright.targets.sw26010.emit.build import (
     HOST_FLAGS,
     SLAVE_FLAGS,
@@ -152,7 +152,8 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
         files |= kernel.files(single)
     kinds = tuple(dict.fromkeys(kind for k in distinct for kind in gemm_types(k.program)))
     if kinds:
-        files[f"{name}_gemm.S"] = emit_gemm_assembly(name, tuple(instances))
+        products = name, tuple(instances)
+        files[f"{name}_gemm.S"] = ROUTINES.text(products, partial(emit_gemm_assembly, *products))
         files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
     routines = routine_texts(kernel.program for kernel in distinct)
     files |= routines
