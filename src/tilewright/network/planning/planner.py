@@ -96,7 +96,9 @@ class Programs:
         self, requests: Sequence[Request], ranked: Ranked
     ) -> Mapping[Request, Sequence[Candidate]]:
         """Programs that compute all of it, where these pay."""
-        return ranked_epilogues(requests, ranked, self._machine, self._rankings)
+        return ranked_epilogues(
+            requests, ranked, self._machine, self._rankings, self.arithmetic_cycles
+        )
 
     def bordered(
         self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import product
+from math import prod
 
 from tilewright.asm import Object
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
@@ -26,16 +27,17 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
-from tilewright.network.planning.epilogues import Request
+from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.planner import Programs
-from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
+from tilewright.ops import Op
 from tilewright.ops.definitions import definitions_in
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
+from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.rewrites import (
     Strips,
     with_band_products,
@@ -46,8 +48,7 @@ from tilewright.targets.cambricon.rewrites import (
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.targets.cambricon.simulated import subjects_of
-from tilewright.targets.cambricon.vector_steps import require_steps
-from tilewright.tune.candidate import Candidate
+from tilewright.targets.cambricon.vector_steps import require_steps, steps_of, with_constants
 
 _KINDS: dict[Role, TensorKind] = {
     "input": "input",
@@ -59,7 +60,7 @@ _KINDS: dict[Role, TensorKind] = {
 
 
 class _Planner(Programs):
-    """Plans in which elementwise work is a stage of its own."""
+    """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
 
     arranges = gathers_channels = True
 
@@ -72,11 +73,17 @@ class _Planner(Programs):
         turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
         return 8.0 if turned else 64.0
 
-    def epilogues(
-        self, requests: Sequence[Request], ranked: Ranked
-    ) -> Mapping[Request, Sequence[Candidate]]:
-        """None: a rounded product has no epilogue."""
-        return {}
+
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
+        """Those of its vector instructions, each on all elements."""
+        elements, windows = prod(op.out_shape), epilogue.windows
+        taps = prod(windows.extents) if windows else 1
+        expression, numbers = with_constants(epilogue.expression, 1 + len(epilogue.operands))
+        operands = 1 + len(epilogue.operands) + len(numbers)
+        made = [step.mnemonic for step in steps_of(expression, operands, 0).steps]
+        each = (*made, *["vgtm"] * (taps - 1))
+        own = (instruction_cycles(self._machine, m, size=elements // taps) for m in each)
+        return float(sum(own))
 
 
 @dataclass(frozen=True)
