@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import product
+from itertools import product, takewhile
 from math import prod
 
 from tilewright.asm import Object
@@ -39,10 +39,10 @@ from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.rewrites import (
-    Strips,
+    Windows,
     with_band_products,
     with_rows_first,
-    with_strips,
+    with_windows,
     with_whole_images,
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
@@ -59,16 +59,26 @@ _KINDS: dict[Role, TensorKind] = {
 }
 
 
+_RUN = 2560
+"""Elements that move in the time that each run takes beside its own."""
+
+
 class _Planner(Programs):
     """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
 
     arranges = gathers_channels = True
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
-        """Few where neighbouring dimensions trade places, by the matrix unit; else elements are
-        moved one by one.
+        """More for shorter runs, which are transfers; few where neighbouring dimensions trade
+        places, by the matrix unit; else elements are moved one by one.
         """
         before, after = ([d.axis for d in f.dims if d.extent > 1] for f in (held, wanted))
+        if before == after:
+            return 1.0
+        pairs = zip(reversed(before), reversed([d for d in wanted.dims if d.extent > 1]))
+        run = prod(d.extent for axis, d in takewhile(lambda p: p[0] == p[1].axis, pairs))
+        if run > 1:
+            return 1.0 + _RUN / run
         cuts = product(range(len(after)), repeat=2)
         turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
         return 8.0 if turned else 64.0
@@ -88,7 +98,7 @@ class _Planner(Programs):
 
 @dataclass(frozen=True)
 class CambriconNetworks:
-    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs in strips."""
+    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs by windows."""
 
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
@@ -99,12 +109,12 @@ class CambriconNetworks:
         nothing fits.
         """
         self.require(network, machine)
-        own, strips = with_strips(network)
+        own, windows = with_windows(network)
         elements = machine.core.elements or ""
         own = with_whole_images(with_band_products(own, elements), elements)
         own = simplified(with_rows_first(own))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
-        return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, strips))
+        return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, windows))
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators without a lowering, or of floats."""
@@ -149,9 +159,9 @@ def _program(plan: Plan) -> DeviceNetwork:
     return DeviceNetwork(plan)
 
 
-def _arranged(strips: Sequence[Strips], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _arranged(windows: Sequence[Windows], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs as the host lays them out for the plan."""
-    own = {s.tensor: s for s in strips}
+    own = {s.tensor: s for s in windows}
     return {name: own[name].arranged(x) if name in own else x for name, x in inputs.items()}
 
 
