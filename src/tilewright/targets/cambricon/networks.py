@@ -42,6 +42,7 @@ from tilewright.targets.cambricon.rewrites import (
     Windows,
     with_band_products,
     with_rows_first,
+    with_separate_pools,
     with_windows,
     with_whole_images,
 )
@@ -112,7 +113,7 @@ class CambriconNetworks:
         own, windows = with_windows(network)
         elements = machine.core.elements or ""
         own = with_whole_images(with_band_products(own, elements), elements)
-        own = simplified(with_rows_first(own))
+        own = simplified(with_rows_first(with_separate_pools(own)))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
         return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, windows))
 

@@ -219,6 +219,28 @@ def _on_images(node: Node, flatten: Node, elements: str) -> tuple[Node, Node, No
     )
 
 
+def with_separate_pools(network: Network) -> Network:
+    """The network with the largest of windows that overlap by columns, then by rows: whole rows of
+    an image are one run, and a column's largest is found once.
+    """
+    nodes: list[Node] = []
+    for node in network.nodes:
+        op = node.op.pooling
+        if op is None or op.reduction != "max" or 1 in op.kernel or op.kernel == op.stride:
+            nodes.append(node)
+            continue
+        (kernel_rows, kernel_cols), (by_rows, by_cols) = op.kernel, op.stride
+        top, left, bottom, right = op.padding
+        columns = replace(op, kernel=(kernel_rows, 1), stride=(by_rows, 1),
+                          padding=(top, 0, bottom, 0))  # fmt: skip
+        rows = replace(op, height=columns.out_shape[2], kernel=(1, kernel_cols),
+                       stride=(1, by_cols), padding=(0, left, 0, right))  # fmt: skip
+        between = f"{node.output}.columns"
+        nodes.append(Node(f"{node.name}_columns", columns, node.inputs, between))
+        nodes.append(replace(node, op=rows, inputs=(between,)))
+    return replace(network, nodes=tuple(nodes))
+
+
 def with_rows_first(network: Network) -> Network:
     """The network with transposes in front of products of a transposed first operand: vectors of
     terms are runs of elements.

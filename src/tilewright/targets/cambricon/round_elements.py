@@ -19,7 +19,7 @@ after:   get(b -> b_tile); rounded_map(b_wide, b_tile); for row: rounded_map(y_t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
@@ -29,12 +29,23 @@ from msgspec import structs
 
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
-from tilewright.common.expr import Const, Expr, binary, free_vars, product, round_up, substitute
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    Var,
+    all_of,
+    binary,
+    free_vars,
+    product,
+    round_up,
+    substitute,
+)
 from tilewright.cost.buffers import is_whole_view
 from tilewright.ir.nodes import (
     Buffer,
     Call,
     For,
+    If,
     Operand,
     Program,
     Range,
@@ -63,7 +74,7 @@ class RoundElements:
         """Raises ScheduleError for a function that no instructions compute."""
         loops = [s.var for s in walk(program.body) if isinstance(s, For)]
         rounding = _Rounding(program, dict.fromkeys((*loops, "rid", "cid"), Const(0)))
-        body = rounding.spread(rewrite(program.body, rounding.change))
+        body = rounding.spread(_paired(rewrite(program.body, rounding.change)))
         body = (*rounding.constants.values(), *body)
         return replace(program, buffers=(*program.buffers, *rounding.work.values()), body=body)
 
@@ -187,6 +198,106 @@ class _Rounding:
             elements = binary("max", elements, self.work[name].elements)
         self.work[name] = Buffer(name, kind.name, elements)
         return name
+
+
+def _paired(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body with results that begin with the largest of two, not with the smallest number.
+
+    before:  fill(y, -32768); for tap in range(3): rounded_reduce(y, x[tap])
+    after:   for tap in range(3):
+                 if tap == 0: rounded_map(y, x[0], x[2], expression=max(x0, x1))
+                 elif tap != 2: rounded_reduce(y, x[tap])
+    """
+    found = [replace(s, body=_paired(s.body)) if isinstance(s, For) else s for s in body]
+    for number, stmt in enumerate(found):
+        loops, gather = _gathering(found[number:])
+        match stmt, gather:
+            case Call(Fill(), (View(begun), *_)), Call(RoundedReduce(_, work=None), (View(y), _)) if (
+                begun == y
+            ):
+                pairs = _largest_of_two(gather, loops)
+                if pairs is not None:
+                    filled, change = pairs[0](stmt), partial(_replaced, gather, pairs[1])
+                    return (*found[:number], *filled, *rewrite(tuple(found[number + 1 :]), change))
+            case _:
+                pass
+    return tuple(found)
+
+
+def _replaced(old: Stmt, new: tuple[Stmt, ...], stmt: Stmt) -> tuple[Stmt, ...] | None:
+    return new if stmt is old else None
+
+
+def _gathering(body: Sequence[Stmt]) -> tuple[list[For], Call | None]:
+    """The first call behind a fill, or in the loops behind it, and these loops."""
+    loops: list[For] = []
+    following: Sequence[Stmt] = body[1:]
+    while True:
+        inner = next((s for s in following if isinstance(s, For | Call)), None)
+        if not isinstance(inner, For):
+            return loops, inner
+        loops.append(inner)
+        following = inner.body
+
+
+def _largest_of_two(
+    call: Call, loops: Sequence[For]
+) -> tuple[Callable[[Stmt], tuple[Stmt, ...]], tuple[Stmt, ...]] | None:
+    """What takes the place of the fill and of a call that gathers the largest: the first place with
+    the last one, then those between. Along several dimensions the outer ones are gathered where the
+    operand lies. None for other calls, and for places that move in turn.
+    """
+    y, x = call.operands
+    gather = call.primitive
+    if not isinstance(x, View) or not isinstance(gather, RoundedReduce):
+        return None
+    along = [d for d, role in enumerate(x.roles) if role == "k" and x.ranges[d].extent != Const(1)]
+    moved = {s.buffer for loop in loops for s in walk(loop.body) if isinstance(s, Transfer)}
+    if gather.expression != "max(x0, x1)" or (not along and x.buffer in moved):
+        return None
+    both = RoundedMap(gather.expression, gather.fraction_bits)
+
+    def place(turns: Mapping[str, Expr]) -> View:
+        ranges = tuple(replace(r, start=substitute(r.start, turns)) for r in x.ranges)
+        return replace(x, ranges=ranges, roles=x.roles.replace("k", "."))
+
+    if not along:
+        is_first = all_of(binary("==", Var(f.var), 0) for f in loops)
+        is_last = all_of(binary("==", Var(f.var) + 1, f.extent) for f in loops)
+        first = place({f.var: Const(0) for f in loops})
+        last = place({f.var: f.extent - 1 for f in loops})
+        later = If(is_last, (), (call,))
+        return lambda fill: (), (If(is_first, (Call(both, (y, first, last)),), (later,)),)
+    whole, once = binary("==", product(f.extent for f in loops), 1), list[Stmt]()
+    for d in along:
+        made = y if d == along[-1] else _folded(x, d, Range(x.ranges[d].start, Const(1)))
+        once += _folds(both, replace(call, operands=(made, x)), d)
+        x = _folded(x, d, Range(x.ranges[d].start, Const(1)))
+    return lambda fill: (If(whole, (), (fill,)),), (If(whole, tuple(once), (call,)),)
+
+
+def _folds(both: RoundedMap, call: Call, dimension: int) -> tuple[Stmt, ...]:
+    """The first place along a dimension with the last one, then those between."""
+    y, x = call.operands
+    assert isinstance(x, View)
+    own = x.ranges[dimension]
+    first, last = (
+        _folded(x, dimension, Range(own.start + index, Const(1)))
+        for index in (Const(0), own.extent - 1)
+    )
+    between = _folded(x, dimension, Range(own.start + 1, own.extent - 2), "k")
+    middle = replace(call, operands=(y, between))
+    return Call(both, (y, first, last)), If(binary("<", 2, own.extent), (middle,))
+
+
+def _folded(x: View, dimension: int, part: Range, role: str = ".") -> View:
+    """A part of an operand along a dimension; others along which it is gathered are kept."""
+    ranges, roles = list(x.ranges), list(x.roles)
+    ranges[dimension] = part
+    for d, letter in enumerate(x.roles):
+        roles[d] = chr(ord("a") + d) if letter == "k" else letter
+    roles[dimension] = role
+    return replace(x, ranges=tuple(ranges), roles="".join(roles))
 
 
 def _rounded(call: Call, fraction_bits: int) -> StepByStep | None:

@@ -19,8 +19,8 @@ from tilewright.common.expr import (
     product,
 )
 from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
-from tilewright.ir.primitives import Copy, Map
-from tilewright.ir.visit import rewrite, walk
+from tilewright.ir.primitives import Copy, Map, MatrixProduct
+from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.machine import Machine
 from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
@@ -41,7 +41,7 @@ from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundPro
 class SlideWindows:
     """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
     product before its own runs, and rows that neighbouring windows share move once. What is fetched
-    in one run stays whole.
+    in one run stays whole, and so does what is pooled: its tiles are fetched ahead.
 
     before:  copy(windows_tile, x_tile[0 : 7]); for pixel: product(windows_tile[pixel : pixel + 3])
     after:   for pixel: if pixel == 0: copy(windows_tile[0 : 3], x_tile[0 : 3])
@@ -59,7 +59,8 @@ class SlideWindows:
 
         def slid(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             found = next((s for s in body if isinstance(s, For)), None)
-            return _slid(body, found, program) if found else body
+            multiplies = found and next(calls_of(found.body, MatrixProduct), None)
+            return _slid(body, found, program) if found and multiplies else body
 
         return replace(program, body=slid(rewrite(program.body, change)))
 
