@@ -468,9 +468,7 @@ def _addends(inner: tuple[Stmt, ...]) -> set[str]:
     return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
 
 
-def _finished(
-    staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[str]
-) -> list[Stmt]:
+def _finished(staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[str]) -> list[Stmt]:
     """The epilogue on the finished result: fetch the addends that come `late`, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}

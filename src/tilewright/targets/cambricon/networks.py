@@ -43,8 +43,8 @@ from tilewright.targets.cambricon.rewrites import (
     with_band_products,
     with_rows_first,
     with_separate_pools,
-    with_windows,
     with_whole_images,
+    with_windows,
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
@@ -76,14 +76,14 @@ class _Planner(Programs):
         before, after = ([d.axis for d in f.dims if d.extent > 1] for f in (held, wanted))
         if before == after:
             return 1.0
-        pairs = zip(reversed(before), reversed([d for d in wanted.dims if d.extent > 1]))
+        inner = [d for d in reversed(wanted.dims) if d.extent > 1]
+        pairs = zip(reversed(before), inner, strict=False)
         run = prod(d.extent for axis, d in takewhile(lambda p: p[0] == p[1].axis, pairs))
         if run > 1:
             return 1.0 + _RUN / run
         cuts = product(range(len(after)), repeat=2)
         turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
         return 8.0 if turned else 64.0
-
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Those of its vector instructions, each on all elements."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -130,7 +130,9 @@ class Windows:
         op = self.conv
         top, left, bottom, right = op.padding
         x = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        every = sliding_window_view(x, op.kernel, axis=(2, 3))[:, :, :: op.stride[0], :: op.stride[1]]
+        every = sliding_window_view(x, op.kernel, axis=(2, 3))[
+            :, :, :: op.stride[0], :: op.stride[1]
+        ]
         return every.transpose(0, 1, 4, 5, 2, 3).reshape(self.shape)
 
 

@@ -212,9 +212,9 @@ def _paired(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for number, stmt in enumerate(found):
         loops, gather = _gathering(found[number:])
         match stmt, gather:
-            case Call(Fill(), (View(begun), *_)), Call(RoundedReduce(_, work=None), (View(y), _)) if (
-                begun == y
-            ):
+            case Call(Fill(), (View(begun), *_)), Call(
+                RoundedReduce(_, work=None), (View(y), _)
+            ) if begun == y:
                 pairs = _largest_of_two(gather, loops)
                 if pairs is not None:
                     filled, change = pairs[0](stmt), partial(_replaced, gather, pairs[1])
@@ -249,7 +249,7 @@ def _largest_of_two(
     """
     y, x = call.operands
     gather = call.primitive
-    if not isinstance(x, View) or not isinstance(gather, RoundedReduce):
+    if not isinstance(x, View) or not isinstance(y, View) or not isinstance(gather, RoundedReduce):
         return None
     along = [d for d, role in enumerate(x.roles) if role == "k" and x.ranges[d].extent != Const(1)]
     moved = {s.buffer for loop in loops for s in walk(loop.body) if isinstance(s, Transfer)}
@@ -271,22 +271,22 @@ def _largest_of_two(
     whole, once = binary("==", product(f.extent for f in loops), 1), list[Stmt]()
     for d in along:
         made = y if d == along[-1] else _folded(x, d, Range(x.ranges[d].start, Const(1)))
-        once += _folds(both, replace(call, operands=(made, x)), d)
+        once += _folds(both, gather, made, x, d)
         x = _folded(x, d, Range(x.ranges[d].start, Const(1)))
     return lambda fill: (If(whole, (), (fill,)),), (If(whole, tuple(once), (call,)),)
 
 
-def _folds(both: RoundedMap, call: Call, dimension: int) -> tuple[Stmt, ...]:
+def _folds(
+    both: RoundedMap, gather: RoundedReduce, y: View, x: View, dimension: int
+) -> tuple[Stmt, ...]:
     """The first place along a dimension with the last one, then those between."""
-    y, x = call.operands
-    assert isinstance(x, View)
     own = x.ranges[dimension]
     first, last = (
         _folded(x, dimension, Range(own.start + index, Const(1)))
         for index in (Const(0), own.extent - 1)
     )
     between = _folded(x, dimension, Range(own.start + 1, own.extent - 2), "k")
-    middle = replace(call, operands=(y, between))
+    middle = Call(gather, (y, between))
     return Call(both, (y, first, last)), If(binary("<", 2, own.extent), (middle,))
 
 

@@ -166,7 +166,8 @@ class SharedFirst:
         y, *others = operands_of(main)
         shared = (x for x in others if not {*y.roles} <= {*x.roles})
         names = frozenset().union(*(symbols_of(x) for x in shared))
-        for loop in sorted(reversed(loops), key=lambda loop: loop.var in names):
+        first, others = ([f for f in loops if (f.var in names) == own] for own in (True, False))
+        for loop in reversed((*first, *others)):
             body = (replace(loop, body=body),)
         return replace(program, body=body)
 
