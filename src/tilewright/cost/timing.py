@@ -397,10 +397,18 @@ def _inner_extent(operand: Operand) -> Expr:
 
 
 def _inner_dimensions(operand: Operand) -> list[tuple[str, Expr, Range]]:
-    """(role, size, range) of the dimensions with more than one index, innermost first."""
+    """(role, size, range) of the dimensions with more than one index, innermost first; the size is
+    that of all dimensions up to the next such one.
+    """
     sizes = operand.shape if isinstance(operand, View) else [r.extent for r in operand.ranges]
-    found = zip(operand.roles, sizes, operand.ranges, strict=True)
-    return [d for d in reversed(list(found)) if d[2].extent != Const(1)]
+    found: list[tuple[str, Expr, Range]] = []
+    for role, size, r in reversed(list(zip(operand.roles, sizes, operand.ranges, strict=True))):
+        if r.extent != Const(1):
+            found.append((role, size, r))
+        elif found:
+            inner, whole, own = found[-1]
+            found[-1] = inner, whole * size, own
+    return found
 
 
 def _is_whole(size: Expr, r: Range) -> Expr:

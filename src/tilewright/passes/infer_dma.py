@@ -20,7 +20,7 @@ over their parts. What such calls make and read again lies where the operand was
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from string import ascii_letters
 from typing import ClassVar
@@ -200,12 +200,14 @@ class InferDma:
 
     `stages` maps a tensor to the loop outside which its transfer stands, or to `IN_PLACE`. With
     `workspace` a strided operand of a matrix product that is read by vectors gets a buffer to be
-    packed into.
+    packed into; with `early` what an epilogue reads beside the result is fetched as far out as
+    operands are.
     """
 
     name: ClassVar[str] = "infer_dma"
     stages: Mapping[str, str]
     workspace: bool = True
+    early: bool = False
 
     def apply(self, program: Program) -> Program:
         """Staged-stage program: each transfer is followed by its wait, calls work on views."""
@@ -234,7 +236,9 @@ class InferDma:
         if guard is not None:
             body = (If(guard, body),)
         for depth in range(len(loops), -1, -1):
-            body = _at_depth(depth, body, loops, staged, inner, output, result, start)
+            body = _at_depth(
+                depth, body, loops, staged, inner, output, result, start, early=self.early
+            )
             if depth:
                 body = (replace(loops[depth - 1], body=body),)
         copied = [s for s in staged if isinstance(s.view, View)]
@@ -339,20 +343,27 @@ def _at_depth(
     output: _Staged,
     result: _Staged,
     start: Fill | None,
+    *,
+    early: bool,
 ) -> tuple[Stmt, ...]:
     """Wrap `body` in the transfers placed inside exactly `depth` loops."""
     before: list[Stmt] = []
     after: list[Stmt] = []
     prepared = _prepared(inner, staged, loops)
+    late = {n for n in _addends(inner) if not early or _depth(n, staged) >= output.depth}
     for s in staged:
         name = s.tile.tensor
-        if s.depth == depth and not s.written and name not in {*_addends(inner), *prepared}:
+        if s.depth == depth and not s.written and name not in {*late, *prepared}:
             before += _moved(s, "get")
     before += [prepared[s.tile.tensor] for s in staged if _is_here(s, depth, prepared)]
     if output.depth == depth:
         before = [*_initialised(output, loops, inner, start), *before]
-        after = [*_finished(staged, inner), *_moved(result, "put")]
+        after = [*_finished(staged, inner, late), *_moved(result, "put")]
     return (*before, *body, *after)
+
+
+def _depth(tensor: str, staged: list[_Staged]) -> int:
+    return next(s.depth for s in staged if s.tile.tensor == tensor)
 
 
 def _prepared(inner: tuple[Stmt, ...], staged: list[_Staged], loops: list[For]) -> dict[str, Call]:
@@ -457,15 +468,16 @@ def _addends(inner: tuple[Stmt, ...]) -> set[str]:
     return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
 
 
-def _finished(staged: list[_Staged], inner: tuple[Stmt, ...]) -> list[Stmt]:
-    """The epilogue on the finished result: fetch the addend if there is one, then combine."""
+def _finished(staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[str]) -> list[Stmt]:
+    """The epilogue on the finished result: fetch the addends that come `late`, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
     for call in guarded(inner, after=True):
         tiles = [o for o in call.operands if isinstance(o, Tile)]
         parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:
-            result += [] if part.written else _moved(part, "get")
+            fetched = part.tile.tensor in late and not part.written
+            result += _moved(part, "get") if fetched else []
         operands = (_part(s, o) for s, o in zip(parts, tiles, strict=True))
         result.append(replace(call, operands=tuple(operands)))
     return result

@@ -154,7 +154,9 @@ def _innermost(p: Decisions, numerics: Numerics) -> tuple[Stmt, ...]:
         finished = (_transform(p, nest.after, 0), *_finishing(p, made))
         body = (*body, If(_at_last(p, [*reductions, *parts]), finished))
     elif requantises:
-        body = (*body, If(_at_last(p, reductions), (_requantised(p, output, numerics),)))
+        ended = _requantised(p, output, numerics)
+        finished = (ended, *_finishing(p, replace(output, tensor=nest.output.tensor.name)))
+        body = (*body, If(_at_last(p, reductions), finished))
     elif finishing := _finishing(p, output):
         body = (*body, If(_at_last(p, reductions), finishing))
     return body

@@ -53,7 +53,7 @@ def _use(nest: Nest, name: str, dims: Dims) -> Use:
     spec = nest.result.tensor
     pairs = list(zip(spec.dims, nest.result.indices, strict=True))
     kept = [(dim, index) for dim, index in pairs if dim[0] in dims]
-    tensor = TensorSpec(name, "input", tuple(dim for dim, _ in kept))
+    tensor = TensorSpec(name, "input", tuple(dim for dim, _ in kept), operand=0)
     return Use(tensor, tuple(index for _, index in kept))
 
 

@@ -7,7 +7,7 @@ that compute all of it, for `network.build` to take where that pays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -129,14 +129,21 @@ class Rankings:
 
 
 def ranked_epilogues(
-    requests: Sequence[Request], ranked: Ranked, machine: Machine, known: Rankings
+    requests: Sequence[Request],
+    ranked: Ranked,
+    machine: Machine,
+    known: Rankings,
+    arithmetic_cycles: Callable[[Op, Epilogue], float],
 ) -> dict[Request, tuple[Candidate, ...]]:
     """The candidates that pay of each product with its epilogue, best first: of the algorithm and
     the pieces of the plain product's best candidate, or of the best one that makes whole windows
     where these are pooled, by the schedules that are good for plain products. They pay if they are
-    faster than the best one and a pass over its result. What is `known` is not ranked again.
+    faster than the best one and a pass over its result, with the cycles of its arithmetic. What is
+    `known` is not ranked again.
     """
-    limits = {r: _limit(*r, ranked, machine) for r in dict.fromkeys(requests)}
+    limits = {
+        r: _limit(*r, ranked, machine) + arithmetic_cycles(*r) for r in dict.fromkeys(requests)
+    }
     bases = {r: base for r in limits if (base := _base(ranked, r)) is not None}
     alike: dict[tuple[int, Epilogue], list[Request]] = {}
     for request, base in bases.items():

@@ -376,9 +376,8 @@ class WholeNetwork:
         return 0.0 if same_memory(held, wanted) else self._pass(wanted, self._grain(held, wanted))
 
     def _grain(self, a: Form, b: Form) -> float:
-        """Factor on a copy's cycles: 1 if the same axis runs along memory in both forms."""
-        same = not a.dims or not b.dims or a.dims[-1].axis == b.dims[-1].axis
-        return 1.0 if same else self.planner.against_the_grain(a, b)
+        """Factor on a copy's cycles."""
+        return self.planner.against_the_grain(a, b) if a.dims and b.dims else 1.0
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
         """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown

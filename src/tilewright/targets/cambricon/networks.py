@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import product
+from itertools import product, takewhile
+from math import prod
 
 from tilewright.asm import Object
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
@@ -26,28 +27,29 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
-from tilewright.network.planning.epilogues import Request
+from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.planner import Programs
-from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
+from tilewright.ops import Op
 from tilewright.ops.definitions import definitions_in
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
+from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.rewrites import (
-    Strips,
+    Windows,
     with_band_products,
     with_rows_first,
-    with_strips,
+    with_separate_pools,
     with_whole_images,
+    with_windows,
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.targets.cambricon.simulated import subjects_of
-from tilewright.targets.cambricon.vector_steps import require_steps
-from tilewright.tune.candidate import Candidate
+from tilewright.targets.cambricon.vector_steps import require_steps, steps_of, with_constants
 
 _KINDS: dict[Role, TensorKind] = {
     "input": "input",
@@ -58,30 +60,46 @@ _KINDS: dict[Role, TensorKind] = {
 }
 
 
+_RUN = 2560
+"""Elements that move in the time that each run takes beside its own."""
+
+
 class _Planner(Programs):
-    """Plans in which elementwise work is a stage of its own."""
+    """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
 
     arranges = gathers_channels = True
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
-        """Few where neighbouring dimensions trade places, by the matrix unit; else elements are
-        moved one by one.
+        """More for shorter runs, which are transfers; few where neighbouring dimensions trade
+        places, by the matrix unit; else elements are moved one by one.
         """
         before, after = ([d.axis for d in f.dims if d.extent > 1] for f in (held, wanted))
+        if before == after:
+            return 1.0
+        inner = [d for d in reversed(wanted.dims) if d.extent > 1]
+        pairs = zip(reversed(before), inner, strict=False)
+        run = prod(d.extent for axis, d in takewhile(lambda p: p[0] == p[1].axis, pairs))
+        if run > 1:
+            return 1.0 + _RUN / run
         cuts = product(range(len(after)), repeat=2)
         turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
         return 8.0 if turned else 64.0
 
-    def epilogues(
-        self, requests: Sequence[Request], ranked: Ranked
-    ) -> Mapping[Request, Sequence[Candidate]]:
-        """None: a rounded product has no epilogue."""
-        return {}
+    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
+        """Those of its vector instructions, each on all elements."""
+        elements, windows = prod(op.out_shape), epilogue.windows
+        taps = prod(windows.extents) if windows else 1
+        expression, numbers = with_constants(epilogue.expression, 1 + len(epilogue.operands))
+        operands = 1 + len(epilogue.operands) + len(numbers)
+        made = [step.mnemonic for step in steps_of(expression, operands, 0).steps]
+        each = (*made, *["vgtm"] * (taps - 1))
+        own = (instruction_cycles(self._machine, m, size=elements // taps) for m in each)
+        return float(sum(own))
 
 
 @dataclass(frozen=True)
 class CambriconNetworks:
-    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs in strips."""
+    """Plans networks in fixed point, and their DLA-AL; the host lays out some inputs by windows."""
 
     def compile(
         self, network: Network, machine: Machine, search: Search, *, progress: Progress
@@ -92,12 +110,12 @@ class CambriconNetworks:
         nothing fits.
         """
         self.require(network, machine)
-        own, strips = with_strips(network)
+        own, windows = with_windows(network)
         elements = machine.core.elements or ""
         own = with_whole_images(with_band_products(own, elements), elements)
-        own = simplified(with_rows_first(own))
+        own = simplified(with_rows_first(with_separate_pools(own)))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
-        return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, strips))
+        return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, windows))
 
     def require(self, network: Network, machine: Machine) -> None:
         """Raise GraphError for operators without a lowering, or of floats."""
@@ -142,9 +160,9 @@ def _program(plan: Plan) -> DeviceNetwork:
     return DeviceNetwork(plan)
 
 
-def _arranged(strips: Sequence[Strips], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _arranged(windows: Sequence[Windows], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs as the host lays them out for the plan."""
-    own = {s.tensor: s for s in strips}
+    own = {s.tensor: s for s in windows}
     return {name: own[name].arranged(x) if name in own else x for name, x in inputs.items()}
 
 

@@ -3,7 +3,7 @@
 In: a network in fixed point. Out: the same function by other nodes. The sum of squares over
 neighbouring channels becomes a product with a matrix of ones and zeros, exact inside it. The first
 convolution reads an image of few channels in loading order (Lan et al. 2019, section 3): the host
-lays out each column of windows by itself, so that the part of a window in one row is one run.
+lays out each window by itself, so that those of many pixels are one run.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
@@ -24,7 +25,7 @@ from tilewright.ops.definitions import Named
 from tilewright.ops.op import Shape
 
 _MOST_CHANNELS = 16
-"""Channels of an image that the host lays out: its columns are repeated for each window."""
+"""Channels of an image that the host lays out: its pixels are repeated for each window."""
 
 
 def with_band_products(network: Network, elements: str) -> Network:
@@ -106,38 +107,44 @@ def _band(op: LocalResponseNorm, fraction_bits: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Strips:
-    """An input as the host lays it out: for each column of windows the image's columns of it side
-    by side, as channels.
-    """
+class Windows:
+    """An input as the host lays it out: the window of each pixel by itself, as channels."""
 
     tensor: str
     conv: Conv2d
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Images, columns of a window by channels, rows, columns of windows."""
-        op = self.conv
-        return op.batch, op.kernel[1] * op.in_channels, op.height, op.out_width
+    def product(self) -> Conv2d:
+        """The convolution as one of pixels whose channels are windows."""
+        op, terms = self.conv, self.conv.in_channels * self.conv.kernel[0] * self.conv.kernel[1]
+        return replace(op, in_channels=terms, height=op.out_height, width=op.out_width,
+                       kernel=(1, 1), stride=(1, 1), padding=(0, 0, 0, 0))  # fmt: skip
+
+    @property
+    def shape(self) -> Shape:
+        """Images, channels by rows and columns of a window, rows, columns of pixels."""
+        return self.product.input_shapes[0]
 
     def arranged(self, image: Array) -> Array:
         """The input in this order."""
         op = self.conv
-        _, left, _, right = op.padding
-        x = np.pad(image, ((0, 0), (0, 0), (0, 0), (left, right)))
-        columns = np.arange(op.kernel[1])[:, None] + np.arange(op.out_width) * op.stride[1]
-        return x[:, :, :, columns].transpose(0, 3, 1, 2, 4).reshape(self.shape)
+        top, left, bottom, right = op.padding
+        x = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        every = sliding_window_view(x, op.kernel, axis=(2, 3))[
+            :, :, :: op.stride[0], :: op.stride[1]
+        ]
+        return every.transpose(0, 1, 4, 5, 2, 3).reshape(self.shape)
 
 
-def with_strips(network: Network) -> tuple[Network, tuple[Strips, ...]]:
+def with_windows(network: Network) -> tuple[Network, tuple[Windows, ...]]:
     """The network that takes inputs in loading order, and those that the host lays out."""
-    found: dict[str, Strips] = {}
+    found: dict[str, Windows] = {}
     nodes: list[Node] = []
     names = {t.name for t in network.inputs} - {state.tensor for state in network.states}
     for node in network.nodes:
         if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
-            found[node.inputs[0]] = strips = Strips(node.inputs[0], node.op)  # type: ignore[arg-type]
-            nodes += _on_strips(node, strips)
+            found[node.inputs[0]] = own = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
+            nodes += _on_windows(node, own)
         else:
             nodes.append(node)
     inputs = tuple(
@@ -163,24 +170,15 @@ def _is_first(node: Node, inputs: set[str]) -> bool:
     )
 
 
-def _on_strips(node: Node, strips: Strips) -> tuple[Node, Node, Node]:
-    """The weights in the order of the strips, and the convolution with windows of one column."""
-    op, (x, w) = strips.conv, node.inputs
-    rows, columns = op.kernel
-    channels = columns * op.in_channels
-    kind = op.out_dtype
-    shape: Any = (op.out_channels, columns, op.in_channels, rows)
-    top, _, bottom, _ = op.padding
-    conv = replace(op, in_channels=channels, width=op.out_width, kernel=(rows, 1),
-                   stride=(op.stride[0], 1), padding=(top, 0, bottom, 0))  # fmt: skip
-    turned, flat = f"{w}.turned", f"{w}.strips"
+def _on_windows(node: Node, windows: Windows) -> tuple[Node, Node]:
+    """The weights as channels of a pixel, and the convolution of pixels."""
+    (x, w), conv = node.inputs, windows.product
+    flat = f"{w}.windows"
+    as_channels = Reshape(windows.conv.input_shapes[1], conv.input_shapes[1], conv.out_dtype)
     return (
-        Node(f"{node.name}_turned", Transpose(op.input_shapes[1], (0, 3, 1, 2), kind), (w,),
-             turned),
-        Node(f"{node.name}_strips", Reshape(shape, (op.out_channels, channels, rows, 1), kind),
-             (turned,), flat),
+        Node(f"{node.name}_windows", as_channels, (w,), flat),
         replace(node, op=conv, inputs=(x, flat)),
-    )  # fmt: skip
+    )
 
 
 def with_whole_images(network: Network, elements: str) -> Network:
@@ -221,6 +219,28 @@ def _on_images(node: Node, flatten: Node, elements: str) -> tuple[Node, Node, No
         Node(node.name, conv, (x, windows), made),
         Node(f"{node.name}_matrix", as_matrix, (made,), node.output),
     )
+
+
+def with_separate_pools(network: Network) -> Network:
+    """The network with the largest of windows that overlap by columns, then by rows: whole rows of
+    an image are one run, and a column's largest is found once.
+    """
+    nodes: list[Node] = []
+    for node in network.nodes:
+        op = node.op.pooling
+        if op is None or op.reduction != "max" or 1 in op.kernel or op.kernel == op.stride:
+            nodes.append(node)
+            continue
+        (kernel_rows, kernel_cols), (by_rows, by_cols) = op.kernel, op.stride
+        top, left, bottom, right = op.padding
+        columns = replace(op, kernel=(kernel_rows, 1), stride=(by_rows, 1),
+                          padding=(top, 0, bottom, 0))  # fmt: skip
+        rows = replace(op, height=columns.out_shape[2], kernel=(1, kernel_cols),
+                       stride=(1, by_cols), padding=(0, left, 0, right))  # fmt: skip
+        between = f"{node.output}.columns"
+        nodes.append(Node(f"{node.name}_columns", columns, node.inputs, between))
+        nodes.append(replace(node, op=rows, inputs=(between,)))
+    return replace(network, nodes=tuple(nodes))
 
 
 def with_rows_first(network: Network) -> Network:

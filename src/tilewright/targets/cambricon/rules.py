@@ -19,12 +19,19 @@ from tilewright.common.expr import (
     product,
 )
 from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
-from tilewright.ir.primitives import Copy
-from tilewright.ir.visit import rewrite, walk
+from tilewright.ir.primitives import Copy, Map, MatrixProduct
+from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.machine import Machine
 from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
-from tilewright.passes.infer_dma import InferDma
+from tilewright.passes.infer_dma import (
+    InferDma,
+    chain_of,
+    main_call,
+    operands_of,
+    symbols_of,
+    unguarded,
+)
 from tilewright.passes.lowering import Lowering
 from tilewright.targets.cambricon.round_elements import RoundElements
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
@@ -34,7 +41,7 @@ from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundPro
 class SlideWindows:
     """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
     product before its own runs, and rows that neighbouring windows share move once. What is fetched
-    in one run stays whole.
+    in one run stays whole, and so does what is pooled: its tiles are fetched ahead.
 
     before:  copy(windows_tile, x_tile[0 : 7]); for pixel: product(windows_tile[pixel : pixel + 3])
     after:   for pixel: if pixel == 0: copy(windows_tile[0 : 3], x_tile[0 : 3])
@@ -52,7 +59,8 @@ class SlideWindows:
 
         def slid(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             found = next((s for s in body if isinstance(s, For)), None)
-            return _slid(body, found, program) if found else body
+            multiplies = found and next(calls_of(found.body, MatrixProduct), None)
+            return _slid(body, found, program) if found and multiplies else body
 
         return replace(program, body=slid(rewrite(program.body, change)))
 
@@ -138,10 +146,37 @@ def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> St
     return replace(stmt, operands=tuple(views))
 
 
+@dataclass(frozen=True)
+class SharedFirst:
+    """Orders the loops of a map so that what is shared by many elements is fetched once for all of
+    them: those that such an operand depends on come first.
+
+    before:  for row: for channel: map(y[row, channel], x[row, channel], b[channel])
+    after:   for channel: for row: map(y[row, channel], x[row, channel], b[channel])
+    """
+
+    name: ClassVar[str] = "shared_first"
+
+    def apply(self, program: Program) -> Program:
+        """The seed-stage program with its loops in this order."""
+        loops, body = chain_of(program.body)
+        main = main_call(unguarded(body)[1])
+        if not isinstance(main.primitive, Map):
+            return program
+        y, *others = operands_of(main)
+        shared = (x for x in others if not {*y.roles} <= {*x.roles})
+        names = frozenset().union(*(symbols_of(x) for x in shared))
+        first, others = ([f for f in loops if (f.var in names) == own] for own in (True, False))
+        for loop in reversed((*first, *others)):
+            body = (replace(loop, body=body),)
+        return replace(program, body=body)
+
+
 def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The usual passes, then rounding and a memory for each buffer."""
     return (
-        InferDma(stages, workspace=False),
+        SharedFirst(),
+        InferDma(stages, workspace=False, early=True),
         HandleBoundary(),
         RoundElements(),
         RoundProducts(),

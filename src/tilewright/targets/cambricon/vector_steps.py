@@ -90,6 +90,29 @@ def steps_of(expression: str, operands: int, fraction_bits: int) -> Steps:
     return _with_few_temporaries(operands, builder)
 
 
+def with_constants(expression: str, operands: int) -> tuple[str, tuple[float, ...]]:
+    """The expression with further operands in the place of constants, and the constants; those that
+    an instruction adds stay. Raises ProgramError as `steps_of` does.
+
+    >>> with_constants("0.0 if x0 < 0.0 else x0 + 1.0", 1)
+    ('max(x0 + 1.0, x1)', (0.0,))
+    """
+    found: dict[float, Element] = {}
+
+    def placed(scalar: Scalar) -> Scalar:
+        match scalar:
+            case Number(value):
+                return found.setdefault(value, Element(operands + len(found)))
+            case Apply("+", (a, Number() as n)) | Apply("+", (Number() as n, a)):
+                return Apply("+", (placed(a), n))
+            case Apply(function, arguments):
+                return Apply(function, tuple(map(placed, arguments)))
+            case _:
+                return scalar
+
+    return str(placed(_plain(parse_scalar(expression)))), tuple(found)
+
+
 def require_steps(expression: str) -> None:
     """Raise ProgramError for an expression with a function that no instructions compute."""
     steps_of(expression, operand_count(parse_scalar(expression)), 0)

@@ -28,7 +28,7 @@ _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", 
 @dataclass
 class _Scope:
     """Statements between the begin and the end of a loop or a branch, the variables that change
-    from here on, the registers that end with it, and all that its statements write.
+    from here on, the registers that end with it, and all that its statements write and read.
     """
 
     variables: frozenset[str]
@@ -36,6 +36,7 @@ class _Scope:
     values: dict[Expr, str] = field(default_factory=dict)
     owned: list[str] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
     is_statement: bool = False
 
 
@@ -96,7 +97,7 @@ class Assembly:
         """The register of a value, and the scope in which it is computed."""
         for depth, scope in enumerate(self._scopes):
             if e in scope.values:
-                self._used.add(scope.values[e])
+                self._use(scope.values[e])
                 return scope.values[e], depth
         plain = _plain(e)
         if plain != e:
@@ -105,8 +106,13 @@ class Assembly:
         register, depth = self._take(max(depth, self._depth(e)))
         self._line(_computed(e, register, operands), depth)
         self._scopes[depth].values[e] = register
-        self._used.add(register)
+        self._use(register)
         return register, depth
+
+    def _use(self, register: str) -> None:
+        self._used.add(register)
+        for scope in self._scopes:
+            scope.read.add(register)
 
     def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
         """Registers or immediates of an expression's operands, and the innermost of the scopes."""
@@ -152,15 +158,21 @@ class Assembly:
         )
 
     def _forget(self) -> None:
-        """Free registers of values of the innermost loop or branch that the present instruction
-        does not use: they are computed anew where they are needed again.
+        """Free registers of values that the present instruction does not use, of the innermost loop
+        or branch that has any: they are computed anew where they are needed again. Of a value of
+        an outer loop the inner ones must not have read any, as they read it in their next turn.
         """
-        scope = self._scopes[-2] if self._scopes[-1].is_statement else self._scopes[-1]
-        for e, register in list(scope.values.items()):
-            if register in scope.owned and register not in self._used:
-                del scope.values[e]
-                scope.owned.remove(register)
-                self._free.append(register)
+        inside = set[str](self._used)
+        for scope in reversed(self._scopes):
+            for e, register in list(scope.values.items()):
+                if register in scope.owned and register not in inside:
+                    del scope.values[e]
+                    scope.owned.remove(register)
+                    self._free.append(register)
+            if self._free:
+                return
+            if not scope.is_statement:
+                inside |= scope.read
 
     def _release(self, registers: Sequence[str]) -> None:
         """Free registers, to be taken after others."""
