@@ -15,7 +15,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests onnx-models torch-models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -144,11 +144,8 @@ cross-check: $(VENV)/installed-dev ## COUNT=10000 random kernels and those of ne
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package; goes on where it was
 	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py
 
-torch-models: $(VENV)/installed-dev $(VENV)/installed-models ## NAMES= networks of torch with random weights against onnxruntime; goes on where it was
-	PYTHONPATH=tests $(BIN)/python tools/torch_models.py $(NAMES)
-
-onnx-models: $(VENV)/installed-dev ## networks as exporters write them: reference, this computer, SW26010, onnxruntime
-	PYTHONPATH=tests $(BIN)/python tools/onnx_models.py $(MODELS)
+models: $(VENV)/installed-dev $(VENV)/installed-models ## model files of packages and of torch: reference, this computer, SW26010, onnxruntime; goes on where it was
+	PYTHONPATH=tests:benchmarks $(BIN)/python tools/models.py --install --csv docs/results/models.csv
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from shared.results import Results, parse_results, results_text, this_command, write_results
 
+from support.models import MODELS
+
 TABLES = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.csv"))
 KEPT = Results(
     title="Whole networks",
@@ -81,3 +83,9 @@ def test_results_that_say_too_little_are_refused(change, message):
 def test_a_file_that_says_too_little_is_refused(old, new, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         parse_results(results_text(KEPT).replace(old, new))
+
+
+def test_the_table_of_model_files_has_each_of_them_once():
+    table = parse_results((TABLES[0].parent / "models.csv").read_text(encoding="utf-8"))
+    assert [row[0] for row in table.rows] == list(MODELS)
+    assert {row[0]: row[1] for row in table.rows} == {m.name: m.source for m in MODELS.values()}

@@ -13,16 +13,23 @@ from typing import Any
 Made = tuple[Any, tuple[Any, ...]]
 """A module and its example inputs."""
 
-REDUCED = {
+REDUCED = dict.fromkeys(
+    ("resnet50", "mobilenet_v2", "mobilenet_v3", "efficientnet_b0", "densenet121", "shufflenet",
+     "regnet", "convnext_tiny", "swin_t", "vit_b_16", "deeplabv3", "segformer_b0", "squeezenet",
+     "mnasnet", "googlenet"),
+    "64 x 64 images",
+) | {
     "whisper_encoder": "places of 2 seconds of sound in place of 30",
     "wav2vec2": "2 of 12 layers, 0.25 s of sound",
     "bert": "2 of 12 layers, 2,000 of 30,522 words",
     "gpt2": "2 of 12 layers, 2,000 of 50,257 words",
     "llama": "2 layers, 256 wide, 8 heads, 2 of keys, 2,000 words",
     "qwen": "2 layers, 256 wide, 8 heads, 2 of keys, 2,000 words",
-    "clip_vision": "2 of 12 layers",
-    "yolov8n": "the architecture in torch, as published for 80 classes",
-}
+    "clip_vision": "2 of 12 layers, 64 x 64 images",
+    "distilbert": "2 of 6 layers, 2,000 of 30,522 words",
+    "t5_encoder": "2 of 6 layers, 2,000 of 32,128 words",
+    "yolov8n": "64 x 64 images; the architecture in torch, as published for 80 classes",
+}  # fmt: skip
 
 
 def made(name: str) -> Made:
@@ -62,6 +69,13 @@ def _vision(name: str, size: int = 64, **options: Any) -> Callable[[], Made]:
         return getattr(torchvision.models, name)(weights=None, **options), (_images(size),)
 
     return make
+
+
+def _googlenet() -> Made:
+    import torchvision
+
+    module = torchvision.models.googlenet(weights=None, aux_logits=False, init_weights=False)
+    return module, (_images(),)
 
 
 def _deeplabv3() -> Made:
@@ -173,19 +187,42 @@ def _clip() -> Made:
     return _of(module, "last_hidden_state", "pooler_output"), (_images(),)
 
 
-def _lstm() -> Made:
-    import torch
+def _distilbert() -> Made:
+    from transformers import DistilBertConfig, DistilBertModel
 
-    class Tagger(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lstm = torch.nn.LSTM(24, 32, num_layers=2, bidirectional=True, batch_first=True)
-            self.linear = torch.nn.Linear(64, 10)
+    module = DistilBertModel(DistilBertConfig(n_layers=2, vocab_size=2000)).eval()
+    return _of(module, "last_hidden_state"), (_ids(),)
 
-        def forward(self, x: Any) -> Any:
-            return self.linear(self.lstm(x)[0])
 
-    return Tagger(), (torch.randn(2, 12, 24),)
+def _t5() -> Made:
+    """Encoder of T5: places by the distance of words, root mean squares."""
+    from transformers import T5Config, T5EncoderModel
+
+    module = T5EncoderModel(T5Config(num_layers=2, vocab_size=2000)).eval()
+    return _of(module, "last_hidden_state"), (_ids(),)
+
+
+def _tagger(kind: str) -> Callable[[], Made]:
+    """A recurrence in both directions and a linear layer."""
+
+    def make() -> Made:
+        import torch
+
+        class Tagger(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                recurrence = getattr(torch.nn, kind)
+                self.recurrence = recurrence(
+                    24, 32, num_layers=2, bidirectional=True, batch_first=True
+                )
+                self.linear = torch.nn.Linear(64, 10)
+
+            def forward(self, x: Any) -> Any:
+                return self.linear(self.recurrence(x)[0])
+
+        return Tagger(), (torch.randn(2, 12, 24),)
+
+    return make
 
 
 _SMALL = {
@@ -215,5 +252,11 @@ NETWORKS: dict[str, Callable[[], Made]] = {
     "llama": _language("Llama", "LlamaForCausalLM", **_SMALL),
     "qwen": _language("Qwen2", "Qwen2ForCausalLM", **_SMALL),
     "clip_vision": _clip,
-    "lstm": _lstm,
+    "lstm": _tagger("LSTM"),
+    "gru": _tagger("GRU"),
+    "distilbert": _distilbert,
+    "t5_encoder": _t5,
+    "squeezenet": _vision("squeezenet1_1"),
+    "mnasnet": _vision("mnasnet1_0"),
+    "googlenet": _googlenet,
 }
