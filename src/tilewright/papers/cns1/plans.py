@@ -1,9 +1,10 @@
 """The planner's distribution of the networks of Table 3.1, beside the report's.
 
-Each number is cycles for two patterns, steps 2 and 3 of recall, or one pattern of training. Both distributions are priced
-alike: products by their text, messages by the nodes' interfaces and links. The report's has
-p_i x p_h blocks of the first matrix and p_h x p_i of the second; the planner takes any block
-distribution, and copies of the network on a part of the nodes each, the third way of section 3.1.
+Each number is cycles for two patterns, steps 2 and 3 of recall, or for one pattern of training.
+Both distributions are priced alike: products by their text, messages by the nodes' interfaces and
+links. The report's has p_i x p_h blocks of the first matrix and p_h x p_i of the second; the
+planner takes any block distribution, and in recall copies of the network on a part of the nodes
+each, the third way of section 3.1.
 """
 
 from __future__ import annotations

@@ -96,14 +96,6 @@ def update_shift(layer: Layer) -> int | None:
     return shift
 
 
-@dataclass(frozen=True)
-class _Kinds:
-    """Where the kinds of messages of each layer begin: of its inputs, and of its sums."""
-
-    inputs: tuple[int, ...]
-    sums: tuple[int, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class NodePrograms:
     """Programs of `copies` of a plan's nodes; `network` has the patterns of one pass."""
@@ -151,22 +143,29 @@ class NodePrograms:
             made = {name: own for name, own in wanted.items() if name in have}
             moved = [(name, moves(have[name], [Owner(*one) for one in own.items()]))
                      for name, own in made.items()]  # fmt: skip
-            found.append(passed(planned.layer, max(len(planned.cores), self.plan.cores), moved))
+            found.append(passed(moved))
             for name, own in made.items():
                 have[name] = replace(have[name], kept={**own, **have[name].kept})
             have[planned.layer.output] = held(planned.division, planned.cores)
         return found
 
     @cached_property
-    def kinds(self) -> _Kinds:
-        """The kinds of one exchange after the other; those of inputs from outside are 0."""
-        inputs, sums, place = [], [], 1
-        for own, messages in zip(self.shares, self.passed, strict=True):
-            inputs.append(place)
-            place += max((one.kind for one in messages), default=-1) + 1
-            sums.append(place)
-            place += len(next(iter(own.values())).group)
-        return _Kinds(tuple(inputs), tuple(sums))
+    def kinds(self) -> dict[int, int]:
+        """The kind of a message by the bits in which the numbers of its nodes differ: so a node
+        takes none for another, as those of one sender come in order. Inputs have kind 0.
+
+        Raises PartitionError for more kinds than nodes tell apart.
+        """
+        found = {one.away for own in self.passed for one in own}
+        for shares in self.shares:
+            found |= {core ^ other for core, share in shares.items() for other in share.group}
+        if len(found - {0}) >= KINDS:
+            raise PartitionError(
+                f"nodes get messages of {len(found - {0})} others, they tell {KINDS - 1} apart "
+                "beside inputs",
+                fix="divide the network over fewer nodes, or take --partition for fewer parts",
+            )
+        return {away: kind for kind, away in enumerate(sorted(found - {0}), 1)}
 
     @property
     def cells(self) -> int:
@@ -348,7 +347,7 @@ class _Places:
         if share.layer.output in self.programs.states:
             self._update(share)
             return
-        result = self._product(number, share)
+        result = self._product(share)
         for step in share.layer.steps[1:]:
             result = self._step(share, step, result)
         self._held[share.layer.output] = [(result, share.finished)]
@@ -365,24 +364,23 @@ class _Places:
                 if (common := have & box).size:
                     own = self._placed(_inside(*places[name], common))
                     self.role.move(self._placed(_inside(rows, have, common)), own, adds=False)
-        base = self.programs.kinds.inputs[number]
         for one in self.programs.passed[number]:
             if one.source == self.core:
                 found = self._find(one.tensor, one.box)
                 assert found is not None, f"node {self.core} sends what it has not"
-                kind = (base + one.kind) % KINDS
+                kind = self.programs.kinds[one.away]
                 self.role.send(self._placed(found), self._node(one.target), kind)
         for one in self.programs.passed[number]:
             if one.target == self.core:
                 moved = self._placed(_inside(*places[one.tensor], one.box))
-                self.role.receive(moved, (base + one.kind) % KINDS, adds=False)
+                self.role.receive(moved, self.programs.kinds[one.away], adds=False)
 
     def _placed(self, rows: MemoryRows) -> MemoryRows:
         """Rows whose address is in the table: that of other nodes is another."""
         assert isinstance(rows.start, int)
         return replace(rows, start=self.role.word(rows.start))
 
-    def _product(self, number: int, share: NodeShare) -> MemoryRows:
+    def _product(self, share: NodeShare) -> MemoryRows:
         """The sums that the node finishes: chunks for others first, then the own."""
         columns, width = share.chunk, share.piece * SUM_BYTES
         product, weights = self._weights(share)
@@ -394,33 +392,30 @@ class _Places:
             self.role.call(routine, (factors.start, weights[0], sums.start))
             return sums
         arrived = False
-        base = self.programs.kinds.sums[number]
         order = [*range(1, share.chunks), 0]
         for before, distance in pairwise((-1, *order)):
             self.role.call(routine, (factors.start, weights[distance], chunk))
             for other in share.others(distance):
                 place = chunk + other % share.pieces * width
                 rows = MemoryRows(self.role.word(place), share.rows, width, columns * SUM_BYTES)
-                kind = (base + share.kind(distance, share.own)) % KINDS
-                self.role.send(rows, self._node(share.group[other]), kind)
+                self.role.send(rows, self._node(share.group[other]), self._kind(share, other))
             if before >= 0:
-                arrived = self._arriving(share, base, before, sums, adds=arrived)
-        arrived = self._arriving(share, base, 0, sums, adds=arrived)
+                arrived = self._arriving(share, before, sums, adds=arrived)
+        arrived = self._arriving(share, 0, sums, adds=arrived)
         own = chunk + share.own % share.pieces * width
         mine = MemoryRows(self.role.word(own), share.rows, width, columns * SUM_BYTES)
         self.role.move(mine, sums, adds=arrived)
         return sums
 
-    def _arriving(
-        self, share: NodeShare, base: int, distance: int, sums: MemoryRows, *, adds: bool
-    ) -> bool:
+    def _kind(self, share: NodeShare, other: int) -> int:
+        """The kind of messages from and to another of the group."""
+        return self.programs.kinds[self.core ^ share.group[other]]
+
+    def _arriving(self, share: NodeShare, distance: int, sums: MemoryRows, *, adds: bool) -> bool:
         """Add the sums of those whose chunk at a distance has the own piece."""
-        first = (share.own // share.pieces - distance) % share.chunks * share.pieces
-        for sender in range(first, first + share.pieces):
-            if sender != share.own:
-                kind = (base + share.kind(distance, sender)) % KINDS
-                self.role.receive(sums, kind, adds=adds)
-                adds = True
+        for sender in share.others(distance):
+            self.role.receive(sums, self._kind(share, sender), adds=adds)
+            adds = True
         return adds
 
     def _factors(self, share: NodeShare) -> Box:

@@ -25,7 +25,7 @@ from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
 VECTOR = 32
 KINDS = 64
-"""Kinds of messages that a node can tell apart."""
+"""Kinds of messages that a node can tell apart; 0 are those of inputs."""
 
 
 def product_of(layer: Layer) -> Gemm:
@@ -71,7 +71,8 @@ def suits(layer: Layer, grid: Grid) -> bool:
         and rows > 0
         and not left
         and terms % (parts * ROWS_AT_ONCE) == 0
-        and parts <= KINDS
+        and parts < KINDS
+        and parts & (parts - 1) == 0
         and chunk_columns(own, parts) > 0
     )
 
@@ -130,17 +131,15 @@ class NodeShare:
         return len(self.group) // self.pieces
 
     def chunk_of(self, distance: int) -> int:
-        """The chunk so many behind the one that has the node's own piece."""
-        return (self.own // self.pieces + distance) % self.chunks
+        """The chunk at a distance, in bits that differ, from the one with the node's own piece."""
+        return (self.own // self.pieces) ^ distance
 
     def others(self, distance: int) -> Iterator[int]:
-        """Members of the group that finish the chunk at a distance, this one left out."""
-        first = self.chunk_of(distance) * self.pieces
-        return (n for n in range(first, first + self.pieces) if n != self.own)
-
-    def kind(self, distance: int, sender: int) -> int:
-        """Number among the messages of the exchange: that of a chunk's sender."""
-        return distance * self.pieces + sender % self.pieces
+        """Members of the group that finish the chunk at a distance, this one left out. They compute
+        that of this node at the same distance.
+        """
+        steps = range(distance * self.pieces, (distance + 1) * self.pieces)
+        return (self.own ^ step for step in steps if step)
 
 
 def node_shares(plan: PartitionPlan) -> list[dict[int, NodeShare]]:
@@ -165,34 +164,25 @@ def _shares(planned: Planned) -> dict[int, NodeShare]:
 
 @dataclass(frozen=True)
 class Passed:
-    """A region of a `tensor` that goes from one node to another, as message number `kind`."""
+    """A region of a `tensor` that goes from one node to another."""
 
     source: int
     target: int
     tensor: str
     box: Box
-    kind: int
+
+    @property
+    def away(self) -> int:
+        """The bits in which the nodes' numbers differ."""
+        return self.source ^ self.target
 
 
-def passed(layer: Layer, nodes: int, found: Iterable[tuple[str, Sequence[Move]]]) -> list[Passed]:
-    """The moves of tensors before a layer as messages between `nodes`, those over the fewest places
-    first.
-    """
-    messages: dict[int, list[tuple[int, int, str, Box]]] = {}
-    for name, own in found:
-        for move in own:
-            for target in move.targets:
-                away = (target - move.source) % nodes
-                messages.setdefault(target, []).append((away, move.source, name, move.box))
-    every = [
-        Passed(source, target, name, box, kind)
-        for target, to in messages.items()
-        for kind, (_, source, name, box) in enumerate(sorted(to, key=lambda one: one[:2]))
-    ]
-    most = max((one.kind for one in every), default=0) + 1
-    if most > KINDS:
-        raise PartitionError(
-            f"layer {layer.name}: a node gets messages of {most} others, it tells {KINDS} apart",
-            fix="divide the layer over fewer nodes",
-        )
-    return sorted(every, key=lambda one: (one.kind, one.source))
+def passed(found: Iterable[tuple[str, Sequence[Move]]]) -> list[Passed]:
+    """The moves of tensors as messages, in the order in which nodes send and receive them."""
+    every = (
+        Passed(move.source, target, name, move.box)
+        for name, own in found
+        for move in own
+        for target in move.targets
+    )
+    return sorted(every, key=lambda one: (one.away, one.source))
