@@ -324,8 +324,8 @@ class Executor:
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        cores, requests = self._machine.cores, cost.requests
-        asked = Asked(cores, requests, cost.issue_cycles, cost.service_cycles)
+        who = self._machine.cores, cost.moving
+        asked = Asked(*who, cost.requests, cost.issue_cycles, cost.service_cycles)
         start, first, last = state.serve(queue, latency, asked)
         state.pending[slot] = Pending(first, last, move.number, queue)
         column = self.ledger.move_columns[move.number]

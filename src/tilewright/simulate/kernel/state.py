@@ -7,6 +7,7 @@ with equal snapshots have equal futures. That is what makes skipping exact.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple, TypeAlias
 
 from tilewright.ir.nodes import Direction
@@ -31,11 +32,12 @@ class Pending(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """How many cores make how many requests each, the cycles that a core takes to make its own, and
-    those that the engine serves all of them.
+    """How many cores, of which share the first ones, make how many requests each, the cycles that a
+    core takes to make its own, and those that the engine serves all of them.
     """
 
     cores: int
+    share: float
     requests: int
     issue_cycles: int
     service_cycles: int
@@ -99,14 +101,15 @@ class State:
         Returns when the service of the first one starts, when that of the first core ends, and when
         that of the last core does.
         """
-        cores, requests, issue_cycles, service_cycles = asked
-        intervals, ahead = self.queue(queue).intervals, self.now - self.first
+        cores, moving, requests, issue_cycles, service_cycles = asked
+        intervals = self.queue(queue).intervals
+        ahead = int((self.now - self.first) * moving)
         later = issue_cycles - issue_cycles // requests
-        share = -(-service_cycles // (cores * requests))
+        share = ceil(service_cycles / (cores * moving * requests))
         start = self.first - later + latency
         if intervals:
             start = max(start, intervals[-1][1])
-        end = max(start + service_cycles, self.now + latency + share)
+        end = max(start + service_cycles, self.first + ahead + latency + share)
         # Requests of others that come before the last one of the first core.
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service_cycles * (requests - 1) / requests)
