@@ -42,8 +42,8 @@ Extents: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MoveCost:
-    """One transfer of all cores, of which a share is `moving` anything; `elements` are those of core
-    (0, 0).
+    """One transfer of all cores, of which a share is `moving` anything; `elements` are those of
+    core (0, 0).
     """
 
     elements: int

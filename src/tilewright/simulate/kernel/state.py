@@ -19,8 +19,8 @@ WHOLE = 0
 
 
 class Pending(NamedTuple):
-    """The outstanding transfers of one slot: when the last is done, of the core that is served first
-    and of the one that is served last, which move started it, in which queue.
+    """The outstanding transfers of one slot: when the last is done, of the core that is served
+    first and of the one that is served last, which move started it, in which queue.
 
     They all go one way: a get has its slot to itself.
     """
