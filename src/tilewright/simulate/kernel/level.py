@@ -51,7 +51,6 @@ from tilewright.simulate.kernel.program import (
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
     WHOLE,
-    Asked,
     Pending,
     Request,
     Slot,
@@ -326,8 +325,8 @@ class Executor:
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
         who = self._machine.cores, cost.moving
-        asked = Asked(*who, cost.requests, cost.issue_cycles, cost.service_cycles)
-        start, first, last = state.serve(queue, latency, asked)
+        asked = cost.requests, cost.issue_cycles, cost.service_cycles
+        start, first, last = state.serve(queue, latency, who, asked)
         state.pending[slot] = Pending(first, last, move.number, queue)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters

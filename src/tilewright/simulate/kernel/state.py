@@ -31,18 +31,6 @@ class Pending(NamedTuple):
     queue: str
 
 
-class Asked(NamedTuple):
-    """How many cores, of which share the first ones, make how many requests each, the cycles that a
-    core takes to make its own, and those that the engine serves all of them.
-    """
-
-    cores: int
-    share: float
-    requests: int
-    issue_cycles: int
-    service_cycles: int
-
-
 @dataclass(frozen=True)
 class Request:
     """A transfer as an engine sees it: which way it goes, to or from which of a core's memories."""
@@ -96,12 +84,17 @@ class State:
             found = self.queues[name] = Queue()
         return found
 
-    def serve(self, queue: str, latency: int, asked: Asked) -> tuple[int, int, int]:
-        """Queue the requests that all cores have just made at an engine, first come first served.
+    def serve(
+        self, queue: str, latency: int, who: tuple[int, float], asked: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        """Queue the requests that cores have just made at an engine, first come first served. `who`:
+        how many cores there are, of which share the first ones; `asked`: the requests of each, its
+        cycles to make them, and those that the engine serves all of them.
+
         Returns when the service of the first one starts, when that of the first core ends, and when
         that of the last core does.
         """
-        cores, moving, requests, issue_cycles, service_cycles = asked
+        (cores, moving), (requests, issue_cycles, service_cycles) = who, asked
         intervals = self.queue(queue).intervals
         ahead = int((self.now - self.first) * moving)
         later = issue_cycles - issue_cycles // requests
