@@ -87,9 +87,9 @@ class State:
     def serve(
         self, queue: str, latency: int, who: tuple[int, float], asked: tuple[int, int, int]
     ) -> tuple[int, int, int]:
-        """Queue the requests that cores have just made at an engine, first come first served. `who`:
-        how many cores there are, of which share the first ones; `asked`: the requests of each, its
-        cycles to make them, and those that the engine serves all of them.
+        """Queue the requests that cores have just made at an engine, first come first served.
+        `who`: how many cores there are, of which share the first ones; `asked`: the requests of
+        each, its cycles to make them, and those that the engine serves all of them.
 
         Returns when the service of the first one starts, when that of the first core ends, and when
         that of the last core does.
