@@ -210,10 +210,8 @@ def record_of(case: str, candidate: Candidate, machine: Machine) -> Record:
 
 def cause_of(program: Program, machine: Machine) -> str:
     """The property of a program that neither the simulation nor the price knows."""
-    for group in executed(program, machine)[0]:
-        parts = (group.shape, *group.shape.others)
-        if sum(float(part.share) for part in parts if part.asked_bytes) < 1:
-            return "cores that move nothing go on while others wait"
+    if any(group.shape.moving < 1 for group in executed(program, machine)[0]):
+        return "cores that move nothing go on while others wait"
     return "no cause known"
 
 

@@ -125,7 +125,9 @@ def test_latency_that_no_copy_hides() -> None:
     run = _run(STREAM.format(iterations=3), copy_cycles=20)
     assert _causes(run)["wait latency", "x get"] == 100
     assert _causes(run)["wait bandwidth", "x get"] == 3 * 512 - 2 * (20 + 10)
-    alone = msgspec.structs.replace(ROUND, mesh=msgspec.structs.replace(ROUND.mesh, rows=1, columns=1))
+    alone = msgspec.structs.replace(
+        ROUND, mesh=msgspec.structs.replace(ROUND.mesh, rows=1, columns=1)
+    )
     run = _run(STREAM.format(iterations=3), alone, copy_cycles=20)
     assert _causes(run)["wait latency", "x get"] == 100 + 2 * 80
     assert _causes(run)["wait bandwidth", "x get"] == 3 * 128
@@ -146,8 +148,8 @@ def p():
 
 
 def test_cores_go_on_when_they_are_served_until_they_meet() -> None:
-    """The first core is served 3/4 of 512 cycles before the last: its request comes so much earlier,
-    but for the part that the engine still needs for the others.
+    """The first core is served 3/4 of 512 cycles before the last: its request comes so much
+    earlier, but for the part that the engine still needs for the others.
     """
     assert _run(TOGETHER.replace("{between}", "")).cycles == 10 + 100 + 2 * 512
     assert _run(TOGETHER.replace("{between}", "barrier()")).cycles == 2 * (10 + 100 + 512)

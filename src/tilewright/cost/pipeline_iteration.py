@@ -26,7 +26,10 @@ def _ask(s: State, cost: Cost) -> Any:
     start = max(clock.free, clock.first - later + clock.latency)
     clock.free = max(start + cost.service, clock.now + clock.latency + share)
     clock.busy += cost.service
-    ahead, before = clock.now - clock.first, 0.0  # the share of requests before the first core's last
+    ahead, before = (
+        clock.now - clock.first,
+        0.0,
+    )  # the share of requests before the first core's last
     if later > 0.0:
         before = later / (2.0 * ahead) if later < ahead else 1.0 - ahead / (2.0 * later)
     others = before * cost.service * (1.0 - 1.0 / requests)
@@ -90,7 +93,10 @@ def play_items(s: State, first: int, end: int, looped: int) -> None:
             if kind == GET or not looped:
                 _wait(s, first, clock.free)
             else:
-                buffer.stored_before, buffer.first_stored_before = buffer.stored, buffer.first_stored
+                buffer.stored_before, buffer.first_stored_before = (
+                    buffer.stored,
+                    buffer.first_stored,
+                )
                 buffer.stored, buffer.first_stored = clock.free, first
 
 

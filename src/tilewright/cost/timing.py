@@ -82,6 +82,11 @@ class TransferShape:
         """Bytes that the program asked for, per core."""
         return self.blocks * self.block_bytes
 
+    @property
+    def moving(self) -> Value:
+        """The share of the cores that move anything."""
+        return sum(own.share * np.greater(own.blocks, 0) for own in (self, *self.others))
+
 
 def transfer_shape(
     element_bytes: int,

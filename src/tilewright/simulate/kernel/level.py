@@ -1,9 +1,9 @@
 """The kernel-level simulator: a program's numbers and its cycles, every cycle with its cause.
 
 In: an instantiated explicit-stage program, a machine, optionally the input tensors. Out: a
-`KernelRun`. One core group, by the clocks of the core that is served first and of the last; calls take their calibrated time, transfers
-share one DMA engine (swATOP 4.6 without its "maximum of two sums"). Loops in a steady state are
-multiplied instead of repeated, with the same result.
+`KernelRun`. One core group, by the clocks of the core that is served first and of the last one;
+calls take their calibrated time, transfers share one DMA engine (swATOP 4.6 without its "maximum of
+two sums"). Loops in a steady state are multiplied instead of repeated, with the same result.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ from tilewright.simulate.kernel.program import (
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
     WHOLE,
-    Asked,
     Pending,
     Request,
     Slot,
@@ -66,9 +65,10 @@ from tilewright.simulate.trace import Trace
 # In: a `PreparedProgram` and a machine. Out: the final clock and counters. The rules: a transfer
 # costs a core `issue_cycles` per request; the engine may start it `latency_cycles` later and
 # serves one transfer after the other; a wait blocks each core until its own transfers of the slot
-# are done; a call takes what its cost function says, and cores that exchange data start it together. A loop iteration is executed once per (values that its
-# timing depends on, state relative to the clock); when a state comes back and the values go on
-# repeating, the remaining repetitions are multiplied.
+# are done; a call takes what its cost function says, and cores that exchange data start it
+# together. A loop iteration is executed once per (values that its timing depends on, state relative
+# to the clock); when a state comes back and the values go on repeating, the remaining repetitions
+# are multiplied.
 
 Env: TypeAlias = dict[str, int]
 
@@ -324,9 +324,9 @@ class Executor:
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        cores, requests = self._machine.cores, cost.requests
-        asked = Asked(cores, requests, cost.issue_cycles, cost.service_cycles)
-        start, first, last = state.serve(queue, latency, asked)
+        who = self._machine.cores, cost.moving
+        asked = cost.requests, cost.issue_cycles, cost.service_cycles
+        start, first, last = state.serve(queue, latency, who, asked)
         state.pending[slot] = Pending(first, last, move.number, queue)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters

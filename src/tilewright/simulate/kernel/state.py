@@ -7,6 +7,7 @@ with equal snapshots have equal futures. That is what makes skipping exact.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple, TypeAlias
 
 from tilewright.ir.nodes import Direction
@@ -18,8 +19,8 @@ WHOLE = 0
 
 
 class Pending(NamedTuple):
-    """The outstanding transfers of one slot: when the last is done, of the core that is served first
-    and of the one that is served last, which move started it, in which queue.
+    """The outstanding transfers of one slot: when the last is done, of the core that is served
+    first and of the one that is served last, which move started it, in which queue.
 
     They all go one way: a get has its slot to itself.
     """
@@ -28,17 +29,6 @@ class Pending(NamedTuple):
     ready_cycle: int
     move: int
     queue: str
-
-
-class Asked(NamedTuple):
-    """How many cores make how many requests each, the cycles that a core takes to make its own, and
-    those that the engine serves all of them.
-    """
-
-    cores: int
-    requests: int
-    issue_cycles: int
-    service_cycles: int
 
 
 @dataclass(frozen=True)
@@ -94,19 +84,25 @@ class State:
             found = self.queues[name] = Queue()
         return found
 
-    def serve(self, queue: str, latency: int, asked: Asked) -> tuple[int, int, int]:
-        """Queue the requests that all cores have just made at an engine, first come first served.
+    def serve(
+        self, queue: str, latency: int, who: tuple[int, float], asked: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        """Queue the requests that cores have just made at an engine, first come first served.
+        `who`: how many cores there are, of which share the first ones; `asked`: the requests of
+        each, its cycles to make them, and those that the engine serves all of them.
+
         Returns when the service of the first one starts, when that of the first core ends, and when
         that of the last core does.
         """
-        cores, requests, issue_cycles, service_cycles = asked
-        intervals, ahead = self.queue(queue).intervals, self.now - self.first
+        (cores, moving), (requests, issue_cycles, service_cycles) = who, asked
+        intervals = self.queue(queue).intervals
+        ahead = int((self.now - self.first) * moving)
         later = issue_cycles - issue_cycles // requests
-        share = -(-service_cycles // (cores * requests))
+        share = ceil(service_cycles / (cores * moving * requests))
         start = self.first - later + latency
         if intervals:
             start = max(start, intervals[-1][1])
-        end = max(start + service_cycles, self.now + latency + share)
+        end = max(start + service_cycles, self.first + ahead + latency + share)
         # Requests of others that come before the last one of the first core.
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service_cycles * (requests - 1) / requests)

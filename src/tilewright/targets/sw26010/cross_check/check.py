@@ -1,4 +1,4 @@
-"""The time of a kernel by its emitted text: transfers by their addresses, calls by their assembly."""
+"""The time of a kernel by its text: transfers by their addresses, calls by their assembly."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCyc
 
 @dataclass(frozen=True)
 class CheckedTime:
-    """Cycles of a kernel on one core group, its routines in the instruction cache; `cold_cycles` are
-    those with a cache that is empty at the launch, `statements` those of all cores.
+    """Cycles of a kernel on one core group, its routines in the instruction cache; `cold_cycles`
+    are those with a cache that is empty at the launch, `statements` those of all cores.
     """
 
     cycles: float
