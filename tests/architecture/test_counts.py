@@ -17,7 +17,7 @@ MOST_FILES = {
 }
 """Modules of a folder, its `__init__` apart."""
 MOST_WITH_ONE_IMPORTER = 113
-MOST_SHARED_NAMES = 257
+MOST_SHARED_NAMES = 244
 MOST_INNER_IMPORTS = 1
 """One of an optional package."""
 MOST_ASKED_LOWERINGS = 22

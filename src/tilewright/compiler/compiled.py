@@ -1,20 +1,20 @@
 """The result of compiling anything: a plan, the toolchain that made it, and the way it is used.
 
 There is one class for operators and layers alone, whole networks and networks divided over cores.
-A `Way` is a module of functions on one kind of plan (`alone`, `whole`, `divided`), which is
-imported when it is first used, so that a network that only runs waits for no cost model.
+A `Way` works on one kind of plan (`alone`, `whole`, `divided`), in a module that is imported when
+it is first used, so that a network that only runs waits for no cost model.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from tilewright.codegen.artifact import Array
-from tilewright.common.deferred import Deferred
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.settings import Argument, Settings, Workload
@@ -22,7 +22,7 @@ from tilewright.compiler.toolchain import Toolchain
 from tilewright.machine import Machine
 from tilewright.network.plans import Other, Session
 from tilewright.report.figures import figures_text
-from tilewright.report.view import CheckResult
+from tilewright.report.view import CheckResult, checked_by
 
 Plan = TypeVar("Plan")
 Outputs: TypeAlias = dict[str, Array]
@@ -31,18 +31,43 @@ Figures: TypeAlias = Any
 which `report.figures` shows as text."""
 
 
-class Way(Protocol[Plan]):
+@dataclass(frozen=True)
+class Simulating:
+    """Requests to a simulation: a network also `unfused`, `operands` of an operator, and up to
+    `trace_limit` of its events.
+    """
+
+    unfused: bool
+    trace_limit: int
+    operands: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """Requests to an explanation, as `Compiled.explanation` has them."""
+
+    part: str | None
+    changes: bool
+    levels: bool
+    routines: bool
+
+
+class Way(ABC, Generic[Plan]):
     """Functions on plans of one kind. Errors are those of `Compiled`."""
 
+    @abstractmethod
     def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> Plan:
         """Choose and generate."""
 
+    @abstractmethod
     def title(self, made: Compiled[Plan]) -> str:
         """The result in a few words."""
 
     def arguments(self, made: Compiled[Plan]) -> tuple[Argument, ...]:
-        """Arrays that a run takes."""
+        """Arrays that a run takes: the inputs of a network."""
+        return made.workload.arguments
 
+    @abstractmethod
     def run(
         self,
         made: Compiled[Plan],
@@ -53,19 +78,24 @@ class Way(Protocol[Plan]):
         """The outputs by name."""
 
     def draw_weights(self, made: Compiled[Plan]) -> None:
-        """Take random numbers for weights that have none."""
+        """Take random numbers for weights that have none and that no run draws."""
 
-    def figures(self, made: Compiled[Plan], progress: Progress) -> Figures:
+    @abstractmethod
+    def figures(self, made: Compiled[Plan], progress: Progress = silent) -> Figures:
         """Figures that need no run of generated code."""
 
     def checked(self, made: Compiled[Plan], progress: Progress) -> CheckResult:
         """Run the code and compare with the reference."""
+        found = self.judged(made, check=True, measure=False, progress=progress)
+        return checked_by(found.comparison)
 
+    @abstractmethod
     def judged(
         self, made: Compiled[Plan], *, check: bool, measure: bool, progress: Progress
     ) -> Figures:
         """The figures, with a comparison and times as far as that is wanted."""
 
+    @abstractmethod
     def measured(
         self,
         made: Compiled[Plan],
@@ -75,29 +105,15 @@ class Way(Protocol[Plan]):
     ) -> tuple[Figures, Outputs]:
         """(figures of a run, outputs by name); random inputs where none are given."""
 
-    def simulated(
-        self,
-        made: Compiled[Plan],
-        *,
-        unfused: bool,
-        trace_limit: int,
-        operands: Mapping[str, Array],
-        progress: Progress,
-    ) -> Any:
+    @abstractmethod
+    def simulated(self, made: Compiled[Plan], asked: Simulating, progress: Progress) -> Any:
         """The simulated run."""
 
-    def explained(
-        self,
-        made: Compiled[Plan],
-        part: str | None,
-        *,
-        changes: bool,
-        levels: bool,
-        routines: bool,
-        progress: Progress,
-    ) -> Figures:
+    @abstractmethod
+    def explained(self, made: Compiled[Plan], asked: Explaining, progress: Progress) -> Figures:
         """Where the time goes."""
 
+    @abstractmethod
     def write(
         self,
         made: Compiled[Plan],
@@ -107,13 +123,6 @@ class Way(Protocol[Plan]):
         progress: Progress,
     ) -> Figures:
         """Write all files; the figures with the folder."""
-
-
-WAYS: Mapping[str, Way[Any]] = {
-    name: cast("Way[Any]", Deferred(f"tilewright.compiler.{name}"))
-    for name in ("alone", "whole", "divided")
-}
-"""The ways to use a machine: `Toolchain.way` names that of a workload."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,9 +220,7 @@ class Compiled(Generic[Plan]):
         """The simulated run: of an operator with every operand given also its result, and up to
         `trace_limit` events; of a network, `unfused` with a stage for every operator beside it.
         """
-        return self.way.simulated(
-            self, unfused=unfused, trace_limit=trace_limit, operands=operands, progress=progress
-        )
+        return self.way.simulated(self, Simulating(unfused, trace_limit, operands), progress)
 
     def explanation(
         self,
@@ -228,9 +235,7 @@ class Compiled(Generic[Plan]):
         `changes` of the machine would help, and the roofline of all `levels` of memory; with
         `routines`, which are simulated for seconds, the calls of generated code.
         """
-        return self.way.explained(
-            self, part, changes=changes, levels=levels, routines=routines, progress=progress
-        )
+        return self.way.explained(self, Explaining(part, changes, levels, routines), progress)
 
     def explain(self, part: str | None = None) -> str:
         """Where the time goes, as text; without the routines of generated code."""

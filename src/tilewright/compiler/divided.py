@@ -18,8 +18,8 @@ from tilewright.codegen.stored import read_stored
 from tilewright.common.errors import GraphError
 from tilewright.common.progress import Progress, silent
 from tilewright.common.version import tool_version
-from tilewright.compiler.compiled import Compiled, Outputs
-from tilewright.compiler.settings import Argument, Settings, Workload
+from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
+from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.machine import Machine
@@ -31,7 +31,6 @@ from tilewright.partition.capability import DIVIDES
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.grids import IMAGES
 from tilewright.report.division import DividedExplanation, DividedRun, layer_picture
-from tilewright.report.view import CheckResult, checked_by
 
 _FORMAT = "tilewright divided network 2"
 _PICTURED = (2, IMAGES)
@@ -60,140 +59,115 @@ def read_divided(directory: Path) -> StoredDivision:
     return read_stored(directory / NETWORK_FILE, StoredDivision, _FORMAT)
 
 
-def planned(workload: Workload, chain: Toolchain, settings: Settings) -> DividedNetwork:
-    """The division that costs least as the settings count."""
-    return DIVIDES.required(chain.machine).divide(
-        workload.whole,
-        chain.machine,
-        settings.partition,
-        settings.objective,
-        settings.most_work,
-        place=settings.place,
-        progress=settings.progress,
-    )
+class DividedWay(Way[DividedNetwork]):
+    """Networks divided over cores."""
+
+    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> DividedNetwork:
+        """The division that costs least as the settings count."""
+        return DIVIDES.required(chain.machine).divide(
+            workload.whole,
+            chain.machine,
+            settings.partition,
+            settings.objective,
+            settings.most_work,
+            place=settings.place,
+            progress=settings.progress,
+        )
+
+    def title(self, made: Made) -> str:
+        """The network and its cores."""
+        return f"{made.name}: divided over {made.plan.plan.cores} cores of {made.machine.name}"
+
+    def run(
+        self,
+        made: Made,
+        inputs: Sequence[Array],
+        named: Mapping[str, Array],
+        weights: Mapping[str, Array] | None,
+    ) -> Outputs:
+        """The outputs, computed by the programs of cores that each see their own memory alone."""
+        network = made.plan.network
+        feeds = {**dict(zip((t.name for t in network.inputs), inputs, strict=False)), **named}
+        known = {**network.values, **(weights or {})}
+        missing = [
+            t.name for t in (*network.inputs, *network.weights) if t.name not in feeds | known
+        ]
+        if missing:
+            raise GraphError(f"{network.name} takes also {', '.join(missing)}")
+        return made.plan.run({**(weights or {}), **feeds})
+
+    def figures(self, made: Made, progress: Progress = silent) -> DividedRun:
+        """The plan with its times."""
+        return DividedRun(**structs.asdict(made.plan.result(progress)))
+
+    def judged(
+        self,
+        made: Made,
+        *,
+        check: bool,
+        measure: bool,
+        progress: Progress,
+    ) -> DividedRun:
+        """The figures, compared with the reference if that is wanted."""
+        if not check:
+            return self.figures(made, progress)
+        return self.measured(made, None, "reference", progress)[0]
+
+    def measured(
+        self,
+        made: Made,
+        inputs: Mapping[str, Array] | None,
+        compare: Other | None,
+        progress: Progress,
+    ) -> tuple[DividedRun, Outputs]:
+        """The outputs of all cores' programs, with random weights where there are none."""
+        network = made.plan.network
+        weights = random_weights(network)
+        given = random_inputs(network) if inputs is None else inputs
+        outputs = made.plan.run({**weights, **given}, progress)
+        found = self.figures(made, progress)
+        if compare is None:
+            return found, outputs
+        other = against(compare, network, weights, given, outputs, made.settings.max_error)
+        return structs.replace(found, comparison=other), outputs
+
+    def simulated(self, made: Made, asked: Simulating, progress: Progress) -> DividedRun:
+        """The times of all cores."""
+        return self.figures(made, progress)
+
+    def explained(self, made: Made, asked: Explaining, progress: Progress) -> DividedExplanation:
+        """The figures, and which layers take the time for what."""
+        return DividedExplanation(**structs.asdict(self.figures(made, progress)))
+
+    def write(
+        self,
+        made: Made,
+        directory: Path,
+        _weights: Mapping[str, Array] | None,
+        found: DividedRun,
+        _progress: Progress,
+    ) -> DividedRun:
+        """Write `network.json` with the figures, `plan.json` with all shares and moves,
+        `traffic.json` with links and cores, and a picture of each layer of images or a matrix,
+        `layers/NAME.svg`.
+        """
+        divided = made.plan
+        with new_folder(directory) as folder:
+            plans = divided.layer_plans()
+            stored = StoredDivision(_FORMAT, tool_version(), document_of(made.machine), found)
+            files = {NETWORK_FILE: stored, "plan.json": plans, "traffic.json": divided.traffic()}
+            for file, value in files.items():
+                text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+                write_text(folder / file, f"{text}\n")
+            (folder / "layers").mkdir()
+            for plan, layer in zip(plans, found.layers, strict=True):
+                shape = divided.network.tensors[plan.result].shape
+                if len(shape) in _PICTURED:
+                    heading = f"{layer.name} on {found.machine}: {layer.divides}, grid {layer.grid}"
+                    heading += f" ({layer.strategy})"
+                    picture = layer_picture(plan, shape, divided.plan.cores, heading, layer.inputs)
+                    write_text(folder / "layers" / f"{plan.name}.svg", picture)
+        return found
 
 
-def title(made: Made) -> str:
-    """The network and its cores."""
-    return f"{made.name}: divided over {made.plan.plan.cores} cores of {made.machine.name}"
-
-
-def arguments(made: Made) -> tuple[Argument, ...]:
-    """The inputs of the network."""
-    return made.workload.arguments
-
-
-def run(
-    made: Made,
-    inputs: Sequence[Array],
-    named: Mapping[str, Array],
-    weights: Mapping[str, Array] | None,
-) -> Outputs:
-    """The outputs, computed by the programs of cores that each see their own memory alone."""
-    network = made.plan.network
-    feeds = {**dict(zip((t.name for t in network.inputs), inputs, strict=False)), **named}
-    known = {**network.values, **(weights or {})}
-    missing = [t.name for t in (*network.inputs, *network.weights) if t.name not in feeds | known]
-    if missing:
-        raise GraphError(f"{network.name} takes also {', '.join(missing)}")
-    return made.plan.run({**(weights or {}), **feeds})
-
-
-def draw_weights(_made: Made) -> None:
-    """Nothing: a run draws what has no numbers."""
-
-
-def figures(made: Made, progress: Progress = silent) -> DividedRun:
-    """The plan with its times."""
-    return DividedRun(**structs.asdict(made.plan.result(progress)))
-
-
-def checked(made: Made, progress: Progress) -> CheckResult:
-    """The outputs beside those of the reference."""
-    found = judged(made, check=True, measure=False, progress=progress)
-    return checked_by(found.comparison)
-
-
-def judged(
-    made: Made,
-    *,
-    check: bool,
-    measure: bool,
-    progress: Progress,
-) -> DividedRun:
-    """The figures, compared with the reference if that is wanted."""
-    if not check:
-        return figures(made, progress)
-    return measured(made, None, "reference", progress)[0]
-
-
-def measured(
-    made: Made,
-    inputs: Mapping[str, Array] | None,
-    compare: Other | None,
-    progress: Progress,
-) -> tuple[DividedRun, Outputs]:
-    """The outputs of all cores' programs, with random weights where there are none."""
-    network = made.plan.network
-    weights = random_weights(network)
-    given = random_inputs(network) if inputs is None else inputs
-    outputs = made.plan.run({**weights, **given}, progress)
-    found = figures(made, progress)
-    if compare is None:
-        return found, outputs
-    other = against(compare, network, weights, given, outputs, made.settings.max_error)
-    return structs.replace(found, comparison=other), outputs
-
-
-def simulated(
-    made: Made,
-    *,
-    unfused: bool,
-    trace_limit: int,
-    operands: Mapping[str, Array],
-    progress: Progress,
-) -> DividedRun:
-    """The times of all cores."""
-    return figures(made, progress)
-
-
-def explained(
-    made: Made,
-    part: str | None,
-    *,
-    changes: bool,
-    levels: bool,
-    routines: bool,
-    progress: Progress,
-) -> DividedExplanation:
-    """The figures, and which layers take the time for what."""
-    return DividedExplanation(**structs.asdict(figures(made, progress)))
-
-
-def write(
-    made: Made,
-    directory: Path,
-    _weights: Mapping[str, Array] | None,
-    found: DividedRun,
-    _progress: Progress,
-) -> DividedRun:
-    """Write `network.json` with the figures, `plan.json` with all shares and moves, `traffic.json`
-    with links and cores, and a picture of each layer of images or a matrix, `layers/NAME.svg`.
-    """
-    divided = made.plan
-    with new_folder(directory) as folder:
-        plans = divided.layer_plans()
-        stored = StoredDivision(_FORMAT, tool_version(), document_of(made.machine), found)
-        files = {NETWORK_FILE: stored, "plan.json": plans, "traffic.json": divided.traffic()}
-        for file, value in files.items():
-            text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-            write_text(folder / file, f"{text}\n")
-        (folder / "layers").mkdir()
-        for plan, layer in zip(plans, found.layers, strict=True):
-            shape = divided.network.tensors[plan.result].shape
-            if len(shape) in _PICTURED:
-                heading = f"{layer.name} on {found.machine}: {layer.divides}, grid {layer.grid}"
-                heading += f" ({layer.strategy})"
-                picture = layer_picture(plan, shape, divided.plan.cores, heading, layer.inputs)
-                write_text(folder / "layers" / f"{plan.name}.svg", picture)
-    return found
+WAY = DividedWay()

@@ -42,7 +42,7 @@ class Toolchain:
         return DIVIDES.of(self.machine)
 
     def way(self, *, alone: bool) -> str:
-        """The way of a workload, a key of `compiled.WAYS`: kernels `alone`, or a whole network on
+        """The way of a workload, a module of this package: kernels `alone`, or a whole network on
         this machine.
         """
         if alone:

@@ -15,8 +15,8 @@ from msgspec import structs
 from tilewright.codegen.artifact import Array
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.compiled import Compiled, Figures, Outputs
-from tilewright.compiler.settings import Argument, Settings, Workload
+from tilewright.compiler.compiled import Compiled, Explaining, Figures, Outputs, Simulating, Way
+from tilewright.compiler.settings import Settings, Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
@@ -27,7 +27,6 @@ from tilewright.network.plans import NativeNetwork, Other
 from tilewright.network.refusal import require_networks
 from tilewright.network.results import Comparison, NetworkRun
 from tilewright.network.search import Search
-from tilewright.report.view import CheckResult, checked_by
 
 if TYPE_CHECKING:
     from tilewright.compiler import explanation
@@ -45,13 +44,6 @@ _DEFAULT_ERROR = 1e-5
 Made = Compiled[NativeNetwork]
 
 
-def planned(workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
-    """The network as the family of the machine compiles it."""
-    networks, network = require_networks(chain.machine), workload.whole
-    how = _search(settings)
-    return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
-
-
 def _search(settings: Settings) -> Search:
     return Search(
         settings.algorithm,
@@ -59,79 +51,6 @@ def _search(settings: Settings) -> Search:
         settings.keep,
         settings.top,
         settings.max_roundings,
-    )
-
-
-def title(made: Made) -> str:
-    """The network and its machine."""
-    return f"{made.name}: whole network on {made.machine.name}"
-
-
-def arguments(made: Made) -> tuple[Argument, ...]:
-    """The inputs of the network."""
-    return made.workload.arguments
-
-
-def run(
-    made: Made,
-    inputs: Sequence[Array],
-    named: Mapping[str, Array],
-    weights: Mapping[str, Array] | None,
-) -> Outputs:
-    """The outputs of the network."""
-    return made.plan.run(*inputs, weights=weights, **named)
-
-
-def draw_weights(made: Made) -> None:
-    """Random numbers for the weights that have none."""
-    made.plan.weights.update(random_weights(made.workload.whole))
-
-
-def figures(made: Made, progress: Progress = silent) -> NetworkRun:
-    """The figures that need no run: simulated where the machine is not this computer."""
-    if not made.toolchain.executes_here:
-        progress("simulate", 0, 1)
-    return made.plan.described(made.seconds)
-
-
-def checked(made: Made, progress: Progress) -> CheckResult:
-    """The outputs beside those of the reference."""
-    found = judged(made, check=True, measure=False, progress=progress)
-    return checked_by(found.comparison)
-
-
-def judged(made: Made, *, check: bool, measure: bool, progress: Progress) -> NetworkRun:
-    """Compared with the reference, or run and timed, as far as that is wanted."""
-    here = made.toolchain.executes_here
-    if check and not here:
-        comparison = _compared(made, progress)
-        return structs.replace(figures(made, progress), comparison=comparison)
-    if check or (measure and here):
-        return measured(made, None, "reference" if check else None, progress)[0]
-    return figures(made, progress)
-
-
-def measured(
-    made: Made,
-    inputs: Mapping[str, Array] | None,
-    compare: Other | None,
-    progress: Progress,
-) -> tuple[NetworkRun, Outputs]:
-    """The run of the network on these inputs. Without a comparison the weights are not kept, since
-    the plan has constants of its own.
-    """
-    network, weights = made.workload.whole, dict(made.plan.weights)
-    if compare is None:
-        network, weights = replace(network, values={}), {}
-    given = random_inputs(network) if inputs is None else inputs
-    progress("run", 0, 1)
-    return made.plan.measured(
-        network,
-        weights,
-        given,
-        compare=compare,
-        compile_seconds=made.seconds,
-        bound=_largest_deviation(made.settings),
     )
 
 
@@ -146,7 +65,7 @@ def _compared(made: Made, progress: Progress) -> Comparison | None:
     few = FewerImages(count).apply(network)
     if few is not network:
         how = replace(made.settings, progress=progress)
-        plan = planned(Workload.of(few), made.toolchain, how)
+        plan = made.way.planned(Workload.of(few), made.toolchain, how)
         plan.weights.update(made.plan.weights)
     progress("check", 0, 1)
     found, _ = plan.measured(
@@ -170,23 +89,6 @@ def _largest_deviation(settings: Settings) -> float | None:
     return 10 * settings.max_error
 
 
-def simulated(
-    made: Made,
-    *,
-    unfused: bool,
-    trace_limit: int,
-    operands: Mapping[str, Array],
-    progress: Progress,
-) -> NetworkRun:
-    """The figures of the plan on the simulator, beside those of the `unfused` one."""
-    made.toolchain.require_simulated()
-    return simulate.described(
-        made.plan.simulated,
-        plan_seconds=made.seconds,
-        unfused=_unfused(made, progress) if unfused else None,
-    )
-
-
 def _unfused(made: Made, progress: Progress) -> simulate.PlanRun:
     """The run of a plan with a stage for every operator."""
     network = simplified(made.workload.whole)
@@ -196,41 +98,117 @@ def _unfused(made: Made, progress: Progress) -> simulate.PlanRun:
     return simulate.simulate_plan(plan, progress=progress)
 
 
-def explained(
-    made: Made,
-    part: str | None,
-    *,
-    changes: bool,
-    levels: bool,
-    routines: bool,
-    progress: Progress,
-) -> Figures:
-    """One stage of the network explained, or all of it."""
-    here, rewrites = made.toolchain.executes_here, list[str]()
-    if here:
-        draw_weights(made)
-    if part is not None:
-        if here:
-            return explanation.measured_stage(measured(made, None, None, progress)[0], part)
-        return explanation.simulated_stage(made.plan.simulated, part)
-    simplified(made.workload.whole, lambda name, *_: rewrites.append(name))
-    if here:
-        return measured_explanation(
-            measured(made, None, None, progress)[0], rewrites=tuple(rewrites)
+class WholeWay(Way[NativeNetwork]):
+    """Networks that a machine runs as one."""
+
+    def planned(self, workload: Workload, chain: Toolchain, settings: Settings) -> NativeNetwork:
+        """The network as the family of the machine compiles it."""
+        networks, network = require_networks(chain.machine), workload.whole
+        how = _search(settings)
+        return networks.compile(simplified(network), chain.machine, how, progress=settings.progress)
+
+    def title(self, made: Made) -> str:
+        """The network and its machine."""
+        return f"{made.name}: whole network on {made.machine.name}"
+
+    def run(
+        self,
+        made: Made,
+        inputs: Sequence[Array],
+        named: Mapping[str, Array],
+        weights: Mapping[str, Array] | None,
+    ) -> Outputs:
+        """The outputs of the network."""
+        return made.plan.run(*inputs, weights=weights, **named)
+
+    def draw_weights(self, made: Made) -> None:
+        """Random numbers for the weights that have none."""
+        made.plan.weights.update(random_weights(made.workload.whole))
+
+    def figures(self, made: Made, progress: Progress = silent) -> NetworkRun:
+        """The figures that need no run: simulated where the machine is not this computer."""
+        if not made.toolchain.executes_here:
+            progress("simulate", 0, 1)
+        return made.plan.described(made.seconds)
+
+    def judged(self, made: Made, *, check: bool, measure: bool, progress: Progress) -> NetworkRun:
+        """Compared with the reference, or run and timed, as far as that is wanted."""
+        here = made.toolchain.executes_here
+        if check and not here:
+            comparison = _compared(made, progress)
+            return structs.replace(self.figures(made, progress), comparison=comparison)
+        if check or (measure and here):
+            return self.measured(made, None, "reference" if check else None, progress)[0]
+        return self.figures(made, progress)
+
+    def measured(
+        self,
+        made: Made,
+        inputs: Mapping[str, Array] | None,
+        compare: Other | None,
+        progress: Progress,
+    ) -> tuple[NetworkRun, Outputs]:
+        """The run of the network on these inputs. Without a comparison the weights are not kept,
+        since the plan has constants of its own.
+        """
+        network, weights = made.workload.whole, dict(made.plan.weights)
+        if compare is None:
+            network, weights = replace(network, values={}), {}
+        given = random_inputs(network) if inputs is None else inputs
+        progress("run", 0, 1)
+        return made.plan.measured(
+            network,
+            weights,
+            given,
+            compare=compare,
+            compile_seconds=made.seconds,
+            bound=_largest_deviation(made.settings),
         )
-    found = simulated(made, unfused=True, trace_limit=0, operands={}, progress=progress)
-    called = explanation.stage_routines(made.plan.simulated.plan, progress) if routines else ()
-    return explained_run(found, rewrites=tuple(rewrites), routines=called)
+
+    def simulated(self, made: Made, asked: Simulating, progress: Progress) -> NetworkRun:
+        """The figures of the plan on the simulator, beside those of the `unfused` one."""
+        made.toolchain.require_simulated()
+        return simulate.described(
+            made.plan.simulated,
+            plan_seconds=made.seconds,
+            unfused=_unfused(made, progress) if asked.unfused else None,
+        )
+
+    def explained(self, made: Made, asked: Explaining, progress: Progress) -> Figures:
+        """One stage of the network explained, or all of it."""
+        here, rewrites = made.toolchain.executes_here, list[str]()
+        if here:
+            self.draw_weights(made)
+        part = asked.part
+        if part is not None:
+            if here:
+                return explanation.measured_stage(
+                    self.measured(made, None, None, progress)[0], part
+                )
+            return explanation.simulated_stage(made.plan.simulated, part)
+        simplified(made.workload.whole, lambda name, *_: rewrites.append(name))
+        if here:
+            return measured_explanation(
+                self.measured(made, None, None, progress)[0], rewrites=tuple(rewrites)
+            )
+        found = self.simulated(made, Simulating(unfused=True, trace_limit=0, operands={}), progress)
+        called = (
+            explanation.stage_routines(made.plan.simulated.plan, progress) if asked.routines else ()
+        )
+        return explained_run(found, rewrites=tuple(rewrites), routines=called)
+
+    def write(
+        self,
+        made: Made,
+        directory: Path,
+        weights: Mapping[str, Array] | None,
+        found: NetworkRun,
+        progress: Progress,
+    ) -> NetworkRun:
+        """Write code, constants and figures."""
+        progress("write", 0, 1)
+        made.plan.write(directory, weights, result=found)
+        return structs.replace(found, output=str(directory))
 
 
-def write(
-    made: Made,
-    directory: Path,
-    weights: Mapping[str, Array] | None,
-    found: NetworkRun,
-    progress: Progress,
-) -> NetworkRun:
-    """Write code, constants and figures."""
-    progress("write", 0, 1)
-    made.plan.write(directory, weights, result=found)
-    return structs.replace(found, output=str(directory))
+WAY = WholeWay()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.partition.core_model import CoreModel, Cycles
 
 
-class Loads(Protocol):
+class GridLoads(Protocol):
     """Loads of a layer's grids: values of weights loaded, partial sums exchanged, and the part of
     the layer's operations that the busiest core computes.
     """
@@ -37,7 +37,7 @@ class Weights:
     inputs: float = 0.0
 
     def alone(
-        self, flops: int, loads: Loads, inputs: NDArray[np.int64], model: CoreModel | None
+        self, flops: int, loads: GridLoads, inputs: NDArray[np.int64], model: CoreModel | None
     ) -> Cycles:
         """Cost of each grid of a layer: values of weights, partial sums and inputs, and the cycles
         of computing and loading, without those of exchanges.

@@ -39,10 +39,10 @@ from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
 from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.parts import Division, divide
 from tilewright.partition.promising import Exchange, promising
-from tilewright.partition.solve import Choice, cheapest, independent_bound, refined
+from tilewright.partition.solve import Solution, cheapest, independent_bound, refined
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import (
-    Options,
+    GridArrays,
     exchange_cycles,
     least_exchange_cycles,
     loaded,
@@ -64,7 +64,9 @@ _TOGETHER = 32
 """Grids that it looks at together."""
 
 
-def fitting(layer: Layer, table: Options, model: CoreModel, other_grids: str) -> NDArray[np.bool_]:
+def fitting(
+    layer: Layer, table: GridArrays, model: CoreModel, other_grids: str
+) -> NDArray[np.bool_]:
     """Mask of the table's grids that fit. Raises PartitionError if none does, and tells how to get
     `other_grids` if some that are not in the table would.
     """
@@ -353,14 +355,14 @@ class Space:
     steps: Steps = uncounted
     others: float = math.inf
     left_out: int = 0
-    tables: list[Options] = field(default_factory=list)
+    tables: list[GridArrays] = field(default_factory=list)
     numbers: list[NDArray[np.intp]] = field(default_factory=list)
     exchanges: dict[Exchange, Integers] = field(default_factory=dict)
     needs: dict[Exchange, Regions] = field(default_factory=dict)
     least_cycles: dict[Exchange, Cycles] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        made: dict[object, tuple[NDArray[np.intp], Options]] = {}
+        made: dict[object, tuple[NDArray[np.intp], GridArrays]] = {}
         pairs: dict[object, tuple[Integers, Cycles | None]] = {}
         at = {layer.output: number for number, layer in enumerate(self.layers)}
         for number, (layer, choice) in enumerate(zip(self.layers, self.choices, strict=True)):
@@ -384,7 +386,7 @@ class Space:
                     self.least_cycles[exchange] = cycles
             self.steps(number + 1, len(self.layers))
 
-    def _options(self, layer: Layer, choice: Choices) -> tuple[NDArray[np.intp], Options]:
+    def _options(self, layer: Layer, choice: Choices) -> tuple[NDArray[np.intp], GridArrays]:
         """The choices that keep to the limit, for some compute more than their own cell, and that
         fit the buffers; their numbers, too.
         """
@@ -471,7 +473,7 @@ class Space:
         need = self.needs[exchange][second : second + 1]
         return float(exchange_cycles(table.owned[one], table.kept[one], need, self.model)[0, 0])
 
-    def chosen(self, choice: Choice, bound: float) -> PartitionPlan:
+    def chosen(self, choice: Solution, bound: float) -> PartitionPlan:
         """The plan of one grid for each layer. Grids that were left out may be in a cheaper one, if
         what they cost at least is less.
         """
@@ -503,7 +505,7 @@ class Space:
         return Planned(layer, division, cores, volume, float(table.work[own]))
 
 
-def _named(layer: Layer, table: Options) -> list[tuple[str, Integers]]:
+def _named(layer: Layer, table: GridArrays) -> list[tuple[str, Integers]]:
     """The regions that are needed, by the names that this layer reads: the table may be that of
     another layer with the same operators.
     """

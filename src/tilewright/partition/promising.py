@@ -28,7 +28,7 @@ from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Cut, Grids, Integers, first_of_each
 from tilewright.partition.layers import Layer
 from tilewright.partition.objective import Weights
-from tilewright.partition.volumes import CHANNELS, Options, asked, options, sizes
+from tilewright.partition.volumes import CHANNELS, GridArrays, asked, options, sizes
 
 # Outlines: what grids cost at least, before the regions of their cells are known.
 #
@@ -62,7 +62,7 @@ class Extents:
 
 
 @dataclass(frozen=True)
-class Outline:
+class GridOutlines:
     """Outline of each grid: the longest sides of what cells keep, and what they need of each
     operand that the layer reads; the weights that are loaded, a little less where sums are divided;
     the partial sums exchanged; the part of the work that the busiest core has. Buffers take `least`
@@ -79,7 +79,7 @@ class Outline:
     most: Integers
 
 
-def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> Outline:
+def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> GridOutlines:
     """The outline of some grids of `layer`."""
     multicast = model is not None and model.multicasts
     axes = _axes(layer, layer.op)
@@ -103,7 +103,7 @@ def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> 
     ahead = sum((own.most for own in streamed), np.zeros(len(grids), np.int64))
     channels = computed.longest[:, CHANNELS] if len(layer.op.out_shape) > CHANNELS else 1
     ahead = 2 * -(-ahead // np.maximum(channels, 1))
-    return Outline(
+    return GridOutlines(
         grids.cells,
         _kept(grids),
         needs,
@@ -115,7 +115,7 @@ def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> 
     )
 
 
-def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> Outline:
+def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> GridOutlines:
     """The outline computed from the regions of every cell, some grids at a time."""
     step = max(1, _TOGETHER // cores)
     found = [
@@ -123,7 +123,7 @@ def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -
         for i in range(0, max(len(grids), 1), step)
     ]
     needs = tuple(_behind(own) for own in zip(*(one.needs for one in found), strict=True))
-    return Outline(
+    return GridOutlines(
         grids.cells,
         _kept(grids),
         needs,
@@ -134,12 +134,12 @@ def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -
     )
 
 
-def _of_table(table: Options) -> Outline:
+def _of_table(table: GridArrays) -> GridOutlines:
     needs = tuple(
         Extents(np.maximum(boxes[..., 1] - boxes[..., 0], 0).max(axis=1), sizes(boxes).sum(axis=1))
         for _, boxes in table.needs
     )
-    return Outline(table.grids.cells, _kept(table.grids), needs, table.weights, table.sums,
+    return GridOutlines(table.grids.cells, _kept(table.grids), needs, table.weights, table.sums,
                    table.work, table.buffers, table.buffers)  # fmt: skip
 
 
@@ -356,7 +356,7 @@ class _Bounded:
     """
 
     choices: Choices
-    outline: Outline
+    outline: GridOutlines
     fits: NDArray[np.bool_]
     surely: NDArray[np.bool_]
     least: Costs

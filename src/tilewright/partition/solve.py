@@ -113,7 +113,7 @@ _NEIGHBOURS = 32
 
 
 @dataclass(frozen=True)
-class Choice:
+class Solution:
     """An option for each node, their total cost, and a lower bound on that of any choice; `proven`
     if no other choice costs less.
     """
@@ -124,7 +124,7 @@ class Choice:
     proven: bool
 
 
-def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> Choice:
+def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> Solution:
     """The choice with the least sum of costs.
 
     >>> a, b = np.array([0.0, 1.0]), np.array([5.0, 2.0])
@@ -137,7 +137,7 @@ def cheapest(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> 
     cost = _cost(nodes, edges, options)
     least = sum(float(own.min()) for own in nodes)
     least += sum(float(matrix.min()) for matrix in edges.values())
-    return Choice(options, cost, cost if proven else least, proven)
+    return Solution(options, cost, cost if proven else least, proven)
 
 
 def independent_bound(nodes: Sequence[Costs], edges: Mapping[tuple[int, int], Costs]) -> float:
@@ -152,7 +152,7 @@ def refined(
     tolerance: float = 0.0,
     rounds: int | None = None,
     alike: Mapping[tuple[int, int], object] = MappingProxyType({}),
-) -> Choice:
+) -> Solution:
     """The cheapest choice where what pairs cost is found out one by one: `edges` are what none
     costs less than. Pairs that are chosen take their `exact` cost, until all that are chosen have:
     then no other choice costs less. With a `tolerance` it may stop earlier, at a choice that costs
@@ -165,7 +165,7 @@ def refined(
     for edge in edges:
         groups.setdefault(alike.get(edge, edge), []).append(edge)
     known: set[Pair] = set()
-    best: Choice | None = None
+    best: Solution | None = None
     done = 0
     while True:
         done += 1
@@ -181,7 +181,7 @@ def refined(
                     known.add((other, first, second))
         cost = _cost(nodes, edges, choice.options)
         if best is None or cost < best.cost:
-            best = Choice(choice.options, cost, choice.bound, False)
+            best = Solution(choice.options, cost, choice.bound, False)
         if best.cost - choice.bound <= tolerance * best.cost or done == rounds:
             proven = choice.proven and best.cost <= choice.bound
             return replace(best, bound=choice.bound, proven=proven)

@@ -42,7 +42,7 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class AllCuts:
     """Every combination of cuts along some dimensions of the result, and with `sums` of its terms;
     None for all dimensions. Without `equal` tiles as equal as can be stand beside those of one
     size, and cells are numbered both ways.
@@ -198,18 +198,18 @@ def _listed(rule: Callable[[Layer, int], Iterator[Grid]]) -> Callable[[Layer, in
 
 
 _TABLE = (
-    Strategy("batch", Tiles((BATCH,))),
+    Strategy("batch", AllCuts((BATCH,))),
     Strategy("blocks", _listed(_blocks)),
-    Strategy("columns", Tiles((COLUMNS,))),
-    Strategy("equal_products", Tiles(sums=True, equal=True)),
+    Strategy("columns", AllCuts((COLUMNS,))),
+    Strategy("equal_products", AllCuts(sums=True, equal=True)),
     Strategy("input_rows", _listed(_input_rows)),
-    Strategy("output_channels", Tiles((CHANNELS,))),
+    Strategy("output_channels", AllCuts((CHANNELS,))),
     Strategy("output_tiles", _listed(_output_tiles)),
-    Strategy("products", Tiles(sums=True)),
-    Strategy("rows", Tiles((ROWS,))),
-    Strategy("terms", Tiles((), sums=True)),
-    Strategy("tiles", Tiles((ROWS, COLUMNS))),
-    Strategy("whole", Tiles((), equal=True)),
+    Strategy("products", AllCuts(sums=True)),
+    Strategy("rows", AllCuts((ROWS,))),
+    Strategy("terms", AllCuts((), sums=True)),
+    Strategy("tiles", AllCuts((ROWS, COLUMNS))),
+    Strategy("whole", AllCuts((), equal=True)),
 )
 STRATEGIES = {strategy.name: strategy for strategy in _TABLE}
 """Every strategy by name."""

@@ -128,7 +128,7 @@ CHANNELS = 1
 
 
 @dataclass(frozen=True)
-class Options:
+class GridArrays:
     """Grids of one layer as arrays over (grid, core, dimension, first and last).
 
     `weights` are the values of weights that all cores together load, `sums` the partial sums that
@@ -149,7 +149,7 @@ class Options:
     sums_cycles: NDArray[np.float64]
 
 
-def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None) -> Options:
+def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None) -> GridArrays:
     """The arrays of some grids of `layer` with at most `cores` cells each."""
     every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
@@ -171,7 +171,7 @@ def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = No
     multicast = model is not None and model.multicasts
     kept = every.spread(found.kept)
     alike = np.array_equal(found.owned, found.kept)
-    return Options(
+    return GridArrays(
         grids,
         kept,
         kept if alike else every.spread(found.owned),
@@ -268,9 +268,9 @@ def _sums_cycles(
     return found
 
 
-def selected(table: Options, numbers: NDArray[np.intp]) -> Options:
+def selected(table: GridArrays, numbers: NDArray[np.intp]) -> GridArrays:
     """The options restricted to some of the grids."""
-    return Options(
+    return GridArrays(
         table.grids[numbers],
         table.kept[numbers],
         table.owned[numbers],

@@ -1,7 +1,7 @@
 """The best of a whole space by simulation, with bounds to skip losers (swATOP 5.2).
 
-In: one operator and algorithm. Out: a `Search`: the model's pick, the fastest candidate, what was
-simulated to know it. A candidate is left out only where its calls or its transfers alone take as
+In: one operator and algorithm. Out: a `BruteForce`: the model's pick, the fastest candidate, all
+that was simulated. A candidate is left out only where its calls or its transfers alone take as
 long as the fastest run seen (`NestChoice.bound_cycles`, less `BOUND_MARGIN`), whatever the estimate
 is worth. Nests of a program run one after the other, so a program's time is the sum of its nests'
 and each nest is searched alone under each joint layout of the tensors it shares.
@@ -65,7 +65,7 @@ class Simulator:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class BruteForce:
     """Outcome of a search by simulation, in cycles, and the evidence for it.
 
     `lowest_bound_ratio` is the lowest of simulated cycles to the bound that proves a candidate too
@@ -91,7 +91,7 @@ class Search:
 
 def search_by_simulation(
     op: Op, seed: Seed, machine: Machine, *, everything: bool = False
-) -> Search | None:
+) -> BruteForce | None:
     """Simulate all candidates that could win, or really `everything`; None where nothing fits."""
     (ranking,) = rank([(op, seed)], machine, keep=EVERYTHING)
     if not ranking.best:
@@ -104,7 +104,7 @@ def search_by_simulation(
             best = _faster(best, tuple(min(choices, key=run) for choices in nests), run)
         else:
             best = _better(best, nests, run)
-    return Search(
+    return BruteForce(
         picked,
         _total(picked.nests, run),
         best,

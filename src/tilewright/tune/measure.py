@@ -21,7 +21,7 @@ from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.executors import as_done
-from tilewright.tune.records import Records, Subject, subject
+from tilewright.tune.records import MeasuredSubject, Records, subject
 
 EVERYTHING = 2**62
 """More candidates than any space holds."""
@@ -101,11 +101,11 @@ def measure_all(
     """
     if isinstance(measure, InterleavedMeasure):
         return _measured_together(candidates, machine, measure)
-    places: dict[Subject, list[int]] = {}
+    places: dict[MeasuredSubject, list[int]] = {}
     for i, candidate in enumerate(candidates):
         what = subject(candidate.op, machine, schedule_text(candidate), measure.kind)
         places.setdefault(what, []).append(i)
-    found: dict[Subject, Measured] = {}
+    found: dict[MeasuredSubject, Measured] = {}
     if records is not None:
         recorded = ((what, records.get(what)) for what in places)
         found = {w: Measured(candidates[places[w][0]], c) for w, c in recorded if c is not None}
@@ -143,8 +143,8 @@ def _order(measured: Measured) -> float:
 
 
 def _calls(
-    candidates: dict[Subject, Candidate], machine: Machine, measure: Measure
-) -> Iterator[tuple[Subject, Callable[[], int]]]:
+    candidates: dict[MeasuredSubject, Candidate], machine: Machine, measure: Measure
+) -> Iterator[tuple[MeasuredSubject, Callable[[], int]]]:
     """One call per candidate; its program is written out when an executor asks for it."""
     for what, candidate in candidates.items():
         text = print_program(candidate.program(machine))

@@ -36,7 +36,7 @@ CREATE TABLE measurements (
 
 
 @dataclass(frozen=True)
-class Subject:
+class MeasuredSubject:
     """Subject of a measurement: operator, machine, schedule, kind of measure, version."""
 
     operator: str
@@ -51,9 +51,9 @@ class Subject:
         return digest(self.operator, self.machine, self.schedule, self.kind, self.version)
 
 
-def subject(op: Op, machine: Machine, schedule: str, kind: str) -> Subject:
+def subject(op: Op, machine: Machine, schedule: str, kind: str) -> MeasuredSubject:
     """The subject of one measurement; operators print all that they are."""
-    return Subject(repr(op), machine.content_hash(), schedule, kind, tool_version())
+    return MeasuredSubject(repr(op), machine.content_hash(), schedule, kind, tool_version())
 
 
 class Records(Store):
@@ -62,12 +62,12 @@ class Records(Store):
     def __init__(self, path: str | Path) -> None:
         super().__init__(path, _KIND)
 
-    def get(self, what: Subject) -> int | None:
+    def get(self, what: MeasuredSubject) -> int | None:
         """The cycles recorded for `what`, or None if there is no record."""
         row = self._row("SELECT cycles FROM measurements WHERE key = ?", (what.key,))
         return None if row is None else int(row[0])
 
-    def put(self, what: Subject, cycles: int) -> None:
+    def put(self, what: MeasuredSubject, cycles: int) -> None:
         """Commit one measurement; a second one of the same subject changes nothing."""
         fields = (what.operator, what.machine, what.schedule, what.version)
         self._insert((what.key, what.kind, cycles, *fields))

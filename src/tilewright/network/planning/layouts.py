@@ -31,7 +31,7 @@ from tilewright.network.planning.products import Ranked
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.ops.op import Shape
-from tilewright.partition.solve import Choice, cheapest
+from tilewright.partition.solve import Solution, cheapest
 from tilewright.tune.candidate import Candidate
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Layouts:
     products: Mapping[str, Candidate]
     fused: frozenset[str] = frozenset()
     forms: Mapping[str, Form] = field(default_factory=dict)
-    choice: Choice | None = None
+    choice: Solution | None = None
 
 
 Epilogues = Mapping[Request, Sequence[Candidate]]
@@ -193,7 +193,7 @@ class WholeNetwork:
         taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
         return self._layouts(taken, choice)
 
-    def _layouts(self, taken: Sequence[_Way], choice: Choice) -> Layouts:
+    def _layouts(self, taken: Sequence[_Way], choice: Solution) -> Layouts:
         products, fused, forms = {}, set(), {}
         for chain, way in zip(self.chains, taken, strict=True):
             if way.candidate is not None:

@@ -154,9 +154,8 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
     if kinds:
         products = name, tuple(instances)
         files[f"{name}_gemm.S"] = ROUTINES.text(products, partial(emit_gemm_assembly, *products))
-        files["spm_gemm.c"] = emit_gemm_dispatch(name, tuple(instances), kinds)
-    routines = routine_texts(kernel.program for kernel in distinct)
-    files |= routines
+        files["spm_gemm.c"] = emit_gemm_dispatch(*products, kinds)
+    files |= (routines := routine_texts(kernel.program for kernel in distinct))
     gemm_names = own_names(name, chains=chains) if kinds else ()
     build = network_build(code, [*routines], gemm_names)
     files["Makefile"] = emit_makefile(build, [*routines])
