@@ -20,8 +20,11 @@ def test_a_product_with_its_epilogue_is_ranked_once_for_all_drafts(monkeypatch):
     (request,) = [chain.request for chain in variant.chains]
     assert request is not None
     known = Rankings()
-    first = ranked_epilogues([request], ranked, GROUP, known)
+    first = ranked_epilogues([request], ranked, GROUP, known, lambda op, epilogue: 0.0)
     assert first[request], "it pays"
     monkeypatch.setattr("tilewright.network.planning.epilogues.kept_rankings", None)
     (variant,) = variants(whole, fuse=True)
-    assert ranked_epilogues([variant.chains[0].request], ranked, GROUP, known) == first
+    again = ranked_epilogues(
+        [variant.chains[0].request], ranked, GROUP, known, lambda op, epilogue: 0.0
+    )
+    assert again == first

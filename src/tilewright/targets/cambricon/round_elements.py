@@ -257,15 +257,15 @@ def _largest_of_two(
         return None
     both = RoundedMap(gather.expression, gather.fraction_bits)
 
-    def place(turns: Mapping[str, Expr]) -> View:
+    def place(x: View, turns: Mapping[str, Expr]) -> View:
         ranges = tuple(replace(r, start=substitute(r.start, turns)) for r in x.ranges)
         return replace(x, ranges=ranges, roles=x.roles.replace("k", "."))
 
     if not along:
         is_first = all_of(binary("==", Var(f.var), 0) for f in loops)
         is_last = all_of(binary("==", Var(f.var) + 1, f.extent) for f in loops)
-        first = place({f.var: Const(0) for f in loops})
-        last = place({f.var: f.extent - 1 for f in loops})
+        first = place(x, {f.var: Const(0) for f in loops})
+        last = place(x, {f.var: f.extent - 1 for f in loops})
         later = If(is_last, (), (call,))
         return lambda fill: (), (If(is_first, (Call(both, (y, first, last)),), (later,)),)
     whole, once = binary("==", product(f.extent for f in loops), 1), list[Stmt]()

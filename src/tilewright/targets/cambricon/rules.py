@@ -166,8 +166,8 @@ class SharedFirst:
         y, *others = operands_of(main)
         shared = (x for x in others if not {*y.roles} <= {*x.roles})
         names = frozenset().union(*(symbols_of(x) for x in shared))
-        first, others = ([f for f in loops if (f.var in names) == own] for own in (True, False))
-        for loop in reversed((*first, *others)):
+        ordered = sorted(loops, key=lambda loop: loop.var not in names)
+        for loop in reversed(ordered):
             body = (replace(loop, body=body),)
         return replace(program, body=body)
 
