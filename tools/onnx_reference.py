@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnx
 
+from support.code_lines import lines_of_an_operator
 from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET, Attribute, Operator
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 
@@ -57,6 +58,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
     PAGE.write_text(text, encoding="utf-8")
+    print(f"{len(OPERATORS)} operators of {lines_of_an_operator():.1f} lines on average")
     return 0
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.code_lines import lines_of_an_operator
+
 SOURCES = Path(__file__).parents[2] / "src"
 MOST_FILES = {
     **dict.fromkeys(("cli", "network", "partition", "compiler", "report"), 25),
@@ -21,6 +23,8 @@ MOST_SHARED_NAMES = 244
 MOST_INNER_IMPORTS = 1
 """One of an optional package."""
 MOST_ASKED_LOWERINGS = 22
+MOST_LINES_OF_AN_OPERATOR = 12.0
+"""On average, of all code that translates or folds operators of ONNX, imports and tables too."""
 
 
 @cache
@@ -103,6 +107,10 @@ def asked_lowerings() -> list[str]:
 )
 def test_a_count_only_falls(count, most):
     assert len(count()) == most, "a limit that is not reached any more is lowered"
+
+
+def test_an_operator_of_the_front_end_costs_few_lines():
+    assert lines_of_an_operator() <= MOST_LINES_OF_AN_OPERATOR
 
 
 @pytest.mark.parametrize(("folder", "most"), MOST_FILES.items())

@@ -16,6 +16,7 @@ from tilewright.codegen.c.compiler import compiler
 from tilewright.codegen.folder import ArtifactError, require_replaceable
 from tilewright.common.errors import GraphError, ShapeError, ToolError
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import define, network_of
 from tilewright.graph.graph import Network
 from tilewright.graph.weights import random_weights
 from tilewright.machine import load_machine
@@ -41,6 +42,20 @@ int main(void)
         x[i] = (float)(i %% 5) - 2;
     %(name)s_run(x, y, constants, arena);
     return fwrite(y, sizeof *y, %(outputs)d, stdout) != %(outputs)d;
+}
+"""
+
+
+LOOKING = """\
+#include "looks.h"
+#include <stdlib.h>
+int main(void)
+{
+    static int64_t idx[36] = {9};
+    static float table[21], y[108];
+    void *constants = aligned_alloc(64, LOOKS_CONSTANT_BYTES / 64 * 64 + 64);
+    looks_run(%s, y, constants, aligned_alloc(64, LOOKS_ARENA_BYTES / 64 * 64 + 64));
+    return 0;
 }
 """
 
@@ -74,6 +89,24 @@ def test_it_is_called_from_c(compiled: HostNetwork, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
     reference = classifier().evaluate({"int": x, **weights})
     np.testing.assert_allclose(found, *reference.values(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_checked_build_stops_at_an_index_outside(tmp_path: Path) -> None:
+    """The plain build reads the nearest place."""
+    text = "y[b,e] = table[idx[b],e]"
+    network = network_of(define(text, table=(7, 3), idx=(36,), dtype="i64,f32:f32"), "looks")
+    compiled = compile_network(network, NATIVE_HOSTS[0], Search(keep=1))
+    table = np.arange(21, dtype=np.float32).reshape(7, 3)
+    index = np.array([9, *range(35)]) % 10
+    found = compiled.run(table=table, idx=index)
+    np.testing.assert_array_equal(found["y"], table[np.minimum(index, 6)])
+    folder = compiled.write(tmp_path / "looks", {})
+    (folder / "main.c").write_text(LOOKING % ", ".join(tensor.name for tensor in network.inputs))
+    subprocess.run(["make", "-s", "-C", folder, "CC=cc -DTW_CHECKED"], check=True)
+    link = [*compiler("the test"), "-o", "main", "main.c", "-L.", "-llooks", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run(link, cwd=folder, check=True)
+    run = subprocess.run(["./main"], cwd=folder, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (-6, "node y: index 9 is outside 0..6\n")
 
 
 def test_a_folder_is_replaced_only_if_it_was_written(compiled: HostNetwork, tmp_path: Path) -> None:

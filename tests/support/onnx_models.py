@@ -8,12 +8,16 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.frontends.onnx import load_onnx
 
 
-def model(nodes, inputs, weights=None, outputs=("y",), opset=13):
+def model(nodes, inputs, weights=None, outputs=("y",), opset=13, integers=()):
     """A model of `nodes`; `inputs` maps names to shapes, `weights` to arrays."""
+    kinds = dict.fromkeys(integers, TensorProto.INT64)
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info(k, TensorProto.FLOAT, s) for k, s in inputs.items()],
+        [
+            helper.make_tensor_value_info(k, kinds.get(k, TensorProto.FLOAT), s)
+            for k, s in inputs.items()
+        ],
         [helper.make_tensor_value_info(k, TensorProto.FLOAT, None) for k in outputs],
         [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
     )

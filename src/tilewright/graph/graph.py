@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, ShapeError
 from tilewright.graph.names import quoted
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Array, Op, Shape, show_shape
@@ -146,7 +146,10 @@ class Network:
         last_use = {name: node.name for node in self.nodes for name in node.inputs}
         for node in self.nodes:
             with np.errstate(all="ignore"):  # infinities and NaN are results, too
-                held[node.output] = node.op.reference(*(held[name] for name in node.inputs))
+                try:
+                    held[node.output] = node.op.reference(*(held[name] for name in node.inputs))
+                except ShapeError as error:
+                    raise ShapeError(f"node {node.name}: {error.message}") from None
             for name in set(node.inputs) - set(self.outputs):
                 if last_use[name] == node.name:
                     del held[name]

@@ -131,6 +131,14 @@ def test_a_loop_whose_end_depends_on_data_is_refused(tmp_path, monkeypatch):
     assert refusal(path) == (
         f"{path}: node 'y' (Loop): the condition 'body/on/on@0' must be a constant"
     )
+    counted = loop(3)
+    del counted.graph.initializer[0]
+    counted.graph.input.append(helper.make_tensor_value_info("m", INT64, (1,)))
+    path = saved(tmp_path, counted)
+    assert refusal(path) == (
+        f"{path}: node 'last' (Loop): input 0 ('m') must be a constant; docs/reference/onnx.md "
+        "lists what is read"
+    )
     monkeypatch.setattr(control, "_MOST_PASSES", 4)
     endless = saved(tmp_path, loop(5))
     assert refusal(endless) == f"{endless}: node 'last' (Loop): makes more than 4 passes"

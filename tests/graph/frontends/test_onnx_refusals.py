@@ -1,10 +1,15 @@
 """ONNX models that cannot be read: each refusal is one message, tested whole."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from onnx import TensorProto
 
 from support.onnx_models import IMAGE, floats, ints, model, node, refusal, saved
+from tilewright.common.errors import InternalError, ShapeError
+from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 WEIGHT = {"w": floats(6, 4, 3, 3)}
 LISTED = "; docs/reference/onnx.md lists what is read"
@@ -316,6 +321,57 @@ def test_an_operator_set_that_is_not_known(tmp_path, opset):
     )
 
 
+def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
+    """All nodes at once; counts that depend on data have no bound that could be given."""
+    nodes = [
+        node("NonZero", "x", "a", name="places"),
+        node("NonMaxSuppression", ["x", "x"], ["b"], name="boxes"),
+        node("SequenceConstruct", "xx", "q", name="pair"),
+        node("SequenceAt", ["q", "zero"], ["c"], name="first"),
+        node("StringConcat", "xx", "d", name="text"),
+    ]
+    path = saved(tmp_path, model(nodes, IMAGE, {"zero": ints(0)}, opset=20, outputs=("a",)))
+    assert refusal(path) == (
+        f"{path}: 5 nodes cannot be read:\n"
+        "  NonMaxSuppression: is not an operator that is read (node 'boxes')\n"
+        "  NonZero: is not an operator that is read (node 'places')\n"
+        "  SequenceAt: is not an operator that is read (node 'first')\n"
+        "  SequenceConstruct: is not an operator that is read (node 'pair')\n"
+        f"  StringConcat: is not an operator that is read (node 'text'){LISTED}"
+    )
+
+
+def test_a_fault_of_ours_is_called_so_and_not_a_refusal(tmp_path, monkeypatch):
+    """What the standard allows and a translator breaks at; what it forbids is a refusal."""
+
+    def broken(at):
+        raise TypeError("unsupported operand")
+
+    monkeypatch.setitem(OPERATORS, "Concat", replace(OPERATORS["Concat"], translate=broken))
+    path = saved(tmp_path, model([node("Concat", "xx", "y", name="c", axis=1)], IMAGE))
+    with pytest.raises(InternalError) as fault:
+        load_onnx(path)
+    assert str(fault.value) == (
+        f"{path}: node 'c' (Concat): a fault of tilewright's, not of the model: TypeError: "
+        "unsupported operand; report it with the model"
+    )
+    wrong = saved(tmp_path, model([node("Concat", "xz", "y", name="c", axis=1)],
+                                  {**IMAGE, "z": (3, 4)}))  # fmt: skip
+    assert refusal(wrong) == (
+        f"{wrong}: node 'c' (Concat): its operands do not fit: All inputs to Concat must have same "
+        "rank. Input 1 has rank 2 != 4"
+    )
+
+
+def test_an_index_outside_that_is_found_at_run_time_is_named(tmp_path):
+    gather = node("Gather", "xi", "y", name="g")
+    proto = model([gather], {"x": (5, 2), "i": (3,)}, integers="i")
+    network = load_onnx(saved(tmp_path, proto))
+    with pytest.raises(ShapeError) as outside:
+        network.evaluate({"x": np.zeros((5, 2), np.float32), "i": np.array([0, 7, 1])})
+    assert str(outside.value) == "node g: index 7 is outside 0..4, dimension 0 of 5x2"
+
+
 def test_a_shape_that_does_not_fit(tmp_path):
     path = saved(tmp_path, model([node("Relu", "x", "y")], IMAGE))
     assert refusal(path, shapes={"x": (2, 3)}) == (
@@ -348,8 +404,8 @@ def test_an_element_type_that_is_not_read(tmp_path):
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
     path = saved(tmp_path, proto)
     assert refusal(path) == (
-        f"{path}: input 'x' has the element type BFLOAT16; supported are FLOAT, DOUBLE, FLOAT16, "
-        "INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, BOOL"
+        f"{path}: input 'x' has the element type BFLOAT16; supported are FLOAT, UINT8, INT8, "
+        "UINT16, INT16, INT32, INT64, BOOL, FLOAT16, DOUBLE, UINT32, UINT64"
     )
 
 

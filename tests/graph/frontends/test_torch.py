@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -179,6 +182,13 @@ def test_arguments_that_do_not_fit(arguments: Any, options: Any, message: str) -
     with pytest.raises(GraphError) as raised:
         tw.load(torch.nn.Identity(), *arguments, **options)
     assert str(raised.value) == message
+
+
+@needs_torch
+def test_the_page_of_operators_is_current() -> None:
+    tool = Path(__file__).parents[3] / "tools" / "torch_reference.py"
+    done = subprocess.run([sys.executable, tool, "--check"], timeout=60, check=False)
+    assert done.returncode == 0, "run `make torch-reference`"
 
 
 def test_an_example_is_for_modules() -> None:

@@ -1,8 +1,7 @@
 """Reading ONNX files: bytes in, plain Python values out, then a network by `importing`.
 
-With `functions` and `export` the only module that imports the onnx package. Nothing of a file is
-trusted: each way a file can be wrong is one GraphError, and external data is read only from below
-the file's own folder.
+Nothing of a file is trusted: each way a file can be wrong is one GraphError, and external data is
+read only from below the file's own folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Network export as an ONNX model, to compare with other runtimes and to pass networks on.
 
-The second module that imports the onnx package; what it writes, `onnx` reads back.
+What it writes, `onnx` reads back.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.export import default_decompositions, export
 
-from tilewright.common.errors import GraphError
+from tilewright.common.errors import GraphError, InternalError
 from tilewright.graph.frontends.onnx.check import checked
 from tilewright.graph.frontends.onnx.declare import NEWEST_OPSET
 from tilewright.graph.frontends.onnx.importing import import_model
@@ -47,8 +47,8 @@ def load_module(module: Any, example: Any, dtype: str | None = None) -> Network:
     try:
         model = _model(_program(module, tuple(given)))
         return import_model(model, name, None, dtype, {})
-    except GraphError as error:
-        raise GraphError(error.message, where=f"the module {name}", fix=error.fix) from None
+    except (GraphError, InternalError) as error:
+        raise error.at(f"the module {name}") from error.__cause__
 
 
 def _program(module: Any, given: tuple[Any, ...]) -> Any:

@@ -212,16 +212,16 @@ def _each(value: Any, rank: int) -> tuple[int, ...]:
 
 
 def _pool(
-    r: Reader, x: Any, size: Any, stride: Any = (), pads: Any = 0, *more: Any, to: str, **given: Any
-) -> Result | None:
-    """Of the largest, then dilation and ceil_mode; of means, ceil_mode, padding and divisor."""
-    rank, largest = len(shape_of(x)) - 2, to == "MaxPool"
-    names = ("dilation", "ceil_mode") if largest else ("ceil_mode", "count_include_pad", "divisor")
+    r: Reader, x: Any, size: Any, stride: Any = (), pads: Any = 0, *more: Any, to: str,
+    names: tuple[str, ...] = ("ceil_mode", "count_include_pad", "divisor_override"), **given: Any,
+) -> Result | None:  # fmt: skip
+    """What follows the pads has other `names` for each kind."""
+    rank = len(shape_of(x)) - 2
     asked = {**dict(zip(names, more, strict=False)), **given}
-    if asked.get("divisor", asked.get("divisor_override")) is not None:
+    if asked.get("divisor_override") is not None:
         return None
     special: dict[str, Any] = {"count_include_pad": int(asked.get("count_include_pad", True))}
-    if largest:
+    if "dilation" in names:
         special = {"dilations": _each(asked.get("dilation", 1), rank)}
     return r.onnx(to, x, kernel_shape=_each(size, rank), pads=_each(pads, rank) * 2,
                   strides=_each(stride or size, rank), ceil_mode=int(asked.get("ceil_mode", False)),
@@ -303,8 +303,9 @@ OPERATORS: dict[str, Translator] = {
     **_all(_unary, _UNARY), **_all(_pair, _PAIRS), **_all(_truth, _TRUTH),
     **_all(_reduced, _REDUCED),
     **_all(_norm, {"layer_norm": "LayerNormalization", "group_norm": "GroupNormalization"}),
-    **_all(_pool, {"max_pool1d": "MaxPool", "max_pool2d": "MaxPool", "avg_pool1d": "AveragePool",
-                   "avg_pool2d": "AveragePool"}),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), partial(_pool, to="AveragePool")),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"),
+                    partial(_pool, to="MaxPool", names=("dilation", "ceil_mode"))),
     **dict.fromkeys(_SAME, lambda r, x, *_, **__: r.cast(x)),
     **dict.fromkeys(_SHAPED, lambda r, x, *_, **__: r.reshape(x, *r.shape)),
     **dict.fromkeys(("softmax", "_softmax"),

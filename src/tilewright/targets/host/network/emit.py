@@ -18,6 +18,7 @@ from tilewright.codegen.c.writer import CWriter, Names
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.graph.graph import Case
+from tilewright.graph.names import safe_name
 from tilewright.network.plan import Plan, Stage
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.header import thread_parameters
@@ -201,9 +202,21 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
 
 
 _WITHIN = """\
-/* The place that an index names: the nearest one where there is none. */
-static inline long tw_within(long index, long size)
+/* The place that an index names: the nearest one where there is none, which ends a program that is
+   built with -DTW_CHECKED. */
+#ifdef TW_CHECKED
+#include <stdio.h>
+#include <stdlib.h>
+#endif
+static inline long tw_within(long index, long size, const char *node)
 {
+#ifdef TW_CHECKED
+    if (index < 0 || index >= size) {
+        fprintf(stderr, "node %s: index %ld is outside 0..%ld\\n", node, index, size - 1);
+        abort();
+    }
+#endif
+    (void)node;
     return index < 0 ? 0 : index < size ? index : size - 1;
 }"""
 
@@ -267,6 +280,8 @@ def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
     writer.line(f"{kind.c_name} *const y = {_pointer(found.places.values[stage.writes], kind)};")
     if (op := stage.op.in_memory) is None:
         raise ProgramError(f"stage {stage.name}: {stage.op.describe()} is no loop over elements")
+    if _looks_up(stage):
+        writer.line(f'static const char node[] = "{safe_name(stage.name)}";')
     write_in_memory(op, writer, threads)
 
 

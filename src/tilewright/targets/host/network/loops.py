@@ -81,7 +81,7 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
         for d, operand in access.looked_up.items():
             size, stride = access.shape[d], prod(access.shape[d + 1 :])
             index = f"(long)x{operand}[{places[operand]}]"
-            places[i] += f" + tw_within({index}, {size}L) * {stride}L"
+            places[i] += f" + tw_within({index}, {size}L, node) * {stride}L"
     numerics, kind = op.numerics, op.numerics.sums
     with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
         elements = [f"x{i}[{place}]" for i, place in enumerate(places)]

@@ -207,8 +207,8 @@ def _top(at: Importer) -> None:
 def _triangle(at: Importer) -> None:
     """Elements above or below a diagonal, the rest zero."""
     shape, rank = at.shape(0), len(at.shape(0))
-    if rank < 2:
-        raise at.wrong(f"takes matrices, found {rank} dimensions")
+    if rank < 2 or shape[-2] * shape[-1] > 1 << 28:
+        raise at.wrong(f"takes matrices of at most {1 << 28} elements, found {shape}")
     kept = np.triu if at.node.flag("upper") else np.tril
     k = max(-(1 << 31), min(at.scalar(1), 1 << 31))
     names = at.operand(0), at.held("kept", kept(np.ones(shape[-2:], np.bool_), k))

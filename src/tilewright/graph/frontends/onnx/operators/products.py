@@ -1,4 +1,5 @@
-"""ONNX's operators with weights: convolution, matrix products, normalisation; also of integers.
+"""ONNX's operators with weights: convolution, matrix products, normalisation; also of integers, and
+conversions to these by scales and zero points.
 
 Zero points of 8-bit operands are subtracted first: such an operand becomes a tensor of 16 bits,
 since the difference of two 8-bit integers needs nine, and sums have 32 bits. Where the zero point
@@ -36,6 +37,7 @@ from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape, show_shape
 
 _DIFFERENCE = "i16"
+_ONLY = {"output_dtype": (0,), "block_size": (0,)}
 
 
 def _conv(at: Importer) -> None:
@@ -204,6 +206,49 @@ def _centred(at: Importer, index: int, zero: int, many: Shape) -> str:
     return at.step(op, operand, zeros, suffix=suffix)
 
 
+def _along(at: Importer) -> list[str]:
+    """The operand, and its scale and zero point: one number, or one for each place of the axis."""
+    x, *others = at.operands(EVERY_TYPE)
+    shape, found = at.builder.shape(x), [x]
+    for name in others:
+        own = at.builder.shape(name)
+        if len(own) > 1:
+            raise at.wrong("scales of blocks are not supported")
+        if own not in ((), (1,)):
+            axis = at.axis(rank=len(shape))
+            name = at.reshaped(name, tuple(own[0] if d == axis else 1 for d in range(len(shape))))
+        found.append(name)
+    return found
+
+
+def _quantise(at: Importer) -> None:
+    """Quotients rounded to even, moved by the zero point, within the limits of its type."""
+    x, scale, *zero = _along(at)
+    quotient = at.each("x0 / x1", x, scale, suffix="_quotient", computed="f32")
+    kind = at.builder.element_type(zero[0]) if zero else "u8"
+    body = "round(x0) + x1" if zero else "round(x0)"
+    at.map(body, quotient, *zero, computed="f32", result=kind)
+
+
+def _dequantise(at: Importer) -> None:
+    names = _along(at)
+    body, kind = (
+        "(x0 - x2) * x1" if len(names) > 2 else "x0 * x1",
+        at.builder.element_type(names[1]),
+    )
+    at.map(body, *names, computed="f32", result=kind)
+
+
+def _product(at: Importer) -> None:
+    """The product of what the integers stand for, quantised again."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = at.operands(EVERY_TYPE)
+    names = [at.each("x0 - x1", *pair, computed="f32") for pair in ((a, a_zero), (b, b_zero))]
+    shapes = [at.builder.shape(name) for name in names]
+    made = at.step(product_of_batches(at, shapes[0], shapes[1], "f32"), *names, suffix="_product")
+    operands, kind = (made, a_scale, b_scale, y_scale, y_zero), at.builder.element_type(y_zero)
+    at.map("round(x0 * (x1 * x2 / x3)) + x4", *operands, computed="f32", result=kind)
+
+
 READ = (
     Operator(
         "BatchNormalization", _batch_norm, limits="inference",
@@ -216,5 +261,8 @@ READ = (
     Operator("LRN", _local_response_norm),
     Operator("MatMul", _mat_mul, "number"),
     Operator("MatMulInteger", _mat_mul_integer, limits="A and B are matrices"),
+    Operator("DequantizeLinear", _dequantise, "any", only=_ONLY),
+    Operator("QLinearMatMul", _product, "any"),
+    Operator("QuantizeLinear", _quantise, "any", only=_ONLY),
     Operator("Softmax", _softmax),
 )  # fmt: skip
