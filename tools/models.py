@@ -236,7 +236,7 @@ def written(model: Model, options: argparse.Namespace) -> tuple[Path, Arrays | N
         return options.packages / model.file, None
     path = options.folder / f"{safe_name(model.name)}.onnx"
     if not model.is_of_torch:
-        proto = PATTERNS[model.name]()
+        proto = PATTERNS[model.name.removeprefix("pattern/")]()
         onnx.save(proto, path)
         return path, feeds(proto)
     if not path.with_suffix(".npz").is_file():
