@@ -61,6 +61,12 @@ GROUPS: dict[str, Callable[[Model], bool]] = {
     "patterns": lambda model: model.source == "pattern",
 }
 """Files that are named together."""
+MEANINGS = {
+    "nodes": "of the network that is read",
+    "stages": "of the plan for one core group",
+    "simulated_milliseconds": "of these stages",
+    "processor_seconds": "of reading and of the three places, the C compiler aside",
+}
 
 
 class Outcome(msgspec.Struct):
@@ -116,6 +122,7 @@ def main() -> int:
     parser.add_argument("--place", action="append", choices=list(PLACES), help="all by default")
     parser.add_argument("--again", action="store_true", help="what failed once is tried again")
     parser.add_argument("--seconds", type=float, default=3600, help="that one file may take")
+    parser.add_argument("--kept", action="store_true", help="show what is kept, run nothing")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="keep the results as CSV")
     options = parser.parse_args()
     options.place = options.place or list(PLACES)
@@ -163,6 +170,8 @@ def outcome(model: Model, options: argparse.Namespace) -> Outcome:
     """The outcome so far, or that of a process of its own."""
     path = options.folder / f"{safe_name(model.name)}.json"
     found = kept(path)
+    if options.kept:
+        return found
     if options.again:
         found.places = {p: e for p, e in found.places.items() if isinstance(e, float)}
         path.write_bytes(msgspec.json.encode(found))
@@ -217,7 +226,7 @@ def judge(model: Model, places: list[str], options: argparse.Namespace) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TilewrightError):
-        return f"refused: {error}"
+        return f"refused: {error.message}"
     return f"TRACEBACK {''.join(traceback.format_exception(error))}"
 
 
@@ -227,7 +236,7 @@ def written(model: Model, options: argparse.Namespace) -> tuple[Path, Arrays | N
         return options.packages / model.file, None
     path = options.folder / f"{safe_name(model.name)}.onnx"
     if not model.is_of_torch:
-        proto = PATTERNS[model.name]()
+        proto = PATTERNS[model.name.removeprefix("pattern/")]()
         onnx.save(proto, path)
         return path, feeds(proto)
     if not path.with_suffix(".npz").is_file():
@@ -277,11 +286,12 @@ def show(outcomes: dict[str, Outcome], options: argparse.Namespace) -> None:
     """A line for each file, and how many are right at each place."""
     rows = [_row(ALL[name], own) for name, own in outcomes.items()]
     write_results(
-        options.csv, rows, title="Model files against onnxruntime",
-        kind="exact, simulated", command="python tools/models.py", processor="",
-        machine=GROUP.name,
-        conditions="random inputs, f32; a cell is the largest difference from onnxruntime on the "
-        "original file in parts of the largest magnitude of an output, or why there is none",
+        options.csv, rows, title="Model files against onnxruntime", machine=GROUP.name,
+        kind="exact, simulated, measured", command="python tools/models.py",
+        conditions="random inputs, one process each; reference, this computer (compiled without "
+        "optimisation) and the interpreted plan of the SW26010 each have the largest difference "
+        "from onnxruntime on the original file in parts of the largest magnitude of an output, or "
+        "why there is none", meanings=MEANINGS,
     )  # fmt: skip
     table = plain_table()
     for column in rows[0] if rows else ():
@@ -299,7 +309,8 @@ def _row(model: Model, own: Outcome) -> dict[str, Any]:
         "model": model.name, "source": model.source, "inputs": own.inputs,
         "extents": f"reduced: {model.reduced}" if model.reduced else "full", "nodes": own.nodes,
         **{place: _cell(own.places.get(place, "not run")) for place in PLACES},
-        "stages": own.stages, "simulated_milliseconds": own.simulated_milliseconds,
+        "stages": own.stages or None, "simulated_milliseconds": own.simulated_milliseconds,
+        "processor_seconds": sum(own.seconds.values()),
     }  # fmt: skip
 
 

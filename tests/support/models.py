@@ -106,5 +106,5 @@ MODELS = {
     )
 }  # fmt: skip
 """The files by their names."""
-SMALL = {name: Model(name, "pattern") for name in PATTERNS}
+SMALL = {f"pattern/{name}": Model(f"pattern/{name}", "pattern") for name in PATTERNS}
 """Small networks as exporters write them."""
