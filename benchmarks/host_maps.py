@@ -68,6 +68,7 @@ def measured(op: Definition, rounds: int) -> tuple[int, float, float]:
     ends = [aligned(moved // 16, dtype("f64")) for _ in range(2)]
     for array in ends:
         array[...] = 1
+    into, out_of = map(address, ends)
     count, turns = ctypes.c_size_t(ends[0].nbytes), max(1, 16 * MEBIBYTE // moved)
     copy, own, other = ctypes.CDLL(None).memcpy, list[float](), list[float]()
     for _ in range(rounds):
@@ -75,7 +76,7 @@ def measured(op: Definition, rounds: int) -> tuple[int, float, float]:
         bound.repeat(turns)
         between = time.process_time()
         for _ in range(turns):
-            copy(address(ends[1]), address(ends[0]), count)
+            copy(into, out_of, count)
         own.append((between - begun) / turns)
         other.append((time.process_time() - between) / turns)
     return moved, min(own), min(other)
