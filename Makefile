@@ -15,7 +15,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests models torch-reference fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests models torch-reference fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFIN
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT)
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(DEFINITIONS) --plans
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT) --texts
+
+fuzz-stages: $(VENV)/installed-dev ## DEFINITIONS=2000 random stages: reference, this computer and sanitizers, SW26010, Cambricon
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_stages.py --count $(DEFINITIONS) --seed $(SEED)
 
 exact-networks: $(VENV)/installed-dev ## known networks on integers: interpreter, emulated code, this computer
 	PYTHONPATH=tests $(BIN)/python tools/exact_networks.py

@@ -20,6 +20,16 @@ GROUP = load_machine("sw26010_cg")
 MESH = (GROUP.mesh.rows, GROUP.mesh.columns)
 
 
+def test_what_finishes_a_reduction_takes_dimensions_without_an_axis():
+    """Both other dimensions of the result are one place of it."""
+    result = Access((3, 3, 4), (((0, 1),), (), ()), (0, 2, 1))
+    read = Access((5, 7), (((0, 2),), ((1, 1),)), (0, 5))
+    op = InMemory((3, 2), result, (read,), "x0 + x0", "sum", "-2 * x0")
+    candidate, x = candidate_of(op, GROUP), np.arange(35.0).reshape(5, 7)
+    found = interpret(candidate.program(GROUP), as_stored(op, (x,), candidate), MESH)["y"]
+    np.testing.assert_array_equal(found.reshape(3, 3, 4)[:, 2, 1], op.reference(x)[:, 2, 1])
+
+
 @settings(max_examples=12)
 @given(st.one_of(mappings(), reductions()), st.integers(0, 1000))
 def test_the_best_program_computes_the_reference(op, seed):

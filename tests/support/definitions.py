@@ -99,6 +99,42 @@ def random_definition(rng, bodies=BODIES, gathers=GATHERS, *, look_ups=False):
     return with_look_up(rng, op) if look_ups and rng.integers(4) == 0 else op
 
 
+_UNARY = ("-{}", "abs({})", "max({}, 0)", "relu({})", "{} + 1", "2 * {}", "clip({}, -2, 3)")
+_BINARY = ("{} + {}", "{} - {}", "{} * {}", "max({}, {})", "min({}, {})", "abs({} - {})")
+_TESTS = ("{} < {}", "{} >= {}", "{} == {}", "not {} < {}", "{} > 0 and {} < 2", "{} < 1 or {} > 1")
+
+
+def random_expression(rng, operands, depth=3):
+    """An expression over x0, x1, ... with every operand in it, exact on small integers."""
+    leaves = [f"x{i}" for i in range(operands)]
+    parts = leaves + [str(rng.choice(leaves)) for _ in range(int(rng.integers(0, depth)))]
+    while len(parts) > 1 or rng.integers(2):
+        picked = [parts.pop(int(rng.integers(len(parts)))) for _ in range(min(len(parts), 2))]
+        picked = [f"({x})" for x in picked]
+        if len(picked) == 1 or rng.integers(4) == 0:
+            text = str(rng.choice(_UNARY)).format(picked[0])
+            parts += [f"({text})", *picked[1:]]
+        elif rng.integers(4) == 0:
+            test = str(rng.choice(_TESTS)).format(*picked)
+            parts.append(f"({picked[0]} if {test} else {picked[1]})")
+        else:
+            parts.append(str(rng.choice(_BINARY)).format(*picked))
+    return parts[0]
+
+
+def random_stage(rng):
+    """A definition of a random expression and random accesses, of f64, f32 or i32: its sums, small
+    integers, are exact in each.
+    """
+    gathers = (None, None, None, "sum", "max", "min")
+    bodies = [random_expression(rng, int(rng.integers(1, 4))) for _ in range(2)]
+    op = random_definition(rng, bodies, gathers, look_ups=True)
+    kind = str(rng.choice(["f64", "f32", "i32"] if op.gather is None else ["f64", "f32"]))
+    finish = "x0" if op.gather is None else random_expression(rng, 1, 1)
+    dtype = op.dtype.replace("f64", kind)
+    return replace(op, finish=finish, dtype=dtype)
+
+
 def with_look_up(rng, op):
     """The definition with one dimension of its first operand read at places that integers name."""
     free = [d for d, terms in enumerate(op.operands[0].terms) if terms]

@@ -223,10 +223,12 @@ def _epilogue(p: Decisions, output: Tile) -> Call:
     """The call of the epilogue on the tile of the result."""
     assert p.nest.epilogue is not None
     epilogue = p.nest.epilogue
-    letters = dict(zip(_ordered(p, p.nest.result), ascii_letters, strict=False))
-    tiles = [replace(output, roles="".join(letters.values()))]
+    names = _ordered(p, p.nest.result)  # several without one where several dimensions have no axis
+    own, letters = ascii_letters[: len(names)], dict(zip(names, ascii_letters, strict=False))
+    tiles = [replace(output, roles=own)]
     for use in epilogue.operands:
-        roles = "".join(letters.get(index, ".") for index in _ordered(p, use))
+        indices = _ordered(p, use)
+        roles = own if indices == names else "".join(letters.get(i, ".") for i in indices)
         tiles.append(replace(tile(p, use, 0), roles=roles))
     return Call(epilogue.primitive, tuple(tiles))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.threads import THREAD, THREADS
-from tilewright.targets.host.network.loops import write_in_memory
+from tilewright.targets.host.network.loops import turns_text, write_in_memory
 
 UNTOUCHED = 77.0
 """Content of memory that nothing writes."""
@@ -45,7 +46,22 @@ def library(ops: Sequence[InMemory], threads: int) -> ctypes.CDLL:
         writer.head(f"void case{number}", [f"{kind} *y", *given, *team])
         with writer.block():
             writer.lines(written(op, threads))
-    return quick_library({"loops.c": writer.text()}, ("-lm",))
+    text = writer.text()
+    return quick_library({"loops.c": turns_text(text) + text}, ("-lm",))
+
+
+def check_case(op: InMemory, function: Any, threads: int, seed: int = 0) -> None:
+    """The function computes the reference, each thread its part, and leaves the rest alone."""
+    kind = dtype(op.dtype).numpy
+    operands = [x.astype(kind) for x in inputs_of(op, np.random.default_rng(seed))]
+    found = np.full(op.out_shape, UNTOUCHED, kind)
+    arguments = [ctypes.c_void_p(a.ctypes.data) for a in (found, *operands)]
+    for thread in range(threads):
+        function(*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
+    expected = np.full(op.out_shape, UNTOUCHED, kind)
+    index = op.result.index(op.extents[: op.outer])
+    expected[index] = op.reference(*operands)[index]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=repr(op))
 
 
 @pytest.mark.hypothesis
@@ -58,17 +74,7 @@ def test_loops_compute_the_reference_and_leave_the_rest_alone(threads: int) -> N
     def check(ops: list[InMemory]) -> None:
         code = library(ops, threads)
         for number, op in enumerate(ops):
-            kind = dtype(op.dtype).numpy
-            operands = [x.astype(kind) for x in inputs_of(op, np.random.default_rng(number))]
-            found = np.full(op.out_shape, UNTOUCHED, kind)
-            arguments = [ctypes.c_void_p(a.ctypes.data) for a in (found, *operands)]
-            for thread in range(threads):
-                code[f"case{number}"](*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
-            expected = np.full(op.out_shape, UNTOUCHED, kind)
-            extents = op.extents[: op.outer]
-            index = op.result.index(extents)
-            expected[index] = op.reference(*operands)[index]
-            np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=repr(op))
+            check_case(op, code[f"case{number}"], threads, number)
 
     check()
 
@@ -142,3 +148,29 @@ for (long i0 = 0; i0 < 6; i0++) {
 }
 """
     )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_read_across_goes_by_squares(threads: int) -> None:
+    """Whole squares and parts of them at both ends, beside operands as they lie."""
+    shape = (2, 75, 37)
+    turned = Access((2, 40, 80), (((0, 1),), ((2, 1),), ((1, 1),)), (0, 2, 5))
+    row = Access((37,), (((2, 1),),), (0,))
+    ops = [
+        InMemory(shape, straight(shape), (straight(shape), turned, row), text, dtype=kind)
+        for text in ("x0 - x1 * x2", "x1 if x0 < x2 else x0")
+        for kind in ("f32", "f64", "i32", "i16", "u8")
+    ]
+    code = library(ops, threads)
+    for number, op in enumerate(ops):
+        assert "tw_turn_" in written(op, threads)
+        check_case(op, code[f"case{number}"], threads)
+
+
+def test_body_and_finish_of_a_reduction_name_their_parts_apart() -> None:
+    """All gathered axes are of one step, so that no loop stands between the two."""
+    text = "(x0 + x1) * (x0 + x1)"
+    place = Access((PIXELS, 1), (((0, 1),), ((1, 1),)), (0, 0))
+    op = InMemory((PIXELS, 1), straight((PIXELS,)), (place, place), text, "sum",
+                  "(x0 - 1) * (x0 - 1)")  # fmt: skip
+    check_case(op, library([op], 1)["case0"], 1)

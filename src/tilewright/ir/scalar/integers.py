@@ -34,6 +34,8 @@ def integral(scalar: Scalar) -> Scalar:
             value = integral(a)
             below = Apply("<", (value, Number(0)))
             return Apply("if", (below, Apply("negative", (value,)), value))
+        case Apply("or", (a, Apply("!=", (x, same)))) if x == same:  # integers are numbers
+            return integral(a)
         case Apply(function, arguments) if _elementary(function).types != "floats":
             return Apply(function, tuple(map(integral, arguments)))
         case _:

@@ -11,42 +11,41 @@ from __future__ import annotations
 from tilewright.common.dtypes import DType
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 
-_INTRINSICS = {
-    "f32": """\
-__m128 a = _mm_loadu_ps(x), b = _mm_loadu_ps(x + step);
-    __m128 c = _mm_loadu_ps(x + 2 * step), d = _mm_loadu_ps(x + 3 * step);
-    _MM_TRANSPOSE4_PS(a, b, c, d);
-    _mm_storeu_ps(to, a), _mm_storeu_ps(to + BLOCK, b);
-    _mm_storeu_ps(to + 2 * BLOCK, c), _mm_storeu_ps(to + 3 * BLOCK, d);""",
-    "f64": """\
-const __m128d a = _mm_loadu_pd(x), b = _mm_loadu_pd(x + step);
-    _mm_storeu_pd(to, _mm_unpacklo_pd(a, b)), _mm_storeu_pd(to + BLOCK, _mm_unpackhi_pd(a, b));""",
-}
-
-_HEADER = """\
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-"""
-
-_INTERCHANGE = """\
-    for (long p = 0; p < SIDE; p++)
-        for (long r = 0; r < SIDE; r++)
-            to[p * BLOCK + r] = x[r * step + p];
-"""
-
-_WITH_INTRINSICS = f"""\
-#ifdef __SSE2__
-    INTRINSICS
-#else
-{_INTERCHANGE}#endif
-"""
-
-_PACK = """\
+_SQUARE = """\
 /* Transposes a square of x, whose rows are `step` apart, to rows that are BLOCK apart. */
 static inline void NAME_square(const TYPE *restrict x, long step, TYPE *restrict to)
 {
-SQUARE}
+#if defined(__GNUC__) && !defined(__clang__)
+    typedef WORD row __attribute__((vector_size(16)));
+    const row low = {LOW}, high = {HIGH};
+INTERLEAVED
+#else
+    for (long p = 0; p < SIDE; p++)
+        for (long r = 0; r < SIDE; r++)
+            to[p * BLOCK + r] = x[r * step + p];
+#endif
+}
+"""
+_WORDS = {1: "signed char", 2: "short", 4: "int", 8: "long long"}
+
+_TURN = """\
+/* Transposes `rows` rows of x, `step` apart, of `columns` elements to rows that are BLOCK apart,
+   and fetches what follows in x ahead. */
+static void NAME(long rows, long columns, const TYPE *restrict x, long step, TYPE *restrict to)
+{
+    const long last = rows - rows % SIDE, end = columns - columns % SIDE;
+    for (long r = 0; r < rows; r++)
+        __builtin_prefetch(x + r * step + BLOCK);
+    for (long r = 0; r < last; r += SIDE)
+        for (long p = 0; p < end; p += SIDE)
+            NAME_square(x + r * step + p, step, to + p * BLOCK + r);
+    for (long r = 0; r < rows; r++)
+        for (long p = r < last ? end : 0; p < columns; p++)
+            to[p * BLOCK + r] = x[r * step + p];
+}
+"""
+
+_PACK = """\
 /* Packs `extent` x k elements of x into panels of BLOCK: to[i / BLOCK][p][i % BLOCK]. Neighbours
    along the extent are `step` elements apart, those along k `k_step`, panels `pitch`; new elements
    are zero. */
@@ -120,15 +119,40 @@ def emit_pack(name: str, kind: DType, block: int) -> str:
 
     A panel takes block * k elements of `to`, `pitch` elements after the one before.
     """
-    side, text = 16 // kind.size_bytes, _named(_PACK, name, kind)
-    if kind.is_float:
-        square = _WITH_INTRINSICS.replace("INTRINSICS", _INTRINSICS[str(kind)])
-        text = _HEADER + text.replace("SQUARE", square)
-    else:
-        text = text.replace("SQUARE", _INTERCHANGE)
-    words = {"BLOCK": block, "SIDE": side, "WHOLE": block // side * side}
-    for word, number in words.items():
-        text = text.replace(word, str(number))
+    return _by_squares(_PACK, name, kind, block)
+
+
+def emit_turn(name: str, kind: DType, block: int) -> str:
+    """C text of `static void name(rows, columns, x, step, to)`, which transposes up to `block` rows
+    to rows that are `block` apart.
+    """
+    return _by_squares(_TURN, name, kind, block)
+
+
+def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
+    """A function after the one that transposes a square, in rounds that interleave the rows of its
+    upper half with those of the lower one.
+    """
+    side = 16 // kind.size_bytes
+    half = side // 2
+    lines = [f"row a{r}; memcpy(&a{r}, x + {r} * step, 16);" for r in range(side)]
+    old = "a"
+    for new in "bcde"[: side.bit_length() - 1]:
+        for r in range(side):
+            pair = f"{old}{r // 2}, {old}{r // 2 + half}"
+            mask = "high" if r % 2 else "low"
+            lines.append(f"const row {new}{r} = __builtin_shuffle({pair}, {mask});")
+        old = new
+    lines += [f"memcpy(to + {r} * BLOCK, &{old}{r}, 16);" for r in range(side)]
+    low, high = (
+        ", ".join(f"{i}, {i + side}" for i in range(first, first + half)) for first in (0, half)
+    )
+    words = {"INTERLEAVED": "\n".join(f"    {line}" for line in lines), "LOW": low, "HIGH": high,
+             "WORD": _WORDS[kind.size_bytes], "BLOCK": str(block), "SIDE": str(side),
+             "WHOLE": str(block // side * side)}  # fmt: skip
+    text = "#include <string.h>\n" + _named(_SQUARE + text, name, kind)
+    for word, own in words.items():
+        text = text.replace(word, own)
     return text
 
 

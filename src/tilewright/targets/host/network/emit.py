@@ -31,7 +31,7 @@ from tilewright.targets.host.emit.threads import (
     thread_functions,
 )
 from tilewright.targets.host.native import COMPILE_FLAGS
-from tilewright.targets.host.network.loops import write_in_memory
+from tilewright.targets.host.network.loops import turns_text, write_in_memory
 from tilewright.targets.host.network.places import Call, Place, Places
 from tilewright.targets.host.vectors.functions import (
     SEPARATE,
@@ -190,6 +190,7 @@ def _source(found: Emitted, kernels: Sequence[Artifact]) -> str:
         _write_function(number, own, found, stages)
     text = stages.text()
     writer.lines(functions_text(name for name, c in vector_names().items() if f"{c}(" in text))
+    writer.lines(turns_text(text))
     writer.lines(text)
     team = ", long, long" if found.threads > 1 else ""
     with writer.block(f"static void (*const stages[])(const struct memory *{team}) =", "};"):

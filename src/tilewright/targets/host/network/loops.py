@@ -14,7 +14,7 @@ from functools import partial
 from math import prod
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import DType
+from tilewright.common.dtypes import DTYPES, DType
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import (
     Apply,
@@ -29,13 +29,25 @@ from tilewright.ir.scalar import (
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
+from tilewright.targets.host.emit.packing import emit_turn
 from tilewright.targets.host.emit.threads import THREAD, loop_head
 from tilewright.targets.host.vectors.expressions import write_value
 
 _TURNS = 4
 """Iterations per thread from which on a loop is worth dividing."""
+_LINE_BYTES, _REGISTER_BYTES = 64, 16
 _NEAR = 2
 """Largest distance, in elements, of neighbouring lanes that vectors gather well."""
+
+
+def turns_text(text: str) -> str:
+    """C definitions of the functions that transpose squares, those that a text calls."""
+    found = [kind for kind in DTYPES if f"{_turn(kind)}(" in text]
+    return "\n".join(emit_turn(_turn(kind), kind, _LINE_BYTES // kind.size_bytes) for kind in found)
+
+
+def _turn(kind: DType) -> str:
+    return f"tw_turn_{kind}"
 
 
 @dataclass(frozen=True)
@@ -82,27 +94,96 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
             size, stride = access.shape[d], prod(access.shape[d + 1 :])
             index = f"(long)x{operand}[{places[operand]}]"
             places[i] += f" + tw_within({index}, {size}L, node) * {stride}L"
+    turned = _turned(op)
+    if turned is None:
+        with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
+            _write_element(op, [f"x{i}[{place}]" for i, place in enumerate(places)], writer)
+    else:
+        _write_turned(op, turned, places, writer, threads)
+
+
+def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
+    """One element of y from those of the operands."""
     numerics, kind = op.numerics, op.numerics.sums
-    with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
+    y = f"y[{address(op.result, op.extents).text()}]"
+    scalar = expanded(op.scalar)
+    if len(elements) > 1 and _chooses(scalar):
+        # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2, and
+        # no vectors of bytes.
+        for i, (element, own) in enumerate(zip(elements, numerics.operands, strict=True)):
+            writer.line(f"const {own.c_name} e{i} = {element};")
+        elements = [f"e{i}" for i in range(len(elements))]
+    if not numerics.is_float:
+        value = f"({kind.c_name})({c_text_of_integers(scalar, elements, kind)})"
+        writer.line(f"{y} = ({numerics.result.c_name}){value};")
+        return
+    if numerics.is_mixed:
+        pairs = zip(elements, numerics.operands, strict=True)
+        elements = [e if k == kind else c_real(e, k, kind) for e, k in pairs]
+    value = write_value(scalar, elements, kind, writer)
+    if numerics.result != kind:
+        value = c_converted(value, numerics.result)
+    writer.line(f"{y} = {value};")
+
+
+def _turned(op: InMemory) -> tuple[int, int, list[int]] | None:
+    """(the axis that neighbours of y lie along, the one that neighbours of some operands lie along,
+    these operands) where both are long enough to go by squares.
+    """
+    to = address(op.result, op.extents).strides
+    if op.has_look_ups or 1 not in to:
+        return None
+    across, found = to.index(1), dict[tuple[int, DType], list[int]]()
+    for i, access in enumerate(op.operands):
+        strides = address(access, op.extents).strides
+        if 1 in strides and strides[across] > _NEAR:
+            found.setdefault((strides.index(1), op.numerics.operands[i]), []).append(i)
+    if not found:
+        return None
+    (along, kind), operands = max(found.items(), key=lambda pair: len(pair[1]))
+    least = min(op.extents[across], op.extents[along])
+    return (across, along, operands) if least * kind.size_bytes >= _REGISTER_BYTES else None
+
+
+def _write_turned(
+    op: InMemory, turned: tuple[int, int, list[int]], places: list[str], writer: CWriter,
+    threads: int,
+) -> None:  # fmt: skip
+    """Squares of the turned operands are transposed into the first cache, a line of memory each
+    way, and elements computed from there.
+    """
+    across, along, operands = turned
+    kinds = op.numerics.operands
+    side = _LINE_BYTES // kinds[operands[0]].size_bytes
+    blocks = tuple(-(-n // side) if axis in turned[:2] else n for axis, n in enumerate(op.extents))
+    order = [axis for axis in range(len(blocks)) if axis not in (across, along)]
+    with _nest(blocks, [*order, across, along], writer, threads):
+        for axis in (across, along):
+            index = f"i{axis} * {side}L" if blocks[axis] > 1 else "0"
+            writer.line(f"const long first{axis} = {index}, rest{axis} = {op.extents[axis]} - "
+                        f"first{axis};")  # fmt: skip
+            writer.line(f"const long n{axis} = rest{axis} < {side} ? rest{axis} : {side};")
+        for i in operands:
+            writer.line(f"{kinds[i].c_name} t{i}[{side * side}];")
+        with writer.block():
+            for axis in (across, along):
+                writer.line(f"const long i{axis} = first{axis};")
+            for i in operands:
+                step = address(op.operands[i], op.extents).strides[across]
+                name = _turn(kinds[i])
+                given = [f"n{across}", f"n{along}", f"x{i} + {places[i]}", f"{step}L", f"t{i}"]
+                writer.call(name, given)
         elements = [f"x{i}[{place}]" for i, place in enumerate(places)]
-        y = f"y[{address(op.result, op.extents).text()}]"
-        scalar = expanded(op.scalar)
-        if not numerics.is_float:
-            value = f"({kind.c_name})({c_text_of_integers(scalar, elements, kind)})"
-            writer.line(f"{y} = ({numerics.result.c_name}){value};")
-            return
-        if numerics.is_mixed:
-            own = zip(elements, numerics.operands, strict=True)
-            elements = [e if k == kind else c_real(e, k, kind) for e, k in own]
-        if len(elements) > 1 and _chooses(scalar):
-            # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2.
-            for i, element in enumerate(elements):
-                writer.line(f"const {kind.c_name} e{i} = {element};")
-            elements = [f"e{i}" for i in range(len(elements))]
-        value = write_value(scalar, elements, kind, writer)
-        if numerics.result != kind:
-            value = c_converted(value, numerics.result)
-        writer.line(f"{y} = {value};")
+        for i in operands:
+            elements[i] = f"t{i}[k * {side} + j]"
+        with writer.block(f"for (long k = 0; k < n{along}; k++)"):
+            writer.line(f"const long i{along} = first{along} + k;")
+            for test, count in ((f"if (n{across} == {side})", side), ("else", f"n{across}")):
+                writer.line(test)
+                writer.line("#pragma GCC ivdep")
+                with writer.block(f"for (long j = 0; j < {count}; j++)"):
+                    writer.line(f"const long i{across} = first{across} + j;")
+                    _write_element(op, elements, writer)
 
 
 def _chooses(scalar: Scalar) -> bool:
@@ -133,7 +214,7 @@ def _write_reduced(op: InMemory, writer: CWriter, threads: int) -> None:
             _write_gathered(op, gathered, kind, writer)
         finish = parse_scalar(op.finish)
         if not lanes or finish != Element(0):
-            with inside():
+            with inside(), writer.block():
                 writer.line(f"{y} = {write_value(finish, [gathered], kind, writer)};")
 
 

@@ -202,6 +202,10 @@ def _with_roots(scalar: Scalar) -> Scalar:
     match scalar:
         case Apply("pow", (base, Number(exponent))) if exponent in _ROOTS:
             return renumbered(_ROOTS[exponent], [_with_roots(base)])
+        case Apply("or", (Apply(">", (a, b) as pair), Apply("!=", (x, same)))) if (
+            x == same and x in pair and isinstance(b if x == a else a, Number)
+        ):  # what is no number fails `<=` as it fails `>`: one comparison in place of two
+            return Apply("not", (Apply("<=", tuple(map(_with_roots, pair))),))
         case Apply(function, arguments):
             return Apply(function, tuple(map(_with_roots, arguments)))
         case _:
