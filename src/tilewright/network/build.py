@@ -22,7 +22,7 @@ from tilewright.network.planning.builder import Builder, drafted
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.layouts import WholeNetwork, nearest
 from tilewright.network.planning.planner import Planner, Programs
-from tilewright.network.planning.products import Ranked, ranked_products
+from tilewright.network.planning.products import Ranked, one_group, ranked_products
 from tilewright.network.planning.together import ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
@@ -93,8 +93,10 @@ def _cheapest(
     progress("lay out", 2, 3)
     drafts = [drafted(variant, layouts, forms, planner) for layouts in found]
     progress("lay out", 3, 3)
-    if own.shared:
-        for builder in drafts:
+    for builder in drafts:
+        if not planner.views:
+            builder.read_inside(one_group(machine))
+        if own.shared:
             builder.divide(machine)
     ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
     new, steps = [op for op in ops if op not in known], partial(progress, "schedule")

@@ -27,7 +27,7 @@ from tilewright.network.plan import (
     use_of,
 )
 from tilewright.network.planning.arena import Life, place
-from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.bordered import Bordered, reading_inside
 from tilewright.network.planning.expressed import Expressed, Read, expressed
 from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, row_major
@@ -188,9 +188,7 @@ class Builder:
         if before not in overwritable(maker.op, [v for _, v in maker.arguments[:-1]]):
             return
         values[before] = replace(values[before], role="state")
-        moved = self.memory.merge(after, before)
-        self.inputs = [(name, moved[v]) for name, v in self.inputs]
-        self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
+        self._merged(after, before)
 
     def take_arranged(self) -> None:
         """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
@@ -205,9 +203,36 @@ class Builder:
                 continue
             memory.drafts = [d for d in memory.drafts if d not in makers]
             values[copy] = replace(values[copy], name=name, role="input")
-            moved = memory.merge(value, copy)
-            self.inputs = [(n, moved[v]) for n, v in self.inputs]
-            self.outputs = [(n, moved[v], own) for n, v, own in self.outputs]
+            self._merged(value, copy)
+
+    def read_inside(self, machine: Machine) -> None:
+        """Have products read operands inside their borders, in place of copies out of these."""
+        memory = self.memory
+        for copy in [d for d in memory.drafts if d.work == "layout" and not d.nodes]:
+            places = [value for _, value in copy.arguments]
+            own = [memory.values[value] for value in places]
+            readers = [n for n, d in enumerate(memory.drafts)
+                       if places[-1] in (v for _, v in d.arguments[:-1])]  # fmt: skip
+            if len(places) != 2 or len(readers) != 1 or own[-1].role != "scratch":
+                continue
+            reader = memory.drafts[readers[0]]
+            name = next(name for name, value in reader.arguments if value == places[-1])
+            if reader.scheduled is None or own[0].form.shape != own[1].form.shape:
+                continue
+            found = reading_inside(
+                reader.scheduled.candidate, name, own[1].form, own[0].form, machine
+            )
+            if found is not None:
+                taken = replace(reader.scheduled, cycles=found.cycles, candidate=found)
+                memory.drafts[readers[0]] = replace(reader, scheduled=taken)
+                memory.drafts.remove(copy)
+                self._merged(places[1], places[0])
+
+    def _merged(self, value: int, other: int) -> None:
+        """Have all stages use `other` in place of a value."""
+        moved = self.memory.merge(value, other)
+        self.inputs = [(name, moved[v]) for name, v in self.inputs]
+        self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
 
     def _tensor(self, name: str, form: Form) -> Located:
         """An activation or a weight in a form."""

@@ -29,6 +29,7 @@ from tilewright.network.planning.memory import (
     bordered,
     in_order,
     is_unblocked,
+    unbordered,
 )
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
@@ -47,6 +48,8 @@ _GATHERED: dict[str, tuple[Gather, str]] = {
 }
 """The reduction's function, and the sign of what it gathers and of its result."""
 _MOST_STEPS = 64
+_LEAST_OF_BLOCK = 1024
+"""Elements of a place in a block from which on steps of one block each pay."""
 _MOST_OPERANDS = 8
 """Tensors that a map of interleaved parts reads, as many as routines have pointers for."""
 _FEW_RESULTS = 512
@@ -71,16 +74,31 @@ def writes_any_form(op: Op) -> bool:
 
 
 def lowered(memory: Memory, node: Node, form: Form | None = None) -> Located:
-    """The result of a node, whose stages are appended; in the `form` if it `writes_any_form`."""
+    """The result of a node, whose stages are appended; in the `form` if they write it."""
     if is_view(node.op):
         return _viewed(memory, node)
     if node.op.border is not None:
         return _padded(memory, node, *node.op.border)
-    if form is None or not is_unblocked(form) or not writes_any_form(node.op):
+    if form is None or not is_unblocked(form) or not _writes(memory, node, form):
         return _Stages(memory, node).all()
     found = _Stages(memory, node, form).all()
     memory.fill(node.output, found)
     return found
+
+
+def writes_inside(op: Op, own: Form, form: Form) -> bool:
+    """True for windows whose result, which has its `own` form else, may lie inside a border."""
+    return op.pooling is not None and form.has_zeros and unbordered(form) == own
+
+
+def _writes(memory: Memory, node: Node, form: Form) -> bool:
+    """True if the node's stages write that form."""
+    if writes_any_form(node.op):
+        return True
+    if memory.views is not None or node.op.pooling is None:
+        return False
+    order = [d.axis for d in memory.held[node.inputs[0]][0].form.dims]
+    return writes_inside(node.op, in_order(node.op.out_shape, order), form)
 
 
 def _viewed(memory: Memory, node: Node) -> Located:
@@ -173,7 +191,10 @@ class _Stages:
         least = tuple(map(min, zip(*firsts, strict=True)))
         block = tuple(max(own) + 1 - low for own, low in zip(zip(*firsts, strict=True), least,
                                                              strict=True))  # fmt: skip
-        if len(parts) == 1 or prod(block) != len(parts) or not all(_alike(first, a) for a in parts):
+        moving = {a for d in _longer(block) for a, _ in first.result.terms[d]}
+        few = prod(n for a, n in enumerate(first.extents) if a not in moving) < _LEAST_OF_BLOCK
+        apart = prod(block) != len(parts) or not all(_alike(first, a) for a in parts)
+        if len(parts) == 1 or few or apart:
             return tensor
         axes = {d: len(first.extents) + i for i, d in enumerate(_longer(block))}
         reads = list(dict.fromkeys((n, x) for a in parts for n, x in zip(
