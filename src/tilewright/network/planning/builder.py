@@ -26,11 +26,12 @@ from tilewright.network.plan import (
     overwritable,
     use_of,
 )
+from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered, reading_inside
 from tilewright.network.planning.expressed import Expressed, Read, expressed
 from tilewright.network.planning.expressions import elementwise
-from tilewright.network.planning.form import Form, row_major
+from tilewright.network.planning.form import Form, along_axes, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Chain, Layouts
 from tilewright.network.planning.lowering import lowered
@@ -208,25 +209,31 @@ class Builder:
     def read_inside(self, machine: Machine) -> None:
         """Have products read operands inside their borders, in place of copies out of these."""
         memory = self.memory
-        for copy in [d for d in memory.drafts if d.work == "layout" and not d.nodes]:
-            places = [value for _, value in copy.arguments]
-            own = [memory.values[value] for value in places]
+        for name in [d.name for d in memory.drafts if d.work == "layout" and not d.nodes]:
+            copy = next(d for d in memory.drafts if d.name == name)
             readers = [n for n, d in enumerate(memory.drafts)
-                       if places[-1] in (v for _, v in d.arguments[:-1])]  # fmt: skip
-            if len(places) != 2 or len(readers) != 1 or own[-1].role != "scratch":
+                       if copy.arguments[-1][1] in (v for _, v in d.arguments[:-1])]  # fmt: skip
+            if len(readers) != 1 or not keeps_order(copy.op):
                 continue
-            reader = memory.drafts[readers[0]]
-            name = next(name for name, value in reader.arguments if value == places[-1])
-            if reader.scheduled is None or own[0].form.shape != own[1].form.shape:
-                continue
-            found = reading_inside(
-                reader.scheduled.candidate, name, own[1].form, own[0].form, machine
-            )
+            found = self._reading_inside(copy, memory.drafts[readers[0]], machine)
             if found is not None:
-                taken = replace(reader.scheduled, cycles=found.cycles, candidate=found)
-                memory.drafts[readers[0]] = replace(reader, scheduled=taken)
+                memory.drafts[readers[0]] = found
                 memory.drafts.remove(copy)
-                self._merged(places[1], places[0])
+                self._merged(copy.arguments[-1][1], copy.arguments[0][1])
+
+    def _reading_inside(self, copy: Draft, reader: Draft, machine: Machine) -> Draft | None:
+        """A product that reads what is copied where it lies, None where there is none."""
+        before, after = (self.memory.values[value] for _, value in copy.arguments)
+        if reader.scheduled is None or after.role != "scratch":
+            return None
+        number = copy.arguments[-1][1]
+        operand = next(name for name, value in reader.arguments if value == number)
+        candidate, form = reader.scheduled.candidate, along_axes(before.form, after.form)
+        found = form and reading_inside(candidate, operand, after.form, form, machine)
+        if not found:
+            return None
+        scheduled = replace(reader.scheduled, cycles=found.cycles, candidate=found)
+        return replace(reader, scheduled=scheduled)
 
     def _merged(self, value: int, other: int) -> None:
         """Have all stages use `other` in place of a value."""
