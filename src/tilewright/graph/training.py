@@ -245,8 +245,8 @@ def _part(
             read = [names[name] for name in node.inputs]
             if running is not None and isinstance(node.op, BatchNorm):
                 read[3:] = _statistics(builder, read[0], node)
-                for name, own in zip(node.inputs[3:], read[3:], strict=True):
-                    running.setdefault(name, []).append(own)
+                for name, batch in zip(node.inputs[3:], read[3:], strict=True):
+                    running.setdefault(name, []).append(batch)
             output = node.output if parts == 1 else ""
             names[node.output] = builder.apply(node.op, *read, name=node.name, output=output)
     each, largest = _losses(builder, names[scores], names[LABELS])
@@ -255,15 +255,14 @@ def _part(
 
 def _statistics(builder: NetworkBuilder, x: str, node: Node) -> list[str]:
     """Append mean and variance of each channel over images and pixels."""
-    shape = builder.shape(x)
-    axes = ",".join(f"i{d}" for d in range(len(shape)))
-    part, found = repr(shape[1] / prod(shape)), [x]
-    for name, element in (("mean", "x"), ("variance", "(x - mean[i1]) * (x - mean[i1])")):
-        text = f"{name}[i1] += {element.replace('x', f'x[{axes}]')} * {part}"
-        shapes = dict(zip(("x", "mean"), map(builder.shape, found), strict=False))
-        op = define(text, dtype=builder.dtype, **shapes)
-        found.append(builder.apply(op, *found, name=f"{node.name}_{name}"))
-    return found[1:]
+    shape, kind = builder.shape(x), builder.dtype
+    every, channel = straight(shape), straight(shape[1:2], (1,))
+    share = f"x0 * {shape[1] / prod(shape)!r}"
+    of_all = Definition(shape, channel, (every,), "x0", "sum", share, kind)
+    mean = builder.apply(of_all, x, name=f"{node.name}_mean")
+    body = "(x0 - x1) * (x0 - x1)"
+    squares = Definition(shape, channel, (every, channel), body, "sum", share, kind)
+    return [mean, builder.apply(squares, x, mean, name=f"{node.name}_variance")]
 
 
 def _losses(builder: NetworkBuilder, scores: str, labels: str) -> tuple[str, str]:

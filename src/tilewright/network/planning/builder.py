@@ -224,16 +224,18 @@ class Builder:
     def _reading_inside(self, copy: Draft, reader: Draft, machine: Machine) -> Draft | None:
         """A product that reads what is copied where it lies, None where there is none."""
         before, after = (self.memory.values[value] for _, value in copy.arguments)
-        if reader.scheduled is None or after.role != "scratch":
+        scheduled = reader.scheduled
+        candidate = None if scheduled is None else scheduled.candidate
+        if scheduled is None or candidate is None or after.role != "scratch":
             return None
         number = copy.arguments[-1][1]
         operand = next(name for name, value in reader.arguments if value == number)
-        candidate, form = reader.scheduled.candidate, along_axes(before.form, after.form)
+        form = along_axes(before.form, after.form)
         found = form and reading_inside(candidate, operand, after.form, form, machine)
         if not found:
             return None
-        scheduled = replace(reader.scheduled, cycles=found.cycles, candidate=found)
-        return replace(reader, scheduled=scheduled)
+        taken = replace(scheduled, cycles=found.cycles, candidate=found)
+        return replace(reader, scheduled=taken)
 
     def _merged(self, value: int, other: int) -> None:
         """Have all stages use `other` in place of a value."""
