@@ -26,7 +26,7 @@ from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewriting import simplified
 from tilewright.ir.scalar import numbers_of, parse_scalar
-from tilewright.ops import CONTRACTIONS, BatchNorm, Concat
+from tilewright.ops import CONTRACTIONS, Concat
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.op import Shape, show_shape
@@ -243,7 +243,7 @@ def _part(
     for node in few.nodes:
         if scores == last or node.output != last:
             read = [names[name] for name in node.inputs]
-            if running is not None and isinstance(node.op, BatchNorm):
+            if running is not None and node.op.normalisation is not None:
                 read[3:] = _statistics(builder, read[0], node)
                 for name, batch in zip(node.inputs[3:], read[3:], strict=True):
                     running.setdefault(name, []).append(batch)
