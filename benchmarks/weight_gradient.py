@@ -59,7 +59,7 @@ def row_of(op: Conv2d, name: str, *, simulate: bool) -> dict[str, object]:
     best = min(ranked, key=lambda seed: ranked[seed].cycles)
     cycles = ranked[best].cycles
     if simulate:
-        cycles = compiled(gradient, machine, algorithm=best).cycles
+        cycles = compiled(gradient, machine, algorithm=best).plan.only.cycles
     return {
         "machine": name,
         "in_channels": op.in_channels,

@@ -8,7 +8,16 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import State
 from tilewright.graph.training import LOSS, Optimiser, passes_of, training_step
-from tilewright.ops import Bias, Reshape, Softmax, Unary, conv2d, gemm, max_pool2d
+from tilewright.ops import (
+    BatchNorm,
+    Bias,
+    Reshape,
+    Softmax,
+    Unary,
+    conv2d,
+    gemm,
+    max_pool2d,
+)
 
 RATES = {"sgd": 0.2, "momentum": 0.05, "adam": 0.01}
 
@@ -186,3 +195,34 @@ def test_what_is_not_trained(make, message):
     with pytest.raises(GraphError) as refused:
         make()
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_normalisation_is_by_the_statistics_of_the_batch(parts):
+    """Gradients are those of a loss whose statistics follow the weights; running ones follow."""
+    net, shape = NetworkBuilder("normalised", "f64"), (6, 3, 2, 2)
+    x, scale, shift, mean, variance = (
+        net.input("x", shape),
+        *(net.weight(name, (3,)) for name in ("scale", "shift", "mean", "variance")),
+    )
+    y = net.apply(BatchNorm(shape), x, scale, shift, mean, variance, name="norm")
+    y = net.apply(Reshape(shape, (6, 12)), y, name="flat")
+    step = training_step(net.build((y,)), Optimiser("sgd", rate=1.0), parts)
+    rng = np.random.default_rng(0)
+    images, labels = rng.standard_normal(shape), np.eye(12)[rng.integers(0, 12, 6)]
+    states = {s.tensor: rng.random(3) for s in step.states}
+    found = step.evaluate({"x": images, "labels": labels, **states})
+
+    def loss(name, change):
+        moved = states | {name: states[name] + change}
+        return step.evaluate({"x": images, "labels": labels, **moved})["loss"][0]
+
+    following = {s.tensor: found[s.next] for s in step.states}
+    for name in ("scale", "shift"):
+        slopes = [(loss(name, e) - loss(name, -e)) / 2e-5 for e in 1e-5 * np.eye(3)]
+        assert np.allclose(states[name] - following[name], slopes, atol=1e-9)
+    batches = images.reshape(parts, -1, 3, 4)
+    of_batch = {"mean": batches.mean((1, 3)), "variance": batches.var((1, 3))}
+    for name, own in of_batch.items():
+        assert np.allclose(following[name], 0.9 * states[name] + 0.1 * own.mean(0))
+        assert loss(name, 1.0) == found["loss"][0]

@@ -7,13 +7,17 @@ import pytest
 
 import tilewright as tw
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.gradient import with_gradients
 from tilewright.graph.rewrites.over_groups import OverGroups, alike_in_groups
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import Optimiser, training_step
 from tilewright.graph.zoo import network
+from tilewright.machine import load_machine
+from tilewright.network.build import build_plan
+from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Value, lives_of, use_of
 from tilewright.network.planning.form import row_major
-from tilewright.ops import Unary, gemm
+from tilewright.ops import Binary, Unary, gemm, max_pool2d
 
 
 def layers(images=8):
@@ -89,3 +93,19 @@ def test_what_other_groups_read_lives_until_all_have_met_again():
     ]
     lives = lives_of(values, uses)
     assert (lives[0].first, lives[0].last) == (0, 2)
+
+
+@pytest.mark.parametrize(("channels", "maps"), [(32, 1), (4, 4)], ids=["large", "small"])
+def test_parts_of_a_gradient_that_lie_between_each_other_are_one_map(channels, maps):
+    """A map for each place in the windows, or one for all where a window's step is large."""
+    net, shape = NetworkBuilder("pooled", "f64"), (32, channels, 6, 4)
+    x, factors = net.input("x", shape), net.input("factors", (32, channels, 3, 2))
+    y = net.apply(max_pool2d(shape, 2), x, name="pool")
+    y = net.apply(Binary("mul", net.shape(y), net.shape(y)), y, factors, name="scaled")
+    step, names = with_gradients(net.build((y,)), y, ("x",))
+    plan = build_plan(step, load_machine("sw26010_cg"))
+    assert [s.nodes for s in plan.stages].count(("d_x",)) == maps
+    rng = np.random.default_rng(0)
+    given = {t.name: rng.integers(-2, 3, t.shape).astype(float) for t in step.inputs}
+    expected = step.evaluate(given)[names["x"]]
+    assert np.array_equal(interpret_plan(plan, given, {})[names["x"]], expected)

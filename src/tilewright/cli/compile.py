@@ -24,7 +24,8 @@ from tilewright.compiler.compiled import Figures
 from tilewright.compiler.settings import Workload
 from tilewright.compiler.toolchain import Toolchain
 from tilewright.graph.rewriting import simplified
-from tilewright.graph.training import passes_of, training_step
+from tilewright.graph.training import LABELS, passes_of, training_step
+from tilewright.machine.build import SECTIONS
 from tilewright.network.results import NetworkRun
 from tilewright.ops import OPERATORS
 from tilewright.report.network import counted, saturated_text
@@ -57,7 +58,9 @@ def run(asked: Compile) -> None:
         if options.strict:
             require_unsaturated(found)
         if options.training and way == "whole":
-            found = found.with_passes(passes_of(simplified(workload.whole)))
+            step = simplified(workload.whole)
+            images = step.tensors[LABELS].shape[0]
+            found = found.with_passes(passes_of(step), images)
         if options.out is not None:
             found = made.written(options.out, found, progress)
     if options.onnx_out is not None:
@@ -119,3 +122,5 @@ def _show(asked: Compile, found: Figures, chain: Toolchain) -> None:
     options, output = asked.options, asked.output
     written = (options.out, options.onnx_out)
     show(found, chain.machine, output, timings=options.timings, written=written)
+    if options.training and (sections := SECTIONS.of(chain.machine)) and sections.training:
+        output.show(sections.training)

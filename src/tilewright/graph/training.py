@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
-from tilewright.graph.graph import Network, State
+from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
 from tilewright.graph.rewrites.images import FewerImages, batch_of
@@ -33,6 +34,8 @@ from tilewright.ops.op import Shape, show_shape
 
 Method: TypeAlias = Literal["sgd", "momentum", "adam"]
 LABELS, LOSS, LARGEST, TAKEN = "labels", "loss", "largest_score", "micro"
+_OF_BATCH = 0.1
+"""Share of a batch's statistics in the running ones, that of frameworks."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,10 @@ def training_step(
     image); outputs are the mean `loss` (cross-entropy of the softmax), the scores and the states'
     next values. Of several `micro_batches` each is computed forwards and backwards before the next.
 
-    In fixed point gradients are those of the sum of all images' losses, so that each has the bits
-    of its own, and rates are divided by the images. Networks of integers with tables are trained by
+    Batch normalisation is by the statistics of the (micro-)batch, and the weights that stand for
+    them are running averages of these. In fixed point they are weights like others, gradients are
+    those of the sum of all images' losses, so that each has the bits of its own, and rates are
+    divided by the images. Networks of integers with tables are trained by
     `graph.tables.table_step`, at a rate of its own.
 
     Raises GraphError for a network without weights, of several outputs, or whose output is no row
@@ -148,15 +153,16 @@ def _step(
 ) -> Network:
     """A step of the network on real numbers, which may be `fixed` ones later."""
     few = network if micro_batches == 1 else _few(network, micro_batches)
-    with_loss, largest, each = _with_loss(network, few, micro_batches)
-    weights = [t.name for t in network.weights]
+    running: dict[str, list[str]] | None = {} if fixed is None else None
+    with_loss, largest, each = _with_loss(network, few, micro_batches, running)
+    weights = [t.name for t in network.weights if t.name not in (running or {})]
     if fixed is not None:
         optimiser = optimiser.in_fixed_point(fixed, with_loss.tensors[each].shape[0])
     loss = LOSS if fixed is None else each
     backward, gradients = with_gradients(with_loss, loss, weights, largest)
     if micro_batches > 1:
         backward = _one_by_one(backward)
-    return _with_updates(backward, gradients, optimiser)
+    return _with_updates(backward, gradients, optimiser, running or {})
 
 
 def _few(network: Network, micro_batches: int) -> Network:
@@ -188,10 +194,13 @@ def _scores(network: Network) -> str:
     return output
 
 
-def _with_loss(network: Network, few: Network, parts: int) -> tuple[Network, tuple[str, ...], str]:
+def _with_loss(
+    network: Network, few: Network, parts: int, running: dict[str, list[str]] | None
+) -> tuple[Network, tuple[str, ...], str]:
     """(the network with the mean cross-entropy of its scores' softmax and the scores for its
     outputs, computed `parts` times by `few`; the names of each image's largest score; that of the
-    images' losses).
+    images' losses). What is normalised is so by the statistics of its batch, whose names are added
+    to the `running` ones by these.
     """
     scores = _scores(network)
     images, classes = network.tensors[scores].shape
@@ -202,7 +211,7 @@ def _with_loss(network: Network, few: Network, parts: int) -> tuple[Network, tup
     builder.input(LABELS, (images, classes))
     for tensor in network.weights:
         builder.weight(tensor.name, tensor.shape, tensor.dtype)
-    found = [_part(builder, few, scores, (part, parts)) for part in range(parts)]
+    found = [_part(builder, few, scores, (part, parts), running) for part in range(parts)]
     rows, losses, largest = zip(*found, strict=True)
     all_scores, each = _joined(builder, rows), _joined(builder, losses)
     mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
@@ -219,7 +228,11 @@ def _joined(builder: NetworkBuilder, tensors: Sequence[str]) -> str:
 
 
 def _part(
-    builder: NetworkBuilder, few: Network, scores: str, part: tuple[int, int]
+    builder: NetworkBuilder,
+    few: Network,
+    scores: str,
+    part: tuple[int, int],
+    running: dict[str, list[str]] | None,
 ) -> tuple[str, str, str]:
     """Append a micro-batch; returns its scores, the loss of each image, and each largest score."""
     number, parts = part
@@ -239,10 +252,26 @@ def _part(
     for node in few.nodes:
         if scores == last or node.output != last:
             read = [names[name] for name in node.inputs]
+            if running is not None and node.op.normalisation is not None:
+                read[3:] = _statistics(builder, read[0], node)
+                for name, batch in zip(node.inputs[3:], read[3:], strict=True):
+                    running.setdefault(name, []).append(batch)
             output = node.output if parts == 1 else ""
             names[node.output] = builder.apply(node.op, *read, name=node.name, output=output)
     each, largest = _losses(builder, names[scores], names[LABELS])
     return names[scores], each, largest
+
+
+def _statistics(builder: NetworkBuilder, x: str, node: Node) -> list[str]:
+    """Append mean and variance of each channel over images and pixels."""
+    shape, kind = builder.shape(x), builder.dtype
+    every, channel = straight(shape), straight(shape[1:2], (1,))
+    share = f"x0 * {shape[1] / prod(shape)!r}"
+    of_all = Definition(shape, channel, (every,), "x0", "sum", share, kind)
+    mean = builder.apply(of_all, x, name=f"{node.name}_mean")
+    body = "(x0 - x1) * (x0 - x1)"
+    squares = Definition(shape, channel, (every, channel), body, "sum", share, kind)
+    return [mean, builder.apply(squares, x, mean, name=f"{node.name}_variance")]
 
 
 def _losses(builder: NetworkBuilder, scores: str, labels: str) -> tuple[str, str]:
@@ -270,7 +299,12 @@ def _one_by_one(network: Network) -> Network:
     return replace(network, nodes=tuple(sorted(network.nodes, key=lambda n: turns[n.output])))
 
 
-def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimiser) -> Network:
+def _with_updates(
+    network: Network,
+    gradients: dict[str, str],
+    optimiser: Optimiser,
+    running: dict[str, list[str]],
+) -> Network:
     """The network with its weights and the optimiser's states as inputs, and their next values."""
     kind = network.tensors[LOSS].dtype
     builder = NetworkBuilder(network.name, kind)
@@ -278,22 +312,28 @@ def _with_updates(network: Network, gradients: dict[str, str], optimiser: Optimi
         builder.input(tensor.name, tensor.shape, tensor.dtype)
     held: list[State] = []
     kept = {}
-    for weight in network.weights:
+    trained = [weight for weight in network.weights if weight.name not in running]
+    for weight in trained:
         kept[weight.name] = {
             name: builder.input(builder.fresh(f"{weight.name}_{name}"), shape)
             for name, shape in optimiser.states(weight.shape).items()
         }
-    last = {w.name: _last_use(network, (w.name, gradients[w.name])) for w in network.weights}
+    last = {w.name: _last_use(network, (w.name, gradients[w.name])) for w in trained}
     for number, node in enumerate(network.nodes):
         builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-        for own in (w.name for w in network.weights if last[w.name] == number):
+        for own in (w.name for w in trained if last[w.name] == number):
             names = {"w": own, "g": gradients[own], **kept[own]}
             for state, expression in optimiser.next().items():
                 before = names[state]
                 after = _applied(builder, expression, names, state, kind)
                 held.append(State(before, after))
                 names[state] = after
-    order = [s for w in network.weights for s in (*kept[w.name].values(), w.name)]
+    for own, parts in running.items():
+        batches = {f"s{part}": name for part, name in enumerate(parts)}
+        share = repr(_OF_BATCH / len(parts))
+        expression = f"{1 - _OF_BATCH!r} * w + {share} * ({' + '.join(batches)})"
+        held.append(State(own, _applied(builder, expression, {"w": own, **batches}, "w", kind)))
+    order = [s for w in network.weights for s in (*kept.get(w.name, {}).values(), w.name)]
     held.sort(key=lambda state: order.index(state.tensor))
     outputs = (*network.outputs[:2], *(state.next for state in held))
     made = builder.build(outputs, network.values)

@@ -23,13 +23,15 @@ class Sections:
     """The kinds of sections of a family's files; `needs` are keys that cannot be missing.
 
     `problem` says what contradicts the family's own code in a machine that a user describes: key,
-    expectation and finding, "" if nothing. Stored machines are read as they are.
+    expectation and finding, "" if nothing. Stored machines are read as they are. `training` is a
+    line of published speed to show beside ours.
     """
 
     required: tuple[type[Section], ...] = ()
     optional: tuple[type[Section], ...] = ()
     needs: tuple[str, ...] = ()
     problem: Callable[[Machine], str] = field(default=lambda machine: "", compare=False)
+    training: str = ""
 
     @property
     def kinds(self) -> tuple[type[Section], ...]:

@@ -34,12 +34,13 @@ from tilewright.network.plan import (
     overwritable,
     use_of,
 )
+from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
-from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.bordered import Bordered, reading_inside
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
 from tilewright.network.planning.expressions import elementwise
-from tilewright.network.planning.form import Form, row_major
+from tilewright.network.planning.form import Form, along_axes, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Chain, Layouts, WholeNetwork, nearest
 from tilewright.network.planning.lowering import lowered
@@ -52,7 +53,7 @@ from tilewright.network.planning.memory import (
 )
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.planner import Planner, Programs
-from tilewright.network.planning.products import Ranked, ranked_products
+from tilewright.network.planning.products import Ranked, one_group, ranked_products
 from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
@@ -128,8 +129,10 @@ def _cheapest(
     progress("lay out", 2, 3)
     drafts = [drafted(variant, layouts, forms, planner) for layouts in found]
     progress("lay out", 3, 3)
-    if own.shared:
-        for builder in drafts:
+    for builder in drafts:
+        if not planner.views:
+            builder.read_inside(one_group(machine))
+        if own.shared:
             builder.divide(machine)
     ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
     new, steps = [op for op in ops if op not in known], partial(progress, "schedule")
@@ -303,9 +306,7 @@ class Builder:
         if before not in overwritable(maker.op, [v for _, v in maker.arguments[:-1]]):
             return
         values[before] = replace(values[before], role="state")
-        moved = self.memory.merge(after, before)
-        self.inputs = [(name, moved[v]) for name, v in self.inputs]
-        self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
+        self._merged(after, before)
 
     def take_arranged(self) -> None:
         """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
@@ -320,9 +321,44 @@ class Builder:
                 continue
             memory.drafts = [d for d in memory.drafts if d not in makers]
             values[copy] = replace(values[copy], name=name, role="input")
-            moved = memory.merge(value, copy)
-            self.inputs = [(n, moved[v]) for n, v in self.inputs]
-            self.outputs = [(n, moved[v], own) for n, v, own in self.outputs]
+            self._merged(value, copy)
+
+    def read_inside(self, machine: Machine) -> None:
+        """Have products read operands inside their borders, in place of copies out of these."""
+        memory = self.memory
+        for name in [d.name for d in memory.drafts if d.work == "layout" and not d.nodes]:
+            copy = next(d for d in memory.drafts if d.name == name)
+            readers = [n for n, d in enumerate(memory.drafts)
+                       if copy.arguments[-1][1] in (v for _, v in d.arguments[:-1])]  # fmt: skip
+            if len(readers) != 1 or not keeps_order(copy.op):
+                continue
+            found = self._reading_inside(copy, memory.drafts[readers[0]], machine)
+            if found is not None:
+                memory.drafts[readers[0]] = found
+                memory.drafts.remove(copy)
+                self._merged(copy.arguments[-1][1], copy.arguments[0][1])
+
+    def _reading_inside(self, copy: Draft, reader: Draft, machine: Machine) -> Draft | None:
+        """A product that reads what is copied where it lies, None where there is none."""
+        before, after = (self.memory.values[value] for _, value in copy.arguments)
+        scheduled = reader.scheduled
+        candidate = None if scheduled is None else scheduled.candidate
+        if scheduled is None or candidate is None or after.role != "scratch":
+            return None
+        number = copy.arguments[-1][1]
+        operand = next(name for name, value in reader.arguments if value == number)
+        form = along_axes(before.form, after.form)
+        found = form and reading_inside(candidate, operand, after.form, form, machine)
+        if not found:
+            return None
+        taken = replace(scheduled, cycles=found.cycles, candidate=found)
+        return replace(reader, scheduled=taken)
+
+    def _merged(self, value: int, other: int) -> None:
+        """Have all stages use `other` in place of a value."""
+        moved = self.memory.merge(value, other)
+        self.inputs = [(name, moved[v]) for name, v in self.inputs]
+        self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
 
     def _tensor(self, name: str, form: Form) -> Located:
         """An activation or a weight in a form."""

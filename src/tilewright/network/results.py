@@ -114,7 +114,8 @@ class NetworkRun(Struct, frozen=True):
     `layouts` are changes of layout, `bounds` and `layout_choice` say how far the plan is from the
     best. `timings` are the seconds of each step of compiling. `state_bytes` are those of states
     written in place, `live_bytes` those of the arena that live at once in a plan with states,
-    `passes` the milliseconds of a training step's passes, layouts and what is computed again apart.
+    `passes` the milliseconds of a training step's passes, layouts and what is computed again apart,
+    `images` those of a step.
     `saturated` are the elements that did not fit fixed point in a run by stage.
     """
 
@@ -140,13 +141,14 @@ class NetworkRun(Struct, frozen=True):
     bounds: PlanBounds | None = None
     layout_choice: LayoutChoice | None = None
     passes: dict[str, float] = {}
+    images: int = 0
     state_bytes: int = 0
     live_bytes: int = 0
     saturated: dict[str, int] = {}
 
-    def with_passes(self, passes: Mapping[str, str]) -> NetworkRun:
-        """With the time of each pass of a training step, as far as it is known; `passes` are those
-        of its nodes.
+    def with_passes(self, passes: Mapping[str, str], images: int) -> NetworkRun:
+        """With the time of each pass of a step of so many images, as far as it is known; `passes`
+        are those of its nodes.
         """
         found: dict[str, float] = {}
         per_cycle = (self.milliseconds or 0.0) / (self.cycles or 1)
@@ -157,7 +159,7 @@ class NetworkRun(Struct, frozen=True):
             other = "computed again" if again else "layout"
             name = "layout" if stage.work == "layout" else next(known, other)
             found[name] = found.get(name, 0.0) + own
-        return structs.replace(self, passes=found if any(found.values()) else {})
+        return structs.replace(self, passes=found if any(found.values()) else {}, images=images)
 
 
 def compared(

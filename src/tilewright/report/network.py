@@ -114,7 +114,7 @@ def plan_totals(found: NetworkRun) -> str:
         f"{found.gflops or 0.0:.1f} Gflop/s; "
         f"{100 * beside / total:.1f} % of it outside the products",
         shared("by work: ", found.work, total),
-        *_passes(found),
+        *_passes(found, "simulated"),
         shared("by cause: ", found.causes, total),
     ]
     if found.groups == 1 and any(stage.groups > 1 for stage in found.stages):
@@ -140,10 +140,12 @@ def plan_totals(found: NetworkRun) -> str:
     return "\n".join(lines)
 
 
-def _passes(found: NetworkRun) -> list[str]:
-    """The line of a training step's passes."""
-    total = sum(found.passes.values())
-    return [shared("by pass: ", found.passes, total)] if found.passes else []
+def _passes(found: NetworkRun, how: str) -> list[str]:
+    """The lines of a training step: its speed, measured or simulated, and its passes."""
+    if not (found.passes and found.milliseconds):
+        return []
+    speed = f"{1e3 * found.images / found.milliseconds:.2f} images/s {how}"
+    return [speed, shared("by pass: ", found.passes, sum(found.passes.values()))]
 
 
 def _states(found: NetworkRun) -> str:
@@ -212,7 +214,7 @@ def network_totals(found: NetworkRun) -> str:
         lines = [
             f"total {duration(whole)} measured{clock}, {found.gflops:.1f} Gflop/s; "
             f"products {duration(measured, whole)} of it, {duration(model, whole)} by the model",
-            *_passes(found),
+            *_passes(found, "measured"),
         ]
     lines.append(
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "

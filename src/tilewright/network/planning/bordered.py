@@ -20,7 +20,7 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate, NestChoice
 
 _NAMES = {2: "rows", 3: "cols"}
-"""The dimensions of a convolution's result, by its axes, that may have places around them."""
+"""The dimensions of a convolution's tensors, by their axes, that may have places around them."""
 Border = Mapping[str, tuple[int, int]]
 """For a dimension the places before and behind its elements."""
 
@@ -84,6 +84,29 @@ def bordered(
     return Bordered(*parts, form=form, around=beside) if nests else None
 
 
+def may_be_bordered(candidate: Candidate) -> bool:
+    """True for a convolution that one group computes whole."""
+    return candidate.op.convolution is not None and type(candidate) in (Candidate, Bordered)
+
+
+def reading_inside(
+    candidate: Candidate, name: str, own: Form, form: Form, machine: Machine
+) -> Candidate | None:
+    """The candidate with an operand, which it takes in its `own` form, read inside a border; None
+    where there is no such candidate.
+    """
+    border = _border(own, form)
+    if not may_be_bordered(candidate) or not border:
+        return None
+    nests = []
+    for nest in candidate.nests:
+        staged = _inside(nest.structure.staged, name, border)
+        if staged is None:
+            return None
+        nests.append(_priced_anew(nest, staged, candidate.values, machine))
+    return replace(candidate, nests=tuple(nests))
+
+
 def _as_large(seed: Seed) -> list[str]:
     """The operands of a seed's epilogue that have every dimension of the result."""
     last = seed.spaces[-1].nest
@@ -118,6 +141,8 @@ def _inside(program: Program, name: str, border: Border) -> Program | None:
     if name not in tensors:
         return program
     own = tensors[name]
+    if not border.keys() <= set(own.dims):
+        border = {f"kernel_{dim}": around for dim, around in border.items()}
     if own.storage or not border.keys() <= set(own.dims) or _names_in_place(program, name):
         return None
     around = [border.get(dim, (0, 0)) for dim in own.dims]

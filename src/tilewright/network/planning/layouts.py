@@ -9,7 +9,7 @@ at the engine's best, so that what is chosen is judged by the plans that come ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -20,14 +20,14 @@ import numpy as np
 from tilewright.common.dtypes import dtype, main_type
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
-from tilewright.network.planning.bordered import Bordered
+from tilewright.network.planning.bordered import Bordered, may_be_bordered
 from tilewright.network.planning.epilogues import Request
 from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.lowering import writes_any_form
+from tilewright.network.planning.lowering import writes_any_form, writes_inside
 from tilewright.network.planning.memory import given_form, in_order, unbordered
-from tilewright.network.planning.products import Ranked
+from tilewright.network.planning.products import Ranked, constants_of
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.ops.op import Shape
@@ -124,9 +124,8 @@ def nearest(
     wishes: dict[str, Form] = {}
     for node in network.nodes:
         if node.name in products:
-            for name, form in _operands(node, products[node.name], forms).items():
-                if name not in weights:
-                    wishes.setdefault(name, form)
+            for name, form in _operands(node, products[node.name], forms, weights).items():
+                wishes.setdefault(name, form)
         elif node.op.reshapes:
             wishes.setdefault(node.inputs[0], row_major(node.op.input_shapes[0]))
     for name in () if planner.arranges else network.outputs:
@@ -141,11 +140,14 @@ def nearest(
     return Layouts(products, frozenset(fused), wishes)
 
 
-def _operands(node: Node, candidate: Candidate, forms: Forms) -> dict[str, Form]:
-    """Forms in which a candidate takes its operands, but for constants, by tensor name."""
-    found = forms.of(candidate, constants=False)
+def _operands(
+    node: Node, candidate: Candidate, forms: Forms, weights: Container[str]
+) -> dict[str, Form]:
+    """Forms in which a candidate takes its operands, but for weights, by tensor name."""
     pairs = zip(candidate.seed.operands, node.inputs, strict=True)
-    return {name: found[tensor] for tensor, name in pairs if tensor in found}
+    taken = {tensor: name for tensor, name in pairs if name not in weights}
+    found = forms.of(candidate, constants=not taken.keys().isdisjoint(constants_of(candidate.seed)))
+    return {name: found[tensor] for tensor, name in taken.items()}
 
 
 def _result(candidate: Candidate, forms: Forms) -> Form:
@@ -224,9 +226,17 @@ class WholeNetwork:
             alike = _order(held) == _order(way.takes[name])
             return 0.0 if alike else _OTHER_ORDER * self._moving(held)
         if name in way.takes:
-            return self._copy(held, way.takes[name])
+            wanted = way.takes[name]
+            inside = way.candidate is not None and self._reads_inside(way.candidate)
+            if inside and held.has_zeros and unbordered(held) == wanted:
+                return 0.0
+            return self._copy(held, wanted)
         against = self._grain(held, way.form) - 1 if name in way.reads else 0.0
         return against * self._moving(held) / 2
+
+    def _reads_inside(self, candidate: Candidate) -> bool:
+        """True for a convolution that may read its operands inside borders."""
+        return not self.planner.views and may_be_bordered(candidate)
 
     def _ways(self, chain: Chain) -> list[_Way]:
         """All ways of one fused node, and the forms that its result may have from now on."""
@@ -275,7 +285,10 @@ class WholeNetwork:
             alone = len(chain.nodes) == 1
             as_read = alone and not (self.planner.views and _writes_any(chain.first.op))
             takes = {name: held} if name else {}
-            for f in [own] if as_read else self._out_forms(chain, [own]):
+            others = self._out_forms(chain, [own])
+            if as_read:
+                others = [f for f in others if f == own or writes_inside(chain.first.op, own, f)]
+            for f in others:
                 against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
                 found.append(_Way(against, f, takes, follows=name))
         return found
@@ -299,11 +312,7 @@ class WholeNetwork:
         computed = self.planner.arithmetic_cycles(*chain.request) if chain.request else 0.0
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
-            takes = {
-                name: form
-                for name, form in _operands(node, candidate, self.forms).items()
-                if name not in self._weights
-            }
+            takes = _operands(node, candidate, self.forms, self._weights)
             natural, cycles = _result(candidate, self.forms), candidate.cycles
             own = takes | dict.fromkeys(beside, natural) if fused else takes
             done = fused or not behind
@@ -359,7 +368,7 @@ class WholeNetwork:
         for chain in self.chains:
             node = chain.first
             for candidate in self.ranked.candidates.get(node.op, ()):
-                for name, form in _operands(node, candidate, self.forms).items():
+                for name, form in _operands(node, candidate, self.forms, self._weights).items():
                     found.setdefault(name, []).append(form)
             if node.op.reshapes:
                 found.setdefault(node.inputs[0], []).append(row_major(node.op.input_shapes[0]))

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError
 from tilewright.graph.graph import Node
+from tilewright.ir.scalar import Apply, Element, Number, Scalar, renumbered
 from tilewright.network.plan import Work
 from tilewright.network.planning.access import Index, access_of, forwards_gathered, normalised
 from tilewright.network.planning.form import Form, canonical, permuted, row_major
@@ -28,11 +29,12 @@ from tilewright.network.planning.memory import (
     bordered,
     in_order,
     is_unblocked,
+    unbordered,
 )
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Computed, Definition, Gather
+from tilewright.ops.definition import Addend, Computed, Definition, Gather
 from tilewright.ops.definitions import definitions_in, is_view, moves
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.numerics import real_types
@@ -46,6 +48,10 @@ _GATHERED: dict[str, tuple[Gather, str]] = {
 }
 """The reduction's function, and the sign of what it gathers and of its result."""
 MOST_STEPS = 64
+_LEAST_OF_BLOCK = 1024
+"""Elements of a place in a block from which on steps of one block each pay."""
+_MOST_OPERANDS = 8
+"""Tensors that a map of interleaved parts reads, as many as routines have pointers for."""
 _FEW_RESULTS = 512
 """Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
 
@@ -68,16 +74,31 @@ def writes_any_form(op: Op) -> bool:
 
 
 def lowered(memory: Memory, node: Node, form: Form | None = None) -> Located:
-    """The result of a node, whose stages are appended; in the `form` if it `writes_any_form`."""
+    """The result of a node, whose stages are appended; in the `form` if they write it."""
     if is_view(node.op):
         return _viewed(memory, node)
     if node.op.border is not None:
         return _padded(memory, node, *node.op.border)
-    if form is None or not is_unblocked(form) or not writes_any_form(node.op):
+    if form is None or not is_unblocked(form) or not _writes(memory, node, form):
         return _Stages(memory, node).all()
     found = _Stages(memory, node, form).all()
     memory.fill(node.output, found)
     return found
+
+
+def writes_inside(op: Op, own: Form, form: Form) -> bool:
+    """True for windows whose result, which has its `own` form else, may lie inside a border."""
+    return op.pooling is not None and form.has_zeros and unbordered(form) == own
+
+
+def _writes(memory: Memory, node: Node, form: Form) -> bool:
+    """True if the node's stages write that form."""
+    if writes_any_form(node.op):
+        return True
+    if memory.views is not None or node.op.pooling is None:
+        return False
+    order = [d.axis for d in memory.held[node.inputs[0]][0].form.dims]
+    return writes_inside(node.op, in_order(node.op.out_shape, order), form)
 
 
 def _viewed(memory: Memory, node: Node) -> Located:
@@ -141,6 +162,8 @@ class _Stages:
 
     def _computed(self, tensor: Computed) -> Located:
         """Append the stages that write a tensor."""
+        if self.memory.views is None and not self.memory.aligned:
+            tensor = self._interleaved(tensor)
         mapped = self._is_mapped(tensor)
         self.order = self._common_order(tensor)
         sources = [
@@ -158,6 +181,44 @@ class _Stages:
             else:
                 self._write(addend.definition, own, y)
         return y
+
+    def _interleaved(self, tensor: Computed) -> Computed:
+        """Maps that write the places of blocks, one place each, as one map with axes for the place
+        in a block, whose number is one operand more: what all read is read once.
+        """
+        parts, first = tensor.addends, tensor.addends[0].definition
+        firsts = [addend.definition.result.offsets for addend in parts]
+        least = tuple(map(min, zip(*firsts, strict=True)))
+        block = tuple(max(own) + 1 - low for own, low in zip(zip(*firsts, strict=True), least,
+                                                             strict=True))  # fmt: skip
+        moving = {a for d in _longer(block) for a, _ in first.result.terms[d]}
+        few = prod(n for a, n in enumerate(first.extents) if a not in moving) < _LEAST_OF_BLOCK
+        apart = prod(block) != len(parts) or not all(_alike(first, a) for a in parts)
+        if len(parts) == 1 or few or apart:
+            return tensor
+        axes = {d: len(first.extents) + i for i, d in enumerate(_longer(block))}
+        reads = list(dict.fromkeys((n, x) for a in parts for n, x in zip(
+            a.reads, a.definition.operands, strict=True)))  # fmt: skip
+        if len(reads) >= _MOST_OPERANDS:
+            return tensor
+        body: Scalar | None = None
+        for addend in parts:
+            pairs = zip(addend.reads, addend.definition.operands, strict=True)
+            own = renumbered(addend.definition.scalar, [Element(reads.index(p)) for p in pairs])
+            at = [o - low for o, low in zip(addend.definition.result.offsets, least, strict=True)]
+            number = Number(float(np.ravel_multi_index(at, block)))
+            here = Apply("==", (Element(len(reads)), number))
+            body = own if body is None else Apply("if", (here, own, body))
+        shape = tuple(block[d] for d in axes)
+        terms = tuple((*own, *(((axes[d], 1),) if d in axes else ()))
+                      for d, own in enumerate(first.result.terms))  # fmt: skip
+        whole = Definition(
+            (*first.extents, *shape), replace(first.result, terms=terms, offsets=least),
+            (*(x for _, x in reads), straight(shape, tuple(axes.values()))), str(body),
+            dtype=self.node.op.dtype,
+        )  # fmt: skip
+        self.held.append(np.arange(len(parts), dtype=np.float64).reshape(shape))
+        return Computed((Addend(whole, (*(n for n, _ in reads), len(self.held) - 1)),))
 
     def _is_mapped(self, tensor: Computed) -> bool:
         """True if all elements of tensors that lie side by side are computed from each other."""
@@ -393,6 +454,19 @@ class _Stages:
             raise GraphError(f"node {self.node.name}: operands are gathered in opposite directions")
         for steps in product(*(range(turned.extents[a]) for a in against)):
             yield _at(turned, dict(zip(against, steps, strict=True)))
+
+
+def _longer(block: Shape) -> list[int]:
+    """The dimensions along which there are several."""
+    return [d for d, n in enumerate(block) if n > 1]
+
+
+def _alike(first: Definition, addend: Addend) -> bool:
+    """True for a map of floats over the same steps, whose results differ in their first place."""
+    own = addend.definition
+    same = (own.extents, own.result.terms) == (first.extents, first.result.terms)
+    plain = (own.gather, own.finish, own.has_look_ups) == (None, "x0", False)
+    return same and plain and own.numerics.is_float
 
 
 def _follows(tensor: Computed, sources: Sequence[_Source]) -> bool:
