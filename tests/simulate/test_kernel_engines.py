@@ -89,7 +89,7 @@ def test_each_memory_has_its_own_capacity() -> None:
 def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
     state = State()
     before = state.snapshot()
-    state.serve("first", 0, (1, 1), (1, 0, 5))
+    state.serve("first", 0, 1, (1, 0, 5))
     assert state.snapshot() != before
     state.spend(5)
     state.advance("first", 5)

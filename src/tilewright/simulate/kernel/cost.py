@@ -42,9 +42,7 @@ Extents: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MoveCost:
-    """One transfer of all cores, of which a share is `moving` anything; `elements` are those of
-    core (0, 0).
-    """
+    """One transfer of all cores; `elements` are those of core (0, 0)."""
 
     elements: int
     requests: int
@@ -52,7 +50,6 @@ class MoveCost:
     service_cycles: int
     asked_bytes: int
     moved_bytes: int
-    moving: float = 1
 
     @cached_property
     def counters(self) -> Counters:
@@ -129,7 +126,6 @@ class KernelCosts:
             service_cycles=ceil(service),
             asked_bytes=round(asked_bytes(machine, shape)),
             moved_bytes=round(moved_bytes(machine, shape)),
-            moving=shape.moving,
         )
 
     def content(self, region: Region, env: Mapping[str, int]) -> int:

@@ -324,9 +324,8 @@ class Executor:
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        who = self._machine.cores, cost.moving
         asked = cost.requests, cost.issue_cycles, cost.service_cycles
-        start, first, last = state.serve(queue, latency, who, asked)
+        start, first, last = state.serve(queue, latency, self._machine.cores, asked)
         state.pending[slot] = Pending(first, last, move.number, queue)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters

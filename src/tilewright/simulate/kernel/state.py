@@ -7,7 +7,6 @@ with equal snapshots have equal futures. That is what makes skipping exact.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
 from typing import NamedTuple, TypeAlias
 
 from tilewright.ir.nodes import Direction
@@ -85,24 +84,23 @@ class State:
         return found
 
     def serve(
-        self, queue: str, latency: int, who: tuple[int, float], asked: tuple[int, int, int]
+        self, queue: str, latency: int, cores: int, asked: tuple[int, int, int]
     ) -> tuple[int, int, int]:
-        """Queue the requests that cores have just made at an engine, first come first served.
-        `who`: how many cores there are, of which share the first ones; `asked`: the requests of
-        each, its cycles to make them, and those that the engine serves all of them.
+        """Queue the requests that all cores have just made at an engine, first come first served.
+        `asked`: the requests of each, its cycles to make them, and those that the engine serves all
+        of them.
 
         Returns when the service of the first one starts, when that of the first core ends, and when
         that of the last core does.
         """
-        (cores, moving), (requests, issue_cycles, service_cycles) = who, asked
-        intervals = self.queue(queue).intervals
-        ahead = int((self.now - self.first) * moving)
+        requests, issue_cycles, service_cycles = asked
+        intervals, ahead = self.queue(queue).intervals, self.now - self.first
         later = issue_cycles - issue_cycles // requests
-        share = ceil(service_cycles / (cores * moving * requests))
+        share = -(-service_cycles // (cores * requests))
         start = self.first - later + latency
         if intervals:
             start = max(start, intervals[-1][1])
-        end = max(start + service_cycles, self.first + ahead + latency + share)
+        end = max(start + service_cycles, self.now + latency + share)
         # Requests of others that come before the last one of the first core.
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service_cycles * (requests - 1) / requests)
