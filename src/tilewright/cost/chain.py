@@ -34,6 +34,7 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
+from tilewright.machine.parts import Engine
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,9 @@ class Prepared:
         moments = replace(self.moments, items=numbers)
         return replace(self, program=program, items=items, moments=moments)
 
-    def transfer_latencies(self, machine: Machine) -> set[int]:
-        """The latencies in cycles of the engines that serve the nest's transfers."""
-        return {machine.transfer_engine(space).latency_cycles for space in self._spaces}
+    def engines(self, machine: Machine) -> list[Engine]:
+        """The engines that serve the nest's transfers, one for each memory."""
+        return [machine.transfer_engine(space) for space in self._spaces]
 
     @cached_property
     def _spaces(self) -> frozenset[str]:

@@ -224,6 +224,7 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
 def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Machine) -> Records:
     """The nest; what differs from tile to tile is filled in while it is played."""
     outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
+    engines = prepared.engines(machine)
     return Records(
         _filled(
             records(Clock, 1),
@@ -231,8 +232,8 @@ def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Mach
             buffers=buffers,
             combinations=prod(prepared.kinds),
             cores=machine.cores,
-            latency=max(prepared.transfer_latencies(machine), default=0),
-            issue=0 if machine.dma is None else machine.dma.issue_cycles,
+            latency=max((engine.latency_cycles for engine in engines), default=0),
+            issue=max((engine.issue_cycles for engine in engines), default=0),
         ),
         _levels(prepared),
         _filled(

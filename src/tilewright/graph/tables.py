@@ -16,7 +16,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
 from tilewright.graph.graph import Network, Node, State
 from tilewright.ops import gemm
-from tilewright.ops.lookup import Lookup
+from tilewright.ops.lookup import is_table
 from tilewright.ops.op import Op
 
 LARGEST = (1 << 14) - 1
@@ -50,7 +50,7 @@ def rounded(value: str, shift: int) -> str:
 
 def looks_up(network: Network) -> bool:
     """True for a network with tables."""
-    return any(isinstance(node.op, Lookup) for node in network.nodes)
+    return any(is_table(node.op) for node in network.nodes)
 
 
 def table_step(network: Network, rate: int = RATE, scaling: Scaling | None = SCALING) -> Network:
@@ -96,7 +96,7 @@ def _chain(network: Network) -> list[tuple[Node, Node]]:
         op = product.op.matrix_product
         plain = op is not None and not (op.transpose_a or op.transpose_b or op.beta)
         chained = product.inputs[0] == before and table.inputs[0] == product.output
-        if not plain or not isinstance(table.op, Lookup) or not chained:
+        if not plain or not is_table(table.op) or not chained:
             raise GraphError(
                 f"{network.name}: {product.op.describe()}, then {table.op.describe()}: a step of "
                 "integers is that of a chain of matrix products with a table behind each",

@@ -16,6 +16,7 @@ from tilewright.ops.op import (
     Array,
     Follows,
     Maker,
+    Op,
     Shape,
     Typed,
     in_own_type,
@@ -120,6 +121,11 @@ def lookup(
     """
     require_positive("lookup", n=n)
     return Lookup((n,), entries, shift, dtype)
+
+
+def is_table(op: Op) -> bool:
+    """True if the operator looks integers up in a table."""
+    return isinstance(op, Lookup)
 
 
 OPERATORS["lookup"] = Maker(Lookup, lookup)

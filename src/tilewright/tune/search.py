@@ -344,7 +344,8 @@ def _case(grids: _Grids, machine: Machine, seed: Seed) -> Case:
 
 def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:
     """The kinds of cycles of `_Priced`; what runs `ahead` of all calls costs nothing."""
-    engine = found.dma_cycles + min(prepared.transfer_latencies(machine), default=0)
+    latencies = (engine.latency_cycles for engine in prepared.engines(machine))
+    engine = found.dma_cycles + min(latencies, default=0)
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
     every = np.stack(kinds)
     return np.where(np.isfinite(every), 0.0, every) if ahead else every

@@ -401,11 +401,11 @@ def test_another_element_type(tmp_path):
 
 def test_an_element_type_that_is_not_read(tmp_path):
     proto = model([node("Relu", "x", "y")], IMAGE)
-    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT8E4M3FN
     path = saved(tmp_path, proto)
     assert refusal(path) == (
-        f"{path}: input 'x' has the element type BFLOAT16; supported are FLOAT, UINT8, INT8, "
-        "UINT16, INT16, INT32, INT64, BOOL, FLOAT16, DOUBLE, UINT32, UINT64"
+        f"{path}: input 'x' has the element type FLOAT8E4M3FN; supported are FLOAT, UINT8, INT8, "
+        "UINT16, INT16, INT32, INT64, BOOL, FLOAT16, DOUBLE, UINT32, UINT64, BFLOAT16"
     )
 
 

@@ -149,7 +149,7 @@ def statement(calls: str) -> str:
             f'expression="{TANGLED}")',
             "{ double *const tw_to = q; const double *const tw_from0 = p; long tw_at0; "
             "for (tw_at0 = 0; tw_at0 < 64; tw_at0++) { "
-            f"tw_to[tw_at0] = (double){TANGLED_IN_C}; }} }}",
+            f"tw_to[tw_at0] = (double)({TANGLED_IN_C}); }} }}",
         ),
         (
             'reduce(q[0](shape=(4, 8), roles="ab"), p[0](shape=(2, 4, 8), roles="kab"), '

@@ -94,7 +94,7 @@ def with_constants(expression: str, operands: int) -> tuple[str, tuple[float, ..
     """The expression with further operands in the place of constants, and the constants; those that
     an instruction adds stay. Raises ProgramError as `steps_of` does.
 
-    >>> with_constants("0.0 if x0 < 0.0 else x0 + 1.0", 1)
+    >>> with_constants("max(x0 + 1.0, 0.0)", 1)
     ('max(x0 + 1.0, x1)', (0.0,))
     """
     found: dict[float, Element] = {}
