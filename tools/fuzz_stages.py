@@ -73,7 +73,7 @@ class Subject:
 
 
 Result = Array | Exception
-"""What a machine makes of a subject; a TilewrightError where it refuses it."""
+"""A machine's result for a subject; a TilewrightError where it refuses it."""
 
 
 def drawn(number: int) -> Subject:
@@ -85,7 +85,7 @@ def drawn(number: int) -> Subject:
 
 
 def each(subjects: Sequence[Subject], compute: Callable[[Subject], Array]) -> list[Result]:
-    """What comes of each, or what it raises."""
+    """Results of each, or the errors that they raise."""
     found: list[Result] = []
     for one in subjects:
         try:
@@ -162,7 +162,7 @@ def on_device(one: Subject) -> Array:
 
 
 def checked(subjects: Sequence[Subject], machines: Sequence[str]) -> dict[str, list[Result]]:
-    """What each machine makes of each stage."""
+    """Results of each stage, by machine."""
     found: dict[str, list[Result]] = {}
     if "reference" in machines:
         found["reference"] = each(subjects, lambda one: one.op.reference(*one.operands))

@@ -57,7 +57,7 @@ RESULTS
 
 
 def apart(replace: Callable[[Any, str, Any], None]) -> list[Region]:
-    """What the arena of the latest network holds, from now on: a place of its own for each value,
+    """Regions of the arena of the latest network, from now on: a place of its own for each value,
     none beside another. `replace` is `setattr`, for good or for a test.
     """
     arena: list[Region] = []

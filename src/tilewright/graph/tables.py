@@ -20,7 +20,7 @@ from tilewright.ops.lookup import is_table
 from tilewright.ops.op import Op
 
 LARGEST = (1 << 14) - 1
-"""What is shifted is clipped to 15 bits, as the places of a table are."""
+"""Largest of 15 bits, to which shifted numbers are clipped, as the places of a table are."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class _Planner(Programs):
         return 8.0 if turned else 64.0
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
-        """Those of its vector instructions, each on all elements."""
+        """Operations of its vector instructions, each on all elements."""
         elements, windows = prod(op.out_shape), epilogue.windows
         taps = prod(windows.extents) if windows else 1
         expression, numbers = with_constants(epilogue.expression, 1 + len(epilogue.operands))

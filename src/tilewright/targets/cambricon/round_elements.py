@@ -243,8 +243,8 @@ def _gathering(body: Sequence[Stmt]) -> tuple[list[For], Call | None]:
 def _largest_of_two(
     call: Call, loops: Sequence[For]
 ) -> tuple[Callable[[Stmt], tuple[Stmt, ...]], tuple[Stmt, ...]] | None:
-    """What takes the place of the fill and of a call that gathers the largest: the first place with
-    the last one, then those between. Along several dimensions the outer ones are gathered where the
+    """Calls in place of the fill and of one that gathers the largest: the first place with the last
+    one, then those between. Along several dimensions the outer ones are gathered where the
     operand lies. None for other calls, and for places that move in turn.
     """
     y, x = call.operands

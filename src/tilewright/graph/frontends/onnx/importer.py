@@ -80,7 +80,7 @@ class Importer:
     """The floats of 16 bits that it computes in f32."""
 
     def at(self, node: OnnxNode, operator: Operator) -> Importer:
-        """The same import at another node, which computes in the type of its operands.
+        """This import at another node, which computes in the type of its operands.
 
         Raises GraphError for an operand of a type that the operator does not have there.
         """

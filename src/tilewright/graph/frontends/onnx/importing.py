@@ -114,7 +114,7 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
 
 
 def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> str:
-    """What the standard's own rules say against the operands of a node; empty if nothing."""
+    """Objection of the standard's own rules to the operands of a node; empty if nothing."""
     schema, types, data = operator.definitions[node.version], {}, {}
     given = {
         name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value

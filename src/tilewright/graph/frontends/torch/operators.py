@@ -215,7 +215,7 @@ def _pool(
     r: Reader, x: Any, size: Any, stride: Any = (), pads: Any = 0, *more: Any, to: str,
     names: tuple[str, ...] = ("ceil_mode", "count_include_pad", "divisor_override"), **given: Any,
 ) -> Result | None:  # fmt: skip
-    """What follows the pads has other `names` for each kind."""
+    """Pool; `names` are those of the arguments behind the pads."""
     rank = len(shape_of(x)) - 2
     asked = {**dict(zip(names, more, strict=False)), **given}
     if asked.get("divisor_override") is not None:

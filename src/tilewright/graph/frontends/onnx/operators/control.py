@@ -70,8 +70,8 @@ def _ended(
     at: Importer, carried: Sequence[str], passes: Sequence[Sequence[str]],
     ways: Sequence[tuple[int, int]],
 ) -> None:  # fmt: skip
-    """What the last pass carries, and what all give, side by side along an axis each, in their
-    order or (turned) against it.
+    """Name the values that the last pass carries, and join those that all give along an axis each,
+    in their order or (turned) against it.
     """
     for output, name in zip(at.node.outputs, carried, strict=False):
         _called(at, output, name)

@@ -26,7 +26,7 @@ _REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "ReduceProd": ("prod", "x0", "x0"), "ReduceSum": ("sum", "x0", "x0"),
     "ReduceSumSquare": ("sum", "x0 * x0", "x0"),
 }  # fmt: skip
-"""What is gathered, the expression of each element, and that of the result."""
+"""The gather, the expression of each element, and that of the result."""
 
 
 _GATHERS: dict[str, Gather] = {
