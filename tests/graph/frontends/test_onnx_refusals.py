@@ -342,7 +342,7 @@ def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
 
 
 def test_a_fault_of_ours_is_called_so_and_not_a_refusal(tmp_path, monkeypatch):
-    """A translator breaks at operands that the standard allows; those that it forbids are refused."""
+    """Operands that the standard forbids are refused; here a translator breaks at allowed ones."""
 
     def broken(at):
         raise TypeError("unsupported operand")

@@ -121,7 +121,7 @@ class NodePrograms:
         return frozenset(t.name for t in self.network.inputs) - {*self.states.values()}
 
     def activations(self, share: NodeShare) -> dict[str, Box]:
-        """Regions of inputs and layers that a node reads: by products, then by steps behind them."""
+        """Regions of inputs and layers that a node reads: by products, then by steps behind."""
         made = self.outside | {one.layer.output for one in self.plan.layers}
         layer, part = share.layer, share.part
         needed = layer.op.needed(layer.op.computable(part.summed, part.terms), part.terms)
