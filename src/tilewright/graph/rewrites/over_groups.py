@@ -82,16 +82,16 @@ class _Part:
         whole, held = self.whole, {state.tensor for state in self.whole.states}
         self.places = {t.name: 0 for t in whole.inputs if t.name not in held}
         numbers = {node.output: number for number, node in enumerate(whole.nodes)}
-        before: list[tuple[int, ...]] = []
+        before: list[tuple[list[int], int]] = []
         while len(before) < len(whole.nodes):
-            before.append(tuple(map(len, self._found())))
+            before.append(([len(table) for table in self._tables()], len(self.nodes)))
             try:
                 self._add(whole.nodes[len(before) - 1])
             except _Wanted as more:
                 if more.tensor in self.wanted or more.tensor not in numbers:
                     raise ShapeError(f"{more.tensor} is alike for all images") from None
                 self.wanted[more.tensor] = more.axis
-                self._forget(before[numbers[more.tensor]])
+                self._forget(*before[numbers[more.tensor]])
                 del before[numbers[more.tensor] :]
         inputs = tuple(replace(t, shape=self._shape(t.name, t.shape)) for t in whole.inputs)
         for state in whole.states:
@@ -99,16 +99,15 @@ class _Part:
                 raise ShapeError(f"{state.next} has images")
         return replace(whole, inputs=inputs, nodes=tuple(self.nodes))
 
-    def _found(self) -> tuple[dict[str, int], dict[str, None], dict[str, None], list[Node]]:
-        return self.places, self.partial, self.totals, self.nodes
+    def _tables(self) -> tuple[dict[str, int] | dict[str, None], ...]:
+        return self.places, self.partial, self.totals
 
-    def _forget(self, lengths: Sequence[int]) -> None:
+    def _forget(self, lengths: Sequence[int], nodes: int) -> None:
         """Go back to where this many were found."""
-        *tables, nodes = self._found()
-        for table, length in zip(tables, lengths, strict=False):
+        for table, length in zip(self._tables(), lengths, strict=True):
             for name in [*table][length:]:
                 del table[name]
-        del nodes[lengths[-1] :]
+        del self.nodes[nodes:]
 
     def _shape(self, name: str, shape: Shape) -> Shape:
         """The shape of a tensor for a group's images."""
