@@ -17,7 +17,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Value, lives_of, use_of
 from tilewright.network.planning.form import row_major
-from tilewright.ops import Binary, Unary, gemm, max_pool2d
+from tilewright.ops import BatchNorm, Binary, Reshape, Unary, gemm, max_pool2d
 
 
 def layers(images=8):
@@ -77,6 +77,22 @@ def test_four_groups_take_the_step_of_the_whole_batch(method):
         found = planned.run(**feeds)
         for name, y in expected.items():
             assert np.allclose(found[name], y, rtol=1e-12, atol=1e-15), (way, name)
+
+
+def test_groups_normalise_by_the_statistics_of_the_whole_batch():
+    net, shape = NetworkBuilder("normalised", "f64"), (8, 3, 2, 2)
+    weights = (net.weight(name, (3,)) for name in ("scale", "shift", "mean", "variance"))
+    y = net.apply(BatchNorm(shape), net.input("x", shape), *weights, name="norm")
+    y = net.apply(Reshape(shape, (8, 12)), y, name="flat")
+    step = training_step(net.build((y,)), Optimiser("sgd"))
+    made = tw.compile(step, machine="sw26010").plan
+    assert made.plan.groups == 4
+    rng = np.random.default_rng(0)
+    feeds = {t.name: rng.random(t.shape) for t in step.inputs}
+    feeds |= {"labels": np.eye(12)[rng.integers(0, 12, 8)]}
+    found = replace(made, code=None).run(**feeds)
+    for name, expected in step.evaluate(feeds).items():
+        assert np.allclose(found[name], expected, rtol=1e-12, atol=1e-15), name
 
 
 def test_what_other_groups_read_lives_until_all_have_met_again():

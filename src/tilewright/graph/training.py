@@ -266,11 +266,11 @@ def _statistics(builder: NetworkBuilder, x: str, node: Node) -> list[str]:
     """Append mean and variance of each channel over images and pixels."""
     shape, kind = builder.shape(x), builder.dtype
     every, channel = straight(shape), straight(shape[1:2], (1,))
-    share = f"x0 * {shape[1] / prod(shape)!r}"
-    of_all = Definition(shape, channel, (every,), "x0", "sum", share, kind)
+    share = f"* {shape[1] / prod(shape)!r}"
+    of_all = Definition(shape, channel, (every,), f"x0 {share}", "sum", "x0", kind)
     mean = builder.apply(of_all, x, name=f"{node.name}_mean")
-    body = "(x0 - x1) * (x0 - x1)"
-    squares = Definition(shape, channel, (every, channel), body, "sum", share, kind)
+    body = f"(x0 - x1) * (x0 - x1) {share}"
+    squares = Definition(shape, channel, (every, channel), body, "sum", "x0", kind)
     return [mean, builder.apply(squares, x, mean, name=f"{node.name}_variance")]
 
 

@@ -19,7 +19,7 @@ from math import ceil
 
 from tilewright.common.dtypes import main_type
 from tilewright.common.errors import CapacityError
-from tilewright.common.progress import Progress, silent
+from tilewright.common.progress import Progress, silent, uncounted
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.graph.rewrites.over_groups import alike_in_groups
@@ -137,6 +137,10 @@ def _cheapest(
     ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
     new, steps = [op for op in ops if op not in known], partial(progress, "schedule")
     known |= planner.scheduled(new, steps, divide=divide)
+    divided = [op for op in dict.fromkeys(ops) if known[op].division] if divide else []
+    alone = planner.scheduled(divided, uncounted, divide=False)
+    for builder in drafts if divided else ():
+        builder.leave_whole(known, alone, machine)
     cycles = [builder.cycles(known, machine) for builder in drafts]
     best = drafts[cycles.index(min(cycles))]
     best.saved_cycles = saved_cycles(requests, own, epilogues)
@@ -208,6 +212,20 @@ class Builder:
         drafts, before = self.memory.drafts, cycles_before(self.uses(schedules), machine.groups)
         own = ((d.scheduled or schedules[d.op]).cycles for d in drafts)
         return sum(own) + sum(sum(cycles.values()) for cycles in before)
+
+    def leave_whole(self, schedules: Schedules, alone: Schedules, machine: Machine) -> None:
+        """Have the first group compute `alone` what saves less if divided than the groups' waiting
+        for each other takes.
+        """
+        least = self.cycles(schedules, machine)
+        for number, draft in enumerate(self.memory.drafts):
+            if draft.scheduled is None and draft.op in alone:
+                self.memory.drafts[number] = replace(draft, scheduled=alone[draft.op])
+                found = self.cycles(schedules, machine)
+                if found < least:
+                    least = found
+                else:
+                    self.memory.drafts[number] = draft
 
     def uses(self, schedules: Schedules) -> list[Use]:
         """Values that each stage reads and writes, and how many groups compute it."""

@@ -204,7 +204,7 @@ def _rank_seed(
 
 def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
     """The best of all sizes of blocks."""
-    best = sorted((c for r in rankings for c in r.best), key=lambda c: c.cycles)
+    best = [c for r in rankings for c in r.best]
     return Ranking(seed, _kept(best, keep), sum((r.counts for r in rankings), Counts()))
 
 
@@ -212,7 +212,7 @@ def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
     """The `keep` best of one seed and the best of each joint layout of inputs and outputs, best
     first; constants are brought into any layout beforehand.
     """
-    ordered = sorted(candidates, key=lambda c: c.cycles)
+    ordered = sorted(candidates, key=_cycles)
     firsts: dict[frozenset[Layout], Candidate] = {}
     outer = {t.name for t in ordered[0].seed.tensors if t.kind in _OUTER} if ordered else set()
     for candidate in ordered:
@@ -409,7 +409,12 @@ def _best_under(
     layouts: frozenset[Layout], tops: list[tuple[frozenset[Layout], list[NestChoice]]], keep: int
 ) -> list[NestChoice]:
     choices = [c for own, top in tops if own <= layouts for c in top]
-    return sorted(choices, key=lambda c: c.cycles)[:keep]
+    return sorted(choices, key=_cycles)[:keep]
+
+
+def _cycles(choice: Candidate | NestChoice) -> float:
+    """Estimate without what rounding adds, so that of equal ones the first is taken."""
+    return round(choice.cycles, 6)
 
 
 def _joined(

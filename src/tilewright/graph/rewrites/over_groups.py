@@ -37,17 +37,10 @@ class OverGroups:
         images = batch_of(network)
         if images is None or images % self.groups or self.groups == 1:
             return network
-        wanted: dict[str, int] = {}
-        while True:
-            part = _Part(network, images, self.groups, wanted)
-            try:
-                return part.network()
-            except _Wanted as more:
-                if more.tensor in wanted:
-                    return network
-                wanted = {**wanted, more.tensor: more.axis}
-            except TilewrightError:
-                return network
+        try:
+            return _Part(network, images, self.groups).network()
+        except TilewrightError:
+            return network
 
 
 def alike_in_groups(network: Network) -> set[str]:
@@ -61,7 +54,7 @@ def alike_in_groups(network: Network) -> set[str]:
     return found
 
 
-class _Wanted(Exception):  # no error: the walk begins again
+class _Wanted(Exception):  # no error: the walk goes on from the node that makes the tensor
     """A tensor that is alike for all images is wanted for a group's images alone."""
 
     def __init__(self, tensor: str, axis: int) -> None:
@@ -78,23 +71,43 @@ class _Part:
     whole: Network
     images: int
     groups: int
-    wanted: dict[str, int]
+    wanted: dict[str, int] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
-    partial: set[str] = field(default_factory=set)
-    totals: set[str] = field(default_factory=set)
+    partial: dict[str, None] = field(default_factory=dict)
+    totals: dict[str, None] = field(default_factory=dict)
 
     def network(self) -> Network:
         """The network of a group."""
         whole, held = self.whole, {state.tensor for state in self.whole.states}
         self.places = {t.name: 0 for t in whole.inputs if t.name not in held}
-        for node in whole.nodes:
-            self._add(node)
+        numbers = {node.output: number for number, node in enumerate(whole.nodes)}
+        before: list[tuple[list[int], int]] = []
+        while len(before) < len(whole.nodes):
+            before.append(([len(table) for table in self._tables()], len(self.nodes)))
+            try:
+                self._add(whole.nodes[len(before) - 1])
+            except _Wanted as more:
+                if more.tensor in self.wanted or more.tensor not in numbers:
+                    raise ShapeError(f"{more.tensor} is alike for all images") from None
+                self.wanted[more.tensor] = more.axis
+                self._forget(*before[numbers[more.tensor]])
+                del before[numbers[more.tensor] :]
         inputs = tuple(replace(t, shape=self._shape(t.name, t.shape)) for t in whole.inputs)
         for state in whole.states:
             if state.next in self.places:
                 raise ShapeError(f"{state.next} has images")
         return replace(whole, inputs=inputs, nodes=tuple(self.nodes))
+
+    def _tables(self) -> tuple[dict[str, int] | dict[str, None], ...]:
+        return self.places, self.partial, self.totals
+
+    def _forget(self, lengths: Sequence[int], nodes: int) -> None:
+        """Go back to where this many were found."""
+        for table, length in zip(self._tables(), lengths, strict=True):
+            for name in [*table][length:]:
+                del table[name]
+        del self.nodes[nodes:]
 
     def _shape(self, name: str, shape: Shape) -> Shape:
         """The shape of a tensor for a group's images."""
@@ -105,7 +118,7 @@ class _Part:
         return (*shape[:place], shape[place] // self.groups, *shape[place + 1 :])
 
     def _add(self, node: Node) -> None:
-        if not self.partial.isdisjoint(node.inputs):
+        if not self.partial.keys().isdisjoint(node.inputs):
             if node.op.reshapes or node.op.permutation is not None:
                 self._add_own(node, node.op)
                 return
@@ -125,7 +138,7 @@ class _Part:
     def _add_own(self, node: Node, op: Op) -> None:
         """Append what a group computes of a sum; an output of the network is added up at once."""
         if node.output not in self.whole.outputs:
-            self.partial.add(node.output)
+            self.partial[node.output] = None
             self.nodes.append(replace(node, op=op))
             return
         own = f"{node.output}_own"
@@ -138,7 +151,7 @@ class _Part:
             return name
         total = f"{name}_in_all"
         if total not in self.totals:
-            self.totals.add(total)
+            self.totals[total] = None
             made = next(node for node in self.nodes if node.output == name)
             self._add_up(name, total, made.op)
         return total
