@@ -77,10 +77,10 @@ def candidates():
 def test_the_whole_space_is_listed_once_best_by_the_model_first(candidates):
     (ranking,) = rank([(OP, gemm_seed(OP))], MACHINE, keep=1)
     texts = [schedule_text(c) for c in candidates]
-    cycles = [c.cycles for c in candidates]
+    cycles = [round(c.cycles, 6) for c in candidates]  # estimates equal but for rounding are equal
     assert len(set(texts)) == len(texts) == ranking.counts.priced
     assert cycles == sorted(cycles)
-    assert cycles[0] == ranking.best[0].cycles
+    assert cycles[0] == round(ranking.best[0].cycles, 6)
 
 
 def test_what_is_comparable_in_one_run_only_is_measured_in_one(candidates, tmp_path):
