@@ -162,9 +162,9 @@ class _Stages:
 
     def _computed(self, tensor: Computed) -> Located:
         """Append the stages that write a tensor."""
+        mapped = self._is_mapped(tensor)
         if self.memory.views is None and not self.memory.aligned:
             tensor = self._interleaved(tensor)
-        mapped = self._is_mapped(tensor)
         self.order = self._common_order(tensor)
         sources = [
             [self._source(n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
