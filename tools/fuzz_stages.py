@@ -158,7 +158,8 @@ def on_device(one: Subject) -> Array:
     fixed = {n: x if k == "i64" else (x * ONE).astype(np.int16) for (n, x), k in pairs}
     y = planned.run(**fixed)["y"] / ONE
     is_full = np.isin(y, (np.iinfo(np.int16).min / ONE, np.iinfo(np.int16).max / ONE))
-    return np.where(is_full & (np.abs(one.expected) >= np.abs(y)), one.expected, y)
+    beyond = is_full & (one.expected * np.sign(y) >= np.abs(y))
+    return np.where(beyond, one.expected, y)
 
 
 def checked(subjects: Sequence[Subject], machines: Sequence[str]) -> dict[str, list[Result]]:

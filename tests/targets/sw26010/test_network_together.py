@@ -6,6 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+import tilewright as tw
+from support.onnx_models import floats, model, node, saved
 from support.plans import GROUP, steep_numbers
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.zoo import network
@@ -148,3 +150,16 @@ def test_code_of_two_networks_is_linked_into_one_program():
         expected.append(np.maximum(x, 0))
     for found, wanted in zip(run_emulated_many(cases), expected, strict=True):
         np.testing.assert_array_equal(found["y"], wanted)
+
+
+@pytest.mark.parametrize("images", [1, 5])
+def test_an_output_has_its_shape_whatever_computes_it(tmp_path, images):
+    """Images that grow by interpolation are rows and columns of one matrix to their stages."""
+    scales = {"s": np.array([1, 1, 2, 2], np.float32)}
+    grow = node("Resize", ["x", "", "s"], ["y"], mode="linear")
+    path = saved(tmp_path, model([grow], {"x": (images, 2, 3, 4)}, scales))
+    x = floats(images, 2, 3, 4)
+    found = tw.compile(path, machine="sw26010").run(x)["y"]
+    expected = tw.load(path).evaluate({"x": x})["y"]
+    assert found.shape == expected.shape == (images, 2, 6, 8)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
