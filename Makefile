@@ -26,7 +26,7 @@ demo: $(VENV)/installed ## tune, generate and check every layer of VGG-16 for th
 	$(BIN)/tilewright $(DEMO)
 
 test: $(VENV)/installed-dev ## run the test suite on two processes
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 test-avx512: $(VENV)/installed-dev ## the tests of code for this computer, AVX-512 emulated (slow)
 	$(BIN)/pytest -n 2 --emulate-avx512 $(NATIVE)

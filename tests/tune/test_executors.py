@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tilewright.common.errors import ToolError
-from tilewright.tune import cluster
+from tilewright.tune import executors
 from tilewright.tune.executors import open_executor
 
 
@@ -57,7 +57,7 @@ def test_a_cluster_without_its_client_says_what_to_install(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(cluster, "import_module", missing)
+    monkeypatch.setattr(executors, "import_module", missing)
     assert refusal("dask://host:8786") == (
         "the Dask client is not installed; pip install tilewright[cluster]"
     )
@@ -69,7 +69,7 @@ def test_a_cluster_that_does_not_answer(monkeypatch):
         def Client(address, timeout):
             raise OSError(f"timed out after {timeout} s")
 
-    monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
+    monkeypatch.setattr(executors, "import_module", lambda name: Distributed)
     assert refusal("dask://host:8786") == (
         "no Dask scheduler answers at host:8786: timed out after 10 s"
     )
@@ -83,8 +83,8 @@ def test_a_port_that_takes_connections_and_says_nothing(monkeypatch):
         def Client(address, timeout):
             answer.wait()
 
-    monkeypatch.setattr(cluster, "import_module", lambda name: Distributed)
-    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(executors, "import_module", lambda name: Distributed)
+    monkeypatch.setattr(executors, "_CONNECT_SECONDS", 0.1)
     found = refusal("dask://host:8786")
     answer.set()
     assert found == (

@@ -11,8 +11,7 @@ from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import F32, FLOATS
 from tilewright.common.errors import ScheduleError
 from tilewright.targets.host.calibrating import measure as calibrate
-from tilewright.targets.host.calibrating.kernel_speed import default_kernel
-from tilewright.targets.host.calibrating.measure import KernelSample, measure_host
+from tilewright.targets.host.calibrating.measure import KernelSample, default_kernel, measure_host
 from tilewright.targets.host.calibrating.probes import (
     load_probes,
     peak_flops_per_call,

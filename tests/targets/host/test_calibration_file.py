@@ -17,10 +17,10 @@ from tilewright.targets.host.calibrating.description import (
     copy_rule,
     write_calibration,
 )
-from tilewright.targets.host.calibrating.kernel_speed import Extents
 from tilewright.targets.host.calibrating.measure import (
     Bandwidth,
     CopyRate,
+    Extents,
     KernelSample,
     KernelTiming,
     Measurements,

@@ -24,10 +24,13 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.cross_check.check import CheckedTime, checked_time
-from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.check import (
+    CheckedTime,
+    checked_time,
+    missing_lines,
+    replayed,
+)
 from tilewright.targets.sw26010.cross_check.layout import INTEGER, PLACE
-from tilewright.targets.sw26010.cross_check.memory import replayed
 from tilewright.targets.sw26010.cross_check.recording import Call, Recording
 from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
 from tilewright.targets.sw26010.elementwise.routines import all_routines

@@ -3,13 +3,17 @@
 In: the processor as detected and a protocol. Out: `Measurements`. Cycles are those of the clock
 that ran meanwhile: a chain of dependent additions is timed in the same interleaved run. The matrix
 kernel is fitted in the form of `cost.calls`, with one core as the mesh. Private resources of a core
-are given by medians, shared ones (memory) by the best sample.
+are given by medians, shared ones (memory) by the best sample. A micro-kernel takes its vectorised
+operand from a working set of a given size, call after call, so that it comes from the level of
+memory that holds the set; the other operand and C stay near.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import c_long
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -19,13 +23,6 @@ import numpy as np
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import FLOATS, DType
 from tilewright.common.progress import Progress, silent
-from tilewright.targets.host.calibrating.kernel_speed import (
-    Extents,
-    TimedKernel,
-    contender_name,
-    default_kernel,
-    load_kernel,
-)
 from tilewright.targets.host.calibrating.probes import (
     CHAIN_ADDITIONS,
     LARGEST_TEAM,
@@ -34,7 +31,16 @@ from tilewright.targets.host.calibrating.probes import (
     peak_flops_per_call,
 )
 from tilewright.targets.host.detect import HostDescription
-from tilewright.targets.host.vectors.microkernel import PREFETCHES, Microkernel
+from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.native import load_library
+from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
+from tilewright.targets.host.vectors.microkernel import (
+    DEFAULT_BLOCKS,
+    PREFETCHES,
+    Microkernel,
+    row_counts,
+)
+from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.tune.sampling import (
     DEFAULT_PROTOCOL,
     Contender,
@@ -42,6 +48,79 @@ from tilewright.tune.sampling import (
     Timing,
     interleaved,
 )
+
+_REPEAT = """\
+/* Calls the kernel `calls` times; B moves on by `step` elements and begins anew after `sets`. */
+void tw_repeat(long calls, long m, long n, long k, const TYPE *a, long lda, const TYPE *b, long ldb,
+        TYPE *c, long ldc, long step, long sets)
+{
+    for (long call = 0; call < calls; call++)
+        tw_kernel(m, n, k, a, lda, b + call % sets * step, ldb, c, ldc);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Extents:
+    """m, n and k of one product."""
+
+    m: int
+    n: int
+    k: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations."""
+        return 2 * self.m * self.n * self.k
+
+
+def default_kernel(isa: InstructionSet, kind: DType) -> Microkernel:
+    """The kernel that the host target multiplies with: A by rows, B in panels."""
+    return Microkernel(isa, kind, *DEFAULT_BLOCKS[isa.name], b_layout="panels")
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """A compiled micro-kernel."""
+
+    kernel: Microkernel
+    library: ctypes.CDLL
+
+    def contender(self, extents: Extents, set_bytes: int = 0) -> Contender:
+        """One product per call; B comes from a working set of `set_bytes`, at least one B."""
+        kernel, kind = self.kernel, self.kernel.dtype
+        step = -(-extents.n // kernel.width) * kernel.width * extents.k
+        sets = max(1, set_bytes // (step * kind.size_bytes))
+        a, c = aligned(extents.m * extents.k, kind), aligned(extents.m * extents.n, kind)
+        b = aligned(step * sets, kind)
+        shape = [c_long(x) for x in (extents.m, extents.n, extents.k)]
+        strides = [c_long(x) for x in (extents.k, kernel.width * extents.k, extents.n, step, sets)]
+
+        def run(calls: int) -> object:
+            operands = [address(x) for x in (a, b, c)]
+            placed = [x for pair in zip(operands, strides[:3], strict=True) for x in pair]
+            return self.library.tw_repeat(c_long(calls), *shape, *placed, *strides[3:])
+
+        return Contender(contender_name(kind, extents, set_bytes), run)
+
+
+def contender_name(kind: DType, extents: Extents, set_bytes: int = 0) -> str:
+    """Name under which a product is timed."""
+    return f"{kind} {extents.m} x {extents.n} x {extents.k} from {set_bytes}"
+
+
+def load_kernel(kernel: Microkernel, rows: Iterable[int]) -> TimedKernel:
+    """Compile `kernel` (A by rows, B in panels) for products of these extents along m."""
+    counts = frozenset[int]().union(*(row_counts(kernel, m) for m in rows))
+    parts = [
+        vector_text(kernel.isa, (kernel.dtype,)),
+        emit_microkernel(kernel, "tw_kernel", counts),
+    ]
+    parts.append(_REPEAT.replace("TYPE", kernel.dtype.c_name))
+    return TimedKernel(
+        kernel, load_library({"kernel.c": "\n".join(parts)}, kernel.isa.compiler_flags)
+    )
+
 
 _DEPTHS = (16, 64, 144, 256)
 _BLOCK_COUNTS = (1, 2, 4)

@@ -1,9 +1,18 @@
-"""The time of a kernel by its text: transfers by their addresses, calls by their assembly."""
+"""The time of a kernel by its text: transfers by their addresses, calls by their assembly.
+
+Events of all cores run on one clock in the order of their time. A request takes its core
+`issue_cycles`, reaches the engine `latency_cycles` later, and is served behind those that came
+before, transaction by transaction, at the addresses that the code computes. Where the blocks of one
+statement's cores lie side by side and are no smaller than a transaction, the one that two of them
+touch is moved once, as the machine file says of its engine. A core's instruction cache is empty at
+the launch; routines lie one behind the other, as they are linked. The compiled C around the calls
+is left out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +22,9 @@ from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.cross_check.fetch import missing_lines
+from tilewright.targets.sw26010.cross_check.compiled import missing, replay
 from tilewright.targets.sw26010.cross_check.layout import CALL, CORE, KIND, SUBJECT
-from tilewright.targets.sw26010.cross_check.memory import replayed
-from tilewright.targets.sw26010.cross_check.recording import MOST_EVENTS, record
+from tilewright.targets.sw26010.cross_check.recording import MOST_EVENTS, Recording, record
 from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCycles
 
 
@@ -86,3 +94,48 @@ class _Times:
 
     def _places(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(np.searchsorted(self.numbers, calls[:, SUBJECT]), np.int64)
+
+
+def missing_lines(
+    cores: NDArray[np.int64],
+    calls: NDArray[np.int64],
+    lines: list[NDArray[np.int64]],
+    cache: InstructionCache,
+) -> NDArray[np.int64]:
+    """Missing lines of each call; `calls` are numbers of `lines`, `cores` ascend."""
+    ends = np.cumsum([len(own) for own in lines])
+    flat = np.concatenate(lines) if lines else np.zeros(0, np.int64)
+    starts = ends - [len(own) for own in lines]
+    return np.asarray(missing(cores, calls, flat, starts, ends, cache.sets, cache.ways))
+
+
+@dataclass(frozen=True)
+class _Engine:
+    """The numbers of a transfer engine, for gets and puts in cycles for a transaction."""
+
+    transaction_bytes: int
+    latency_cycles: int
+    issue_cycles: int
+    get_cycles: float
+    put_cycles: float
+    get_overhead: float
+    put_overhead: float
+
+
+def _engine_of(machine: Machine) -> _Engine:
+    """The engine of a core group as its file describes it."""
+    dma, clock = machine.dma, machine.clock_hz
+    each = (dma.transaction_bytes * clock / e.peak_bytes_per_second for e in (dma.get, dma.put))
+    overheads = (e.block_overhead_transactions for e in (dma.get, dma.put))
+    return _Engine(dma.transaction_bytes, dma.latency_cycles, dma.issue_cycles, *each, *overheads)
+
+
+def replayed(recording: Recording, machine: Machine, cycles: NDArray[np.int64]) -> float:
+    """The cycle at which the last core ends. `cycles` are those of each event that is a call,
+    negative where the cores do it together.
+    """
+    events, cores = recording.events, machine.cores
+    counts = np.bincount(events[:, CORE], minlength=cores)
+    ends = np.cumsum(counts)
+    numbers = np.array(astuple(_engine_of(machine)), np.float64)
+    return float(replay(events, cycles, ends - counts, ends, numbers))
