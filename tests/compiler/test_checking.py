@@ -8,6 +8,7 @@ import pytest
 
 from support.compiled import kernel_of
 from tilewright.common.errors import CheckFailed, ToolError
+from tilewright.compiler import checking
 from tilewright.compiler.checking import compare, random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
@@ -130,3 +131,54 @@ def test_a_wrong_element_is_found_in_any_order_of_storage(order, monkeypatch):
         with pytest.raises(CheckFailed, match=f"element {re.escape(str(list(place)))} is"):
             compare(op, operands, result, "direct")
         result[place] -= 1
+
+
+LARGE = (
+    conv2d(batch=2, in_channels=3, out_channels=5, height=6, width=6, kernel=3, padding=1),
+    conv2d(batch=4, in_channels=2, out_channels=3, height=5, width=4, kernel=2, stride=2),
+    conv2d(batch=3, in_channels=4, out_channels=4, height=4, width=4, kernel=1, groups=2),
+    gemm(4, 6, 5, transpose_b=True),
+    gemm(7, 3, 5),
+)
+
+
+@pytest.mark.parametrize("op", LARGE, ids=lambda op: op.describe())
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_sums_find_every_wrong_element_of_an_exact_result(op, dtype, monkeypatch):
+    """One element off, and two of one sum off by as much in opposite directions."""
+    monkeypatch.setattr(checking, "_MOST_COMPARED", 0)
+    op = replace(op, dtype=dtype)
+    operands = random_operands(op, "integers", 2)
+    found = op.reference(*operands)
+    assert checking._sums_agree(op, operands, found)
+    axis = checking._moving(op)[0]
+    for place in np.ndindex(found.shape):
+        other = (*place[:axis], (place[axis] + 1) % found.shape[axis], *place[axis + 1 :])
+        found[place] += 1
+        assert not checking._sums_agree(op, operands, found)
+        found[other] -= 1
+        assert not checking._sums_agree(op, operands, found)
+        found[place] -= 1
+        found[other] += 1
+
+
+@pytest.mark.parametrize("wrong", [0.5, np.nan, np.inf, 1e300])
+def test_sums_say_nothing_of_what_is_not_exact(wrong, monkeypatch):
+    monkeypatch.setattr(checking, "_MOST_COMPARED", 0)
+    op = LARGE[0]
+    operands = random_operands(op, "integers", 2)
+    found = op.reference(*operands)
+    found[1, 2, 3, 4] += wrong
+    assert not checking._sums_agree(op, operands, found)
+    floats = random_operands(op, "floats", 2)
+    assert not checking._sums_agree(op, floats, op.reference(*floats))
+
+
+def test_a_large_result_that_is_wrong_is_refused_by_its_worst_element(monkeypatch):
+    monkeypatch.setattr(checking, "_MOST_COMPARED", 0)
+    ones = tuple(np.ones(shape) for shape in OP.input_shapes)
+    found = OP.reference(*ones)
+    assert compare(OP, ones, found, "gemm") == "exact"
+    found[1, 2] = 6
+    with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[1, 2\] is 6, the"):
+        compare(OP, ones, found, "gemm")

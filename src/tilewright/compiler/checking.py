@@ -1,12 +1,15 @@
 """Checking generated code: run it on the host and compare with the operator's reference.
 
 In: a candidate with its program and its generated code. Out: "exact" where every element equals the
-reference, "within bound" where none is further from it than rounding allows; CheckFailed otherwise.
+reference, of large products where random sums of elements do; "within bound" where none is further
+from it than rounding allows; CheckFailed otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -29,6 +32,10 @@ Data = Literal["integers", "floats"]
 _ROUNDINGS_PER_TERM = 8
 """Each term of a sum is rounded once by the direct form; Winograd's transforms multiply that."""
 _ELEMENTS_AT_A_TIME = 1 << 20
+_MOST_COMPARED = 1 << 28
+"""Operations whose results are compared one by one; exact results of more are summed up first."""
+_EXACT = 1 << 53
+"""Integers up to here, and their sums, are exact in double precision."""
 _UNBOUNDED = np.errstate(over="ignore", invalid="ignore")
 """Operands of the user's may overflow, in the reference as in the code."""
 
@@ -106,7 +113,7 @@ def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> 
     of the terms' magnitudes (the reference on absolute values). Integers leave no room. Equal
     infinities do not differ, nor do two numbers that are none.
     """
-    if _is_exact(op, operands, found):
+    if _sums_agree(op, operands, found) or _is_exact(op, operands, found):
         return "exact"
     expected = op.reference(*operands)
     limit = np.nan_to_num(_limit(op, operands, expected), nan=0.0, posinf=np.inf)
@@ -137,6 +144,59 @@ def _is_exact(op: Op, operands: Sequence[Array], found: Array) -> bool:
         if not _are_equal(found[region.slices], expected):
             return False
     return True
+
+
+def _sums_agree(op: Op, operands: Sequence[Array], found: Array) -> bool:
+    """True if random multiples of the elements along one axis of a large product of integers have
+    the sums that the reference gives for as many multiples of one operand: a product with a vector
+    in place of one with a matrix (Freivalds, Probabilistic Machines Can Use Less Running Time,
+    1977). All is exact, so one wrong element along the axis is always found; several, which need
+    not be in proportion to the multiples, are missed once in more than 2^16 times. False says
+    nothing.
+    """
+    moved = _moving(op) if op.flops > _MOST_COMPARED and op.numerics.is_float else None
+    if moved is None or not all(np.array_equal(x, np.rint(x)) for x in operands):
+        return False
+    axis, which, dimension = moved
+    extent, terms = op.out_shape[axis], op.flops // (2 * found.size)
+    most = max(1.0, terms * prod(float(np.abs(x).max()) for x in operands))
+    largest = int(_EXACT // (extent * most))
+    if largest < 1 << 16 or most > 2 / np.finfo(op.numerics.sums.numpy).eps:
+        return False
+    multiples = np.random.default_rng(0).integers(1, largest, extent).astype(np.float64)
+    sums = np.zeros(np.delete(op.out_shape, axis))
+    for multiple, part in zip(multiples, np.moveaxis(found, axis, 0), strict=True):
+        if not (np.abs(part).max() <= most and np.array_equal(part, np.rint(part))):
+            return False
+        sums += multiple * part
+    given = [np.asarray(x, np.float64) for x in operands]
+    along = np.tensordot(multiples, given[which], (0, dimension))
+    given[which] = np.expand_dims(along, dimension)
+    region = Box.whole(op.out_shape).along(axis, (0, 1))
+    own = replace(op.part(region), dtype="f64")  # type: ignore[type-var]  # they are dataclasses
+    needed = (x[box.slices] for x, box in zip(given, op.needed(region), strict=True))
+    expected = own.reference(*needed)
+    return np.array_equal(np.expand_dims(sums, axis), expected) and np.abs(sums).max() < _EXACT
+
+
+def _moving(op: Op) -> tuple[int, int, int] | None:
+    """The longest axis of a product that is a dimension of one operand alone, and the number of
+    that operand and dimension; None where there is none.
+    """
+    if op.convolution is None and op.matrix_product is None:
+        return None
+    whole, found = Box.whole(op.out_shape), []
+    for axis, extent in enumerate(op.out_shape):
+        ends = [op.needed(whole.along(axis, side)) for side in ((0, 1), (extent - 1, extent))]
+        moving = [
+            (which, dimension, sides)
+            for which, (first, last) in enumerate(zip(*ends, strict=True))
+            for dimension, sides in enumerate(zip(first.sides, last.sides, strict=True))
+            if sides[0] != sides[1]
+        ]
+        if len(moving) == 1 and moving[0][2] == ((0, 1), (extent - 1, extent)):
+            found.append((extent, axis, *moving[0][:2]))
+    return max(found)[1:] if found else None
 
 
 def _are_equal(found: Array, expected: Array) -> bool:

@@ -214,7 +214,6 @@ def check_structure(p: Decisions, staged: Program) -> tuple[Expr, ...]:
     """Raise if the primitive cannot take the staged views; returns the counts that must be whole
     vectors.
     """
-    _check_decisions(p)
     if not isinstance(p.nest.primitive, MatrixProduct):
         return ()
     call, product = next(calls_of(staged.body, MatrixProduct))
