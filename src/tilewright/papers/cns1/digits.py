@@ -84,16 +84,18 @@ def first_weights(seed: int) -> Weights:
     return Weights(hidden, outputs)
 
 
+def arithmetic(*, scaled: bool) -> Array:
+    """The numbers that `learn` takes: scaled arithmetic, or the report's literal one."""
+    one = 1 << SCALING.activation_bits if scaled else 1
+    own = (SCALING.weight_bits, 2 * SCALING.activation_bits, SCALING.update_shift)
+    return np.array([SHIFT, RATE, *own, one, scaled])
+
+
 def in_fixed_point(weights: Weights, given: Digits, order: Array, *, scaled: bool) -> Weights:
     """The weights after these sets [sets, patterns]; outputs beyond the classes keep theirs."""
     a, b = weights.hidden.astype(np.int64), weights.outputs[:, :CLASSES].astype(np.int64)
-    one = 1 << SCALING.activation_bits if scaled else 1
-    own = (SCALING.weight_bits, 2 * SCALING.activation_bits, SCALING.update_shift)
-    bits = np.array([SHIFT, RATE, *own, one, scaled])
-    wanted = given.wanted[:, :CLASSES].astype(np.int64)
-    learn(
-        a, b, given.inputs.astype(np.int64), wanted, order, sigmoid_table().astype(np.int64), bits
-    )
+    wanted, table = given.wanted[:, :CLASSES].astype(np.int64), sigmoid_table().astype(np.int64)
+    learn(a, b, given.inputs.astype(np.int64), wanted, order, table, arithmetic(scaled=scaled))
     outputs = weights.outputs.copy()
     outputs[:, :CLASSES] = b
     return Weights(a.astype(np.int16), outputs)

@@ -156,7 +156,7 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
 
 class Kernels(Section, frozen=True, forbid_unknown_fields=True):
     """How kernels go through a matrix: `stripe_columns` together, of one or two vectors, for
-    `patterns` vectors of activations at a time.
+    `patterns` vectors of activations or errors at a time, up to `MOST_PATTERNS`.
     """
 
     key: ClassVar[str] = "kernels"
