@@ -209,13 +209,13 @@ def round_cycles(
 
 def group_cycles(machine: Machine, patterns: int, n: Value, k: Value, distance: Value) -> Value:
     """Some patterns times n rows of k weights. A group opens the lines of its rows in every chip,
-    and on average every other time those of its sums and of the weights that they close: three
-    accesses.
+    and on average every other time those of its sums of each pattern and of the weights that they
+    close: three accesses.
     """
     cycles = group_timing(machine, patterns)
     rdram, rows = machine.section(Rdram), ROWS * WEIGHT_BYTES
     lines = rows * distance / rdram.open_bytes * rdram.chips_per_port
-    lines = 1.5 + np.minimum(lines, rows * k / rdram.chip_block_bytes)
+    lines = 1.5 * patterns + np.minimum(lines, rows * k / rdram.chip_block_bytes)
     passes = k / STRIPE * cycles.pass_cycles
     group = cycles.stripe_cycles + passes + lines * cycles.line_cycles
     return cycles.round_cycles + n / ROWS * group

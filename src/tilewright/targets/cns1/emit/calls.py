@@ -224,16 +224,14 @@ def _groups(writer: Writer, machine: Machine, product: Product, patterns: int) -
     """Write all groups of four rows of weights, one after the other; the first lanes start from C,
     and the others from zero.
     """
-    group, size = writer.label("group"), ROWS * SUM_BYTES
+    group = writer.label("group")
     sums = [f"$v{FIRST_SUM + i}" for i in range(ROWS * patterns)]
     rows = [sums[i : i + ROWS] for i in range(0, len(sums), ROWS)]
     writer.place(group)
     writer.add("$14 = $15", "$20 = $15 + 64", *(f"{v} = $v0" for v in sums), "vlr = $2")
-    writer.add("$12 = $16")
-    for row in rows:
+    for pattern, row in enumerate(rows):
+        writer.sum("$12", "$16", pattern * product.sum_row_bytes, "$11")
         writer.add(*(f"{v} = m[$12+=$1].w" for v in row))
-        if row is not rows[-1]:
-            writer.sum("$12", "$12", product.sum_row_bytes - size, "$11")
     writer.add("vlr = $28")
     writer.add(f"{ERRORS[0]} = $7")
     for before, pointer in pairwise(ERRORS[:patterns]):
@@ -242,12 +240,12 @@ def _groups(writer: Writer, machine: Machine, product: Product, patterns: int) -
                          factor_bytes=product.factor_bytes)  # fmt: skip
     _loop(writer, machine, body, product.k // STRIPE)
     writer.add(*reduction(_LENGTHS, len(sums)))
-    writer.add("$12 = $16")
-    for row in rows:
-        writer.add(*(f"m[$12+=$1].w = {v}" for v in row))
-        if row is not rows[-1]:
-            writer.sum("$12", "$12", product.sum_row_bytes - size, "$11")
-    writer.add(f"$16 = $16 + {size}", "vlr = $28", f"if ($16 != $17) {group}", "$15 = $15 + $26")
+    for pattern, row in reversed([*enumerate(rows)]):
+        pointer = "$12" if pattern else "$16"
+        if pattern:
+            writer.sum(pointer, "$16", pattern * product.sum_row_bytes, "$11")
+        writer.add(*(f"m[{pointer}+=$1].w = {v}" for v in row))
+    writer.add("vlr = $28", f"if ($16 != $17) {group}", "$15 = $15 + $26")
 
 
 def _accumulates(machine: Machine) -> bool:
