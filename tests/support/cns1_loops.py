@@ -12,6 +12,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     Body,
     backward_body,
     errors_body,
+    forward_body,
     update_body,
 )
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
@@ -30,8 +31,17 @@ def usual_loops() -> list[tuple[Body, PortCycles]]:
         for settings in ({}, *prices_of(machine).changes(machine)):
             other = changed(machine, settings)
             found |= dict.fromkeys((body, port_cycles(other)) for body in _bodies(other))
-        found[update_body(rounding=ROUNDING), port_cycles(machine)] = None
+        found |= dict.fromkeys((body, port_cycles(machine)) for body in SCALED_LOOPS)
     return list(found)
+
+
+SETS = (
+    forward_body(3),
+    *(backward_body(patterns) for patterns in (2, 3)),
+    *(update_body(rounding=ROUNDING, patterns=patterns) for patterns in (2, 3)),
+)
+"""The loops of sets of patterns beyond those of recall."""
+SCALED_LOOPS = (update_body(rounding=ROUNDING), *SETS)
 
 
 OUTPUT_ERRORS = Elements("3 * (x0 - x1)", (1, 1), 2)

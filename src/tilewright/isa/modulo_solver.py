@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from tilewright.isa.dependence import AddressUse, DependenceGraph
@@ -37,12 +38,17 @@ def place(
     """Any modulo schedule with this initiation interval, or the proof that there is none.
 
     Schedules with few stages are tried first: they are found much faster, but only the last model,
-    in which any number of stages fits (or `stage_limit` of them), can refute the interval.
+    in which any number of stages fits (or `stage_limit` of them), can refute the interval. Where
+    operations keep a unit for several cycles its own ones may not fit: that is seen without the
+    others.
     """
     complete = stage_limit or _stage_limit(graph, interval)
     limits = sorted({min(2, complete), min(3, complete), complete})
     share = replace(effort, deterministic_units=effort.deterministic_units / len(limits))
     placement = Placement(Verdict.UNKNOWN)
+    for unit in sorted({unit for operation in graph.operations for unit in operation.units}):
+        if _long_operation(graph, unit) and not _fits(_alone(graph, unit), rules, interval, share):
+            return Placement(Verdict.INFEASIBLE)
     for stages in limits:
         model = cp_model.CpModel()
         variables = _build(model, graph, rules, interval, stages)
@@ -51,6 +57,45 @@ def place(
         if verdict is Verdict.FOUND:
             return replace(placement, times=tuple(solver.value(t) for t in variables.times))
     return placement
+
+
+def _alone(graph: DependenceGraph, unit: str) -> DependenceGraph:
+    """The operations of a unit, and what orders them directly."""
+    kept = [i for i, operation in enumerate(graph.operations) if unit in operation.units]
+    number = {old: new for new, old in enumerate(kept)}
+    edges = (
+        replace(edge, source=number[edge.source], target=number[edge.target])
+        for edge in graph.edges
+        if edge.source in number and edge.target in number
+    )
+    versions = tuple(frozenset(number[i] for i in v if i in number) for v in graph.versions)
+    operations = tuple(replace(graph.operations[i], branch=False) for i in kept)
+    return DependenceGraph(operations, tuple(edges), (), versions)
+
+
+def _fits(graph: DependenceGraph, rules: IssueRules, interval: int, effort: Effort) -> bool:
+    """False if there is no schedule. Without a branch nothing says when an iteration begins: of
+    operations that recurrences tie to each other the first is in the middle stage, and the first of
+    all in slot 0. What orders others is left out.
+    """
+    least = np.full((len(graph.operations),) * 2, -np.inf)
+    for edge in graph.edges:
+        delay = edge.delay_cycles - interval * edge.distance
+        least[edge.source, edge.target] = max(least[edge.source, edge.target], delay)
+    for through in range(len(least)):
+        least = np.maximum(least, least[:, through, None] + least[None, through])
+    np.fill_diagonal(least, 0)
+    tied = np.isfinite(least + least.T)
+    first = tied.argmax(axis=1)
+    turns = 1 + int(np.abs(least[tied]).max()) // interval
+    edges = tuple(edge for edge in graph.edges if tied[edge.source, edge.target])
+    model = cp_model.CpModel()
+    free = replace(graph, edges=edges)
+    variables = _build(model, free, rules, interval, 2 * turns + 1)
+    for leader in np.unique(first):
+        model.add(variables.stages[leader] == turns)
+    model.add(variables.slots[np.bincount(first).argmax()] == 0)
+    return _solve(model, effort)[1] is not Verdict.INFEASIBLE
 
 
 def is_schedule(

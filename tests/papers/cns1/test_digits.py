@@ -11,9 +11,13 @@ def test_scaled_arithmetic_learns_digits_and_the_literal_one_does_not():
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 4), (1, 1, 1)], ids=["2 x 4 nodes", "1 node"])
-@pytest.mark.parametrize("scaled", [True, False], ids=["scaled", "literal"])
-def test_nodes_learn_with_the_bits_of_the_fixed_point_network(shape, scaled):
-    assert bits_agree(shape, 2, scaled=scaled)
+@pytest.mark.parametrize(
+    ("together", "scaled"),
+    [(1, True), (2, True), (3, True), (1, False)],
+    ids=["scaled", "sets of two", "sets of three", "literal"],
+)
+def test_nodes_learn_with_the_bits_of_the_fixed_point_network(shape, together, scaled):
+    assert bits_agree(shape, 2 if together == 1 else 1, together, scaled=scaled)
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 4), (1, 1, 1)], ids=["2 x 4 nodes", "1 node"])

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from support.cns1_shapes import KINDS, Shape, agrees
 from tilewright.common.errors import CapacityError, ShapeError
+from tilewright.isa import load_table
+from tilewright.isa.dependence import build_dependences
+from tilewright.isa.modulo_solver import place
+from tilewright.isa.placement import Effort, Verdict
 from tilewright.machine import load_machine
+from tilewright.targets.cns1.emit.calls import ROUNDING
 from tilewright.targets.cns1.kernels import reference, run
 from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
@@ -15,7 +20,8 @@ from tilewright.targets.cns1.kernels.bodies import (
     forward_body,
     update_body,
 )
-from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
+from tilewright.targets.cns1.kernels.pipelining import asked_of, port_cycles, scheduled
+from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.timing.forward import Conditions, product_cycles, sigmoid_cycles
 
 MACHINE = load_machine("cns1-128")
@@ -40,6 +46,35 @@ def test_inner_loops_are_at_a_proven_bound(body, cycles, report, bound):
     assert schedule.proven_minimum
     assert schedule.interval_cycles == cycles <= report
     assert bound in schedule.statement()
+
+
+@pytest.mark.parametrize(
+    ("body", "cycles", "proof"),
+    [
+        (forward_body(3), 96, "unit VP0 96*"),
+        (backward_body(2), 64, "unit VP0 64*"),
+        (backward_body(3), 96, "unit VP0 96*"),
+        (update_body(rounding=ROUNDING, patterns=2), 96, "recurrence 96*"),
+        (update_body(rounding=ROUNDING, patterns=3), 100, "proved infeasible: 96, 97, 98, 99"),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_loops_of_sets_are_at_a_proven_bound(body, cycles, proof):
+    """32 cycles of the multiplier for each pattern, ports for all of them together. The errors of
+    three patterns do not fit between the accesses of an update.
+    """
+    schedule = scheduled(body, port_cycles(MACHINE))
+    assert schedule.proven_minimum
+    assert schedule.interval_cycles == cycles
+    assert proof in schedule.statement()
+
+
+def test_an_interval_is_refuted_by_the_operations_of_one_unit():
+    asked = asked_of(update_body(rounding=ROUNDING, patterns=3), port_cycles(MACHINE))
+    rules = load_table(TABLE).issue
+    graph = build_dependences(asked.operations, rules=rules, aliases=asked.aliases)
+    verdicts = [place(graph, rules, interval, Effort(6)).verdict for interval in (96, 97)]
+    assert verdicts == [Verdict.INFEASIBLE] * 2
 
 
 @settings(max_examples=25)

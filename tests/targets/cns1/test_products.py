@@ -132,7 +132,7 @@ def test_without_scalar_registers_factors_stay_in_the_scalar_unit():
             {"kernels.stripe_columns": 48},
             "kernels.stripe_columns: expected 32 or 64, one or two vectors, found 48",
         ),
-        ({"kernels.patterns": 3}, "kernels.patterns: expected 1 or 2, found 3"),
+        ({"kernels.patterns": 4}, "kernels.patterns: expected 1 to 3, found 4"),
         (
             {"memory.caches.instruction_ways": 3},
             "memory.caches.instruction_ways: expected a divisor of the 32 lines, found 3",

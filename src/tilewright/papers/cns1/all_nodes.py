@@ -1,5 +1,6 @@
 """Both kernels on all nodes of the model machine, with values and every message, beside the closed
-form: steps 2 and 3 of recall, 2 to 9 of training (section 5.1.1; the report has no such table).
+form: steps 2 and 3 of recall, 2 to 9 of training (section 5.1.1; the report has no such table); and
+training in sets, whose patterns share what is read of the weights.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from tilewright.graph import Network
-from tilewright.graph.tables import RATE, table_step
-from tilewright.papers.cns1.cases import MODEL, WORST
+from tilewright.graph.tables import SCALING, table_step
+from tilewright.machine.build import changed
+from tilewright.papers.cns1.cases import MODEL, WORST, training_rate
+from tilewright.papers.cns1.digits import arithmetic
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
@@ -21,6 +24,7 @@ from tilewright.partition.objective import TIME
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.division import DIVISION
 from tilewright.targets.cns1.kernels import reference
+from tilewright.targets.cns1.kernels.learning import learn
 
 Array = NDArray[Any]
 TITLE = "recall and training on all nodes beside the closed form"
@@ -29,6 +33,9 @@ _WHY = {
     "recall": "factors are copied to the cache for each chunk, sums leave behind whole chunks",
     "training": "eight cycles more around each four rows of steps 6 to 9, and copies of factors",
 }
+SETS = {"training in sets of 2": 2, "training in sets of 3": 3}
+_REPORT_RATE = 22.0
+"""Giga connection updates a second of the abstract: all connections by the time of a pattern."""
 
 
 class Kernel(Struct, frozen=True):
@@ -44,7 +51,7 @@ class Kernel(Struct, frozen=True):
 
 def simulate(name: str) -> Kernel:
     """One kernel with random numbers, as the planner distributes it."""
-    run, same = recalled() if name == "recall" else trained()
+    run, same = recalled() if name == "recall" else trained(SETS.get(name, 1))
     return Kernel(run.cycles, run.stalls(), run.instructions, same)
 
 
@@ -56,18 +63,18 @@ def recalled() -> tuple[MeshRun, bool]:
     return run, bool((next(iter(found.values())) == outputs).all())
 
 
-def trained() -> tuple[MeshRun, bool]:
-    """One pattern in the report's arithmetic, and whether the weights are the reference's."""
-    given = _numbers(1)
-    step = table_step(perceptron_of(_SIZES, 1, _SHIFT), scaling=None)
-    found, run = _simulated(step, given)
-    hidden, outputs = _forward(given)
-    error = reference.errors(given["labels"][0], outputs[0], RATE)
-    back = reference.backward(given["w1"], error, hidden[0])
-    expected = (
-        reference.update(given["w0"], back, given["x"][0]),
-        reference.update(given["w1"], error, hidden[0]),
-    )
+def trained(together: int) -> tuple[MeshRun, bool]:
+    """One pattern in the report's arithmetic, or a set in scaled arithmetic, and whether the
+    weights are those of the fixed-point network.
+    """
+    given, scaled = _numbers(together), together > 1
+    network = perceptron_of(_SIZES, together, _SHIFT)
+    step = table_step(network, scaling=SCALING if scaled else None)
+    found, run = _simulated(step, given, together)
+    wide = {name: values.astype(np.int64) for name, values in given.items()}
+    expected = wide["w0"], wide["w1"]
+    order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
+    learn(*expected, wide["x"], wide["labels"], order, wide["table"], numbers)
     pairs = zip(step.states, expected, strict=True)
     return run, all((found[state.next] == weights).all() for state, weights in pairs)
 
@@ -75,8 +82,11 @@ def trained() -> tuple[MeshRun, bool]:
 _SIZES = (MODEL.layers.inputs, MODEL.layers.hidden, MODEL.layers.outputs)
 
 
-def _simulated(network: Network, given: dict[str, Array]) -> tuple[dict[str, Array], MeshRun]:
-    return DIVISION.divide(network, MODEL.machine(), None, TIME, 1.0).nodes.simulated(given)
+def _simulated(
+    network: Network, given: dict[str, Array], together: int = 2
+) -> tuple[dict[str, Array], MeshRun]:
+    machine = changed(MODEL.machine(), {"kernels.patterns": max(2, together)})
+    return DIVISION.divide(network, machine, None, TIME, 1.0).nodes.simulated(given)
 
 
 def _numbers(patterns: int) -> dict[str, Array]:
@@ -107,18 +117,29 @@ def run(lab: Lab) -> Result:
         "recall": forward.hidden_cycles + forward.outputs_cycles,
         "training": training.total_cycles - around,
     }
-    names = list(closed)[: 1 if lab.quick else None]
+    names = [*closed, *SETS][: 1 if lab.quick else None]
     found = dict(zip(names, lab.map(simulate, names), strict=True))
     rows = [
         compare(
             f"{name}, all {MODEL.nodes} nodes",
-            closed[name],
+            closed.get(name),
             found[name].cycles,
             "simulated",
-            note=f"{_WHY[name]}; {_told(found[name])}",
+            note="; ".join([*filter(None, [_WHY.get(name)]), _told(found[name])]),
             unit="cycles",
         )
         for name in names
+    ]
+    rows += [
+        compare(
+            f"{name}: updates",
+            _REPORT_RATE,
+            SETS.get(name, 1) * training_rate(MODEL, found[name].cycles),
+            "simulated",
+            note="connections x patterns by the time of steps 2 to 9",
+            unit="giga a second",
+        )
+        for name in names[1:]
     ]
     notes = ("published: the closed form of chapters 4 and 6, which was never measured",)
     summary: dict[str, float | str] = {

@@ -1,5 +1,5 @@
-"""Training on handwritten digits, pattern by pattern: scaled arithmetic, the report's literal one,
-and floating point; and the same bits on several nodes and on one.
+"""Training on handwritten digits: scaled arithmetic, by sets of patterns too, the report's literal
+one, and floating point; and the same bits on several nodes and on one.
 
 The digits are 1797 images of 8 x 8 pixels (`common.digits`). A network of 64 pixels and a bias,
 256 hidden nodes and 10 outputs learns four fifths of them; the accuracy is that of the others. The
@@ -29,9 +29,10 @@ from tilewright.targets.cns1.kernels.learning import learn
 Array = NDArray[Any]
 TITLE = "handwritten digits: accuracy by arithmetic, equal bits on several nodes"
 HIDDEN, OUTPUTS, INPUTS, CLASSES = 256, 512, 80, 10
-EPOCHS, SEEDS, SHIFT = 10, 5, 8
+EPOCHS, SEEDS, SHIFT, _STEPS = 10, 5, 8, 3
 _ONE, _HALF = 127, 1 << 14
-MODES = ("scaled", "literal", "float")
+SETS = (1, 2, 3)
+"""Patterns that change the weights together."""
 
 
 class Weights(NamedTuple):
@@ -83,16 +84,18 @@ def first_weights(seed: int) -> Weights:
     return Weights(hidden, outputs)
 
 
-def in_fixed_point(weights: Weights, given: Digits, order: Array, *, scaled: bool) -> Weights:
-    """The weights after these patterns; outputs beyond the classes keep theirs."""
-    a, b = weights.hidden.astype(np.int64), weights.outputs[:, :CLASSES].astype(np.int64)
+def arithmetic(*, scaled: bool) -> Array:
+    """The numbers that `learn` takes: scaled arithmetic, or the report's literal one."""
     one = 1 << SCALING.activation_bits if scaled else 1
     own = (SCALING.weight_bits, 2 * SCALING.activation_bits, SCALING.update_shift)
-    bits = np.array([SHIFT, RATE, *own, one, scaled])
-    wanted = given.wanted[:, :CLASSES].astype(np.int64)
-    learn(
-        a, b, given.inputs.astype(np.int64), wanted, order, sigmoid_table().astype(np.int64), bits
-    )
+    return np.array([SHIFT, RATE, *own, one, scaled])
+
+
+def in_fixed_point(weights: Weights, given: Digits, order: Array, *, scaled: bool) -> Weights:
+    """The weights after these sets [sets, patterns]; outputs beyond the classes keep theirs."""
+    a, b = weights.hidden.astype(np.int64), weights.outputs[:, :CLASSES].astype(np.int64)
+    wanted, table = given.wanted[:, :CLASSES].astype(np.int64), sigmoid_table().astype(np.int64)
+    learn(a, b, given.inputs.astype(np.int64), wanted, order, table, arithmetic(scaled=scaled))
     outputs = weights.outputs.copy()
     outputs[:, :CLASSES] = b
     return Weights(a.astype(np.int16), outputs)
@@ -113,10 +116,11 @@ def in_floating_point(weights: Weights, given: Digits, order: Array) -> tuple[Ar
 
 
 class Trial(Struct, frozen=True):
-    """An arithmetic and the seed of weights and order."""
+    """An arithmetic, the seed of weights and order, and the patterns of a set."""
 
     mode: str
     seed: int
+    together: int = 1
 
 
 def accuracy(trial: Trial) -> float:
@@ -134,7 +138,7 @@ def learnt(trial: Trial) -> Weights:
     """The weights after all epochs in fixed point."""
     order, _ = _drawn(trial.seed)
     first, scaled = first_weights(trial.seed), trial.mode == "scaled"
-    return in_fixed_point(first, digits(), order, scaled=scaled)
+    return in_fixed_point(first, digits(), order.reshape(-1, trial.together), scaled=scaled)
 
 
 def _drawn(seed: int) -> tuple[Array, Array]:
@@ -154,27 +158,30 @@ def recognised(weights: Weights, inputs: Array) -> Array:
     return found
 
 
-def machine_of(rows: int, columns: int, sharers: int) -> Machine:
-    """A CNS-1 of so many nodes."""
+def machine_of(rows: int, columns: int, sharers: int, together: int = 2) -> Machine:
+    """A CNS-1 of so many nodes, whose kernels take so many patterns together, at least two."""
     sizes = {"mesh.rows": rows, "mesh.columns": columns, "messages.hidden_sharers": sharers}
     fabric = {"fabrics.torrents.rows": rows, "fabrics.torrents.columns": columns}
-    return load_machine("cns1-128", {**sizes, **fabric})
+    kernels = {"kernels.patterns": max(2, together)}
+    return load_machine("cns1-128", {**sizes, **fabric, **kernels})
 
 
-def bits_agree(shape: tuple[int, int, int], patterns: int, *, scaled: bool = True) -> bool:
-    """True if a machine learns digits by compiled steps, their weights where they lie, with the
-    bits of the fixed-point network.
+def bits_agree(
+    shape: tuple[int, int, int], steps: int, together: int = 1, *, scaled: bool = True
+) -> bool:
+    """True if a machine learns digits by compiled steps of so many patterns `together`, their
+    weights where they lie, with the bits of the fixed-point network.
     """
-    machine, given, weights = machine_of(*shape), digits(), first_weights(0)
-    network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), 1, SHIFT)
+    machine, given, weights = machine_of(*shape, together), digits(), first_weights(0)
+    network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), together, SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
     plan = DIVISION.divide(step, machine, None, TIME, 1.0)
-    for n in range(patterns):
-        pattern = {"x": given.inputs[n : n + 1], "labels": given.wanted[n : n + 1]}
-        found = plan.run({**pattern, **_named(weights)})
-        weights = in_fixed_point(weights, given, np.array([n]), scaled=scaled)
-        own = [found[state.next] for state in step.states]
-        if any((a != b).any() for a, b in zip(own, weights, strict=True)):
+    for own in np.arange(steps * together).reshape(steps, together):
+        patterns = {"x": given.inputs[own], "labels": given.wanted[own]}
+        found = plan.run({**patterns, **_named(weights)})
+        weights = in_fixed_point(weights, given, own[np.newaxis], scaled=scaled)
+        states = [found[state.next] for state in step.states]
+        if any((a != b).any() for a, b in zip(states, weights, strict=True)):
             return False
     return True
 
@@ -200,13 +207,17 @@ def recall_agrees(
 def run(lab: Lab) -> Result:
     """Accuracies beside floating point, and whether machines agree with the fixed-point network."""
     seeds = range(1 if lab.quick else SEEDS)
-    trials = [Trial(mode, seed) for mode in MODES for seed in seeds]
+    kinds = [("scaled", size) for size in SETS] + [("literal", 1), ("float", 1)]
+    trials = [Trial(mode, seed, size) for mode, size in kinds for seed in seeds]
     found = dict(zip(trials, lab.map(accuracy, trials), strict=True))
-    rows = [_accuracy(mode, [found[t] for t in trials if t.mode == mode]) for mode in MODES]
+    rows = [_accuracy(kind, [found[t] for t in trials if (t.mode, t.together) == kind])
+            for kind in kinds]  # fmt: skip
     weights = learnt(Trial("scaled", 0))
     for name, shape in (("2 x 4 nodes", (2, 4, 4)), ("1 node", (1, 1, 1))):
-        same = float(bits_agree(shape, 3))
-        rows.append(compare(f"{name}: bits of the fixed-point network", 1, same, "exact"))
+        for size in SETS:
+            same = float(bits_agree(shape, _STEPS, size))
+            what = f"{name}: bits of {_STEPS} steps of {size} patterns"
+            rows.append(compare(what, 1, same, "exact"))
         count = 16 if lab.quick else len(digits().classes) - len(digits().classes) * 4 // 5
         agrees, cycles = recall_agrees(shape, count, weights)
         what = f"{name}: bits of {count} digits recalled with learnt weights, every message"
@@ -215,6 +226,8 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "digits", TITLE, tuple(rows), {"patterns learnt": 1437 * EPOCHS})
 
 
-def _accuracy(mode: str, each: list[float]) -> Row:
+def _accuracy(kind: tuple[str, int], each: list[float]) -> Row:
+    mode, size = kind
     said = f"{len(each)} seeds, {min(each):.1f} to {max(each):.1f}"
-    return compare(f"{mode} arithmetic", None, float(np.mean(each)), "exact", note=said, unit="%")
+    name = f"{mode} arithmetic" + f", sets of {size}" * (size > 1)
+    return compare(name, None, float(np.mean(each)), "exact", note=said, unit="%")

@@ -35,10 +35,20 @@ from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times
 from tilewright.partition.plan import PartitionPlan, Space
 from tilewright.partition.strategies import find_strategy
 from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs, step_part
-from tilewright.targets.cns1.nodes.roles import BLOCK, TABLE_BYTES, node_routine
+from tilewright.targets.cns1.nodes.roles import (
+    BLOCK,
+    TABLE_BYTES,
+    node_routine,
+    update_blocks,
+)
 from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
-from tilewright.targets.cns1.prices import group_cycles, round_cycles, update_cycles
-from tilewright.targets.cns1.sections import Hosts, Kernels, Messages
+from tilewright.targets.cns1.prices import (
+    all_patterns,
+    group_cycles,
+    round_cycles,
+    update_cycles,
+)
+from tilewright.targets.cns1.sections import MOST_PATTERNS, Hosts, Kernels, Messages
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
 _SUM_BYTES, _WEIGHT_BYTES = 4, 2
@@ -63,18 +73,23 @@ def node_model(machine: Machine) -> CoreModel:
     )
 
 
-def step_layers(network: Network) -> tuple[Layer, ...]:
+def step_layers(network: Network, together: int) -> tuple[Layer, ...]:
     """The layers of a training step, a product and the maps behind it each. An error that went to
     the nodes of one layer is there for the update behind it.
 
-    Raises PartitionError for steps of other networks than `graph.tables` trains, and for several
-    patterns.
+    Raises PartitionError for steps of other networks than `graph.tables` trains, and for sets of
+    more patterns than kernels take `together`.
     """
-    if not looks_up(network) or _patterns(network) != 1:
+    if not looks_up(network):
         raise PartitionError(
-            f"nodes train networks of products with tables, one pattern after the other, found "
-            f"{network.name}, {_patterns(network)} patterns",
-            fix="--dtype i8 --batch 1, a network of matrix products and tables",
+            f"nodes train networks of products with tables, found {network.name}",
+            fix="--dtype i8, a network of matrix products and tables",
+        )
+    if (patterns := _patterns(network)) > together:
+        raise PartitionError(
+            f"{network.name} trains a set of {patterns} patterns, kernels take {together} together",
+            fix=f"--batch {together}, or --set {Kernels.key}.patterns={patterns} up to "
+            f"{MOST_PATTERNS}",
         )
     found: list[Layer] = []
     made = {node.output for node in network.nodes}
@@ -151,15 +166,12 @@ class NodeSpace(Space):
         assert product is not None
         rows, columns = (n // p for n, p in zip(layer.shape, grid.counts, strict=True))
         if product.transpose_a:
-            return float(update_cycles(self.machine, rows, columns, columns))
+            return node_update_cycles(self.machine, rows, columns, product.k)
         terms, chunk = product.k // parts, chunk_columns(columns, parts)
         if not chunk:
             return math.inf
-        if along:
-            once = rows * float(group_cycles(self.machine, chunk, terms, terms))
-        else:
-            distance = columns if self.behind else chunk
-            once = node_product_cycles(self.machine, rows, chunk, terms, distance)
+        distance = terms if along else columns if self.behind else chunk
+        once = node_product_cycles(self.machine, rows, chunk, terms, distance, along=along)
         products, piece = columns / chunk * once, columns // parts
         messages = (parts - 1) * rows * math.ceil(piece / VECTOR)
         own = self.machine.section(Messages)
@@ -171,17 +183,23 @@ class NodeSpace(Space):
 
 
 def node_product_cycles(
-    machine: Machine, rows: int, columns: int, terms: int, distance: int
+    machine: Machine, rows: int, columns: int, terms: int, distance: int, *, along: bool = False
 ) -> float:
     """Cycles of a node's product by the price of its text: as many patterns at a time as kernels
-    take, by weights whose rows are `distance` apart.
+    take, by weights whose rows are `distance` apart and lie `along` the terms or along the columns.
     """
-    rounds, left = divmod(rows, machine.section(Kernels).patterns)
-    cycles = 0.0
-    for patterns, count in ((machine.section(Kernels).patterns, rounds), (1, left)):
-        if count:
-            cycles += count * float(round_cycles(machine, patterns, columns, terms, distance))
-    return cycles
+    price = group_cycles if along else round_cycles
+    return float(all_patterns(machine, rows, lambda n: price(machine, n, columns, terms, distance)))
+
+
+def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> float:
+    """Cycles of a node's update by the price of its text, of the columns that fit its cache at a
+    time.
+    """
+    width, _ = update_blocks(machine, rows, columns, patterns)
+    parts, left = divmod(columns, width)
+    return sum(count * float(update_cycles(machine, rows, own, columns, patterns))
+               for own, count in ((width, parts), (left, 1)) if own)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -198,11 +216,12 @@ class NodeTimes:
         first, *others = task.ops
         cycles, product = 0.0, first.matrix_product
         if product is not None and product.transpose_a:
-            return float(update_cycles(self.machine, product.m, product.n, product.n))
-        if product is not None and product.transpose_b:
-            cycles += product.m * float(group_cycles(self.machine, product.n, product.k, product.k))
-        elif product is not None:
-            cycles += node_product_cycles(self.machine, product.m, product.n, product.k, product.n)
+            return node_update_cycles(self.machine, product.m, product.n, product.k)
+        if product is not None:
+            along = product.transpose_b
+            distance = product.k if along else product.n
+            cycles += node_product_cycles(self.machine, product.m, product.n, product.k, distance,
+                                          along=along)  # fmt: skip
         else:
             others = [first, *others]
         return cycles + sum(
@@ -250,7 +269,7 @@ class NodeDivider:
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers for the patterns of a pass, each a product with its steps, and the nodes."""
         if network.states:
-            return step_layers(network), node_model(machine)
+            return step_layers(network, machine.section(Kernels).patterns), node_model(machine)
         layers = layers_of(_of_a_pass(network, machine))
         for layer in layers:
             product_of(layer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from msgspec import structs
@@ -149,6 +149,8 @@ def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np
 
 _NOTHING: Value = 0
 _PASSES = 4
+_SHIFT = 6
+"""Of an update whose loop is priced: sets are scaled."""
 _ROW, _ISSUE = 6, 4
 """Instructions around a row of a copy or a fill, cycles that a vector keeps a pipe busy."""
 
@@ -166,24 +168,31 @@ class ProductCycles:
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
-    """All pairs of rows and the row that is left, each with all stripes; with weights along the
-    terms each row with all groups of four rows of weights. An update goes over groups of rows, too.
+    """As many rows together as kernels take, and the rows that are left, each with all stripes;
+    with weights along the terms with all groups of four rows of weights. An update goes over groups
+    of rows, too.
     """
     dims = call.dims
     if "result_distance" in dims:
         return update_cycles(machine, dims["m"], dims["n"], dims["result_distance"])
-    if "along_terms" in dims:
-        return dims["m"] * group_cycles(machine, dims["n"], dims["k"], dims["distance"])
+    each = partial(_round, machine, call)
+    return all_patterns(machine, dims["m"], each)
+
+
+def all_patterns(machine: Machine, patterns: Value, each: Callable[[int], Value]) -> Value:
+    """Cycles of `patterns` where `each` number of them together takes some cycles."""
     together, cycles = machine.section(Kernels).patterns, _NOTHING
-    parts = ((together, call.dims["m"] // together), (1, call.dims["m"] % together))
-    for patterns, rounds in parts:
-        if np.any(rounds):
-            cycles = cycles + rounds * _round(machine, call, patterns)
+    rounds, left = np.divmod(patterns, together)
+    for some, count in ((together, rounds), *((few, left == few) for few in range(1, together))):
+        if np.any(count):
+            cycles = cycles + count * each(some)
     return cycles
 
 
 def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> Value:
     dims = call.dims
+    if "along_terms" in dims:
+        return group_cycles(machine, patterns, dims["n"], dims["k"], dims["distance"])
     return round_cycles(machine, patterns, dims["n"], dims["k"], dims.get("distance", dims["n"]))
 
 
@@ -198,21 +207,23 @@ def round_cycles(
     return cycles.round_cycles + columns / machine.section(Kernels).stripe_columns * stripe
 
 
-def group_cycles(machine: Machine, n: Value, k: Value, distance: Value) -> Value:
-    """One pattern times n rows of k weights. A group opens the lines of its rows in every chip, and
-    on average every other time those of its sums and of the weights that they close: three
-    accesses.
+def group_cycles(machine: Machine, patterns: int, n: Value, k: Value, distance: Value) -> Value:
+    """Some patterns times n rows of k weights. A group opens the lines of its rows in every chip,
+    and on average every other time those of its sums of each pattern and of the weights that they
+    close: three accesses.
     """
-    cycles = group_timing(machine)
+    cycles = group_timing(machine, patterns)
     rdram, rows = machine.section(Rdram), ROWS * WEIGHT_BYTES
     lines = rows * distance / rdram.open_bytes * rdram.chips_per_port
-    lines = 1.5 + np.minimum(lines, rows * k / rdram.chip_block_bytes)
+    lines = 1.5 * patterns + np.minimum(lines, rows * k / rdram.chip_block_bytes)
     passes = k / STRIPE * cycles.pass_cycles
     group = cycles.stripe_cycles + passes + lines * cycles.line_cycles
     return cycles.round_cycles + n / ROWS * group
 
 
-def update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
+def update_cycles(
+    machine: Machine, m: Value, n: Value, distance: Value, patterns: int = 1
+) -> Value:
     """m x n weights, by groups of four rows and the rows that are left. A load that opens a line
     finds there one that was written.
     """
@@ -221,7 +232,7 @@ def update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Valu
     cycles: Value = 0
     for rows, count in ((ROWS, groups), *((few, left == few) for few in range(1, ROWS))):
         if np.any(count):
-            own = update_timing(machine, rows)
+            own = update_timing(machine, rows, patterns)
             group = own.stripe_cycles + n / STRIPE * own.pass_cycles
             cycles = cycles + (count > 0) * own.round_cycles + count * group
     row_bytes = WEIGHT_BYTES * distance
@@ -285,14 +296,14 @@ def product_timing(machine: Machine, patterns: int) -> ProductCycles:
 
 
 @cache
-def group_timing(machine: Machine) -> ProductCycles:
+def group_timing(machine: Machine, patterns: int) -> ProductCycles:
     """`product_timing` for weights along the terms: a stripe is a group of four rows of them."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:
         n, k = groups * ROWS, stripes * STRIPE
         row_bytes = WEIGHT_BYTES * k
-        product = Product(1, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True)
+        product = Product(patterns, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True)
         return product_text_cycles(hitting, product, n * row_bytes)
 
     small, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
@@ -303,15 +314,17 @@ def group_timing(machine: Machine) -> ProductCycles:
 
 
 @cache
-def update_timing(machine: Machine, rows: int) -> ProductCycles:
+def update_timing(machine: Machine, rows: int, patterns: int) -> ProductCycles:
     """`product_timing` for an update: a stripe is a group of `rows` rows, a pass 64 columns."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:
         n = stripes * STRIPE
         writer = started()
-        for _ in range(1 if rows == ROWS else groups):
-            write_update(writer, hitting, Update(groups * rows if rows == ROWS else rows, n, 2 * n))
+        turns, height = (1, groups * ROWS) if rows == ROWS else (groups, rows)
+        shift = _SHIFT if patterns > 1 else None
+        for _ in range(turns):
+            write_update(writer, hitting, Update(height, n, 2 * n, shift, patterns))
         return finished(hitting, writer, groups * rows * WEIGHT_BYTES * n)
 
     few, longer, more = cycles(2, _PASSES), cycles(2, 2 * _PASSES), cycles(3, _PASSES)

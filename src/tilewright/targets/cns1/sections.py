@@ -17,6 +17,8 @@ from tilewright.machine.sections import Sections
 AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
 """Loops are scheduled around accesses cycle by cycle, so that longer ones would take minutes."""
 
+MOST_PATTERNS = 3
+"""Patterns that a loop takes together: more leave a node no registers."""
 _LENGTH, _LANES, _REGISTERS = 32, 8, 32
 """Elements of a vector, lanes of a pipe, registers of each file, as in the table `torrent`."""
 
@@ -154,7 +156,7 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
 
 class Kernels(Section, frozen=True, forbid_unknown_fields=True):
     """How kernels go through a matrix: `stripe_columns` together, of one or two vectors, for
-    `patterns` vectors of activations at a time.
+    `patterns` vectors of activations or errors at a time, up to `MOST_PATTERNS`.
     """
 
     key: ClassVar[str] = "kernels"
@@ -170,8 +172,8 @@ class Kernels(Section, frozen=True, forbid_unknown_fields=True):
                 f"kernels.stripe_columns: expected {length} or {2 * length}, one or two vectors, "
                 f"found {self.stripe_columns}"
             )
-        if self.patterns > 2:
-            return f"kernels.patterns: expected 1 or 2, found {self.patterns}"
+        if self.patterns > MOST_PATTERNS:
+            return f"kernels.patterns: expected 1 to {MOST_PATTERNS}, found {self.patterns}"
         return ""
 
 

@@ -81,15 +81,28 @@ def test_sums_that_are_divided_meet_at_who_finishes_them():
     assert layer.op.describe() == "gemm m2 n256 k64"
 
 
-@pytest.mark.parametrize("scaling", [SCALING, None], ids=["scaled", "literal"])
-def test_a_training_step_changes_weights_where_they_lie(scaling):
+@pytest.mark.parametrize(
+    ("patterns", "scaling"),
+    [(1, SCALING), (3, SCALING), (1, None)],
+    ids=["scaled", "sets of three", "literal"],
+)
+def test_a_training_step_changes_weights_where_they_lie(patterns, scaling):
     """Three layers of weights: errors go back through two of them."""
-    step = table_step(perceptron(1, 64, 256, 512, 256), scaling=scaling)
+    step = table_step(perceptron(patterns, 64, 256, 512, 256), scaling=scaling)
     given = numbers(step)
-    found = tw.compile(step, MACHINE).plan.run(given)
+    found = tw.compile(step, machine_of(2, 4, 4, patterns)).plan.run(given)
     for name, values in step.evaluate(given).items():
         np.testing.assert_array_equal(found[name], values)
     assert (found["product1_next"] != given["w1"]).any()
+
+
+def test_a_set_of_more_patterns_than_kernels_take_is_refused():
+    with pytest.raises(PartitionError) as caught:
+        tw.compile(table_step(perceptron(3, 64, 256)), MACHINE)
+    assert str(caught.value) == (
+        "perceptron_step trains a set of 3 patterns, kernels take 2 together; "
+        "--batch 2, or --set kernels.patterns=3 up to 3"
+    )
 
 
 def test_a_step_of_other_networks_than_chains_of_tables_is_refused():

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilewright.common.errors import ProgramError
 from tilewright.machine import Machine
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.bodies import (
+    ERRORS,
     FACTORS,
+    FIRST_SUM,
+    INPUTS,
     ROWS,
     SCALAR_FACTORS,
     WORD_BYTES,
@@ -21,7 +25,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     forward_body,
 )
-from tilewright.targets.cns1.kernels.code import SUMS, reduction, updated_rows
+from tilewright.targets.cns1.kernels.code import DATA, reduction, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Kernels, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
@@ -71,27 +75,29 @@ def write_product(writer: Writer, machine: Machine, product: Product) -> None:
     """C += A B: `$7` has the place of A in the cache, `$15` that of B and `$16` that of C."""
     writer.constant("$9", product.weight_row_bytes)
     if product.along_terms:
-        _groups(writer, machine, product)
-        return
-    writer.constant("$8", product.sum_row_bytes)
+        _prepare_groups(writer, product)
+    else:
+        writer.constant("$8", product.sum_row_bytes)
     patterns = machine.section(Kernels).patterns
-    pairs, single = divmod(product.m, patterns)
-    if pairs:
-        _rounds(writer, machine, product, patterns, pairs, more=single > 0)
-    if single:
-        _rounds(writer, machine, product, 1, 1, more=False)
+    rounds, left = divmod(product.m, patterns)
+    if rounds:
+        _rounds(writer, machine, product, patterns, rounds, more=left > 0)
+    if left:
+        _rounds(writer, machine, product, left, 1, more=False)
 
 
 @dataclass(frozen=True)
 class Update:
     """m x n weights in main memory, `row_bytes` apart, plus the outer product of m bytes and n
-    halves, which lie in the cache; with a `shift` what is added is shifted, rounded and clipped.
+    halves, summed over `patterns`, which lie in the cache; with a `shift` what is added is shifted,
+    rounded and clipped.
     """
 
     m: int
     n: int
     row_bytes: int
     shift: int | None = None
+    patterns: int = 1
 
     def __post_init__(self) -> None:
         if self.n % STRIPE:
@@ -102,7 +108,14 @@ class Update:
 
 
 def write_update(writer: Writer, machine: Machine, update: Update) -> None:
-    """C += a b: `$7` has the place of a and `$17` that of b in the cache, `$18` that of C."""
+    """C += a b: `$7` has the place of a and `$17` that of b in the cache, each pattern's elements
+    behind those of the one before; `$18` that of C.
+    """
+    if update.patterns > 1 and not machine.section(Vectors).scalar_registers:
+        raise ProgramError(
+            f"{update.patterns} patterns update weights by scalars in the vector unit, found none",
+            fix="one pattern at a time",
+        )
     groups, left = divmod(update.m, ROWS)
     if update.shift is not None:
         writer.constant("$1", -(1 << update.shift >> 1))
@@ -110,6 +123,8 @@ def write_update(writer: Writer, machine: Machine, update: Update) -> None:
     writer.constant("$9", update.row_bytes)
     writer.add("$8 = 64")
     writer.sum("$10", "$17", WEIGHT_BYTES * update.n, "$11")
+    for before, pointer in pairwise(DATA[: update.patterns]):
+        writer.sum(pointer, before, update.m, "$11")
     if groups:
         writer.constant("$29", groups)
         _updated_rows(writer, machine, update, ROWS, again=groups > 1)
@@ -127,10 +142,14 @@ def _updated_rows(
     writer.place(group)
     writer.add("$14 = $18", "$20 = $18 + 64")
     factors = FACTORS if machine.section(Vectors).scalar_registers else SCALAR_FACTORS
-    passes = update.n // STRIPE
-    rounding = "" if update.shift is None else ROUNDING
     lines = updated_rows(
-        machine, passes, rows=rows, weights="$18", factors=factors, rounding=rounding
+        machine,
+        update.n // STRIPE,
+        rows=rows,
+        weights="$18",
+        factors=factors,
+        rounding="" if update.shift is None else ROUNDING,
+        patterns=update.patterns,
     )
     writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
     if again:
@@ -141,17 +160,18 @@ def _updated_rows(
 def _rounds(
     writer: Writer, machine: Machine, product: Product, patterns: int, rounds: int, *, more: bool
 ) -> None:
-    """`rounds` times some rows of A with all columns of B; `more`: others follow."""
-    again = writer.label("round")
+    """`rounds` times some rows of A with all of B; `more`: others follow."""
+    again, along = writer.label("round"), product.along_terms
     if rounds > 1:
         writer.constant("$29", rounds)
         writer.place(again)
     writer.sum("$17", "$16", SUM_BYTES * product.n, "$11")
     writer.sum("$10", "$7", product.factor_bytes * product.k, "$11")
-    _stripes(writer, machine, product, patterns)
+    (_groups if along else _stripes)(writer, machine, product, patterns)
     if rounds > 1 or more:
         writer.sum("$7", "$7", patterns * product.factor_row_bytes, "$11")
-        writer.sum("$15", "$15", -WEIGHT_BYTES * product.n, "$11")
+        through = product.weight_row_bytes if along else WEIGHT_BYTES
+        writer.sum("$15", "$15", -through * product.n, "$11")
         back = patterns * product.sum_row_bytes - SUM_BYTES * product.n
         writer.sum("$16", "$16", back, "$11")
     if rounds > 1:
@@ -164,8 +184,8 @@ def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) 
     body = product_body(machine, patterns, product.factor_bytes)
     writer.place(stripe)
     writer.add(*["$14 = $15", "$20 = $15 + 64"][:vectors], "$13 = $7")
-    if patterns > 1:
-        writer.sum("$18", "$7", product.factor_row_bytes, "$11")
+    for before, pointer in pairwise(("$7", *INPUTS[1:patterns])):
+        writer.sum(pointer, before, product.factor_row_bytes, "$11")
     _sums(writer, patterns, vectors, "$v{} = m[$12+=$30].w")
     _loop(writer, machine, body, product.k // ROWS)
     _sums(writer, patterns, vectors, "m[$12+=$30].w = $v{}")
@@ -188,32 +208,44 @@ def product_body(machine: Machine, patterns: int, factor_bytes: int) -> Body:
 def _sums(writer: Writer, patterns: int, vectors: int, access: str) -> None:
     for pattern in range(patterns):
         writer.add("$12 = $16 + $8" if pattern else "$12 = $16")
+        writer.add(*["$12 = $12 + $8"] * (pattern - 1))
         writer.add(*(access.format(17 + 2 * pattern + half) for half in range(vectors)))
 
 
-def _groups(writer: Writer, machine: Machine, product: Product) -> None:
-    """Row after row of A with four rows of weights at a time; the first lanes start from C."""
-    sums = [f"$v{s}" for s in SUMS]
-    again, group = writer.label("round"), writer.label("group")
+def _prepare_groups(writer: Writer, product: Product) -> None:
+    """Constants of `_groups`: steps from row to row and over a group, lanes that are left."""
     writer.constant("$27", 2 * STRIPE - (ROWS - 1) * product.weight_row_bytes)
     writer.constant("$26", ROWS * product.weight_row_bytes)
-    writer.constant("$29", product.m)
     writer.add(*(f"{register} = {16 >> i}" for i, register in enumerate(_LENGTHS)))
     writer.add("$1 = 4", f"$8 = {VECTOR * product.factor_bytes}")
-    writer.place(again)
-    writer.sum("$17", "$16", SUM_BYTES * product.n, "$11")
-    writer.sum("$10", "$7", product.factor_bytes * product.k, "$11")
+
+
+def _groups(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
+    """Write all groups of four rows of weights, one after the other; the first lanes start from C,
+    and the others from zero.
+    """
+    group = writer.label("group")
+    sums = [f"$v{FIRST_SUM + i}" for i in range(ROWS * patterns)]
+    rows = [sums[i : i + ROWS] for i in range(0, len(sums), ROWS)]
     writer.place(group)
-    writer.add("$14 = $15", "$20 = $15 + 64", "$13 = $7", *(f"{v} = $v0" for v in sums))
-    writer.add("$12 = $16", "vlr = $2", *(f"{v} = m[$12+=$1].w" for v in sums), "vlr = $28")
-    body = backward_body(accumulate=_accumulates(machine), factor_bytes=product.factor_bytes)
+    writer.add("$14 = $15", "$20 = $15 + 64", *(f"{v} = $v0" for v in sums), "vlr = $2")
+    for pattern, row in enumerate(rows):
+        writer.sum("$12", "$16", pattern * product.sum_row_bytes, "$11")
+        writer.add(*(f"{v} = m[$12+=$1].w" for v in row))
+    writer.add("vlr = $28")
+    writer.add(f"{ERRORS[0]} = $7")
+    for before, pointer in pairwise(ERRORS[:patterns]):
+        writer.sum(pointer, before, product.factor_row_bytes, "$11")
+    body = backward_body(patterns, accumulate=_accumulates(machine),
+                         factor_bytes=product.factor_bytes)  # fmt: skip
     _loop(writer, machine, body, product.k // STRIPE)
-    writer.add(*reduction(_LENGTHS), *(f"m[$16+=$1].w = {v}" for v in sums))
+    writer.add(*reduction(_LENGTHS, len(sums)))
+    for pattern, row in reversed([*enumerate(rows)]):
+        pointer = "$12" if pattern else "$16"
+        if pattern:
+            writer.sum(pointer, "$16", pattern * product.sum_row_bytes, "$11")
+        writer.add(*(f"m[{pointer}+=$1].w = {v}" for v in row))
     writer.add("vlr = $28", f"if ($16 != $17) {group}", "$15 = $15 + $26")
-    writer.sum("$7", "$7", product.factor_row_bytes, "$11")
-    writer.sum("$15", "$15", -product.n * product.weight_row_bytes, "$11")
-    writer.sum("$16", "$16", product.sum_row_bytes - SUM_BYTES * product.n, "$11")
-    writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
 
 
 def _accumulates(machine: Machine) -> bool:

@@ -11,8 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.targets.cns1.sections import MOST_PATTERNS
+
 ROWS = 4
 WORD_BYTES = 4
+_EFFORT_UNITS, _SET_EFFORT_UNITS = 14.0, 480.0
+"""The loops of sets fill two units at a time: the solver takes minutes for them."""
 LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
 
 
@@ -27,7 +31,16 @@ class Body:
     text: str
     ports: tuple[tuple[str, str], ...]
     objects: tuple[tuple[str, str], ...] = ()
-    effort_units: float = 14.0
+    effort_units: float = _EFFORT_UNITS
+
+
+WORDS, INPUTS = ("$11", "$19", "$27"), ("$13", "$18", "$26")
+"""Hold a word of factors of each pattern, and point to the next."""
+_FEW_PARTS = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
+_PARTS = (("$1", "$2"), ("$3", "$12"), ("$24", "$25"))
+"""Hold factors on their way to the vector unit: of each pattern a register for each row, or rows
+in turn where registers are few.
+"""
 
 
 def forward_body(
@@ -38,32 +51,33 @@ def forward_body(
     vector_scalars: bool = True,
     vectors: int = 2,
 ) -> Body:
-    """The product of a matrix with one or two vectors of bytes or halves: a word gives the factors
+    """The product of a matrix with up to three vectors of bytes or halves: a word gives the factors
     of four or two rows. Without `accumulate` a multiplication and an addition are two instructions,
     without `vector_scalars` factors stay in the scalar unit. A row has one or two `vectors`.
     """
-    words, inputs = ("$11", "$19"), ("$13", "$18")
-    parts = (("$1", "$2", "$3", "$12"), ("$24", "$25", "$26", "$27"))
+    parts = _PARTS if patterns == MOST_PATTERNS else _FEW_PARTS
+    apart = 0 if accumulate else max(21, 17 + 2 * patterns)
     lines: list[str] = []
     for r in range(ROWS):
         low, high = f"$v{1 + 2 * r}", f"$v{2 + 2 * r}"
         if not r * factor_bytes % WORD_BYTES:
-            for p in range(patterns):
-                lines += [f"{words[p]} = d[{inputs[p]}].w", f"{inputs[p]} = {inputs[p]} + 4"]
+            for word, given in zip(WORDS[:patterns], INPUTS, strict=False):
+                lines += [f"{word} = d[{given}].w", f"{given} = {given} + 4"]
         lines += [f"{low} = m[$14+=$9].h", f"{high} = m[$20+=$9].h"][:vectors]
         for p in range(patterns):
-            factor, part = f"$vs{1 + r + ROWS * p}", parts[p][r]
-            lines += [*_part(words[p], part, r, factor_bytes), f"{factor} = {part}"]
+            factor, part = f"$vs{1 + r + ROWS * p}", parts[p][r % len(parts[p])]
+            lines += [*_part(WORDS[p], part, r, factor_bytes), f"{factor} = {part}"]
             if not vector_scalars:
                 lines.pop()
                 factor = part
             for half, weight in enumerate((low, high)[:vectors]):
                 place = 2 * p + half
-                lines += _added(17 + place, weight, factor, 0 if accumulate else 21 + place)
+                lines += _added(17 + place, weight, factor, apart and apart + place)
     lines.append("if ($13 != $10) loop")
     name = f"forward_{patterns}" + "_apart" * (not accumulate) + "_halves" * (factor_bytes == 2)
     name += "_scalars" * (not vector_scalars) + "_narrow" * (vectors == 1)
-    return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
+    effort = _SET_EFFORT_UNITS if patterns == MOST_PATTERNS else _EFFORT_UNITS
+    return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)), effort_units=effort)
 
 
 def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
@@ -73,48 +87,74 @@ def _added(total: int, weight: str, factor: str, product: int) -> list[str]:
     return [f"$v{product} = {weight} * {factor}", f"$v{total} = $v{total} + $v{product}"]
 
 
-def backward_body(*, accumulate: bool = True, factor_bytes: int = 2) -> Body:
-    """Four rows times a vector such as the errors: sums of 32 lanes, which are reduced later."""
+FIRST_SUM, _VECTOR_REGISTERS = 17, 32
+ERRORS = ("$13", "$12", "$25")
+"""Point to the vectors that rows of weights are multiplied by."""
+
+
+def backward_body(patterns: int = 1, *, accumulate: bool = True, factor_bytes: int = 2) -> Body:
+    """Four rows times vectors such as the errors of up to three patterns: sums of 32 lanes, which
+    are reduced later.
+    """
     kind = "b" if factor_bytes == 1 else "h"
-    lines = [f"$v1 = d[$13+=$8].{kind}", f"$v2 = d[$13+=$8].{kind}"]
+    lines = [f"$v{1 + 2 * p + half} = d[{ERRORS[p]}+=$8].{kind}"
+             for p in range(patterns) for half in range(2)]  # fmt: skip
+    apart, weights = FIRST_SUM + ROWS * patterns, 1 + 2 * patterns
     for r in range(ROWS):
         step = "$27" if r == ROWS - 1 else "$9"
-        low, high = f"$v{3 + 2 * r}", f"$v{4 + 2 * r}"
+        low, high = f"$v{weights + 2 * r}", f"$v{weights + 1 + 2 * r}"
         lines += [f"{low} = m[$14+={step}].h", f"{high} = m[$20+={step}].h"]
-        for half, weight in enumerate((low, high)):
-            product = 0 if accumulate else 21 + 2 * r + half
-            lines += _added(17 + r, weight, f"$v{1 + half}", product)
+        for p in range(patterns):
+            for half, weight in enumerate((low, high)):
+                turn = (2 * (r + ROWS * p) + half) % (_VECTOR_REGISTERS - apart)
+                product = 0 if accumulate else apart + turn
+                total = FIRST_SUM + r + ROWS * p
+                lines += _added(total, weight, f"$v{1 + 2 * p + half}", product)
     lines.append("if ($13 != $10) loop")
-    name = "backward" + "_apart" * (not accumulate) + "_bytes" * (factor_bytes == 1)
+    name = "backward" + f"_{patterns}" * (patterns > 1)
+    name += "_apart" * (not accumulate) + "_bytes" * (factor_bytes == 1)
     return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
-FACTORS = ("$vs1", "$vs2", "$vs3", "$vs4")
-"""Hold the factors of the rows of an update."""
+FACTORS = tuple(f"$vs{1 + r}" for r in range(ROWS * MOST_PATTERNS))
+"""Hold the factors of an update: of the rows of a pattern, then of the next one's."""
 SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
 """Hold those factors where the vector unit has no registers for them."""
 
 
-def update_body(rows: int = ROWS, factors: Sequence[str] = FACTORS, rounding: str = "") -> Body:
-    """Rows plus the error vector times a factor of each row: all loads, then all stores. With a
-    vector of `rounding` what is added is shifted, rounded and clipped to 15 bits first.
+def update_body(
+    rows: int = ROWS,
+    factors: Sequence[str] = FACTORS,
+    rounding: str = "",
+    patterns: int = 1,
+) -> Body:
+    """Rows plus the sum over patterns of the error vector times a factor of each row: all loads,
+    then all stores. With a vector of `rounding` what is added is shifted, rounded and clipped to 15
+    bits first.
     """
-    loads, sums, stores = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"], [], []
+    errors = ERRORS if patterns > 1 else ERRORS[:1]
+    loads = [f"$v{1 + 2 * p + half} = d[{errors[p]}+=$8].h"
+             for p in range(patterns) for half in range(2)]  # fmt: skip
+    sums, stores, first = [], [], 1 + 2 * patterns
     for r in range(rows):
         step = "$27" if r == rows - 1 else "$9"
         for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$24"))):
-            weight, change = f"$v{3 + 2 * r + half}", f"$v{11 + 2 * r + half}"
+            weight = f"$v{first + 2 * r + half}"
+            change = f"$v{first + 2 * ROWS + 2 * r + half}"
             loads.append(f"{weight} = m[{load}+={step}].h")
-            sums.append(f"{change} = $v{1 + half} * {factors[r]}")
+            for p in range(patterns):
+                product = f"$v{1 + 2 * p + half} * {factors[r + ROWS * p]}"
+                sums.append(f"{change} {'+' * (p > 0)}= {product}")
             sums += [f"{change} = {change} addap0 {rounding}"] if rounding else []
             sums.append(f"{weight} = {weight} + {change}")
             stores.append(f"m[{save}+={step}].h = {weight}")
     lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
     ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
     objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
-    name = "update" if rows == ROWS else f"update_{rows}"
+    name = "update" + f"_{rows}" * (rows != ROWS) + f"_of_{patterns}" * (patterns > 1)
     name += "_scalars" * (factors != FACTORS) + "_scaled" * bool(rounding)
-    return Body(name, _loop(lines), ports, objects)
+    effort = _SET_EFFORT_UNITS if patterns > 1 else _EFFORT_UNITS
+    return Body(name, _loop(lines), ports, objects, effort)
 
 
 def errors_body() -> Body:

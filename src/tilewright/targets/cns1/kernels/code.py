@@ -6,11 +6,14 @@ docstring says what the registers hold on entry. The loop's branch is followed b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import (
+    ERRORS,
     FACTORS,
+    FIRST_SUM,
     ROWS,
     backward_body,
     errors_body,
@@ -22,8 +25,9 @@ from tilewright.targets.cns1.sections import Rdram
 
 _RETURN = ("goto $31", "nop")
 _LABEL = "loop: "
-SUMS = range(17, 21)
-"""Numbers of the vectors that `backward_body` adds up in."""
+_SUMS = range(FIRST_SUM, FIRST_SUM + ROWS)
+DATA, _WORDS = ("$7", "$3", "$19"), ("$11", "$15", "$1")
+"""Point to the data of each pattern of an update, and hold a word of them."""
 
 
 def forward_code(machine: Machine, patterns: int, trips: int, table_elements: int) -> str:
@@ -74,11 +78,11 @@ def backward_code(machine: Machine, trips: int) -> str:
             "$10 = $7 + $25",
             *("group: $22 = $19", "$21 = $19 + 128"),
             *("rows: $14 = $4", "$20 = $4 + 64", "$13 = $7"),
-            *(f"$v{s} = $v0" for s in SUMS),
+            *(f"$v{s} = $v0" for s in _SUMS),
             *pipelined_lines(backward_body(), machine, trips),
             "$4 = $4 + $26",
-            *reduction(lengths),
-            *(f"d[$22+=$30].w = $v{s}" for s in SUMS),
+            *reduction(lengths, ROWS),
+            *(f"d[$22+=$30].w = $v{s}" for s in _SUMS),
             *("if ($22 != $21) rows", "vlr = $28"),
             *("$v25 = d[$19].w", "$v26 = d[$5+=$28].b"),
             *("$v25 = $v25 * $v26", "$v26 = $v26 - $vs9", "$v25 = $v25 * $v26"),
@@ -88,14 +92,16 @@ def backward_code(machine: Machine, trips: int) -> str:
     )
 
 
-def reduction(lengths: Sequence[str]) -> Iterator[str]:
-    """Each of the `SUMS` of 32 lanes to one in its first lane: `lengths` hold 16, 8, 4, 2, 1. The
-    last of them stays the vector length.
+def reduction(lengths: Sequence[str], count: int) -> Iterator[str]:
+    """Each of the sums of `backward_body` of 32 lanes to one in its first lane: `lengths` hold 16,
+    8, 4, 2, 1. The last of them stays the vector length.
     """
     for length in lengths:
         yield f"vlr = {length}"
-        yield from (f"$v{4 + s} = $v{s}[{length}]" for s in SUMS)
-        yield from (f"$v{s} = $v{s} + $v{4 + s}" for s in SUMS)
+        yield from (f"$v{1 + i} = $v{FIRST_SUM + i}[{length}]" for i in range(count))
+        yield from (
+            f"$v{s} = $v{s} + $v{1 + i}" for i, s in enumerate(range(FIRST_SUM, FIRST_SUM + count))
+        )
 
 
 def update_code(machine: Machine, trips: int) -> str:
@@ -125,20 +131,40 @@ def updated_rows(
     weights: str = "$4",
     factors: Sequence[str] = FACTORS,
     rounding: str = "",
+    patterns: int = 1,
 ) -> Iterator[str]:
     """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
-    from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
+    from `$17` to `$10`, which those of other patterns follow, and the bytes of the words at `DATA`,
+    which it leads to the next.
     """
-    loop = pipelined_lines(update_body(rows, factors, rounding), machine, trips)
+    loop = pipelined_lines(update_body(rows, factors, rounding, patterns), machine, trips)
     needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
-    used = {f"* {factor}": 24 - 8 * row for row, factor in enumerate(factors[:rows])}
-    word = ["$11 = d[$7].w", "$7 = $7 + 4"]
-    for use in sorted(used, key=lambda u: next(i for i, x in enumerate(loop) if u in x)):
-        above = used[use]
-        shifted = [f"$2 = $11 << {above}", "$2 = $2 >> 24"] if above else ["$2 = $11 >> 24"]
-        needs[use] = [*word, *shifted, f"{use.removeprefix('* ')} = $2"]
-        word = []
+    needs |= {ERRORS[1]: [f"{ERRORS[1]} = $10"]} if patterns > 1 else {}
+    if patterns > 2:
+        needs[ERRORS[2]] = [f"{ERRORS[2]} = $10 - $17", f"{ERRORS[2]} = {ERRORS[2]} + $10"]
+    for pattern in range(patterns):
+        own = factors[ROWS * pattern :][:rows]
+        needs |= _factors(loop, own, _WORDS[pattern], DATA[pattern])
     yield from _where_needed(_once(loop) if trips == 1 else _first_pass_apart(loop), needs)
+
+
+def _factors(
+    loop: Sequence[str], factors: Sequence[str], word: str, data: str
+) -> dict[str, list[str]]:
+    """The instructions that make each factor of a word, before its first use in a loop."""
+    used = {f"* {factor}": 24 - 8 * row for row, factor in enumerate(factors)}
+    needs, load = {}, [f"{word} = d[{data}].w", f"{data} = {data} + 4"]
+    for use in sorted(used, key=lambda u: next(i for i, x in enumerate(loop) if _has(x, u))):
+        above = used[use]
+        shifted = [f"$2 = {word} << {above}", "$2 = $2 >> 24"] if above else [f"$2 = {word} >> 24"]
+        needs[use] = [*load, *shifted, f"{use.removeprefix('* ')} = $2"]
+        load = []
+    return needs
+
+
+def _has(line: str, text: str) -> bool:
+    """True if a line has a text whose last register is no longer one."""
+    return re.search(rf"{re.escape(text)}(?!\d)", line) is not None
 
 
 def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -147,7 +173,7 @@ def _where_needed(loop: list[str], needs: Mapping[str, Sequence[str]]) -> Iterat
     """
     open_needs = dict(needs)
     for line in loop:
-        for text in [text for text in open_needs if text in line or line.startswith("loop")]:
+        for text in [t for t in open_needs if _has(line, t) or line.startswith("loop")]:
             yield from open_needs.pop(text)
         yield line
 

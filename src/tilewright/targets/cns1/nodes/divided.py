@@ -467,7 +467,9 @@ class _Places:
         block = self._block(self.programs.states[share.layer.output], share.part.kept)
         factors = (self._have(*one) for one in self.programs.activations(share).items())
         rows, columns = block.box.shape
-        update = Update(rows, columns, block.row_bytes, update_shift(share.layer))
+        patterns = self.programs.rows
+        shift = update_shift(share.layer)
+        update = Update(rows, columns, block.row_bytes, shift, patterns)
         places = (*(one.start for one in factors), block.address)
         self.role.call(update_routine(update, self.programs.machine), places)
 

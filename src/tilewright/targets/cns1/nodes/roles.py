@@ -93,18 +93,43 @@ def product_routine(product: Product, machine: Machine) -> NodeRoutine:
 
 @cache
 def update_routine(update: Update, machine: Machine) -> NodeRoutine:
-    """Weights c plus the outer product of m bytes a and n halves b, which the data cache has room
-    for. Raises CapacityError where it has not.
+    """Weights c plus the outer product of m bytes a and n halves b, summed over patterns: as many
+    columns and rows at a time as the data cache has room for. Raises CapacityError where it has
+    not.
     """
-    writer = Writer()
-    _room(machine, update.m + WEIGHT_BYTES * update.n)
+    writer, patterns = Writer(), update.patterns
+    columns, rows = update_blocks(machine, update.m, update.n, patterns)
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
-    _cached(writer, "$4", 0, (1, update.m, update.m), 0)
-    _cached(writer, "$5", 0, (1, WEIGHT_BYTES * update.n, WEIGHT_BYTES * update.n), update.m)
-    writer.add("$7 = 0", "$18 = $6")
-    writer.constant("$17", update.m)
-    write_update(writer, machine, update)
+    for left in range(0, update.n, columns):
+        width = min(columns, update.n - left)
+        errors = WEIGHT_BYTES * width
+        _cached(writer, "$5", WEIGHT_BYTES * left, (patterns, errors, WEIGHT_BYTES * update.n), 0)
+        for top in range(0, update.m, rows):
+            height = min(rows, update.m - top)
+            _cached(writer, "$4", top, (patterns, height, update.m), patterns * errors)
+            writer.add("$17 = 0")
+            writer.constant("$7", patterns * errors)
+            writer.sum("$18", "$6", top * update.row_bytes + WEIGHT_BYTES * left, "$11")
+            write_update(writer, machine, replace(update, m=height, n=width))
     return _returned(writer)
+
+
+def update_blocks(machine: Machine, m: int, n: int, patterns: int) -> tuple[int, int]:
+    """Columns and rows of an update by data and errors that the data cache has room for: whole
+    stripes and words, as many columns as leave room for some rows. Raises CapacityError where there
+    is none.
+    """
+    fewest = min(m, STRIPE)
+    _room(machine, patterns * (WEIGHT_BYTES * STRIPE + fewest))
+    room = _room(machine, patterns)
+    for parts in range(1, n // STRIPE):
+        columns = -(-n // STRIPE // parts) * STRIPE
+        if room - WEIGHT_BYTES * columns >= fewest:
+            break
+    else:
+        columns = STRIPE
+    rows = (room - WEIGHT_BYTES * columns) // ROWS_AT_ONCE * ROWS_AT_ONCE
+    return columns, min(m, rows)
 
 
 def _room(machine: Machine, size_bytes: int) -> int:
