@@ -95,7 +95,7 @@ def launch(
     for record, core, base in zip(state.cores, cores, bases, strict=True):
         _start(record, core, base)
         if mesh.interleaved and not mesh.cold:
-            _keep_lines(record, core.program)
+            keep_lines(record, core.program)
         _set_registers(record, table, core.registers)
     if local_memory is not None:
         _set_memory(state.cores, local_memory, table.local_memory_bytes)
@@ -214,7 +214,7 @@ def _cache_lines(table: InstructionTable) -> int:
     return 0 if own is None else own.sets * own.ways
 
 
-def _keep_lines(record: Any, program: Program) -> None:
+def keep_lines(record: Any, program: Program) -> None:
     """Set the lines that a program leaves in the instruction cache if it ran to its end before
     other codes.
     """

@@ -32,7 +32,7 @@ from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, Product, Update
-from tilewright.targets.cns1.node import TABLE
+from tilewright.targets.cns1.node import TABLE, assembled, node_table
 from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Wanted
 from tilewright.targets.cns1.nodes.roles import (
     BLOCK,
@@ -51,6 +51,7 @@ from tilewright.targets.cns1.nodes.shares import (
     node_shares,
     passed,
 )
+from tilewright.targets.cns1.nodes.symmetric import Alike, NodeTiming, trimmed
 from tilewright.targets.cns1.sections import Hosts
 
 
@@ -214,22 +215,49 @@ class NodePrograms:
         passes = -(-patterns // (self.rows * self.copies))
         inputs = {name: self._padded(given[name], passes) for name in self.outside}
         numbers = {**self.network.values, **given, **inputs}
-        fabric = fabric_of(self.machine, hosts=True)
-        nodes = [IDLE] * (fabric.rows * fabric.columns)
-        columns = [HostColumn() for _ in range(fabric.columns)]
-        blocks: dict[int, dict[str, Block]] = {}
-        for copy in range(self.copies):
-            for core in range(self.cells):
-                number = copy * self.cells + core
-                made = _Places(self, core, copy, passes)
-                nodes[number + fabric.columns] = made.node(numbers)
-                blocks[number + fabric.columns] = made.blocks
-                row, column = divmod(number, fabric.columns)
-                columns[column].add(row + 1, made.given, made.wanted)
-        outside = Outside(self.machine, fabric, columns, passes, self.copies)
-        nodes[: fabric.columns] = outside.nodes(inputs)
+        made, outside = self._made(passes)
+        fabric = outside.fabric
+        nodes = [*outside.nodes(inputs), *[IDLE] * (fabric.rows - 1) * fabric.columns]
+        for number, places in made.items():
+            nodes[number] = places.node(numbers)
         run = run_nodes(self.machine, nodes, fabric)
+        blocks = {number: places.blocks for number, places in made.items()}
         return self._outputs(run, outside, patterns) | self._updated(run, blocks), run
+
+    def _made(self, passes: int) -> tuple[dict[int, _Places], Outside]:
+        """The programs of the nodes by number, and the I/O nodes below."""
+        fabric, made = fabric_of(self.machine, hosts=True), {}
+        columns = [HostColumn() for _ in range(fabric.columns)]
+        for number in range(self.copies * self.cells):
+            copy, core = divmod(number, self.cells)
+            made[number + fabric.columns] = own = _Places(self, core, copy, passes)
+            row, column = divmod(number, fabric.columns)
+            columns[column].add(row + 1, own.given, own.wanted)
+        return made, Outside(self.machine, fabric, columns, passes, self.copies)
+
+    def timed(self, passes: int = 1) -> NodeTiming:
+        """The time of so many passes, from one node and the messages of all."""
+        made, outside = self._made(passes)
+        tensors = (self.network.tensors[name] for name in self.outside)
+        inputs = {
+            t.name: np.zeros((passes * self.copies, *t.shape), dtype(t.dtype).numpy)
+            for t in tensors
+        }
+        hosts = outside.nodes(inputs)
+        full = max(made)
+        role = made[full].role
+        table = trimmed(node_table(self.machine), role.end)
+        texts = {text: assembled(text, table) for text in {h.text for h in hosts} | {IDLE.text}}
+        return Alike(
+            table,
+            outside.fabric,
+            full,
+            role.text(),
+            role.words,
+            {number: places.role.exchanges * passes for number, places in made.items()},
+            {number: texts[host.text] for number, host in enumerate(hosts)},
+            texts[IDLE.text],
+        ).timing()
 
     def _updated(self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]) -> dict[str, Array]:
         """The weights that the nodes hold after the run."""
@@ -289,7 +317,9 @@ class _Places:
         for _, share in own:
             self._from_outside(share)
         for number, share in own:
+            self.role.writer.place(f"layer_{number}")
             self._layer(number, share)
+        self.role.writer.place("outputs")
         self._to_outside()
 
     def _node(self, core: int) -> int:
@@ -424,34 +454,34 @@ class _Places:
 
     def _weights(self, share: NodeShare) -> tuple[Product, list[int | str]]:
         """The product of a chunk, and where the weights of the chunk at each distance begin. Those
-        that are updated lie by rows, others chunk by chunk as the columns go.
+        that are updated lie by rows, others chunk by chunk as distances go: so all nodes read the
+        same addresses in the same order.
         """
         op, (first, last), name = share.layer.op, share.terms, share.layer.steps[0].operands[1]
         product = op.matrix_product
         assert product is not None
         size, along = dtype(product.operand_dtypes[0]).size_bytes, False
+        starts: list[int | str] = []
         if name in self.programs.states.values():
             along = product.transpose_b
             sides = (share.columns, share.terms) if along else (share.terms, share.columns)
             block = self._block(name, Box.of(*sides))
-            start, row_bytes = block.address, block.row_bytes
+            row_bytes = block.row_bytes
             step = share.chunk * (row_bytes if along else WEIGHT_BYTES)
+            places = (block.address + share.chunk_of(d) * step for d in range(share.chunks))
+            starts += map(self.role.word, places) if share.chunks > 1 else places
         else:
             row_bytes = share.chunk * WEIGHT_BYTES
-            step = (last - first) * row_bytes
-            start = self.role.room(share.chunks * step, lines=True)
-            for number in range(share.chunks):
-                begin = share.columns[0] + number * share.chunk
+            for distance in range(share.chunks):
+                begin = share.columns[0] + share.chunk_of(distance) * share.chunk
                 box = Box.of((first, last), (begin, begin + share.chunk))
-                place = WeightPlace(start + number * step, name, box, product.transpose_b)
-                self.role.constants.append(place)
+                start = self.role.room((last - first) * row_bytes, lines=not distance)
+                self.role.constants.append(WeightPlace(start, name, box, product.transpose_b))
+                starts.append(start)
         factor_bytes, sum_bytes = size * (last - first), SUM_BYTES * share.chunk
         found = Product(share.rows, share.chunk, last - first, size, factor_bytes, row_bytes,
                         sum_bytes, along)  # fmt: skip
-        if share.chunks == 1:
-            return found, [start]
-        starts = (start + share.chunk_of(d) * step for d in range(share.chunks))
-        return found, [self.role.word(place) for place in starts]
+        return found, starts
 
     def _block(self, name: str, box: Box) -> Block:
         """The node's region of a state, by rows."""

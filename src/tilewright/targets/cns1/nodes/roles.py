@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tilewright.common.errors import CapacityError, PartitionError
 from tilewright.machine import Machine
@@ -163,6 +163,14 @@ class WeightPlace:
     shape: tuple[int, ...] | None = None
 
 
+class Exchange(NamedTuple):
+    """A message that a node sends over so many hops across and along, or else receives."""
+
+    kind: int
+    words: int
+    hops: tuple[int, int] | None = None
+
+
 @dataclass
 class NodeRole:
     """A node's program under construction."""
@@ -175,6 +183,7 @@ class NodeRole:
     words: list[int] = field(default_factory=lambda: [0, 0])
     end: int = TABLE_BYTES
     constants: list[WeightPlace] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
     _called: dict[NodeRoutine, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -224,13 +233,19 @@ class NodeRole:
         """Send rows to another node."""
         across, along = hops_to(self.fabric, self.node, target)
         self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
+        self._exchanged(rows, kind, (across, along))
         self._rows({"$7": rows}, ("$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"))
 
     def receive(self, rows: MemoryRows, kind: int, *, adds: bool) -> None:
         """Put what arrives into rows, or add it."""
         added = ("$v2 = m[$12].w", "$v1 = $v1 + $v2") if adds else ()
         store = "m[$12+=$30].w = $v1"
+        self._exchanged(rows, kind, None)
         self._rows({"$7": rows}, (f"$v1 = receive({kind})", *added, store))
+
+    def _exchanged(self, rows: MemoryRows, kind: int, hops: tuple[int, int] | None) -> None:
+        own = [Exchange(kind, words, hops) for words in rows.words]
+        self.exchanges += own * rows.count
 
     def move(self, source: MemoryRows, rows: MemoryRows, *, adds: bool) -> None:
         """Copy rows to others, or add them."""
