@@ -151,6 +151,8 @@ class NodeSpace(Space):
         assert product is not None
         rows, columns = (n // p for n, p in zip(layer.shape, grid.counts, strict=True))
         if product.transpose_a:
+            if rows + _WEIGHT_BYTES * columns > self.machine.space("cache").available_bytes:
+                return math.inf  # its factors lie in the cache
             return float(update_cycles(self.machine, rows, columns, columns))
         terms, chunk = product.k // parts, chunk_columns(columns, parts)
         if not chunk:

@@ -21,6 +21,7 @@ from tilewright.graph.tables import rounded
 from tilewright.ir.scalar import parse_scalar
 from tilewright.isa import load_table
 from tilewright.machine import Machine
+from tilewright.machine.messages import hops_to
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
@@ -51,7 +52,7 @@ from tilewright.targets.cns1.nodes.shares import (
     node_shares,
     passed,
 )
-from tilewright.targets.cns1.nodes.symmetric import Alike, NodeTiming, trimmed
+from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
 from tilewright.targets.cns1.sections import Hosts
 
 
@@ -236,28 +237,66 @@ class NodePrograms:
         return made, Outside(self.machine, fabric, columns, passes, self.copies)
 
     def timed(self, passes: int = 1) -> NodeTiming:
-        """The time of so many passes, from one node and the messages of all."""
-        made, outside = self._made(passes)
+        """The time of so many passes, from the last node and the messages of all."""
+        fabric, last = fabric_of(self.machine, hosts=True), self.copies * self.cells - 1
+        columns = [HostColumn() for _ in range(fabric.columns)]
+        for number in range(last + 1):
+            row, column = divmod(number, fabric.columns)
+            columns[column].add(row + 1, *self.exchanged(*divmod(number, self.cells)[::-1]))
+        outside = Outside(self.machine, fabric, columns, passes, self.copies)
         tensors = (self.network.tensors[name] for name in self.outside)
-        inputs = {
-            t.name: np.zeros((passes * self.copies, *t.shape), dtype(t.dtype).numpy)
-            for t in tensors
-        }
-        hosts = outside.nodes(inputs)
-        full = max(made)
-        role = made[full].role
+        count = passes * self.copies
+        inputs = {t.name: np.zeros((count, *t.shape), dtype(t.dtype).numpy) for t in tensors}
+        full = _Places(self, last % self.cells, self.copies - 1, passes)
+        role = full.role
         table = trimmed(node_table(self.machine), role.end)
-        texts = {text: assembled(text, table) for text in {h.text for h in hosts} | {IDLE.text}}
+        own = outside.nodes(inputs)
+        own += [IDLE] * (fabric.rows * fabric.columns - len(own) - last - 1)
+        texts = {text: assembled(text, table) for text in {node.text for node in own}}
+        hosts, idle = range(fabric.columns), range(fabric.columns + last + 1, len(own) + last + 1)
+        others = dict(zip([*hosts, *idle], (texts[node.text] for node in own), strict=True))
+        alike = {
+            number + fabric.columns: self._hops(full, number, passes) for number in range(last)
+        }
         return Alike(
-            table,
-            outside.fabric,
-            full,
-            role.text(),
-            role.words,
-            {number: places.role.exchanges * passes for number, places in made.items()},
-            {number: texts[host.text] for number, host in enumerate(hosts)},
-            texts[IDLE.text],
-        ).timing()
+            table, fabric, role.node, role.text(), role.words, role.exchanges * passes, alike,
+            others,
+        ).timing()  # fmt: skip
+
+    def _hops(self, full: _Places, number: int, passes: int) -> tuple[Int64, Int64]:
+        """How far the messages of a node go, and their kinds. Nodes of one text send to the nodes
+        whose numbers differ in the same bits, and to the I/O node of their column.
+        """
+        fabric, core = full.fabric, number % self.cells
+        aways = {kind: away for away, kind in self.kinds.items()}
+        node = number + fabric.columns
+        row, column = divmod(node, fabric.columns)
+        hops, kinds = [], []
+        for one in full.role.exchanges:
+            if one.hops is None:
+                continue
+            target = column if one.to_host else node - core + (core ^ aways[one.kind])
+            hops.append(hops_to(fabric, node, target))
+            kinds.append(row if one.to_host else one.kind)
+        return np.array(hops * passes).reshape(-1, 2), np.array(kinds * passes, np.int64)
+
+    def exchanged(self, core: int, copy: int) -> tuple[list[Given], list[Wanted]]:
+        """What a node takes from outside in a pass, and what it gives."""
+        given: list[Given] = []
+        wanted = []
+        for shares in self.shares:
+            if core not in shares:
+                continue
+            share = shares[core]
+            for name, box in self.activations(share).items():
+                had = any(one.tensor == name and box in one.box for one in given)
+                if name in self.outside and not had:
+                    given.append(Given(name, box, copy))
+            name, box = share.layer.output, share.finished
+            if name in self._returned:
+                size = dtype(self.network.tensors[name].dtype).size_bytes
+                wanted.append(Wanted(name, box, size * box.shape[1], copy))
+        return given, wanted
 
     def _updated(self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]) -> dict[str, Array]:
         """The weights that the nodes hold after the run."""
@@ -309,13 +348,12 @@ class _Places:
         self.programs, self.core, self.copy = programs, core, copy
         self.fabric = fabric_of(programs.machine, hosts=True)
         self.role = NodeRole(programs.machine, self.fabric, self._node(core), passes)
-        self.given: list[Given] = []
-        self.wanted: list[Wanted] = []
+        self.given, self.wanted = programs.exchanged(core, copy)
         self.blocks: dict[str, Block] = {}
         self._held: dict[str, list[tuple[MemoryRows, Box]]] = {}
         own = [(i, shares[core]) for i, shares in enumerate(programs.shares) if core in shares]
-        for _, share in own:
-            self._from_outside(share)
+        for one in self.given:
+            self.role.receive(self._kept(one.tensor, one.box), 0, adds=False)
         for number, share in own:
             self.role.writer.place(f"layer_{number}")
             self._layer(number, share)
@@ -338,14 +376,6 @@ class _Places:
             main[constant.address] = own[constant.box.slices]
         main[self.role.end] = np.zeros(0, np.uint8)
         return Node(text, {"main": main})
-
-    def _from_outside(self, share: NodeShare) -> None:
-        """The inputs of the network that a layer is the first to read."""
-        for name, box in self.programs.activations(share).items():
-            if name in self.programs.outside and self._find(name, box) is None:
-                rows = self._kept(name, box)
-                self.role.receive(rows, 0, adds=False)
-                self.given.append(Given(name, box, self.copy))
 
     def _kept(self, name: str, box: Box) -> MemoryRows:
         """Room for a region of a tensor, which the node has from now on."""
@@ -533,9 +563,8 @@ class _Places:
         row, column = divmod(self.role.node, self.fabric.columns)
         for name in self.programs.network.outputs:
             if name in self._held:
-                rows, box = self._held[name][0]
-                self.role.send(rows, column, row)
-                self.wanted.append(Wanted(name, box, rows.size_bytes, self.copy))
+                rows, _ = self._held[name][0]
+                self.role.send(rows, column, row, to_host=True)
 
 
 def _inside(rows: MemoryRows, have: Box, box: Box) -> MemoryRows:

@@ -169,6 +169,7 @@ class Exchange(NamedTuple):
     kind: int
     words: int
     hops: tuple[int, int] | None = None
+    to_host: bool = False
 
 
 @dataclass
@@ -229,23 +230,22 @@ class NodeRole:
         else:
             self.writer.constant(register, place)
 
-    def send(self, rows: MemoryRows, target: int, kind: int) -> None:
-        """Send rows to another node."""
+    def send(self, rows: MemoryRows, target: int, kind: int, *, to_host: bool = False) -> None:
+        """Send rows to another node, or to an I/O node."""
         across, along = hops_to(self.fabric, self.node, target)
         self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
-        self._exchanged(rows, kind, (across, along))
+        self._exchanged(rows, Exchange(kind, 0, (across, along), to_host))
         self._rows({"$7": rows}, ("$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"))
 
     def receive(self, rows: MemoryRows, kind: int, *, adds: bool) -> None:
         """Put what arrives into rows, or add it."""
         added = ("$v2 = m[$12].w", "$v1 = $v1 + $v2") if adds else ()
         store = "m[$12+=$30].w = $v1"
-        self._exchanged(rows, kind, None)
+        self._exchanged(rows, Exchange(kind, 0))
         self._rows({"$7": rows}, (f"$v1 = receive({kind})", *added, store))
 
-    def _exchanged(self, rows: MemoryRows, kind: int, hops: tuple[int, int] | None) -> None:
-        own = [Exchange(kind, words, hops) for words in rows.words]
-        self.exchanges += own * rows.count
+    def _exchanged(self, rows: MemoryRows, one: Exchange) -> None:
+        self.exchanges += [one._replace(words=words) for words in rows.words] * rows.count
 
     def move(self, source: MemoryRows, rows: MemoryRows, *, adds: bool) -> None:
         """Copy rows to others, or add them."""

@@ -62,13 +62,33 @@ class NodeTiming:
         return sum(cycles for start, cycles in self.waits if first <= start < last)
 
 
-def replayed(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Program:
-    """A program of exchanges alone: so many cycles before each, and behind the last."""
-    kinds, words, across, along = np.array([(o.kind, o.words, *(o.hops or (0, 0))) for o in own]).T
-    sends = np.array([one.hops is not None for one in own])
-    rows = [_WAIT, *np.where(sends, _SEND, _RECEIVE), _WAIT]
+@dataclass(frozen=True)
+class Replay:
+    """Exchanges alone, with so many cycles before each and behind the last, as a program of any
+    node: `sends` are the rows of its messages.
+    """
+
+    program: Program
+    sends: Int64
+
+    def of(self, hops: Int64, kinds: Int64) -> Program:
+        """The program of a node whose messages go so far, [message, (across, along)]."""
+        code = self.program.code.copy()
+        across, along = (_ZERO + hops).T
+        code["c"][self.sends], code["b"][self.sends], code["value"][self.sends] = (
+            across, along, kinds,
+        )  # fmt: skip
+        return replace(self.program, code=code)
+
+
+def replay_of(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Replay:
+    """The replay of a node's exchanges. Raises SimulationError where the instruction cache does not
+    hold it: its misses would be added to the waits, which have those of the node in full.
+    """
+    kinds, words, sends = np.array([(o.kind, o.words, o.hops is not None) for o in own]).T
+    rows = np.array([_WAIT, *np.where(sends, _SEND, _RECEIVE), _WAIT])
     code = pattern.code[rows]
-    code["value"][1:-1], code["b"][1:-1], code["c"][1:-1] = kinds, _ZERO + along, _ZERO + across
+    code["value"][1:-1] = kinds
     code["occupancy"][:-1] = waits
     (places,) = np.nonzero(sends)
     changed = places[words[places] != np.concatenate([[_VECTOR], words[places][:-1]])]
@@ -77,8 +97,16 @@ def replayed(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Program
     code["occupancy"][changed] -= lengths["occupancy"]
     code = np.insert(code, changed + 1, lengths)
     every = np.insert(rows, changed + 1, _LENGTH)
+    cache, size = pattern.table.instruction_cache, len(every) * pattern.table.word_bits // 8
+    if cache is not None and size > cache.capacity_bytes:
+        raise SimulationError(
+            f"{len(own)} messages of a node take {size} bytes of the instruction cache, which has "
+            f"{cache.capacity_bytes}",
+            fix="take fewer passes at a time, or simulate all nodes",
+        )
     instructions = tuple(pattern.instructions[row] for row in every)
-    return replace(pattern, code=code, instructions=instructions)
+    program = replace(pattern, code=code, instructions=instructions)
+    return Replay(program, np.nonzero(every == _SEND)[0])
 
 
 def pattern_of(table: InstructionTable) -> Program:
@@ -95,8 +123,9 @@ def pattern_of(table: InstructionTable) -> Program:
 
 @dataclass(frozen=True)
 class Alike:
-    """Nodes of one text, one of them in full: `exchanges` of each node by number, other programs
-    by number, and what the main memory of the node in full begins with.
+    """Nodes of one text, one of them in full: its exchanges, and what its main memory begins with;
+    by number how far the messages of the others go and of which kinds they are, and the programs of
+    those that run their own.
     """
 
     table: InstructionTable
@@ -104,16 +133,16 @@ class Alike:
     full: int
     text: str
     words: Sequence[int]
-    exchanges: Mapping[int, Sequence[Exchange]]
+    exchanges: Sequence[Exchange]
+    alike: Mapping[int, tuple[Int64, Int64]]
     others: Mapping[int, Program]
-    idle: Program
 
     def timing(self) -> NodeTiming:
         """The run in which waits are those of the node in full. Raises SimulationError where
         they do not settle, and as `simulate_mesh` does.
         """
         program, pattern = assembled(self.text, self.table), pattern_of(self.table)
-        waits = np.full(len(self.exchanges[self.full]) + 1, _FIRST_GUESS)
+        waits = np.full(len(self.exchanges) + 1, _FIRST_GUESS)
         for _ in range(_MOST_ROUNDS):
             state, bases = self._run(program, pattern, waits)
             found = _Seen(state, self.full, program, bases[self.full])
@@ -128,25 +157,22 @@ class Alike:
 
     def _run(self, program: Program, pattern: Program, waits: Int64) -> tuple[Arrays, list[int]]:
         """One run of all nodes, the others with waits as given."""
-        replays = {
-            number: replayed(pattern, own, waits)
-            for number, own in self.exchanges.items()
-            if number != self.full
-        }
-        own = {**self.others, **replays, self.full: program}
-        count = self.fabric.rows * self.fabric.columns
-        programs = [own.get(number, self.idle) for number in range(count)]
+        replay = replay_of(pattern, self.exchanges, waits)
+        replays = {number: replay.of(*own) for number, own in self.alike.items()}
+        own = {**replays, **self.others, self.full: program}
+        programs = [own[number] for number in range(len(own))]
         cores = [Core(one, 0, {}, number == self.full) for number, one in enumerate(programs)]
         mesh = Mesh(self.fabric.rows, self.fabric.columns, fabric=self.fabric)
-        state, bases = launch(cores, mesh, None, MOST_CORE_CYCLES, _MOST_TRACED)
+        state, bases = launch(cores, mesh, None, MOST_CORE_CYCLES, _MOST_TRACED, sparse=True)
         values = np.arange(-_REACH, _REACH + 1)
-        for number, replay in replays.items():
-            record = state.cores[number]
-            record["registers_integer"][_ZERO - _REACH : _ZERO + _REACH + 1, 0] = values
-            keep_lines(record, replay)
+        own_numbers = [*replays]
+        first, last = _ZERO - _REACH, _ZERO + _REACH + 1
+        state.cores["registers_integer"][own_numbers, first:last, 0] = values
+        for number, one in replays.items():
+            keep_lines(state.cores[number], one)
         main = state.cores[self.full]["memory"].view("<i4")
-        first = self.table.memory_origins["main"] // main.itemsize
-        main[first : first + len(self.words)] = self.words
+        start = self.table.memory_origins["main"] // main.itemsize
+        main[start : start + len(self.words)] = self.words
         run_in_order(state)
         raise_if_stopped(state, programs, bases)
         return state, bases
@@ -169,7 +195,8 @@ class _Seen:
         ends = {start + cycles: cycles for start, cycles in self._waited()}
         waited = np.array([ends.get(time, 0) for time in times.tolist()])
         finish = int(self.state.cores["finish"][self.core]) - 1
-        return np.append(times - waited, finish) - np.insert(times, 0, 0)
+        found: Int64 = np.append(times - waited, finish) - np.insert(times, 0, 0)
+        return found
 
     def timing(self) -> NodeTiming:
         """The figures of the run."""
