@@ -34,7 +34,7 @@ _HIDDEN = 0.975
 """Share of the transfer that interleaving hides at least (section 5.2.3)."""
 
 
-class Simulated(Struct, frozen=True):
+class SimulatedPass(Struct, frozen=True):
     """Cycles of a pass; of the node in full those of each layer, and those of them that wait for
     messages or for its interface.
     """
@@ -44,7 +44,7 @@ class Simulated(Struct, frozen=True):
     waited: int
 
 
-def simulate(asked: tuple[Case, str]) -> Simulated:
+def simulate(asked: tuple[Case, str]) -> SimulatedPass:
     """Recall of two patterns, or training of one, as the planner distributes it."""
     case, name = asked
     sizes = case.layers.inputs, case.layers.hidden, case.layers.outputs
@@ -54,11 +54,11 @@ def simulate(asked: tuple[Case, str]) -> Simulated:
     return _figures(DIVISION.divide(network, case.machine(), None, TIME, 1.0).nodes.timed())
 
 
-def _figures(timing: NodeTiming) -> Simulated:
+def _figures(timing: NodeTiming) -> SimulatedPass:
     begins = [cycle for name, cycle in timing.begins.items() if name.startswith("layer_")]
     bounds = [*sorted(begins), timing.begins["outputs"]]
     layers = [last - first for first, last in pairwise(bounds)]
-    return Simulated(timing.cycles, layers, timing.waited(bounds[0], bounds[-1]))
+    return SimulatedPass(timing.cycles, layers, timing.waited(bounds[0], bounds[-1]))
 
 
 def fits(case: Case) -> bool:
@@ -85,7 +85,7 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "simulated", TITLE, tuple(rows), {}, notes)
 
 
-def _rate(case: Case, name: str, own: Simulated) -> Row:
+def _rate(case: Case, name: str, own: SimulatedPass) -> Row:
     recalls = name == "recall"
     printed = printed_numbers("table5_5" if recalls else "table7_1")
     closed = (case.recall(WORST) if recalls else case.training(WORST)).total_cycles
@@ -96,7 +96,7 @@ def _rate(case: Case, name: str, own: Simulated) -> Row:
     return compare(f"{name}, {case.name}", published, rate, "simulated", note=said, unit=unit)
 
 
-def _recall_steps(own: Simulated) -> list[Row]:
+def _recall_steps(own: SimulatedPass) -> list[Row]:
     """Table 5.3, and the share of the transfer that is hidden (5.2.3)."""
     printed = printed_numbers("table5_3")
     name = "best instruction misses, worst lookups: "
@@ -127,7 +127,7 @@ def _recall_steps(own: Simulated) -> list[Row]:
     return [*steps, total, hidden]
 
 
-def _training_steps(own: Simulated) -> list[Row]:
+def _training_steps(own: SimulatedPass) -> list[Row]:
     """Table 7.4 by layer of the step: forward, back, and both updates."""
     printed = printed_numbers("table7_4")
     names = (
