@@ -8,7 +8,7 @@ Every number comes from the instruction table. Main memory and DMA are not part 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,6 @@ class BlockedCore:
     it).
 
     Counters are (row bus, column bus): what it put, what it got, and what lies in its own buffers.
-    `messages` are those that came and were not received: the kind and the source of each.
     """
 
     core: int
@@ -49,7 +48,6 @@ class BlockedCore:
     puts: tuple[int, int]
     gets: tuple[int, int]
     waiting_entries: tuple[int, int]
-    messages: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,16 +55,18 @@ class DeadlockReport:
     """All blocked cores, and the cores of one wait-for cycle or chain in order.
 
     `cycle` is closed (the last waits for the first) unless `ends_at_finished` names a finished core
-    that the last one waits for.
+    that the last one waits for. `messages` are those that no core has received: the kind, the
+    source and the target of each.
     """
 
     at_cycle: int
     blocked: tuple[BlockedCore, ...]
     cycle: tuple[int, ...]
     ends_at_finished: int | None
+    messages: tuple[tuple[int, int, int], ...] = ()
 
     def text(self) -> str:
-        """The report, one blocked core of the cycle per line."""
+        """The report, one blocked core of the cycle per line, then what is not received."""
         by_core = {entry.core: entry for entry in self.blocked}
         lines = [_blocked_line(by_core[core]) for core in self.cycle]
         if self.ends_at_finished is not None:
@@ -74,7 +74,21 @@ class DeadlockReport:
         others = len(self.blocked) - len(self.cycle)
         if others:
             lines.append(f"{others} more cores wait")
-        return "\n  ".join(lines)
+        return "\n  ".join([*lines, *self._not_received()])
+
+    def _not_received(self) -> Iterator[str]:
+        if not self.messages and all(
+            entry.cause != _WAITING[layout.AWAIT] for entry in self.blocked
+        ):
+            return
+        shown = [f"of kind {k} from core {a} at core {b}" for k, a, b in self.messages[:_SHOWN]]
+        left = len(self.messages) - len(shown)
+        more = [f"{left} more"] if left else []
+        yield f"messages under way or not received: {', '.join([*shown, *more]) or 'none'}"
+
+
+_SHOWN = 8
+"""Messages that a report names; of others it gives the number."""
 
 
 class DeadlockError(SimulationError):
@@ -106,8 +120,7 @@ def _blocked_line(entry: BlockedCore) -> str:
         f"at '{entry.text}'{_place(entry.instruction, entry.line)}{waits}"
     )
     if entry.cause == _WAITING[layout.AWAIT]:
-        held = [f"of kind {kind} from core {source}" for kind, source in entry.messages]
-        return f"{where}; not received: {', '.join(held) or 'none'}"
+        return where
     return (
         f"{where}; row bus: "
         f"{entry.puts[0]} puts, {entry.gets[0]} gets, {entry.waiting_entries[0]} waiting; "
@@ -157,7 +170,7 @@ def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> Simulat
         case layout.BAD_TARGET:
             what = f"branch to address {address} outside the program"
         case layout.NO_NODE:
-            what = f"a message from node {address} would leave the fabric, or stay where it is"
+            what = _no_node(state, c)
         case layout.NO_MULTICAST:
             what = "the fabric has no multicast"
         case layout.NO_ROOM:
@@ -166,6 +179,16 @@ def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> Simulat
             what = f"no other core at place {address} of the bus"
     where = f"core {c}{_place(number, instruction.line)}"
     return SimulationError(f"{instruction.text()}: {what}", where=where)
+
+
+def _no_node(state: layout.Arrays, c: int) -> str:
+    record, columns = state.cores[c], int(state.machine["columns"][0])
+    row = state.code[int(record["fault_instruction"])]
+    along, across = (int(record["registers_integer"][row[role], 0]) for role in "bc")
+    return (
+        f"a message from node {c} over {across} columns and {along} rows would leave the fabric of "
+        f"{len(state.cores) // columns} rows and {columns} columns, or stay where it is"
+    )
 
 
 def deadlock_report(
@@ -178,7 +201,8 @@ def deadlock_report(
         if state.cores["status"][c] == layout.RUNNING
     )
     chain, finished = _wait_for_cycle({entry.core: entry.waits_for for entry in blocked})
-    return DeadlockReport(int(state.machine["now"][0]), blocked, chain, finished)
+    now, messages = int(state.machine["now"][0]), tuple(_messages(state))
+    return DeadlockReport(now, blocked, chain, finished, messages)
 
 
 def _wait_for_cycle(waits: dict[int, int | None]) -> tuple[tuple[int, ...], int | None]:
@@ -215,17 +239,22 @@ def _blocked(state: layout.Arrays, c: int, program: Program, base: int) -> Block
         puts=pair("puts"),
         gets=pair("gets"),
         waiting_entries=pair("count"),
-        messages=_inbox(state, c),
     )
 
 
-def _inbox(state: layout.Arrays, c: int) -> tuple[tuple[int, int], ...]:
-    found = []
-    for kind, place in enumerate(state.cores["inbox"][c].tolist()):
+def _messages(state: layout.Arrays) -> Iterator[tuple[int, int, int]]:
+    """What lies in inboxes, then heads on their way: kind, source, target."""
+    flights, columns = state.flights, int(state.machine["columns"][0])
+    for core, kind in np.argwhere(state.cores["inbox"]).tolist():
+        place = int(state.cores["inbox"][core, kind])
         while place:
-            found.append((kind, int(state.flights["source"][place - 1])))
-            place = int(state.flights["following"][place - 1])
-    return tuple(found)
+            yield kind, int(flights["source"][place - 1]), core
+            place = int(flights["following"][place - 1])
+    for one in flights["entry"][: int(state.machine["waiting"][0])].tolist():
+        node, across, along = (int(flights[name][one]) for name in ("node", "across", "along"))
+        rows = len(state.cores) // columns
+        target = (node // columns + along) % rows * columns + (node + across) % columns
+        yield int(flights["kind"][one]), int(flights["source"][one]), target
 
 
 def _waits_for(state: layout.Arrays, c: int, cause: int) -> int | None:

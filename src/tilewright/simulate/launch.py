@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -82,8 +83,12 @@ def launch(
     local_memory: Sequence[ArrayLike] | NDArray[np.uint8] | None,
     max_cycles: int,
     trace_limit: int,
+    *,
+    sparse: bool = False,
 ) -> tuple[layout.Arrays, list[int]]:
-    """The state at cycle 0, and each core's first row in the joined code."""
+    """The state at cycle 0, and each core's first row in the joined code. `sparse`: most of the
+    cores' memories are never touched.
+    """
     table = cores[0].program.table
     if any(core.program.table.name != table.name for core in cores):
         raise SimulationError("the cores' programs use different instruction tables")
@@ -91,11 +96,11 @@ def launch(
     machine = _machine(table, mesh, max_cycles)
     longest = max(len(core.program.instructions) for core in cores)
     _set_instruction_cache(machine, table, longest, mesh)
-    state = _fresh_state(table, code, machine, len(cores), trace_limit)
+    state = _fresh_state(table, code, machine, len(cores), trace_limit, sparse=sparse)
     for record, core, base in zip(state.cores, cores, bases, strict=True):
         _start(record, core, base)
         if mesh.interleaved and not mesh.cold:
-            _keep_lines(record, core.program)
+            keep_lines(record, core.program)
         _set_registers(record, table, core.registers)
     if local_memory is not None:
         _set_memory(state.cores, local_memory, table.local_memory_bytes)
@@ -214,7 +219,7 @@ def _cache_lines(table: InstructionTable) -> int:
     return 0 if own is None else own.sets * own.ways
 
 
-def _keep_lines(record: Any, program: Program) -> None:
+def keep_lines(record: Any, program: Program) -> None:
     """Set the lines that a program leaves in the instruction cache if it ran to its end before
     other codes.
     """
@@ -255,6 +260,8 @@ def _fresh_state(
     machine: NDArray[Any],
     cores: int,
     trace_limit: int,
+    *,
+    sparse: bool,
 ) -> layout.Arrays:
     count = table.register_count + 2  # the zero that absent operands read, and the sink of results
     ports = table.ports
@@ -267,7 +274,7 @@ def _fresh_state(
         _cache_lines(table),
         (ports.ports, ports.chips_per_port, ports.open_lines) if ports else (1, 1, 1),
     )
-    records = np.zeros(cores, kind)
+    records = _untouched(cores, kind) if sparse else np.zeros(cores, kind)
     machine["trace_limit"] = trace_limit
     records["fetch_cause"] = layout.PENALTY
     records["number"] = np.arange(cores)
@@ -284,6 +291,11 @@ def _fresh_state(
         spans=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.SpanRecord)),
         flights=_flights(machine, cores, table.lanes),
     )
+
+
+def _untouched(count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+    """Records of zeros in small pages: NumPy's own take two megabytes for each that is touched."""
+    return np.frombuffer(mmap(-1, count * kind.itemsize), kind)
 
 
 def _flights(machine: NDArray[Any], cores: int, lanes: int) -> NDArray[Any]:

@@ -11,7 +11,13 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from tilewright.machine.model import Machine, Section
-from tilewright.machine.parts import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from tilewright.machine.parts import (
+    Fabric,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 from tilewright.machine.sections import Sections
 
 AccessNs = Annotated[float, Meta(ge=0, le=10_000)]
@@ -197,12 +203,37 @@ class Messages(Section, frozen=True, forbid_unknown_fields=True):
         """No network, or groups that do not divide a ring."""
         if "torrents" not in machine.fabrics:
             return "fabrics.torrents: expected the network of the nodes, found none"
-        columns = machine.fabrics["torrents"].columns
-        if columns % self.hidden_sharers:
+        fabric, key = machine.fabrics["torrents"], "fabrics.torrents"
+        if fabric.columns % self.hidden_sharers:
             return (
-                f"messages.hidden_sharers: expected a divisor of fabrics.torrents.columns = "
-                f"{columns}, found {self.hidden_sharers}"
+                f"messages.hidden_sharers: expected a divisor of {key}.columns = "
+                f"{fabric.columns}, found {self.hidden_sharers}"
             )
+        if fabric.topology not in ("mesh", "ring_mesh", "torus"):
+            return (
+                f"{key}.topology: expected mesh, ring_mesh or torus, which have links between "
+                f"neighbours, found {fabric.topology}"
+            )
+        for name in ("rows", "columns"):
+            if getattr(fabric, name) != getattr(machine.mesh, name):
+                return (
+                    f"{key}.{name}: expected mesh.{name} = {getattr(machine.mesh, name)}, found "
+                    f"{getattr(fabric, name)}"
+                )
+        return self._cycles_problem(fabric, key)
+
+    def _cycles_problem(self, fabric: Fabric, key: str) -> str:
+        """Parts of cycles, and interfaces that are done before their processors."""
+        for name in ("hop_cycles", "gap_cycles", "send_cycles", "receive_cycles"):
+            found = getattr(fabric, name)
+            own = f"processor_{name}"
+            if found != int(found):
+                return f"{key}.{name}: expected a whole number of cycles, found {found:g}"
+            if found < getattr(self, own, 0):
+                return (
+                    f"{key}.{name}: expected messages.{own} = {getattr(self, own)} at least, found "
+                    f"{found:g}"
+                )
         return ""
 
 

@@ -15,7 +15,8 @@ from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
 from tilewright.papers.cns1.digits import machine_of
 from tilewright.partition.objective import TIME
-from tilewright.targets.cns1.division import DIVISION, plans
+from tilewright.targets.cns1.division import DIVISION, given_blocks, plans
+from tilewright.targets.cns1.nodes.divided import node_programs
 
 MACHINE = machine_of(2, 4, 4)
 
@@ -67,6 +68,38 @@ def test_all_nodes_with_every_message_compute_the_network(machine, patterns, tur
         perceptron(patterns, 80, 256, 512, turned=turned), machine
     )
     assert plan.simulated["cycles"] > 0
+
+
+def test_one_node_and_the_messages_of_all_take_the_time_of_all_nodes():
+    """Pieces of vectors lie in other ports on each node, whose cycles differ by as little."""
+    network = perceptron(2, 256, 1024, 1024)
+    nodes = DIVISION.divide(network, MACHINE, None, TIME, 1.0).nodes
+    zeros = {name: np.zeros_like(values) for name, values in numbers(network).items()}
+    _, run = nodes.simulated(zeros)
+    found = nodes.timed()
+    assert found.cycles == pytest.approx(run.cycles, rel=0.001)
+    assert found.instructions == run.cores[-1].instructions
+    assert found.stalls == run.cores[-1].stalls
+    assert found.begins["layer_0"] < found.begins["layer_1"] < found.begins["outputs"]
+
+
+def test_factors_beyond_the_data_cache_are_multiplied_part_by_part():
+    """Two patterns of 4,160 bytes, of which the cache holds 4,096."""
+    outputs_are_those_of_the_reference(perceptron(3, 4160, 64), machine_of(1, 1, 1))
+
+
+def test_more_senders_than_a_node_tells_apart_are_refused():
+    """With 128 blocks of columns each node reads what 127 others have made."""
+    machine = load_machine("cns1-128")
+    network = perceptron(2, 64, 8192, 8192)
+    layers, _ = DIVISION.planned(network, machine)
+    plan = given_blocks(layers, machine, [(128, 1), (128, 1)])
+    with pytest.raises(PartitionError) as caught:
+        node_programs(network, machine, plan, 1)
+    assert str(caught.value) == (
+        "nodes get messages of 127 others, they tell 63 apart beside inputs; divide the network "
+        "over fewer nodes, or take --partition for fewer parts"
+    )
 
 
 def test_sums_that_are_divided_meet_at_who_finishes_them():

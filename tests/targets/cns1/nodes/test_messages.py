@@ -88,13 +88,64 @@ def test_nodes_that_wait_for_ever_are_named_with_what_they_did_not_receive():
         run_nodes(SMALL, nodes, fabric_of(SMALL))
     assert caught.value.report.text() == (
         "core 0 (row 0, column 0) waits for a message at '$v2 = receive(1)' (instruction 2, line 3)"
-        ", waits for core 1; not received: none\n"
+        ", waits for core 1\n"
         "  core 1 (row 0, column 1) waits for a message at '$v2 = receive(2)' (instruction 0, line "
-        "1), waits for core 0; not received: of kind 3 from core 0"
+        "1), waits for core 0\n"
+        "  messages under way or not received: of kind 3 from core 0 at core 1"
     )
 
 
-def test_a_message_beyond_the_edge_is_refused():
-    nodes = [Node("$5 = -1\nsend($5, $0, $v1, 0)\ngoto $31\nnop\n")] + [IDLE] * 15
-    with pytest.raises(SimulationError, match="message from node 0 would leave the fabric, or"):
+def test_messages_at_nodes_that_have_returned_are_named_and_counted():
+    texts = ["$v2 = receive(0)\n", "$5 = 1\n" + "send($0, $5, $v1, 4)\n" * 10, ""]
+    nodes = [Node(text + "goto $31\nnop\n") for text in texts] + [IDLE] * 13
+    with pytest.raises(DeadlockError) as caught:
         run_nodes(SMALL, nodes, fabric_of(SMALL))
+    lines = caught.value.report.text().splitlines()
+    assert lines[1] == "  core 1 has finished"
+    named = ", ".join(["of kind 4 from core 1 at core 2"] * 8)
+    assert lines[2] == f"  messages under way or not received: {named}, 2 more"
+
+
+@pytest.mark.parametrize(("hops", "said"), [("$5, $0", "0 columns and -1 rows"),
+                                            ("$0, $0", "0 columns and 0 rows")])  # fmt: skip
+def test_a_message_to_a_node_that_is_not_there_is_refused(hops, said):
+    nodes = [Node(f"$5 = -1\nsend({hops}, $v1, 0)\ngoto $31\nnop\n")] + [IDLE] * 15
+    with pytest.raises(SimulationError) as caught:
+        run_nodes(SMALL, nodes, fabric_of(SMALL))
+    assert caught.value.message == (
+        f"send({hops}, $v1, 0): a message from node 0 over {said} would leave the fabric of 2 rows "
+        "and 8 columns, or stay where it is"
+    )
+
+
+def test_a_handler_that_the_instruction_cache_does_not_hold_is_refused():
+    """1,024 instructions are 32 lines of 128 bytes; with its return a handler has two more."""
+    body = "nop\n" * 1023
+    text = f"$5 = 1\nhandler $5 = long\ngoto $31\nnop\nlong: {body}resume\nnop\n"
+    with pytest.raises(MachineError) as caught:
+        run_nodes(SMALL, [Node(text)] + [IDLE] * 15, fabric_of(SMALL))
+    assert str(caught.value) == (
+        "handler 'long' takes 4100 bytes, 33 lines of 128; the instruction cache has 4096 "
+        "(memory.caches.instruction_bytes); take a shorter handler, or a larger cache"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("fabrics.torrents.rows", 5, "expected mesh.rows = 4, found 5"),
+        ("fabrics.torrents.columns", 16, "expected mesh.columns = 32, found 16"),
+        ("fabrics.torrents.hop_cycles", 2.5, "expected a whole number of cycles, found 2.5"),
+        ("fabrics.torrents.gap_cycles", 0.5, "expected a whole number of cycles, found 0.5"),
+        ("fabrics.torrents.send_cycles", 9.0,
+         "expected messages.processor_send_cycles = 10 at least, found 9"),
+        ("fabrics.torrents.receive_cycles", 0.0,
+         "expected messages.processor_receive_cycles = 10 at least, found 0"),
+        ("fabrics.torrents.topology", "buses",
+         "expected mesh, ring_mesh or torus, which have links between neighbours, found buses"),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_fabric_that_cannot_be_are_refused(key, value, message):
+    with pytest.raises(MachineError) as caught:
+        load_machine("cns1-128", {key: value})
+    assert f"{key}: {message}" in str(caught.value)

@@ -21,6 +21,7 @@ from tilewright.graph.tables import rounded
 from tilewright.ir.scalar import parse_scalar
 from tilewright.isa import load_table
 from tilewright.machine import Machine
+from tilewright.machine.messages import hops_to
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
@@ -32,7 +33,7 @@ from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, Product, Update
-from tilewright.targets.cns1.node import TABLE
+from tilewright.targets.cns1.node import TABLE, assembled, node_table
 from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Wanted
 from tilewright.targets.cns1.nodes.roles import (
     BLOCK,
@@ -51,6 +52,7 @@ from tilewright.targets.cns1.nodes.shares import (
     node_shares,
     passed,
 )
+from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
 from tilewright.targets.cns1.sections import Hosts
 
 
@@ -214,22 +216,87 @@ class NodePrograms:
         passes = -(-patterns // (self.rows * self.copies))
         inputs = {name: self._padded(given[name], passes) for name in self.outside}
         numbers = {**self.network.values, **given, **inputs}
-        fabric = fabric_of(self.machine, hosts=True)
-        nodes = [IDLE] * (fabric.rows * fabric.columns)
-        columns = [HostColumn() for _ in range(fabric.columns)]
-        blocks: dict[int, dict[str, Block]] = {}
-        for copy in range(self.copies):
-            for core in range(self.cells):
-                number = copy * self.cells + core
-                made = _Places(self, core, copy, passes)
-                nodes[number + fabric.columns] = made.node(numbers)
-                blocks[number + fabric.columns] = made.blocks
-                row, column = divmod(number, fabric.columns)
-                columns[column].add(row + 1, made.given, made.wanted)
-        outside = Outside(self.machine, fabric, columns, passes, self.copies)
-        nodes[: fabric.columns] = outside.nodes(inputs)
+        made, outside = self._made(passes)
+        fabric = outside.fabric
+        nodes = [*outside.nodes(inputs), *[IDLE] * (fabric.rows - 1) * fabric.columns]
+        for number, places in made.items():
+            nodes[number] = places.node(numbers)
         run = run_nodes(self.machine, nodes, fabric)
+        blocks = {number: places.blocks for number, places in made.items()}
         return self._outputs(run, outside, patterns) | self._updated(run, blocks), run
+
+    def _made(self, passes: int) -> tuple[dict[int, _Places], Outside]:
+        """The programs of the nodes by number, and the I/O nodes below."""
+        fabric, made = fabric_of(self.machine, hosts=True), {}
+        columns = [HostColumn() for _ in range(fabric.columns)]
+        for number in range(self.copies * self.cells):
+            copy, core = divmod(number, self.cells)
+            made[number + fabric.columns] = own = _Places(self, core, copy, passes)
+            row, column = divmod(number, fabric.columns)
+            columns[column].add(row + 1, own.given, own.wanted)
+        return made, Outside(self.machine, fabric, columns, passes, self.copies)
+
+    def timed(self, passes: int = 1) -> NodeTiming:
+        """The time of so many passes, from the last node and the messages of all."""
+        fabric, last = fabric_of(self.machine, hosts=True), self.copies * self.cells - 1
+        columns = [HostColumn() for _ in range(fabric.columns)]
+        for number in range(last + 1):
+            row, column = divmod(number, fabric.columns)
+            columns[column].add(row + 1, *self.exchanged(*divmod(number, self.cells)[::-1]))
+        outside = Outside(self.machine, fabric, columns, passes, self.copies)
+        tensors = (self.network.tensors[name] for name in self.outside)
+        count = passes * self.copies
+        inputs = {t.name: np.zeros((count, *t.shape), dtype(t.dtype).numpy) for t in tensors}
+        full = _Places(self, last % self.cells, self.copies - 1, passes)
+        role = full.role
+        table = trimmed(node_table(self.machine), role.end)
+        own = outside.nodes(inputs)
+        own += [IDLE] * (fabric.rows * fabric.columns - len(own) - last - 1)
+        texts = {text: assembled(text, table) for text in {node.text for node in own}}
+        hosts, idle = range(fabric.columns), range(fabric.columns + last + 1, len(own) + last + 1)
+        others = dict(zip([*hosts, *idle], (texts[node.text] for node in own), strict=True))
+        alike = {
+            number + fabric.columns: self._hops(full, number, passes) for number in range(last)
+        }
+        return Alike(
+            table, fabric, role.node, role.text(), role.words, role.exchanges * passes, alike,
+            others,
+        ).timing()  # fmt: skip
+
+    def _hops(self, full: _Places, number: int, passes: int) -> tuple[Int64, Int64]:
+        """How far the messages of a node go, and their kinds. Nodes of one text send to the nodes
+        whose numbers differ in the same bits, and to the I/O node of their column.
+        """
+        fabric, core = full.fabric, number % self.cells
+        aways = {kind: away for away, kind in self.kinds.items()}
+        node = number + fabric.columns
+        row, column = divmod(node, fabric.columns)
+        hops, kinds = [], []
+        for one in full.role.exchanges:
+            if one.hops is None:
+                continue
+            target = column if one.to_host else node - core + (core ^ aways[one.kind])
+            hops.append(hops_to(fabric, node, target))
+            kinds.append(row if one.to_host else one.kind)
+        return np.array(hops * passes).reshape(-1, 2), np.array(kinds * passes, np.int64)
+
+    def exchanged(self, core: int, copy: int) -> tuple[list[Given], list[Wanted]]:
+        """What a node takes from outside in a pass, and what it gives."""
+        given: list[Given] = []
+        wanted = []
+        for shares in self.shares:
+            if core not in shares:
+                continue
+            share = shares[core]
+            for name, box in self.activations(share).items():
+                had = any(one.tensor == name and box in one.box for one in given)
+                if name in self.outside and not had:
+                    given.append(Given(name, box, copy))
+            name, box = share.layer.output, share.finished
+            if name in self._returned:
+                size = dtype(self.network.tensors[name].dtype).size_bytes
+                wanted.append(Wanted(name, box, size * box.shape[1], copy))
+        return given, wanted
 
     def _updated(self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]) -> dict[str, Array]:
         """The weights that the nodes hold after the run."""
@@ -281,15 +348,16 @@ class _Places:
         self.programs, self.core, self.copy = programs, core, copy
         self.fabric = fabric_of(programs.machine, hosts=True)
         self.role = NodeRole(programs.machine, self.fabric, self._node(core), passes)
-        self.given: list[Given] = []
-        self.wanted: list[Wanted] = []
+        self.given, self.wanted = programs.exchanged(core, copy)
         self.blocks: dict[str, Block] = {}
         self._held: dict[str, list[tuple[MemoryRows, Box]]] = {}
         own = [(i, shares[core]) for i, shares in enumerate(programs.shares) if core in shares]
-        for _, share in own:
-            self._from_outside(share)
+        for one in self.given:
+            self.role.receive(self._kept(one.tensor, one.box), 0, adds=False)
         for number, share in own:
+            self.role.writer.place(f"layer_{number}")
             self._layer(number, share)
+        self.role.writer.place("outputs")
         self._to_outside()
 
     def _node(self, core: int) -> int:
@@ -308,14 +376,6 @@ class _Places:
             main[constant.address] = own[constant.box.slices]
         main[self.role.end] = np.zeros(0, np.uint8)
         return Node(text, {"main": main})
-
-    def _from_outside(self, share: NodeShare) -> None:
-        """The inputs of the network that a layer is the first to read."""
-        for name, box in self.programs.activations(share).items():
-            if name in self.programs.outside and self._find(name, box) is None:
-                rows = self._kept(name, box)
-                self.role.receive(rows, 0, adds=False)
-                self.given.append(Given(name, box, self.copy))
 
     def _kept(self, name: str, box: Box) -> MemoryRows:
         """Room for a region of a tensor, which the node has from now on."""
@@ -424,34 +484,34 @@ class _Places:
 
     def _weights(self, share: NodeShare) -> tuple[Product, list[int | str]]:
         """The product of a chunk, and where the weights of the chunk at each distance begin. Those
-        that are updated lie by rows, others chunk by chunk as the columns go.
+        that are updated lie by rows, others chunk by chunk as distances go: so all nodes read the
+        same addresses in the same order.
         """
         op, (first, last), name = share.layer.op, share.terms, share.layer.steps[0].operands[1]
         product = op.matrix_product
         assert product is not None
         size, along = dtype(product.operand_dtypes[0]).size_bytes, False
+        starts: list[int | str] = []
         if name in self.programs.states.values():
             along = product.transpose_b
             sides = (share.columns, share.terms) if along else (share.terms, share.columns)
             block = self._block(name, Box.of(*sides))
-            start, row_bytes = block.address, block.row_bytes
+            row_bytes = block.row_bytes
             step = share.chunk * (row_bytes if along else WEIGHT_BYTES)
+            places = (block.address + share.chunk_of(d) * step for d in range(share.chunks))
+            starts += map(self.role.word, places) if share.chunks > 1 else places
         else:
             row_bytes = share.chunk * WEIGHT_BYTES
-            step = (last - first) * row_bytes
-            start = self.role.room(share.chunks * step, lines=True)
-            for number in range(share.chunks):
-                begin = share.columns[0] + number * share.chunk
+            for distance in range(share.chunks):
+                begin = share.columns[0] + share.chunk_of(distance) * share.chunk
                 box = Box.of((first, last), (begin, begin + share.chunk))
-                place = WeightPlace(start + number * step, name, box, product.transpose_b)
-                self.role.constants.append(place)
+                start = self.role.room((last - first) * row_bytes, lines=not distance)
+                self.role.constants.append(WeightPlace(start, name, box, product.transpose_b))
+                starts.append(start)
         factor_bytes, sum_bytes = size * (last - first), SUM_BYTES * share.chunk
         found = Product(share.rows, share.chunk, last - first, size, factor_bytes, row_bytes,
                         sum_bytes, along)  # fmt: skip
-        if share.chunks == 1:
-            return found, [start]
-        starts = (start + share.chunk_of(d) * step for d in range(share.chunks))
-        return found, [self.role.word(place) for place in starts]
+        return found, starts
 
     def _block(self, name: str, box: Box) -> Block:
         """The node's region of a state, by rows."""
@@ -505,9 +565,8 @@ class _Places:
         row, column = divmod(self.role.node, self.fabric.columns)
         for name in self.programs.network.outputs:
             if name in self._held:
-                rows, box = self._held[name][0]
-                self.role.send(rows, column, row)
-                self.wanted.append(Wanted(name, box, rows.size_bytes, self.copy))
+                rows, _ = self._held[name][0]
+                self.role.send(rows, column, row, to_host=True)
 
 
 def _inside(rows: MemoryRows, have: Box, box: Box) -> MemoryRows:

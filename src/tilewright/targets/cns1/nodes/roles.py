@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tilewright.common.errors import CapacityError, PartitionError
 from tilewright.machine import Machine
@@ -188,6 +188,15 @@ class WeightPlace:
     shape: tuple[int, ...] | None = None
 
 
+class Exchange(NamedTuple):
+    """A message that a node sends over so many hops across and along, or else receives."""
+
+    kind: int
+    words: int
+    hops: tuple[int, int] | None = None
+    to_host: bool = False
+
+
 @dataclass
 class NodeRole:
     """A node's program under construction."""
@@ -200,6 +209,7 @@ class NodeRole:
     words: list[int] = field(default_factory=lambda: [0, 0])
     end: int = TABLE_BYTES
     constants: list[WeightPlace] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
     _called: dict[NodeRoutine, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -245,17 +255,22 @@ class NodeRole:
         else:
             self.writer.constant(register, place)
 
-    def send(self, rows: MemoryRows, target: int, kind: int) -> None:
-        """Send rows to another node."""
+    def send(self, rows: MemoryRows, target: int, kind: int, *, to_host: bool = False) -> None:
+        """Send rows to another node, or to an I/O node."""
         across, along = hops_to(self.fabric, self.node, target)
         self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
+        self._exchanged(rows, Exchange(kind, 0, (across, along), to_host))
         self._rows({"$7": rows}, ("$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"))
 
     def receive(self, rows: MemoryRows, kind: int, *, adds: bool) -> None:
         """Put what arrives into rows, or add it."""
         added = ("$v2 = m[$12].w", "$v1 = $v1 + $v2") if adds else ()
         store = "m[$12+=$30].w = $v1"
+        self._exchanged(rows, Exchange(kind, 0))
         self._rows({"$7": rows}, (f"$v1 = receive({kind})", *added, store))
+
+    def _exchanged(self, rows: MemoryRows, one: Exchange) -> None:
+        self.exchanges += [one._replace(words=words) for words in rows.words] * rows.count
 
     def move(self, source: MemoryRows, rows: MemoryRows, *, adds: bool) -> None:
         """Copy rows to others, or add them."""

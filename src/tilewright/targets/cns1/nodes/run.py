@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.asm import assemble, link
+from tilewright.common.errors import MachineError
 from tilewright.common.limits import MOST_CORE_CYCLES
-from tilewright.isa import InstructionTable, load_table
+from tilewright.isa import Effect, InstructionTable
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
-from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import MeshRun
-from tilewright.targets.cns1.node import TABLE, Bytes, node_table
+from tilewright.targets.cns1.node import Bytes, assembled, node_table
+from tilewright.targets.cns1.sections import Caches
 
 Array = NDArray[np.generic]
 Images = Mapping[str, Mapping[int, Array]]
@@ -60,7 +61,9 @@ def run_nodes(
 ) -> MeshRun:
     """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
     table = node_table(machine)
-    texts = {text: _program(text, table) for text in {node.text for node in nodes}}
+    texts = {text: assembled(text, table) for text in {node.text for node in nodes}}
+    for program in texts.values():
+        _require_handlers(program, machine.section(Caches))
     return simulate_mesh(
         [texts[node.text] for node in nodes],
         Mesh(fabric.rows, fabric.columns, fabric=fabric, cold=cold),
@@ -70,9 +73,25 @@ def run_nodes(
     )
 
 
-def _program(text: str, table: InstructionTable) -> Program:
-    base = load_table(TABLE)
-    return load_image(link([assemble(text, base, filename="node.s")], base), table).program
+def _require_handlers(program: Program, caches: Caches) -> None:
+    """Raise MachineError for a handler, up to the delay slot of its last return, that the
+    instruction cache does not hold.
+    """
+    effects = [one.spec.effect for one in program.instructions]
+    places = [i for i, effect in enumerate(effects) if effect is Effect.MESSAGE_HANDLER]
+    starts = sorted({i + 1 + int(program.code["value"][i]) for i in places})
+    for start, following in pairwise([*starts, len(effects)]):
+        ends = [i for i in range(start, following) if effects[i] is Effect.MESSAGE_RESUME]
+        size = (max(ends, default=start) + 2 - start) * program.table.word_bits // 8
+        if size > caches.instruction_bytes:
+            name = next(label for label, at in program.labels.items() if at == start)
+            lines = -(-size // caches.instruction_line_bytes)
+            raise MachineError(
+                f"handler '{name}' takes {size} bytes, {lines} lines of "
+                f"{caches.instruction_line_bytes}; the instruction cache has "
+                f"{caches.instruction_bytes} (memory.caches.instruction_bytes)",
+                fix="take a shorter handler, or a larger cache",
+            )
 
 
 @dataclass(frozen=True)

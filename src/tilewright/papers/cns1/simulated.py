@@ -1,0 +1,144 @@
+"""Tables 5.3, 5.5, 7.1 and 7.4 beside programs of all nodes, whose messages are simulated: one node
+runs in full, the others exchange their messages (`targets.cns1.nodes.symmetric`).
+
+The printed rates are those of the closed form with procedures and threads, which these programs do
+not have; they have I/O, and look-ups of zeros, which meet at one port as the worst ones do.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from msgspec import Struct
+
+from tilewright.graph.tables import table_step
+from tilewright.papers.cns1.cases import (
+    CASES,
+    MODEL,
+    WORST,
+    Case,
+    recall_rate,
+    training_rate,
+)
+from tilewright.papers.cns1.plans import PATTERNS, perceptron_of
+from tilewright.papers.cns1.printed import PAPER, printed_numbers
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.partition.objective import TIME
+from tilewright.targets.cns1.division import DIVISION
+from tilewright.targets.cns1.nodes.symmetric import NodeTiming
+
+TITLE = "the tables of recall and training beside programs of all nodes"
+_WEIGHT_BYTES = 2
+_HIDDEN = 0.975
+"""Share of the transfer that interleaving hides at least (section 5.2.3)."""
+
+
+class SimulatedPass(Struct, frozen=True):
+    """Cycles of a pass; of the node in full those of each layer, and those of them that wait for
+    messages or for its interface.
+    """
+
+    cycles: int
+    layers: list[int]
+    waited: int
+
+
+def simulate(asked: tuple[Case, str]) -> SimulatedPass:
+    """Recall of two patterns, or training of one, as the planner distributes it."""
+    case, name = asked
+    sizes = case.layers.inputs, case.layers.hidden, case.layers.outputs
+    network = perceptron_of(sizes, PATTERNS)
+    if name == "training":
+        network = table_step(perceptron_of(sizes, 1), scaling=None)
+    return _figures(DIVISION.divide(network, case.machine(), None, TIME, 1.0).nodes.timed())
+
+
+def _figures(timing: NodeTiming) -> SimulatedPass:
+    begins = [cycle for name, cycle in timing.begins.items() if name.startswith("layer_")]
+    bounds = [*sorted(begins), timing.begins["outputs"]]
+    layers = [last - first for first, last in pairwise(bounds)]
+    return SimulatedPass(timing.cycles, layers, timing.waited(bounds[0], bounds[-1]))
+
+
+def fits(case: Case) -> bool:
+    """True if the nodes hold the weights beside tables: the report's two largest do not."""
+    weights = _WEIGHT_BYTES * case.layers.connections // case.nodes
+    return weights < case.machine().main.capacity_bytes
+
+
+def run(lab: Lab) -> Result:
+    """Each network of Table 3.1 that its chips hold; a quick run has recall of the first."""
+    cases = [case for case in CASES if fits(case)]
+    asked = [(case, name) for case in cases for name in ("recall", "training")]
+    asked = asked[:1] if lab.quick else asked
+    found = dict(zip(asked, lab.map(simulate, asked), strict=True))
+    rows = [_rate(*one, own) for one, own in found.items()]
+    rows += _recall_steps(found[MODEL, "recall"])
+    if not lab.quick:
+        rows += _training_steps(found[MODEL, "training"])
+    left = sorted({case.name for case in CASES if not fits(case)})
+    notes = (
+        "one node in full, the others by their messages: 0.04 % of all nodes' cycles more at 128",
+        f"not held by their nodes, though the report has them: {'; '.join(left)}",
+    )
+    return Result(PAPER, "simulated", TITLE, tuple(rows), {}, notes)
+
+
+def _rate(case: Case, name: str, own: SimulatedPass) -> Row:
+    recalls = name == "recall"
+    printed = printed_numbers("table5_5" if recalls else "table7_1")
+    closed = (case.recall(WORST) if recalls else case.training(WORST)).total_cycles
+    rate = (recall_rate if recalls else training_rate)(case, own.cycles)
+    said = f"{own.cycles} cycles for {closed:.0f} of the closed form"
+    unit = f"10^9 {'connections' if recalls else 'updates'}/s"
+    published = printed[f"{case.name}: rate"]
+    return compare(f"{name}, {case.name}", published, rate, "simulated", note=said, unit=unit)
+
+
+def _recall_steps(own: SimulatedPass) -> list[Row]:
+    """Table 5.3, and the share of the transfer that is hidden (5.2.3)."""
+    printed = printed_numbers("table5_3")
+    name = "best instruction misses, worst lookups: "
+    steps = [
+        compare(f"recall, step {2 + i}", printed[f"{name}step {2 + i}"], cycles, "simulated",
+                note="of a node, from the first instruction of its layer on", unit="cycles")
+        for i, cycles in enumerate(own.layers)
+    ]  # fmt: skip
+    total = compare(
+        "recall, in all",
+        printed[f"{name}total"],
+        own.cycles,
+        "simulated",
+        note="without procedures and threads",
+        unit="cycles",
+    )
+    forward = MODEL.recall(WORST).forward
+    transfer = sum(la.rounds * la.sum_network_cycles for la in (forward.hidden, forward.outputs))
+    hidden = compare(
+        "recall, transfer hidden",
+        100 * _HIDDEN,
+        100 * (1 - own.waited / transfer),
+        "simulated",
+        note=f"{own.waited} cycles of waits for messages or the interface, of {transfer} that the "
+        "sums of the closed form are on their way",
+        unit="percent",
+    )
+    return [*steps, total, hidden]
+
+
+def _training_steps(own: SimulatedPass) -> list[Row]:
+    """Table 7.4 by layer of the step: forward, back, and both updates."""
+    printed = printed_numbers("table7_4")
+    names = (
+        ("2 feedforward A",),
+        ("3 feedforward B", "5 error"),
+        ("6-7 backpropagation",),
+        ("8 update B",),
+        ("9 update A",),
+    )
+    return [
+        compare(f"training, {' and '.join(of)}", sum(printed[n] for n in of), cycles, "simulated",
+                note="of a node, from the first instruction of its layer on", unit="cycles")
+        for of, cycles in zip(names, own.layers, strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,227 @@
+"""The time of nodes that all run one text, from one of them and the messages of all.
+
+In: the programs of all nodes. Out: the cycles of the run, and when the node in full begins each
+layer. One node runs its whole program; the others wait as long as it does between one message and
+the next, and exchange theirs. Waits are taken from that node until its messages leave it in the
+cycles in which those of a node that only waits do, so that nothing is assumed about the network.
+Values are not computed: of zeros, all nodes take the same cycles but for their messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.common.errors import SimulationError
+from tilewright.common.limits import MOST_CORE_CYCLES
+from tilewright.isa import InstructionTable
+from tilewright.isa.table import LocalMemory
+from tilewright.machine.parts import Fabric
+from tilewright.simulate.instruction_level import raise_if_stopped
+from tilewright.simulate.launch import Core, Mesh, keep_lines, launch
+from tilewright.simulate.program import Program
+from tilewright.simulate.units import layout
+from tilewright.simulate.units.layout import Arrays
+from tilewright.simulate.units.mesh import run_in_order
+from tilewright.targets.cns1.node import assembled
+from tilewright.targets.cns1.nodes.roles import Exchange
+
+Int64 = NDArray[np.int64]
+_ZERO, _REACH = 40, 32
+"""The register that holds zero in a replay, and how many on each side hold one more or less each:
+hops and lengths are read from them.
+"""
+_PATTERN = "send($5, $6, $v1, 0)\n$v1 = receive(0)\nvlr = $5\nnop\n"
+_SEND, _RECEIVE, _LENGTH, _WAIT = range(4)
+_VECTOR, _FIRST_GUESS, _MOST_ROUNDS = 32, 32, 8
+_LEAST_MAIN = 1 << 23
+_WAITING = (layout.AWAIT, layout.INTERFACE)
+_MOST_TRACED = 1 << 24
+
+
+@dataclass(frozen=True)
+class NodeTiming:
+    """Cycles of a run of all nodes; of the node in full the stalls by cause, instructions, and the
+    first cycle of each label of its text.
+    """
+
+    cycles: int
+    stalls: Mapping[str, int]
+    instructions: int
+    begins: Mapping[str, int]
+    waits: Sequence[tuple[int, int]]
+    """The first cycle and the number of cycles of each wait for a message or an interface."""
+
+    def waited(self, first: int, last: int) -> int:
+        """Cycles of such waits that begin from one cycle on until before another."""
+        return sum(cycles for start, cycles in self.waits if first <= start < last)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Exchanges alone, with so many cycles before each and behind the last, as a program of any
+    node: `sends` are the rows of its messages.
+    """
+
+    program: Program
+    sends: Int64
+
+    def of(self, hops: Int64, kinds: Int64) -> Program:
+        """The program of a node whose messages go so far, [message, (across, along)]."""
+        code = self.program.code.copy()
+        across, along = (_ZERO + hops).T
+        code["c"][self.sends], code["b"][self.sends], code["value"][self.sends] = (
+            across, along, kinds,
+        )  # fmt: skip
+        return replace(self.program, code=code)
+
+
+def replay_of(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Replay:
+    """The replay of a node's exchanges. Raises SimulationError where the instruction cache does not
+    hold it: its misses would be added to the waits, which have those of the node in full.
+    """
+    kinds, words, sends = np.array([(o.kind, o.words, o.hops is not None) for o in own]).T
+    rows = np.array([_WAIT, *np.where(sends, _SEND, _RECEIVE), _WAIT])
+    code = pattern.code[rows]
+    code["value"][1:-1] = kinds
+    code["occupancy"][:-1] = waits
+    (places,) = np.nonzero(sends)
+    changed = places[words[places] != np.concatenate([[_VECTOR], words[places][:-1]])]
+    lengths = pattern.code[[_LENGTH] * len(changed)]
+    lengths["a"] = _ZERO + words[changed]
+    code["occupancy"][changed] -= lengths["occupancy"]
+    code = np.insert(code, changed + 1, lengths)
+    every = np.insert(rows, changed + 1, _LENGTH)
+    cache, size = pattern.table.instruction_cache, len(every) * pattern.table.word_bits // 8
+    if cache is not None and size > cache.capacity_bytes:
+        raise SimulationError(
+            f"{len(own)} messages of a node take {size} bytes of the instruction cache, which has "
+            f"{cache.capacity_bytes}",
+            fix="take fewer passes at a time, or simulate all nodes",
+        )
+    instructions = tuple(pattern.instructions[row] for row in every)
+    program = replace(pattern, code=code, instructions=instructions)
+    return Replay(program, np.nonzero(every == _SEND)[0])
+
+
+def pattern_of(table: InstructionTable) -> Program:
+    """A program with each of the instructions that a replay consists of, all of one unit, whose
+    results nobody waits for.
+    """
+    found = assembled(_PATTERN, table)
+    code = found.code.copy()
+    code["units"] = code["units"][_RECEIVE]
+    code["a"], code["d"] = table.register_count, table.register_count + 1
+    code["waits"] = table.register_count
+    return replace(found, code=code, labels={})
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Nodes of one text, one of them in full: its exchanges, and what its main memory begins with;
+    by number how far the messages of the others go and of which kinds they are, and the programs of
+    those that run their own.
+    """
+
+    table: InstructionTable
+    fabric: Fabric
+    full: int
+    text: str
+    words: Sequence[int]
+    exchanges: Sequence[Exchange]
+    alike: Mapping[int, tuple[Int64, Int64]]
+    others: Mapping[int, Program]
+
+    def timing(self) -> NodeTiming:
+        """The run in which waits are those of the node in full. Raises SimulationError where
+        they do not settle, and as `simulate_mesh` does.
+        """
+        program, pattern = assembled(self.text, self.table), pattern_of(self.table)
+        waits = np.full(len(self.exchanges) + 1, _FIRST_GUESS)
+        for _ in range(_MOST_ROUNDS):
+            state, bases = self._run(program, pattern, waits)
+            found = _Seen(state, self.full, program, bases[self.full])
+            if np.array_equal(found.waits(), waits):
+                return found.timing()
+            waits = found.waits()
+        raise SimulationError(
+            f"the time of node {self.full} between its messages did not settle in {_MOST_ROUNDS} "
+            "rounds",
+            fix="simulate all nodes with values",
+        )
+
+    def _run(self, program: Program, pattern: Program, waits: Int64) -> tuple[Arrays, list[int]]:
+        """One run of all nodes, the others with waits as given."""
+        replay = replay_of(pattern, self.exchanges, waits)
+        replays = {number: replay.of(*own) for number, own in self.alike.items()}
+        own = {**replays, **self.others, self.full: program}
+        programs = [own[number] for number in range(len(own))]
+        cores = [Core(one, 0, {}, number == self.full) for number, one in enumerate(programs)]
+        mesh = Mesh(self.fabric.rows, self.fabric.columns, fabric=self.fabric)
+        state, bases = launch(cores, mesh, None, MOST_CORE_CYCLES, _MOST_TRACED, sparse=True)
+        values = np.arange(-_REACH, _REACH + 1)
+        own_numbers = [*replays]
+        first, last = _ZERO - _REACH, _ZERO + _REACH + 1
+        state.cores["registers_integer"][own_numbers, first:last, 0] = values
+        for number, one in replays.items():
+            keep_lines(state.cores[number], one)
+        main = state.cores[self.full]["memory"].view("<i4")
+        start = self.table.memory_origins["main"] // main.itemsize
+        main[start : start + len(self.words)] = self.words
+        run_in_order(state)
+        raise_if_stopped(state, programs, bases)
+        return state, bases
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the trace of the node in full says."""
+
+    state: Arrays
+    core: int
+    program: Program
+    base: int
+
+    def waits(self) -> Int64:
+        """Cycles before each exchange and behind the last, without what it waited for it."""
+        issued = self._issued()
+        flags = self.program.code["flags"][issued["instruction"] - self.base]
+        times = issued["cycle"][flags & (layout.SENDS | layout.AWAITS) != 0]
+        ends = {start + cycles: cycles for start, cycles in self._waited()}
+        waited = np.array([ends.get(time, 0) for time in times.tolist()])
+        finish = int(self.state.cores["finish"][self.core]) - 1
+        found: Int64 = np.append(times - waited, finish) - np.insert(times, 0, 0)
+        return found
+
+    def timing(self) -> NodeTiming:
+        """The figures of the run."""
+        issued, record = self._issued(), self.state.cores[self.core]
+        numbers, first = np.unique(issued["instruction"] - self.base, return_index=True)
+        cycles = dict(zip(numbers.tolist(), issued["cycle"][first].tolist(), strict=True))
+        begins = {n: cycles[at] for n, at in self.program.labels.items() if at in cycles}
+        stalls = {n: int(c) for n, c in zip(layout.CAUSES, record["stalls"], strict=True) if c}
+        last = int(self.state.cores["finish"].max())
+        return NodeTiming(last, stalls, int(record["issued"]), begins, self._waited())
+
+    def _issued(self) -> NDArray[Any]:
+        return self.state.trace[: self.state.machine[0]["trace_count"]]
+
+    def _waited(self) -> list[tuple[int, int]]:
+        spans = self.state.spans[: self.state.machine[0]["span_count"]]
+        kept = spans[np.isin(spans["cause"], _WAITING)]
+        return list(zip(kept["cycle"].tolist(), kept["cycles"].tolist(), strict=True))
+
+
+def trimmed(table: InstructionTable, used_bytes: int) -> InstructionTable:
+    """The table of nodes whose main memory ends behind what is used, so that many fit a host. Sizes
+    are powers of two, as the simulator is compiled for each.
+    """
+    size = max(_LEAST_MAIN, 1 << (used_bytes - 1).bit_length())
+    kept = [m if m.name != "main" else LocalMemory("main", min(m.capacity_bytes, size))
+            for m in table.memories]  # fmt: skip
+    return msgspec.structs.replace(table, memories=tuple(kept))
