@@ -205,7 +205,7 @@ def judge(model: Model, places: list[str], options: argparse.Namespace) -> None:
         network = load_onnx(path, shapes=dict(model.shapes), values=dict(model.values))
         found.seconds["load"] = time.process_time() - started
         found.nodes = len(network.nodes)
-        inputs = _patterned(random_inputs(network)) if inputs is None else inputs
+        inputs = _drawn(network, model.below) if inputs is None else inputs
         found.inputs = ", ".join(f"{n} {'x'.join(map(str, a.shape))}" for n, a in inputs.items())
         expected = onnxruntime_session(network, network.values, inputs).outputs()
     except Exception as error:
@@ -261,14 +261,18 @@ def exported(model: Model, path: Path) -> None:
     np.savez(path.with_suffix(".npz"), **given)
 
 
-def _patterned(inputs: Arrays) -> Arrays:
-    """Images of squares beside the noise, so that what detects things is not all near zero."""
-    return {
-        name: (array / 4 + np.indices(array.shape)[-2:].sum(0) // 8 % 2).astype(array.dtype)
-        if array.ndim == 4
-        else array
-        for name, array in inputs.items()
-    }
+def _drawn(network: Network, below: int) -> Arrays:
+    """Random inputs, integers `below` a number; images have squares beside the noise, so that what
+    detects things is not all near zero.
+    """
+    inputs, generator = random_inputs(network), np.random.default_rng(0)
+    for name, array in inputs.items():
+        if array.dtype.kind in "iu" and below > 2:
+            inputs[name] = generator.integers(0, below, array.shape).astype(array.dtype)
+        elif array.ndim == 4:
+            squares = np.indices(array.shape)[-2:].sum(0) // 8 % 2
+            inputs[name] = (array / 4 + squares).astype(array.dtype)
+    return inputs
 
 
 def difference(found: Any, expected: Any) -> float:
