@@ -13,14 +13,12 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.requirements import without_look_ups
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops.notation import define
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.objective import TRAFFIC
 from tilewright.targets.sw26010.emulation.run import run_emulated_many
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
-from tilewright.targets.sw26010.networks import NETWORKS
 
 pytestmark = one_in(2)
 
@@ -114,19 +112,3 @@ def test_cores_that_divide_it_compute_what_the_definition_means(name):
     operands = integers_for(np.random.default_rng(0), op)
     found = divided.run({f"x{i}": x for i, x in enumerate(operands)})["y"]
     np.testing.assert_array_equal(found, op.reference(*operands))
-
-
-def test_a_depthwise_layer_is_no_product_of_matrices_of_one_element():
-    text = "y[n,g,r,c] += x[n, g, r+u-1, c+v-1] * w[g,u,v]"
-    op = define(text, n=1, g=96, r=4, c=4, u=3, v=3, x=(1, 96, 4, 4), fill=0, dtype="f32")
-    named = simplified(network_of(op))
-    sums = without_look_ups(named)
-    assert [any(n.op.kind == "conv2d" for n in net.nodes) for net in (named, sums)] == [True, False]
-    products, plan = (build_plan(net, GROUP, quick_search(net)) for net in (named, sums))
-    cycles = [max(stage.scheduled.cycles for stage in p.stages) for p in (products, plan)]
-    assert cycles[0] > 5 * cycles[1]
-    operands = integers_for(np.random.default_rng(0), op)
-    given = {f"x{i}": x for i, x in enumerate(operands)}
-    for code in (None, NETWORKS):
-        found = PlannedNetwork(sums, plan, dict(sums.values), code).run(**given)["y"]
-        np.testing.assert_array_equal(found, op.reference(*operands))

@@ -325,8 +325,6 @@ def _move(
         raise ProgramError(
             f"a tile of {count} elements does not fit {stmt.buffer} of {elements}{where}"
         )
-    if not count:  # cores beyond the edge
-        return
     shape = state.shapes[stmt.tensor]
     index, inside = _region(shape, stmt.ranges, numbers, env, state.mesh, cores)
     place = slice(slot * elements + first, slot * elements + first + count)
@@ -535,8 +533,6 @@ def _repack(call: Call, env: Env, state: _State) -> None:
     pads, rank = state.scratchpads[target.buffer], len(target.shape)
     for shapes, cores in _alike(call, (*target.shape, *source.shape), env, state):
         new, old = shapes[:rank], shapes[rank:]
-        if not prod(new):
-            continue
         tile = pads.read((cores, slice(base, base + prod(old))))
         count = len(tile.values)
         ground = Elements(np.empty((count, *new), tile.values.dtype))

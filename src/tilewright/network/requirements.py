@@ -14,7 +14,6 @@ from tilewright.common.errors import CapacityError, GraphError
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.liveness import needed_spans
 from tilewright.graph.names import quoted
-from tilewright.graph.rewrites.channel_sums import ChannelSums
 from tilewright.graph.rewrites.images import FewerImages, batch_of
 from tilewright.graph.rewrites.look_ups import LookUps
 from tilewright.graph.rewrites.over_groups import OverGroups
@@ -52,13 +51,9 @@ def within_memory(network: Network, machine: Machine) -> Network:
 
 
 def without_look_ups(network: Network, *, reads: bool = True) -> Network:
-    """The network whose look-ups are products, and whose depthwise convolutions are sums of
-    elements; with loops that `reads` need not and of machines that address memory, what adds at
-    places that integers name alone.
-    """
+    """The network whose look-ups are products; with loops that `reads` need not, sums alone."""
     found = LookUps(reads).apply(network)
-    found = network if found is network else simplified(found)
-    return ChannelSums().apply(found) if reads else found
+    return network if found is network else simplified(found)
 
 
 def require_lowered(network: Network, machine: Machine) -> None:
