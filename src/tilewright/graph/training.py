@@ -8,8 +8,9 @@ values. Gradients are derived (`graph.gradient`); nothing here knows an operator
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -318,10 +319,10 @@ def _with_updates(
             name: builder.input(builder.fresh(f"{weight.name}_{name}"), shape)
             for name, shape in optimiser.states(weight.shape).items()
         }
-    last = {w.name: _last_use(network, (w.name, gradients[w.name])) for w in trained}
-    for number, node in enumerate(network.nodes):
+    updates = _updates(network, {weight.name: gradients[weight.name] for weight in trained})
+    for node in network.nodes:
         builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-        for own in (w.name for w in trained if last[w.name] == number):
+        for own in updates.get(node.name, ()):
             names = {"w": own, "g": gradients[own], **kept[own]}
             for state, expression in optimiser.next().items():
                 before = names[state]
@@ -341,15 +342,17 @@ def _with_updates(
                    states=tuple(held))  # fmt: skip
 
 
-def _last_use(network: Network, tensors: tuple[str, str]) -> int:
-    """The number of the last node that reads a weight or makes its gradient: its update comes next,
-    so that no gradient is kept for long.
+def _updates(network: Network, gradients: Mapping[str, str]) -> dict[str, list[str]]:
+    """The weights by the name of the last node that reads one or its gradient, or makes this: the
+    update comes next, so that no gradient is kept for long.
     """
-    return max(
-        number
-        for number, node in enumerate(network.nodes)
-        if node.output in tensors or not set(tensors).isdisjoint(node.inputs)
-    )
+    numbered = enumerate(network.nodes)
+    last = {name: n for n, node in numbered for name in (*node.inputs, node.output)}
+    found: dict[str, list[str]] = {}
+    for weight, gradient in gradients.items():
+        number = max(last.get(weight, 0), last[gradient])
+        found.setdefault(network.nodes[number].name, []).append(weight)
+    return found
 
 
 def _applied(
@@ -357,16 +360,24 @@ def _applied(
 ) -> str:
     """Append the map of a state's next value; a state of one element goes with all of them."""
     shape = builder.shape(names[state])
-    axes = ",".join(f"i{d}" for d in range(len(shape)))
-    used = [name for name in names if re.search(rf"\b{name}\b", expression)]
-    text = f"next[{axes}] = {expression}"
-    for name in used:
-        single = builder.shape(names[name]) != shape
-        text = re.sub(rf"\b{name}\b(?!\[)", f"{name}[{'0' if single else axes}]", text)
-    op = define(text, dtype=kind, next=shape)
-    assert isinstance(op, Definition)
+    single = frozenset(name for name, own in names.items() if builder.shape(own) != shape)
+    op = _map(expression, shape, single & set(re.findall(r"\w+", expression)), kind)
     read = [names[name] for name in op.tensors[1:]]
     return builder.apply(op, *read, name=f"next_{names[state]}")
+
+
+@cache
+def _map(expression: str, shape: Shape, single: frozenset[str], kind: str) -> Definition:
+    """The map of an expression over tensors of `shape`, but for `single` elements."""
+    axes = ",".join(f"i{d}" for d in range(len(shape)))
+    text = re.sub(
+        r"\b[a-z_]\w*\b(?!\()",
+        lambda name: f"{name[0]}[{'0' if name[0] in single else axes}]",
+        expression,
+    )
+    op = define(f"next[{axes}] = {text}", dtype=kind, next=shape)
+    assert isinstance(op, Definition)
+    return op
 
 
 def passes_of(step: Network) -> dict[str, str]:
