@@ -1,10 +1,11 @@
 """Gradients of random operators against central differences, and gradients of these gradients.
 
-    PYTHONPATH=tests python tools/fuzz_gradients.py [COUNT [SEED]]
+    PYTHONPATH=tests python tools/fuzz_gradients.py [COUNT [SEED [AGAIN]]]
 
-Each case is an operator of any kind with a weighted sum behind it. Every tenth one is
-differentiated twice: the gradient of the sum of its gradient by one operand. Where torch is
-installed convolutions and products are compared with its autograd, too. Prints what differs.
+Each case is an operator of any kind with a weighted sum behind it. Every tenth one, or every so
+many of AGAIN, is differentiated twice: the gradient of the sum of its gradient by one operand.
+Where torch is installed convolutions and products are compared with its autograd, too. Prints what
+differs.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ try:
 except ImportError:
     torch = None
 
-_SECOND = 10
+AGAIN = 10
 
 
-def check(number: int) -> None:
-    """Raise AssertionError where a gradient differs."""
+def check(number: int, again: int = AGAIN) -> None:
+    """Raise AssertionError where a gradient differs, or that of every one of `again` gradients."""
     rng = np.random.default_rng(number)
     network, inputs, feeds = drawn(rng, SMOOTH[number % len(SMOOTH)])
     inputs = [name for name in inputs if _matters(network, name, feeds)]
@@ -42,7 +43,7 @@ def check(number: int) -> None:
             if name not in named:
                 continue
             _require(found[named[name]], expected, f"{name} by torch")
-    if number % _SECOND == 0:
+    if number % again == 0:
         _check_again(whole, named, inputs, feeds)
 
 
@@ -101,16 +102,16 @@ def by_autograd(network: Network, feeds: dict[str, Any]) -> list[tuple[str, Any]
 def main() -> int:
     """Check so many; the exit code says whether one failed."""
     given = [int(x) for x in sys.argv[1:]]
-    count, first = (*given, *(5000, 0)[len(given) :])
+    count, first, again = (*given, *(5000, 0, AGAIN)[len(given) :])
     failed = 0
     for number in range(first, first + count):
         try:
-            check(number)
+            check(number, again)
         except Exception as error:  # every failure is shown, and the next one tried
             failed += 1
             print(f"case {number}: {type(error).__name__}: {str(error)[:300]}", flush=True)
     beside = "" if torch is None else f", beside torch {torch.__version__}"
-    print(f"{count} operators, {failed} failed{beside}")
+    print(f"{count} operators, one of {again} twice, {failed} failed{beside}")
     return 1 if failed else 0
 
 

@@ -141,7 +141,7 @@ def test_each_node_of_a_step_belongs_to_a_pass():
     step = training_step(classifier(), Optimiser("momentum"))
     found = passes_of(step)
     assert {found[n] for n in ("conv", "relu", "pool", "scores", "loss")} == {"forward"}
-    assert {found[n] for n in ("d_loss_of_image", "d_biased", "d_scores")} == {"data gradient"}
+    assert {found[n] for n in ("d_loss_of_image", "d_biased_sum", "d_scores")} == {"data gradient"}
     assert {found[n] for n in ("d_v", "d_w", "d_c", "d_flat")} == {"weight gradient"}
     assert {found[n] for n in ("next_v", "next_w", "next_w_velocity")} == {"update"}
 

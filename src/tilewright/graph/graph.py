@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -94,25 +95,26 @@ class Network:
                 raise GraphError(
                     f"the network's outputs name the tensor {quoted(output)} a second time"
                 )
+        self._check_states(known)
+
+    def _check_states(self, known: Mapping[str, Tensor]) -> None:
+        """Each is an input and an output of one shape and type."""
+        inputs = {tensor.name for tensor in self.inputs}
         for state in self.states:
-            self._check_state(known, state)
+            if state.tensor not in inputs or state.next not in self.outputs:
+                raise GraphError(
+                    "a state is an input that an output replaces, found "
+                    f"{quoted(state.tensor)} and {quoted(state.next)}"
+                )
+            before, after = known[state.tensor], known[state.next]
+            if (before.shape, before.dtype) != (after.shape, after.dtype):
+                raise GraphError(
+                    f"the state {quoted(state.tensor)} is {show_shape(before.shape)} "
+                    f"{before.dtype}, its next value {show_shape(after.shape)} {after.dtype}"
+                )
 
-    def _check_state(self, known: Mapping[str, Tensor], state: State) -> None:
-        """An input and an output of one shape and type."""
-        if state.tensor not in (t.name for t in self.inputs) or state.next not in self.outputs:
-            raise GraphError(
-                f"a state is an input that an output replaces, found {quoted(state.tensor)} and "
-                f"{quoted(state.next)}"
-            )
-        before, after = known[state.tensor], known[state.next]
-        if (before.shape, before.dtype) != (after.shape, after.dtype):
-            raise GraphError(
-                f"the state {quoted(state.tensor)} is {show_shape(before.shape)} {before.dtype}, "
-                f"its next value {show_shape(after.shape)} {after.dtype}"
-            )
-
-    @property
-    def tensors(self) -> dict[str, Tensor]:
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
         """Every tensor by name: inputs, weights and results of nodes."""
         produced = (
             Tensor(node.output, node.op.out_shape, node.op.out_dtype) for node in self.nodes

@@ -8,8 +8,9 @@ values. Gradients are derived (`graph.gradient`); nothing here knows an operator
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -22,8 +23,10 @@ from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
+from tilewright.graph.rewrites.added_maps import AddedMaps
 from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
 from tilewright.graph.rewrites.images import FewerImages, batch_of
+from tilewright.graph.rewrites.separable_sums import SeparableSums
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.tables import looks_up, table_step
 from tilewright.ir.scalar import numbers_of, parse_scalar
@@ -154,12 +157,14 @@ def _step(
     """A step of the network on real numbers, which may be `fixed` ones later."""
     few = network if micro_batches == 1 else _few(network, micro_batches)
     running: dict[str, list[str]] | None = {} if fixed is None else None
-    with_loss, largest, each = _with_loss(network, few, micro_batches, running)
+    with_loss, constant, each = _with_loss(network, few, micro_batches, running)
     weights = [t.name for t in network.weights if t.name not in (running or {})]
     if fixed is not None:
         optimiser = optimiser.in_fixed_point(fixed, with_loss.tensors[each].shape[0])
     loss = LOSS if fixed is None else each
-    backward, gradients = with_gradients(with_loss, loss, weights, largest)
+    backward, gradients = with_gradients(with_loss, loss, weights, constant)
+    if fixed is None:
+        backward = AddedMaps().apply(SeparableSums().apply(backward))
     if micro_batches > 1:
         backward = _one_by_one(backward)
     return _with_updates(backward, gradients, optimiser, running or {})
@@ -198,9 +203,9 @@ def _with_loss(
     network: Network, few: Network, parts: int, running: dict[str, list[str]] | None
 ) -> tuple[Network, tuple[str, ...], str]:
     """(the network with the mean cross-entropy of its scores' softmax and the scores for its
-    outputs, computed `parts` times by `few`; the names of each image's largest score; that of the
-    images' losses). What is normalised is so by the statistics of its batch, whose names are added
-    to the `running` ones by these.
+    outputs, computed `parts` times by `few`; the names of tensors whose gradients are zero; that
+    of the images' losses). What is normalised is so by the statistics of its batch, whose names are
+    added to the `running` ones by these.
     """
     scores = _scores(network)
     images, classes = network.tensors[scores].shape
@@ -212,12 +217,12 @@ def _with_loss(
     for tensor in network.weights:
         builder.weight(tensor.name, tensor.shape, tensor.dtype)
     found = [_part(builder, few, scores, (part, parts), running) for part in range(parts)]
-    rows, losses, largest = zip(*found, strict=True)
+    rows, losses, constant = zip(*found, strict=True)
     all_scores, each = _joined(builder, rows), _joined(builder, losses)
     mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
     assert isinstance(mean, Definition)
     builder.apply(mean, each, name=LOSS, output=LOSS)
-    return builder.build((LOSS, all_scores), network.values), largest, each
+    return builder.build((LOSS, all_scores), network.values), sum(constant, ()), each
 
 
 def _joined(builder: NetworkBuilder, tensors: Sequence[str]) -> str:
@@ -233,8 +238,10 @@ def _part(
     scores: str,
     part: tuple[int, int],
     running: dict[str, list[str]] | None,
-) -> tuple[str, str, str]:
-    """Append a micro-batch; returns its scores, the loss of each image, and each largest score."""
+) -> tuple[str, str, tuple[str, ...]]:
+    """Append a micro-batch; returns its scores, the loss of each image, and the tensors whose
+    gradients are zero: each largest score, and the means that variances are taken around.
+    """
     number, parts = part
     names = {t.name: t.name for t in few.weights}
     images = few.tensors[scores].shape[0]
@@ -248,30 +255,33 @@ def _part(
             names[name] = builder.apply(copy, name, name=f"{TAKEN}{number}_{name}")
         else:
             names[name] = name
-    last = few.outputs[0]
+    last, constant = few.outputs[0], list[str]()
     for node in few.nodes:
         if scores == last or node.output != last:
             read = [names[name] for name in node.inputs]
             if running is not None and node.op.normalisation is not None:
-                read[3:] = _statistics(builder, read[0], node)
+                *read[3:], centre = _statistics(builder, read[0], node)
+                constant.append(centre)
                 for name, batch in zip(node.inputs[3:], read[3:], strict=True):
                     running.setdefault(name, []).append(batch)
             output = node.output if parts == 1 else ""
             names[node.output] = builder.apply(node.op, *read, name=node.name, output=output)
     each, largest = _losses(builder, names[scores], names[LABELS])
-    return names[scores], each, largest
+    return names[scores], each, (largest, *constant)
 
 
 def _statistics(builder: NetworkBuilder, x: str, node: Node) -> list[str]:
-    """Append mean and variance of each channel over images and pixels."""
+    """Append mean and variance of each channel over images and pixels; also returns the mean as the
+    variance takes it, which has no gradient by that.
+    """
     shape, kind = builder.shape(x), builder.dtype
     every, channel = straight(shape), straight(shape[1:2], (1,))
     share = f"* {shape[1] / prod(shape)!r}"
     of_all = Definition(shape, channel, (every,), f"x0 {share}", "sum", "x0", kind)
-    mean = builder.apply(of_all, x, name=f"{node.name}_mean")
+    mean, centre = (builder.apply(of_all, x, name=f"{node.name}_{n}") for n in ("mean", "centre"))
     body = f"(x0 - x1) * (x0 - x1) {share}"
     squares = Definition(shape, channel, (every, channel), body, "sum", "x0", kind)
-    return [mean, builder.apply(squares, x, mean, name=f"{node.name}_variance")]
+    return [mean, builder.apply(squares, x, centre, name=f"{node.name}_variance"), centre]
 
 
 def _losses(builder: NetworkBuilder, scores: str, labels: str) -> tuple[str, str]:
@@ -318,10 +328,10 @@ def _with_updates(
             name: builder.input(builder.fresh(f"{weight.name}_{name}"), shape)
             for name, shape in optimiser.states(weight.shape).items()
         }
-    last = {w.name: _last_use(network, (w.name, gradients[w.name])) for w in trained}
-    for number, node in enumerate(network.nodes):
+    updates = _updates(network, {weight.name: gradients[weight.name] for weight in trained})
+    for node in network.nodes:
         builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-        for own in (w.name for w in trained if last[w.name] == number):
+        for own in updates.get(node.name, ()):
             names = {"w": own, "g": gradients[own], **kept[own]}
             for state, expression in optimiser.next().items():
                 before = names[state]
@@ -341,15 +351,17 @@ def _with_updates(
                    states=tuple(held))  # fmt: skip
 
 
-def _last_use(network: Network, tensors: tuple[str, str]) -> int:
-    """The number of the last node that reads a weight or makes its gradient: its update comes next,
-    so that no gradient is kept for long.
+def _updates(network: Network, gradients: Mapping[str, str]) -> dict[str, list[str]]:
+    """The weights by the name of the last node that reads one or its gradient, or makes this: the
+    update comes next, so that no gradient is kept for long.
     """
-    return max(
-        number
-        for number, node in enumerate(network.nodes)
-        if node.output in tensors or not set(tensors).isdisjoint(node.inputs)
-    )
+    numbered = enumerate(network.nodes)
+    last = {name: n for n, node in numbered for name in (*node.inputs, node.output)}
+    found: dict[str, list[str]] = {}
+    for weight, gradient in gradients.items():
+        number = max(last.get(weight, 0), last[gradient])
+        found.setdefault(network.nodes[number].name, []).append(weight)
+    return found
 
 
 def _applied(
@@ -357,16 +369,24 @@ def _applied(
 ) -> str:
     """Append the map of a state's next value; a state of one element goes with all of them."""
     shape = builder.shape(names[state])
-    axes = ",".join(f"i{d}" for d in range(len(shape)))
-    used = [name for name in names if re.search(rf"\b{name}\b", expression)]
-    text = f"next[{axes}] = {expression}"
-    for name in used:
-        single = builder.shape(names[name]) != shape
-        text = re.sub(rf"\b{name}\b(?!\[)", f"{name}[{'0' if single else axes}]", text)
-    op = define(text, dtype=kind, next=shape)
-    assert isinstance(op, Definition)
+    single = frozenset(name for name, own in names.items() if builder.shape(own) != shape)
+    op = _map(expression, shape, single & set(re.findall(r"\w+", expression)), kind)
     read = [names[name] for name in op.tensors[1:]]
     return builder.apply(op, *read, name=f"next_{names[state]}")
+
+
+@cache
+def _map(expression: str, shape: Shape, single: frozenset[str], kind: str) -> Definition:
+    """The map of an expression over tensors of `shape`, but for `single` elements."""
+    axes = ",".join(f"i{d}" for d in range(len(shape)))
+    text = re.sub(
+        r"\b[a-z_]\w*\b(?!\()",
+        lambda name: f"{name[0]}[{'0' if name[0] in single else axes}]",
+        expression,
+    )
+    op = define(f"next[{axes}] = {text}", dtype=kind, next=shape)
+    assert isinstance(op, Definition)
+    return op
 
 
 def passes_of(step: Network) -> dict[str, str]:

@@ -11,7 +11,7 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -36,7 +36,7 @@ from tilewright.network.plan import (
 )
 from tilewright.network.planning.access import keeps_order
 from tilewright.network.planning.arena import Life, place
-from tilewright.network.planning.bordered import Bordered, reading_inside
+from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
 from tilewright.network.planning.expressions import elementwise
@@ -53,7 +53,7 @@ from tilewright.network.planning.memory import (
 )
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.planner import Planner, Programs
-from tilewright.network.planning.products import Ranked, one_group, ranked_products
+from tilewright.network.planning.products import Ranked, ranked_products
 from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
@@ -131,7 +131,7 @@ def _cheapest(
     progress("lay out", 3, 3)
     for builder in drafts:
         if not planner.views:
-            builder.read_inside(one_group(machine))
+            builder.read_inside(planner)
         if own.shared:
             builder.divide(machine)
     ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
@@ -287,8 +287,7 @@ class Builder:
                 self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
                 located = copy
             self.outputs.append((name, located.value, form))
-        for state in self.network.states:
-            self._keep(state)
+        self._keep(self.network.states)
 
     def share(self) -> dict[int, Op]:
         """Mark what all groups see; returns the operators of the drafts that write it, by the
@@ -309,22 +308,28 @@ class Builder:
             draft = self.memory.drafts[number]
             self.memory.drafts[number] = replace(draft, scheduled=schedules[op])
 
-    def _keep(self, state: State) -> None:
+    def _keep(self, states: Iterable[State]) -> None:
         """Have a state's next value take its place, where the stage that makes it is a map that
         reads each element where it writes it, and nobody reads the state afterwards.
         """
-        values, drafts = self.memory.values, self.memory.drafts
-        before = dict(self.inputs)[state.tensor]
-        after = next(value for name, value, _ in self.outputs if name == state.next)
-        makers = [n for n, d in enumerate(drafts) if d.arguments[-1][1] == after]
-        readers = [n for n, d in enumerate(drafts) if before in (v for _, v in d.arguments[:-1])]
-        if len(makers) > 1 or readers[-1:] != makers or values[before].form != values[after].form:
-            return
-        maker = drafts[makers[0]]
-        if before not in overwritable(maker.op, [v for _, v in maker.arguments[:-1]]):
-            return
-        values[before] = replace(values[before], role="state")
-        self._merged(after, before)
+        values, drafts, kept = self.memory.values, self.memory.drafts, dict[int, int]()
+        makers, last_readers = dict[int, list[int]](), dict[int, int]()
+        for number, draft in enumerate(drafts):
+            *read, written = (value for _, value in draft.arguments)
+            makers.setdefault(written, []).append(number)
+            last_readers.update(dict.fromkeys(read, number))
+        given, made = dict(self.inputs), {name: value for name, value, _ in self.outputs}
+        for state in states:
+            before, after = given[state.tensor], made[state.next]
+            last = last_readers.get(before)
+            if makers.get(after) != [last] or values[before].form != values[after].form:
+                continue
+            maker = drafts[makers[after][0]]
+            if before in overwritable(maker.op, [v for _, v in maker.arguments[:-1]]):
+                values[before] = replace(values[before], role="state")
+                kept[after] = before
+        if kept:
+            self._merged(kept)
 
     def take_arranged(self) -> None:
         """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
@@ -339,42 +344,51 @@ class Builder:
                 continue
             memory.drafts = [d for d in memory.drafts if d not in makers]
             values[copy] = replace(values[copy], name=name, role="input")
-            self._merged(value, copy)
+            self._merged({value: copy})
 
-    def read_inside(self, machine: Machine) -> None:
+    def read_inside(self, planner: Planner) -> None:
         """Have products read operands inside their borders, in place of copies out of these."""
         memory = self.memory
-        for name in [d.name for d in memory.drafts if d.work == "layout" and not d.nodes]:
+        for name in [d.name for d in memory.drafts if self._leaves_border(d)]:
             copy = next(d for d in memory.drafts if d.name == name)
             readers = [n for n, d in enumerate(memory.drafts)
                        if copy.arguments[-1][1] in (v for _, v in d.arguments[:-1])]  # fmt: skip
-            if len(readers) != 1 or not keeps_order(copy.op):
-                continue
-            found = self._reading_inside(copy, memory.drafts[readers[0]], machine)
-            if found is not None:
-                memory.drafts[readers[0]] = found
+            found = [self._reading_inside(copy, memory.drafts[n], planner) for n in readers]
+            inside = [draft for draft in found if draft is not None]
+            if inside and len(inside) == len(found):
+                for number, draft in zip(readers, inside, strict=True):
+                    memory.drafts[number] = draft
                 memory.drafts.remove(copy)
-                self._merged(copy.arguments[-1][1], copy.arguments[0][1])
+                self._merged({copy.arguments[-1][1]: copy.arguments[0][1]})
 
-    def _reading_inside(self, copy: Draft, reader: Draft, machine: Machine) -> Draft | None:
+    def _leaves_border(self, draft: Draft) -> bool:
+        """True for a copy of a tensor out of its border."""
+        if draft.work != "layout" or draft.nodes or not keeps_order(draft.op):
+            return False
+        before, after = (self.memory.values[value] for _, value in draft.arguments)
+        return before.form.has_zeros and not after.form.has_zeros and after.role == "scratch"
+
+    def _reading_inside(self, copy: Draft, reader: Draft, planner: Planner) -> Draft | None:
         """A product that reads what is copied where it lies, None where there is none."""
         before, after = (self.memory.values[value] for _, value in copy.arguments)
         scheduled = reader.scheduled
         candidate = None if scheduled is None else scheduled.candidate
-        if scheduled is None or candidate is None or after.role != "scratch":
+        if scheduled is None or candidate is None:
             return None
         number = copy.arguments[-1][1]
-        operand = next(name for name, value in reader.arguments if value == number)
+        operands = [name for name, value in reader.arguments if value == number]
         form = along_axes(before.form, after.form)
-        found = form and reading_inside(candidate, operand, after.form, form, machine)
-        if not found:
+        if form is None or len(operands) != 1:
+            return None
+        found = planner.reading(candidate, operands[0], after.form, form)
+        if found is None:
             return None
         taken = replace(scheduled, cycles=found.cycles, candidate=found)
         return replace(reader, scheduled=taken)
 
-    def _merged(self, value: int, other: int) -> None:
-        """Have all stages use `other` in place of a value."""
-        moved = self.memory.merge(value, other)
+    def _merged(self, others: Mapping[int, int]) -> None:
+        """Have all stages use the `others` in place of values."""
+        moved = self.memory.merge(others)
         self.inputs = [(name, moved[v]) for name, v in self.inputs]
         self.outputs = [(name, moved[v], own) for name, v, own in self.outputs]
 

@@ -21,6 +21,7 @@ from tilewright.ir.scalar import (
     Number,
     Scalar,
     derivative,
+    elements_of,
     operand_count,
     parse_scalar,
     renumbered,
@@ -75,7 +76,7 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
         return ()
     if last != Number(1.0):
         factor = Apply("*", (last, factor))
-    used = sorted(_elements(factor))
+    used = sorted(elements_of(factor))
     moved = {number: Element(place + 1) for place, number in enumerate(used)}
     inner = renumbered(factor, [moved.get(i, Element(0)) for i in range(len(op.operands))])
     body = Element(0) if inner == Number(1.0) else Apply("*", (Element(0), inner))
@@ -134,16 +135,6 @@ def scattered(
         Definition(p.extents, p.accesses[0], p.accesses[1:], body, "sum", dtype=dtype)
         for p in parts
     )
-
-
-def _elements(scalar: Scalar) -> set[int]:
-    match scalar:
-        case Element(index):
-            return {index}
-        case Apply(_, arguments):
-            return set().union(*map(_elements, arguments))
-        case _:
-            return set()
 
 
 def _solved(steps: Steps) -> Iterator[Steps]:

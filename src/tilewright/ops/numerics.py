@@ -115,14 +115,7 @@ class Numerics:
         Raises ShapeError for an unknown type, a list of another length, or types that do not go
         together.
         """
-        found = _parse(text, operands)
-        if found.is_mixed and not (mixed or found.in_reals):
-            every = (*found.operands, found.sums, found.result)
-            raise ShapeError(
-                f"element types {found} mix {_one_float(every)} with another type",
-                fix="floats take one type for operands, sums and result",
-            )
-        return found
+        return _parse(text, operands, mixed=mixed)
 
     @classmethod
     def of(cls, text: str) -> Numerics:
@@ -237,7 +230,18 @@ def _default(before: list[str]) -> str:
 
 
 @cache
-def _parse(text: str, operands: int) -> Numerics:
+def _parse(text: str, operands: int, *, mixed: bool) -> Numerics:
+    found = _read(text, operands)
+    if found.is_mixed and not (mixed or found.in_reals):
+        every = (*found.operands, found.sums, found.result)
+        raise ShapeError(
+            f"element types {found} mix {_one_float(every)} with another type",
+            fix="floats take one type for operands, sums and result",
+        )
+    return found
+
+
+def _read(text: str, operands: int) -> Numerics:
     parts = text.split(":")
     if len(parts) > 5:
         raise ShapeError(f"element types {text!r} have {len(parts)} parts", fix=f"write {_FORM}")

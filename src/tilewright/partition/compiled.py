@@ -67,17 +67,6 @@ def most_received(kept: Integers, need: Integers) -> Integers:
 
 
 @entry_point()
-def least_sums(first: Costs, second: Costs) -> Costs:
-    """The least over k of first[i, k] + second[k, j]."""
-    found = np.full((first.shape[0], second.shape[1]), np.inf)
-    for i in range(first.shape[0]):
-        for k in range(first.shape[1]):
-            for j in range(second.shape[1]):
-                found[i, j] = min(found[i, j], first[i, k] + second[k, j])
-    return found
-
-
-@entry_point()
 def nearest_values(kept: Integers, need: Integers) -> Integers:
     """Values that cores need of the core that keeps most of them, summed over the cores, for each
     pair of grids: no placement leaves more where they are read.

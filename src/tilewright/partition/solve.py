@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.deferred import Deferred
-from tilewright.partition.compiled import least_sums
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -225,13 +225,24 @@ class _Elimination:
         """Eliminate all nodes; False if the choice of the remaining ones is not proven to be the
         cheapest.
         """
+        waiting = [self._turn(node) for node in self._own]
+        heapify(waiting)
         while self._own:
-            node = min(self._own, key=lambda n: (len(self._to[n]), self._own[n].size))
-            if len(self._to[node]) > 2:
+            degree, _, node = heappop(waiting)
+            if node not in self._own or degree != len(self._to[node]):
+                continue  # it has waited a second time since it lost a neighbour
+            if degree > 2:
                 self._settled, proven = choose_remainder(self._own, self._to)
                 return proven
+            neighbours = [*self._to[node]]
             self._eliminate(node)
+            for other in neighbours:
+                heappush(waiting, self._turn(other))
         return True
+
+    def _turn(self, node: int) -> tuple[int, int, int]:
+        """Key of the order of elimination: fewest neighbours first, then fewest options."""
+        return len(self._to[node]), self._own[node].size, node
 
     def chosen(self) -> tuple[int, ...]:
         """The option of each node: those that went last are chosen first."""
@@ -250,8 +261,9 @@ class _Elimination:
             case [(other, matrix)]:
                 self._own[other] = self._own[other] + (own[:, None] + matrix).min(axis=0)
             case [(one, first), (other, second)]:
-                through = np.ascontiguousarray((own[:, None] + first).T)
-                self._join(one, other, least_sums(through, np.ascontiguousarray(second)))
+                through = (own[:, None] + first).T
+                least = [(costs[:, None] + second).min(axis=0) for costs in through]
+                self._join(one, other, np.array(least))
             case _:
                 pass
 

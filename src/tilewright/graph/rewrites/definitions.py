@@ -59,7 +59,7 @@ def _parts(node: Node, addends: Sequence[Addend], taken: set[str]) -> list[Node]
         part, read = addend.definition, tuple(node.inputs[i] for i in addend.reads)
         *before, last = _steps(Node(node.name, part, read, node.output), part, taken)
         if last.op.is_named:
-            last = replace(last, name=_fresh(node.name, taken), output=_fresh(node.output, taken))
+            last = replace(last, name=fresh(node.name, taken), output=fresh(node.output, taken))
             before.append(last)
             whole = straight(part.out_shape)
             placed = Definition(part.out_shape, whole, (whole,), dtype=node.op.dtype)
@@ -80,13 +80,14 @@ def _steps(node: Node, op: Definition, taken: set[str]) -> list[Node]:
         if number == len(steps):
             nodes.append(Node(node.name, step.op, inputs, node.output))
         else:
-            name = _fresh(f"{node.name}_{number}", taken)
+            name = fresh(f"{node.name}_{number}", taken)
             nodes.append(Node(name, step.op, inputs, name))
             tensors.append(name)
     return nodes
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def fresh(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it where it is taken, which it is from now on."""
     found, number = name, 1
     while found in taken:
         number += 1

@@ -166,13 +166,18 @@ def _applied(operator: ast.AST, *operands: ast.expr) -> Scalar:
 
 def operand_count(scalar: Scalar) -> int:
     """One more than the largest number of an operand."""
+    return max(elements_of(scalar), default=-1) + 1
+
+
+def elements_of(scalar: Scalar) -> set[int]:
+    """The numbers of its operands."""
     match scalar:
         case Element(index):
-            return index + 1
+            return {index}
         case Apply(_, arguments):
-            return max(map(operand_count, arguments), default=0)
+            return set().union(*map(elements_of, arguments))
         case _:
-            return 0
+            return set()
 
 
 def numbers_of(scalar: Scalar) -> tuple[float, ...]:

@@ -42,11 +42,12 @@ class Bordered(Candidate):
 
 
 class Borders:
-    """Looks up candidates with their results inside borders, each made once for all drafts."""
+    """Looks up candidates with results or operands in borders, each made once for all drafts."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._found: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
+        self._reading: dict[tuple[Candidate, str, Form], Candidate | None] = {}
 
     def around(
         self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
@@ -58,6 +59,13 @@ class Borders:
         if key not in self._found:
             self._found[key] = bordered(candidate, own, form, self._machine, beside)
         return self._found[key]
+
+    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
+        """The candidate, which takes operand `name` in its `own` form, reading it in that form."""
+        key = candidate, name, form
+        if key not in self._reading:
+            self._reading[key] = reading_inside(candidate, name, own, form, self._machine)
+        return self._reading[key]
 
 
 def bordered(
@@ -84,19 +92,15 @@ def bordered(
     return Bordered(*parts, form=form, around=beside) if nests else None
 
 
-def may_be_bordered(candidate: Candidate) -> bool:
-    """True for a convolution that one group computes whole."""
-    return candidate.op.convolution is not None and type(candidate) in (Candidate, Bordered)
-
-
 def reading_inside(
     candidate: Candidate, name: str, own: Form, form: Form, machine: Machine
 ) -> Candidate | None:
     """The candidate with an operand, which it takes in its `own` form, read inside a border; None
-    where there is no such candidate.
+    where there is no such candidate. It is a convolution that one group computes whole.
     """
     border = _border(own, form)
-    if not may_be_bordered(candidate) or not border:
+    whole = candidate.op.convolution is not None and type(candidate) in (Candidate, Bordered)
+    if not whole or not border:
         return None
     nests = []
     for nest in candidate.nests:

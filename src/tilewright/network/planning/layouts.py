@@ -20,7 +20,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype, main_type
 from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
-from tilewright.network.planning.bordered import Bordered, may_be_bordered
+from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import Request
 from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
@@ -185,7 +185,9 @@ class WholeNetwork:
         edges: dict[tuple[int, int], np.ndarray] = {}
         for j, behind in enumerate(ways):
             for name in dict.fromkeys(name for way in behind for name in way.operands):
-                between = self._between(name, self._forms_of(name, made, ways), behind)
+                held, first = self._forms_of(name, made, ways), self.chains[j].first
+                prices = [[self._edge(first, name, form, way) for way in behind] for form in held]
+                between = np.array(prices)
                 if name not in made:
                     own[j] = own[j] + between[0]
                 else:
@@ -218,25 +220,25 @@ class WholeNetwork:
             cycles += [self._copy(way.form, wanted) for way in ways]
         return cycles
 
-    def _between(self, name: str, held: Sequence[Form], behind: Sequence[_Way]) -> np.ndarray:
-        return np.array([[self._edge(name, form, way) for way in behind] for form in held])
-
-    def _edge(self, name: str, held: Form, way: _Way) -> float:
+    def _edge(self, node: Node, name: str, held: Form, way: _Way) -> float:
+        """Cycles for a way of a fused node to take a tensor that is held in a form."""
         if name == way.follows:
             alike = _order(held) == _order(way.takes[name])
             return 0.0 if alike else _OTHER_ORDER * self._moving(held)
         if name in way.takes:
-            wanted = way.takes[name]
-            inside = way.candidate is not None and self._reads_inside(way.candidate)
-            if inside and held.has_zeros and unbordered(held) == wanted:
-                return 0.0
-            return self._copy(held, wanted)
+            inside = self._reading_inside(node, name, held, way)
+            return self._copy(held, way.takes[name]) if inside is None else inside
         against = self._grain(held, way.form) - 1 if name in way.reads else 0.0
         return against * self._moving(held) / 2
 
-    def _reads_inside(self, candidate: Candidate) -> bool:
-        """True for a convolution that may read its operands inside borders."""
-        return not self.planner.views and may_be_bordered(candidate)
+    def _reading_inside(self, node: Node, name: str, held: Form, way: _Way) -> float | None:
+        """Cycles that reading a tensor inside its border adds to a product, None if it cannot."""
+        wanted, own = way.takes[name], way.candidate
+        if own is None or not held.has_zeros or unbordered(held) != wanted:
+            return None
+        taken = [o for o, x in zip(own.seed.operands, node.inputs, strict=False) if x == name]
+        found = self.planner.reading(own, taken[0], wanted, held) if len(taken) == 1 else None
+        return None if found is None else found.cycles - own.cycles
 
     def _ways(self, chain: Chain) -> list[_Way]:
         """All ways of one fused node, and the forms that its result may have from now on."""

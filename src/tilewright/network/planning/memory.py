@@ -86,6 +86,7 @@ class Memory:
         self.drafts: list[Draft] = []
         self.held: dict[str, list[Located]] = {}
         self._constants: dict[tuple[object, ...], int] = {}
+        self._elsewhere: dict[tuple[int, int], int] = {}
         self._names: set[str] = set()
 
     def value(self, name: str, form: Form, role: Role = "scratch", filled: float = 0.0) -> Located:
@@ -96,11 +97,12 @@ class Memory:
 
     def elsewhere(self, located: Located, group: int) -> Located:
         """The part of a value that `group` owns, as every group sees it."""
-        own = self.values[located.value]
-        seen = replace(own, role="elsewhere", origin=(located.value, group))
-        if seen not in self.values:
+        origin = located.value, group
+        if origin not in self._elsewhere:
+            seen = replace(self.values[located.value], role="elsewhere", origin=origin)
+            self._elsewhere[origin] = len(self.values)
             self.values.append(seen)
-        return replace(located, value=self.values.index(seen))
+        return replace(located, value=self._elsewhere[origin])
 
     def constant(
         self, made: tuple[str, tuple[str, ...]], form: Form, axes: tuple[int, ...]
@@ -277,13 +279,14 @@ class Memory:
         self._names.add(name)
         self.drafts.append(replace(draft, name=name))
 
-    def merge(self, value: int, other: int) -> list[int]:
-        """Have all stages use `other` in place of a value, which is no more; returns the new number
-        of each value by its old one.
+    def merge(self, others: Mapping[int, int]) -> list[int]:
+        """Have all stages use the `others` in place of values, which are no more; returns the new
+        number of each value by its old one.
         """
-        del self.values[value]
-        moved = [v - (v > value) for v in range(len(self.values) + 1)]
-        moved[value] = moved[other]
+        kept = [number for number in range(len(self.values)) if number not in others]
+        numbers = {number: new for new, number in enumerate(kept)}
+        moved = [numbers[others.get(number, number)] for number in range(len(self.values))]
+        self.values[:] = [self.values[number] for number in kept]
         for number, own in enumerate(self.values):
             if own.origin is not None:
                 origin = (moved[own.origin[0]], own.origin[1])

@@ -62,6 +62,11 @@ class Planner(Protocol):
         what its epilogue reads inside one `beside`.
         """
 
+    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
+        """The candidate, which takes operand `name` in its `own` form, reading it inside a border;
+        None where stages read it so anyway, or cannot.
+        """
+
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Cycles that an expression over all results of an operator takes at least."""
 
@@ -106,6 +111,10 @@ class Programs:
     ) -> Bordered | None:
         """The candidate with its result in the bordered `form`, and what it reads `beside`."""
         return self._borders.around(candidate, own, form, beside)
+
+    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
+        """The candidate reading operand `name` inside the border of `form`."""
+        return self._borders.reading(candidate, name, own, form)
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Passes are taken to hide it behind their transfers."""

@@ -86,6 +86,10 @@ class Rules:
             self._bordered[key] = self._inside(candidate, own, form)
         return self._bordered[key]
 
+    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> None:
+        """Kernels read views, inside borders as well."""
+        del candidate, name, own, form
+
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Of an expression over all results of an operator."""
         scalar, kind = parse_scalar(epilogue.expression), dtype(op.out_dtype)

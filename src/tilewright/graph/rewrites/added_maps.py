@@ -1,0 +1,68 @@
+"""An addition of maps is one map: each operand is read once, and no part is written on its own.
+
+The gradient of what several nodes read is the sum of a part from each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tilewright.graph.graph import Network, Node
+from tilewright.ir.scalar import Apply, Element, Scalar, renumbered
+from tilewright.ops.access import Access
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import pointwise
+from tilewright.ops.elementwise import Binary
+
+_MOST_OPERANDS = 8
+"""Tensors that a map reads: each takes a part of the memory that its tiles share."""
+
+
+@dataclass(frozen=True)
+class AddedMaps:
+    """Joins maps of floats with the addition that alone reads them."""
+
+    name: ClassVar[str] = "added_maps"
+
+    def apply(self, network: Network) -> Network:
+        """The network with sums of maps as maps."""
+        readers = Counter(name for node in network.nodes for name in node.inputs)
+        readers.update(network.outputs)
+        maps: dict[str, Node] = {}
+        gone, nodes = set[str](), list[Node]()
+        for node in network.nodes:
+            parts = [maps[x] for x in node.inputs if x in maps and readers[x] == 1]
+            if isinstance(node.op, Binary) and node.op.function == "add" and len(parts) == 2:
+                joined = _joined(node, parts)
+                if joined is not None:
+                    gone |= {part.name for part in parts}
+                    node = joined
+            if isinstance(node.op, Definition) and pointwise(node.op) is not None:
+                maps[node.output] = node
+            nodes.append(node)
+        kept = tuple(node for node in nodes if node.name not in gone)
+        return replace(network, nodes=kept) if gone else network
+
+
+def _joined(node: Node, parts: Sequence[Node]) -> Node | None:
+    """The sum of maps of one shape as a map, None where it would read too many tensors."""
+    read: dict[tuple[str, Access], int] = {}
+    bodies: list[Scalar] = []
+    for part in parts:
+        op = part.op
+        if not isinstance(op, Definition) or op.finish != "x0" or op.out_shape != node.op.out_shape:
+            return None
+        pairs = zip(part.inputs, op.operands, strict=True)
+        numbers = [Element(read.setdefault(pair, len(read))) for pair in pairs]
+        bodies.append(renumbered(op.scalar, numbers))
+    if len(read) > _MOST_OPERANDS:
+        return None
+    first = parts[0].op
+    assert isinstance(first, Definition)
+    body = str(Apply("+", (bodies[0], bodies[1])))
+    operands = tuple(access for _, access in read)
+    op = replace(first, operands=operands, body=body, axes=(), tensors=())
+    return replace(node, op=op, inputs=tuple(name for name, _ in read))

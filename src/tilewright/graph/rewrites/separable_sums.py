@@ -1,0 +1,109 @@
+"""Factors that do not move along the axes of a sum leave it: `sum(c * x)` is `c * sum(x)`.
+
+Gradients of a normalisation sum the same products over images and pixels, each with other factors
+of the channel. Without these they are one sum, and one of elements as they are needs no map in
+front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import ClassVar
+
+from tilewright.graph.graph import Network, Node
+from tilewright.graph.rewrites.definitions import fresh
+from tilewright.ir.scalar import Apply, Element, Number, Scalar, elements_of, renumbered
+from tilewright.ops.access import straight
+from tilewright.ops.definition import Definition
+
+
+@dataclass(frozen=True)
+class SeparableSums:
+    """Makes a sum of floats with such factors of operands a sum without, and a map behind it. The
+    rounding differs.
+    """
+
+    name: ClassVar[str] = "separable_sums"
+
+    def apply(self, network: Network) -> Network:
+        """The network with each product of sums computed behind these."""
+        taken = {*network.tensors, *(node.name for node in network.nodes)}
+        nodes: list[Node] = []
+        for node in network.nodes:
+            left = _left(node.op) if isinstance(node.op, Definition) else []
+            if left and isinstance(node.op, Definition):
+                nodes += _apart(node, node.op, left, fresh(f"{node.name}_terms", taken))
+            else:
+                nodes.append(node)
+        return replace(network, nodes=tuple(nodes)) if len(nodes) > len(network.nodes) else network
+
+
+def _left(op: Definition) -> list[Scalar]:
+    """The factors that leave a sum; none where all that leave are numbers, or where the sum does
+    not write its result in order.
+    """
+    plain = (op.gather, op.finish, op.has_look_ups) == ("sum", "x0", False)
+    whole = op.result == straight(tuple(op.extents[a] for a in op.kept), op.kept)
+    if not (plain and whole and op.numerics.is_float and not op.numerics.is_mixed):
+        return []
+    factors = [*_factors(op.scalar)]
+    found = [factor for factor in factors if not _moves(op, factor)]
+    return found if any(map(elements_of, found)) and len(found) < len(factors) else []
+
+
+def _factors(scalar: Scalar) -> Iterator[Scalar]:
+    """Expressions whose product it is."""
+    match scalar:
+        case Apply("*", (a, b)):
+            yield from _factors(a)
+            yield from _factors(b)
+        case Apply("/", (a, b)):
+            yield from _factors(a)
+            yield from (Apply("/", (Number(1.0), factor)) for factor in _factors(b))
+        case Apply("negative", (a,)):
+            yield Number(-1.0)
+            yield from _factors(a)
+        case _:
+            yield scalar
+
+
+def _moves(op: Definition, factor: Scalar) -> bool:
+    """True if the factor is another one at another step of the sum."""
+    read = [op.operands[number] for number in elements_of(factor)]
+    return any(not x.axes.isdisjoint(op.gathered) or x.fill is not None for x in read)
+
+
+def _apart(node: Node, op: Definition, left: Sequence[Scalar], name: str) -> list[Node]:
+    """The sum without the factors that leave it, under a name of its own, and their product."""
+    inside = [factor for factor in _factors(op.scalar) if factor not in left]
+    body, used = _product(inside, 0)
+    given = tuple(op.operands[number] for number in used)
+    terms = replace(op, operands=given, body=str(body), axes=(), tensors=())
+    first = Node(name, terms, tuple(node.inputs[number] for number in used), name)
+    body, used = _product(left, 1)
+    places = {axis: place for place, axis in enumerate(op.kept)}
+    every = straight(op.out_shape)
+    behind = [every]
+    for number in used:
+        access = op.operands[number]
+        moved = (tuple((places[a], step) for a, step in dim) for dim in access.terms)
+        behind.append(replace(access, terms=tuple(moved)))
+    product = Definition(
+        op.out_shape,
+        every,
+        tuple(behind),
+        str(Apply("*", (Element(0), body))),
+        dtype=str(op.numerics.sums),
+    )
+    return [first, replace(node, op=product, inputs=(name, *(node.inputs[n] for n in used)))]
+
+
+def _product(factors: Sequence[Scalar], first: int) -> tuple[Scalar, list[int]]:
+    """(the product of factors, the numbers of its operands, which are called `first` and so on)."""
+    whole = reduce(lambda a, b: Apply("*", (a, b)), factors)
+    used = sorted(elements_of(whole))
+    numbers = {number: Element(first + place) for place, number in enumerate(used)}
+    every = [numbers.get(number, Element(0)) for number in range(max(used, default=-1) + 1)]
+    return renumbered(whole, every), used
