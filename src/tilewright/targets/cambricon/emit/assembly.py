@@ -16,7 +16,7 @@ from tilewright.common.expr import Binary, Const, Expr, Var, binary, free_vars, 
 from tilewright.common.intervals import Interval, interval
 
 REGISTERS = 64
-_PLENTY = 8
+_PLENTY = 20
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
