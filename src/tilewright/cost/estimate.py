@@ -447,6 +447,7 @@ def window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
         reads,
         np.array(rotates or [False], np.int64),
         np.array([_beside(i, prepared) for i in prepared.items] or [0], np.int64),
+        np.array([_overlaps(i) for i in prepared.items] or [False]),
         np.zeros((loops, 2, int(first[-1]))),
         np.zeros((loops, 2, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
@@ -491,6 +492,11 @@ def _beside(item: chain.Item, prepared: Prepared) -> int:
     if not read or not all(read) or any(i.level != item.level for i in users):
         return 0
     return AHEAD if variable in _start(item.step) else BESIDE
+
+
+def _overlaps(item: chain.Item) -> bool:
+    """True for a transfer under no condition."""
+    return not isinstance(item.step, CallStep) and item.condition == Const(1)
 
 
 def _start(step: CallStep | TransferStep) -> frozenset[str]:

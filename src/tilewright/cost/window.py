@@ -19,7 +19,7 @@ from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
 from tilewright.cost.pipeline import enter, mark_looped, take_tile
 from tilewright.cost.pipeline_rows import cost_of, kind_after, times_of
-from tilewright.cost.pipeline_types import COPY, GET, PUT, Flags, Floats, Ints, State, Tables
+from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State, Tables
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
@@ -37,7 +37,9 @@ class Window(NamedTuple):
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
     none. A buffer of two slots that no transfer fills or empties `rotates` with each write. What
     is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
-    iteration before it is read, is due at the next such write. Stores of
+    iteration before it is read, is due at the next such write. Transfers that `overlap` use both
+    slots of a buffer that has two; those under a condition stand where the program has them
+    (`passes.double_buffer`). Stores of
     buffers of two slots in the innermost loop stand behind the next iteration's items: `late` are
     service, number of operations and item of each one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
@@ -52,6 +54,7 @@ class Window(NamedTuple):
     reads: Ints
     rotates: Ints
     beside: Ints
+    overlap: Flags
     kept: Floats
     kept_slots: Ints
     played: Ints
@@ -150,7 +153,7 @@ def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
         cost, kind = cost_of(s, item, number), item.kind
         if cost.service <= 0.0:
             continue
-        double = kind > COPY and at(s.buffers, item.buffer).double and looped
+        double = w.overlap[number] and at(s.buffers, item.buffer).double and looped
         if kind == GET and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
             _fetch_next(s, w, number)
@@ -170,7 +173,9 @@ def _fill(s: State, w: Window) -> None:
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
-            if item.kind == GET and at(s.buffers, item.buffer).double:
+            if item.kind != GET or not w.overlap[number]:
+                continue
+            if at(s.buffers, item.buffer).double:
                 cost = cost_of(s, item, number)
                 if cost.service > 0.0:
                     _issue(s, w, number, 0, cost.service, cost.issue)

@@ -18,9 +18,15 @@ from tilewright.machine.load import find_machine
 from tilewright.ops import Op, conv2d, gemm
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
+from tilewright.seeds.steps import Stage
 from tilewright.targets.cambricon.code import CODE
+from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.legal import structures_on
+from tilewright.tune.search import _price
+
+_MANY = 1000
+"""More than a structure has candidates."""
 
 
 def test_the_text_of_a_product():
@@ -129,6 +135,22 @@ def test_every_schedule_of_a_convolution_takes_the_cycles_of_the_model():
                 assert run.cycles == pytest.approx(candidate.cycles, rel=0.02), structure.steps
                 checked += 1
     assert checked > 10
+
+
+def test_rows_that_come_under_a_condition_are_not_fetched_ahead():
+    """Also where their buffer has two slots: a tile's first rows come when its loop begins."""
+    op = conv2d(batch=1, in_channels=23, out_channels=19, height=6, width=3, kernel=3,
+                dtype=KINDS)  # fmt: skip
+    (seed,) = seeds_for(op, "implicit_rows", whole=True)
+    structures = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)
+    staged = {Stage("x", "kernel_row"), Stage("w", "kernel_row")}
+    structure = next(s for s in structures if staged <= {*s.steps})
+    ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, _MANY)
+    tiles = {"out_channel_tile": 5, "out_row_tile": 4, "in_channel_tile": 23, "x_copies": 2}
+    choice = next(c for c in priced.top(_MANY) if tiles.items() <= c.factors.items())
+    program = Candidate(op, seed, (choice,), {}).program(MACHINE)
+    assert "first=(kernel_row + 4) * 23" in print_program(program)
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(choice.cycles, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,6 @@ def test_segments_follow_each_other_without_gaps(layout: Layout) -> None:
     assert end == layout.size
 
 
-def test_segments_are_even_where_each_divides_its_extent() -> None:
-    assert Layout((2, 4, 6, 8), (1, 2, 6, 4)).is_even
-    assert not Layout((2, 4, 6, 8), (1, 2, 5, 4)).is_even
-    assert not Layout((2, 3, 5, 7), (3, 2, 3, 2)).is_even
-
-
 def test_three_segments_of_feature_maps() -> None:
     """As in Fig. 9 of the paper: the maps of a segment lie together, pixel after pixel."""
     layout = Layout((1, 2, 2, 6), (1, 2, 2, 2))

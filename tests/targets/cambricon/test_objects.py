@@ -88,5 +88,5 @@ scratchpads, in elements
   relu_fp at p.dla:3
     vector 00000000 .. 00000003  x 0
     vector 00000004 .. 00000007  x 1
-    vector 00000008 .. 0000000b  zero
+    vector 00000008 .. 0000000b  temporary 0
 """)

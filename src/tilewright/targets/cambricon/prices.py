@@ -18,6 +18,7 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.ir.primitives.maps import Accumulate, Map, Reduce
 from tilewright.machine import Machine
+from tilewright.targets.cambricon.emit.calls import UNROLLED_TURNS
 from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.primitives import (
     RoundedMap,
@@ -40,7 +41,8 @@ def _by_runs(mnemonic: str, run: str) -> CallCost:
 
     def cycles(machine: Machine, call: PricedCall[Any]) -> Value:
         size = call.dims[run]
-        return _runs(call, run) * instruction_cycles(machine, mnemonic, size=size)
+        each = instruction_cycles(machine, mnemonic, size=size)
+        return _in_turns(_runs(call, run), each, len(call.operand_dtypes))
 
     return cycles
 
@@ -58,12 +60,24 @@ def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
 
 def vector_step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
     """The instructions of constants once, those of the other steps for each run."""
-    steps, size = call.primitive.steps(len(call.operand_dtypes) - 1), call.dims["common_run"]
+    operands = len(call.operand_dtypes)
+    steps, size = call.primitive.steps(operands - 1), call.dims["common_run"]
     once, each = (
         sum(instruction_cycles(machine, step.mnemonic, size=size) for step in own)
         for own in (steps.constants, steps.steps)
     )
-    return once + _runs(call, "common_run") * call.dims.get("k", 1) * each
+    runs = _runs(call, "common_run")
+    if "k" not in call.dims:
+        return once + _in_turns(runs, each, operands)
+    around = np.where(runs > UNROLLED_TURNS, 2 * _TURN + operands + 1, 0)
+    return once + call.dims["k"] * (_in_turns(runs, each, operands + 1) + around)
+
+
+def _in_turns(count: Value, each: Value, moved: int) -> Value:
+    """Cycles of a loop of `count` turns of `each` cycles on their unit: statements that move the
+    `moved` addresses and count the turns may take longer.
+    """
+    return count * np.where(count > UNROLLED_TURNS, np.maximum(each, _TURN + moved), each)
 
 
 def turned_cycles(machine: Machine, call: PricedCall[Turned]) -> Value:
@@ -76,6 +90,8 @@ def turned_cycles(machine: Machine, call: PricedCall[Turned]) -> Value:
     )
 
 
+_TURN = 2
+"""Cycles of a turn beside those that move addresses: the counter's and the branch's."""
 _RUNS: Mapping[type[Primitive], str] = {
     Fill: "run",
     Copy: "common_run",

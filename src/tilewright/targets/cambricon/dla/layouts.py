@@ -37,11 +37,6 @@ class Layout:
         """Segments along each extent."""
         return tuple(-(-x // s) for x, s in zip(self.extents, self.segments, strict=True))
 
-    @property
-    def is_even(self) -> bool:
-        """True if all segments have the same size."""
-        return all(x % s == 0 for x, s in zip(self.extents, self.segments, strict=True))
-
     def indices(self) -> Iterator[Index]:
         """The segments in the order in which they lie."""
         return product(*map(range, self.counts))

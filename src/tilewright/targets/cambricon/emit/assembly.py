@@ -16,7 +16,7 @@ from tilewright.common.expr import Binary, Const, Expr, Var, binary, free_vars, 
 from tilewright.common.intervals import Interval, interval
 
 REGISTERS = 64
-_PLENTY = 24
+_PLENTY = 20
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
@@ -209,11 +209,13 @@ class Assembly:
         self, count: int, starts: Sequence[Expr], strides: Sequence[int]
     ) -> Iterator[tuple[Expr, ...]]:
         """Execute what is written inside `count` times, for places that move by their strides from
-        turn to turn; yields the places.
+        turn to turn; yields the places. What all turns share is computed before them.
         """
         found, moving = list(starts), []
         for number, (start, stride) in enumerate(zip(starts, strides, strict=True)):
-            if stride:
+            if not stride:
+                self.register(start)
+            else:
                 self._pointers += 1
                 found[number] = Var(f"pointer {self._pointers}")
                 moving.append((found[number], start, stride))

@@ -28,7 +28,7 @@ from tilewright.targets.cambricon.primitives import (
 )
 from tilewright.targets.cambricon.vector_steps import Step
 
-_UNROLLED = 2
+UNROLLED_TURNS = 2
 """Turns of a loop around one instruction that are written out."""
 
 
@@ -126,7 +126,7 @@ def repeated(
             write(starts)
         return
     (extent, strides), *inner = axes
-    if extent <= _UNROLLED:
+    if extent <= UNROLLED_TURNS:
         for index in range(extent):
             moved = [s + index * stride for s, stride in zip(starts, strides, strict=True)]
             repeated(context, inner, moved, write)

@@ -9,7 +9,6 @@ from tilewright.targets.cambricon.dla.blocks import (
     convolution_training,
     elementwise,
     fully_connected,
-    mathematics,
     normalisation,
     normalisation_training,
     pooling,
@@ -27,7 +26,6 @@ BLOCKS: Mapping[str, Block] = {
     **normalisation.BLOCKS,
     **normalisation_training.BLOCKS,
     **training.BLOCKS,
-    **mathematics.BLOCKS,
     **pooling_training.BLOCKS,
 }
 """Each may be called with `block_` before its name."""

@@ -16,8 +16,6 @@ from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 ONE = 256
 """1.0 with the eight fraction bits of the family's machines."""
-UNROLLED_TILES = 32
-"""Up to so many tiles a block is unrolled; above it is a loop where its segments are even."""
 
 
 @dataclass(frozen=True)

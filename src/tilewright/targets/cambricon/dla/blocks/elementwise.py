@@ -1,7 +1,8 @@
-"""Blocks that compute element by element: activations, and sums, products and quotients of neurons.
+"""Blocks that compute element by element: expressions over neurons or synapses.
 
-Each segment is loaded while the one before is computed. An activation may follow another block in
-place, which is what fusion does.
+Each segment is loaded while the one before is computed, by the instructions that compiled programs
+have for the expression (`vector_steps`). An activation may follow another block in place, which is
+what fusion does.
 """
 
 from __future__ import annotations
@@ -15,69 +16,75 @@ from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_step
 from tilewright.targets.cambricon.dla.builder import Buffer, Builder
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
+from tilewright.targets.cambricon.vector_steps import Step as VectorStep
+from tilewright.targets.cambricon.vector_steps import steps_of
 
-InPlace = Callable[[Builder, Buffer | str, int], None]
-
-
-def relu(builder: Builder, x: Buffer | str, size: int) -> None:
-    """x = max(x, 0)."""
-    zero = builder.scratch("zero", size)
-    builder.clear(zero, size)
-    builder.vector("vgtm", x, size, x, zero)
-
-
-def sigmoid(builder: Builder, x: Buffer | str, size: int) -> None:
-    """x = e / (1 + e) with e = exp(x)."""
-    exponential, divisor = builder.scratch("exponential", size), builder.scratch("divisor", size)
-    builder.vector("vexp", exponential, size, x)
-    builder.vector("vas", divisor, size, exponential, f"#{ONE}")
-    builder.vector("vdv", x, size, exponential, divisor)
-
-
-def tanh(builder: Builder, x: Buffer | str, size: int) -> None:
-    """x = 2 sigmoid(2 x) - 1."""
-    builder.vector("vav", x, size, x, x)
-    sigmoid(builder, x, size)
-    builder.vector("vav", x, size, x, x)
-    builder.vector("vas", x, size, x, f"#{-ONE}")
+_FRACTION_BITS = ONE.bit_length() - 1
+_SIGMOID = "exp({0}) / (exp({0}) + 1.0)"
+_ACTIVATIONS = {
+    "relu_fp": "max(x0, 0.0)",
+    "sigmoid_fp": _SIGMOID.format("x0"),
+    "tanh_fp": f"2.0 * ({_SIGMOID.format('(x0 + x0)')}) - 1.0",
+}
+_GRADIENTS = {
+    "relu_bp": "x0 * (x1 > 0.0)",
+    "sigmoid_bp": "x0 * (x1 - x1 * x1)",
+    "tanh_bp": "x0 * (1.0 - x1 * x1)",
+}
+"""Over the gradient of what the activation wrote, and that itself."""
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
-def _activation(function: InPlace) -> Block:
-    def lower(call: Call) -> None:
-        segments(call, (1,), lambda builder, buffers, size: function(builder, buffers[0], size))
+def computed(builder: Builder, expression: str, places: Sequence[Buffer | str], size: int) -> None:
+    """Write `size` elements of an expression over x0, x1, .. at `places`; they come to x0's."""
+    steps = steps_of(expression, len(places), _FRACTION_BITS)
+    temporaries = [builder.scratch(f"temporary {k}", size) for k in range(steps.temporaries)]
+    held = [places[0], *places, *temporaries]
 
+    def write(step: VectorStep, sources: Sequence[int]) -> None:
+        given = [held[source] for source in sources]
+        if step.immediate is not None:
+            given.append(f"#{step.immediate}")
+        builder.vector(step.mnemonic, held[step.out], size, *given)
+
+    for step in steps.constants:  # made of themselves, they wait for no transfer
+        write(step, [step.out] * len(step.sources))
+    for step in steps.steps:
+        write(step, step.sources)
+
+
+def _power(call: Call) -> str:
+    """Powers of positive elements; the exponent is an element."""
+    return f"exp({call.number(2, 0, -(2**15)) / ONE} * log(x0))"
+
+
+def _activation(expression: str) -> Block:
     def stage(call: Call) -> Stage:
         check_alike(call, call.output(), [call.data(1, "neuron")], DlaError.FUSION)
 
         def on_tile(builder: Builder, tile: Tile) -> Tile:
-            function(builder, tile.place, tile.size)
+            computed(builder, expression, [tile.place], tile.size)
             return tile
 
         return on_tile
 
+    lower = partial(_lower, expression=lambda _: expression, sources=(1,))
     return Block((2, 2), "out, in", lower, stage)
 
 
-def combination(mnemonic: str, kind: str = "neuron") -> Block:
-    """A block that combines two neurons, or two synapses, element by element."""
-
-    def compute(builder: Builder, buffers: tuple[Buffer, ...], size: int) -> None:
-        builder.vector(mnemonic, buffers[0], size, *buffers)
-
-    lower = partial(segments, sources=(1, 2), compute=compute, kind=kind)
-    return Block((3, 3), "out, in0, in1", lower)
+def _of_two(form: str, expression: str, kind: str = "neuron") -> Block:
+    """A block of two operands."""
+    lower = partial(_lower, expression=lambda _: expression, sources=(1, 2), kind=kind)
+    return Block((3, 3), form, lower)
 
 
-def segments(
-    call: Call,
-    sources: Sequence[int],
-    compute: Callable[[Builder, tuple[Buffer, ...], int], None],
-    kind: str = "neuron",
+def _lower(
+    call: Call, expression: Callable[[Call], str], sources: Sequence[int], kind: str = "neuron"
 ) -> None:
     """Load the data at some arguments, compute in the first one's place and store, segment after
     segment. Raises Fault.
     """
-    out = call.written(0, kind)
+    out, text = call.written(0, kind), expression(call)
     given = [call.data(index, kind) for index in sources]
     check_alike(call, out, given, DlaError.SEGMENTS)
     size = prod(out.segments)
@@ -92,7 +99,7 @@ def segments(
             Load("vector", buffer.address, prod(shape), data.name, offset)
             for buffer, data in zip(buffers[k % 2], given, strict=True)
         )
-        work = partial(_on_segment, call, compute, buffers[k % 2], shape, k)
+        work = partial(_on_segment, call, text, buffers[k % 2], shape, k)
         steps.append(Step(loads, work, (k % 2, shape), (call.target.name, offset)))
     write_steps(call.builder, steps, 1)
     fitting = call.builder.capacities["vector"] // len(call.builder.buffers)
@@ -100,13 +107,9 @@ def segments(
 
 
 def _on_segment(
-    call: Call,
-    compute: Callable[[Builder, tuple[Buffer, ...], int], None],
-    buffers: tuple[Buffer, ...],
-    shape: tuple[int, ...],
-    turn: int,
+    call: Call, text: str, buffers: tuple[Buffer, ...], shape: tuple[int, ...], turn: int
 ) -> Tile:
-    compute(call.builder, buffers, prod(shape))
+    computed(call.builder, text, buffers, prod(shape))
     return call.complete(buffers[0], (shape[0] * shape[1], *shape[2:]), turn)
 
 
@@ -123,11 +126,12 @@ def check_alike(call: Call, out: Data, given: Sequence[Data], code: DlaError) ->
 
 
 BLOCKS = {
-    "relu_fp": _activation(relu),
-    "sigmoid_fp": _activation(sigmoid),
-    "tanh_fp": _activation(tanh),
-    "vadd": combination("vav"),
-    "vsub": combination("vsv"),
-    "vmul": combination("vmv"),
-    "vdiv": combination("vdv"),
+    **{name: _activation(text) for name, text in _ACTIVATIONS.items()},
+    **{name: _of_two("din, dout, out", text) for name, text in _GRADIENTS.items()},
+    **{
+        f"{letter}{name}": _of_two("out, in0, in1", f"x0 {operator} x1", kind)
+        for letter, kind in (("v", "neuron"), ("m", "synapse"))
+        for name, operator in _OPERATORS.items()
+    },
+    "vpow": Block((3, 3), "out, in, #exponent", partial(_lower, expression=_power, sources=(1,))),
 }

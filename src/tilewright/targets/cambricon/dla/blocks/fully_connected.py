@@ -1,68 +1,80 @@
-"""Fully-connected layers: out = w in + b, segment by segment (Lan et al. 2019, Figs. 3, 7, 8).
+"""Products of matrices and vectors, segment by segment (Lan et al. 2019, Figs. 3, 7, 8).
 
-For each segment of outputs, each segment of inputs is loaded with its weights while the product of
-the segments before is computed: the order of the paper's Code #2. The partial sums of segments are
-rounded to 16 bits each and added with saturation.
+For each segment of outputs, each segment of inputs is loaded with its part of the matrix while the
+product of the segments before is computed: the order of the paper's Code #2. A part of the matrix
+serves all images. The partial sums of segments are rounded to 16 bits each and added with
+saturation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import UNROLLED_TILES, Block, Call
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.blocks.call import Block, Call, Tile
+from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
+from tilewright.targets.cambricon.dla.builder import Buffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
+
+_ROWS, _COLUMNS = 0, 3
+"""The axes of a matrix: a synapse of rows, 1, 1, columns."""
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """Checked operands and the buffers of a layer."""
+    """Checked operands. The matrix has results along its axis `outputs`, terms along `inputs`."""
 
     call: Call
     out: Data
     source: Data
-    weight: Data
-    bias: Data | None
-    inputs: tuple[Buffer, Buffer]
-    weights: tuple[Buffer, Buffer]
-    sums: tuple[Buffer, Buffer]
-    partial: tuple[Buffer, Buffer]
-    biases: Buffer | None
-
-    @property
-    def builder(self) -> Builder:
-        return self.call.builder
+    matrix: Data
+    bias: Data | None = None
+    outputs: int = _ROWS
+    inputs: int = _COLUMNS
 
     @property
     def batch(self) -> int:
         return self.out.extents[0]
 
     @property
-    def rows(self) -> int:
-        """Outputs of a whole segment."""
-        return self.weight.segments[0]
+    def counts(self) -> tuple[int, int]:
+        """Segments of outputs and of inputs."""
+        return self.matrix.layout.counts[self.outputs], self.matrix.layout.counts[self.inputs]
 
     @property
-    def columns(self) -> int:
-        """Inputs of a whole segment."""
-        return self.weight.segments[3]
+    def sizes(self) -> tuple[int, int]:
+        """Outputs and inputs of whole segments."""
+        return self.matrix.segments[self.outputs], self.matrix.segments[self.inputs]
+
+    def tile(self, o: int, i: int) -> tuple[int, ...]:
+        """The segment of the matrix for segments of outputs and inputs."""
+        return (o, 0, 0, i) if self.outputs == _ROWS else (i, 0, 0, o)
 
 
-def lower(call: Call) -> None:
-    """Write the statements of `fc_fp out, in, w[, b]`. Raises Fault."""
-    layer = _checked(call)
-    fix = _fitting(layer)
-    call.builder.check(fix)
-    tiles = layer.weight.layout.counts[0] * layer.weight.layout.counts[3] * layer.batch
-    call.require_tiles(tiles)
-    if tiles > UNROLLED_TILES and layer.weight.layout.is_even and layer.batch == 1:
-        _looped(layer)
-    else:
-        _unrolled(layer)
+@dataclass(frozen=True)
+class _Buffers:
+    inputs: tuple[Buffer, Buffer]
+    matrices: tuple[Buffer, Buffer]
+    sums: tuple[Buffer, Buffer]
+    partial: tuple[Buffer, Buffer]
+    biases: Buffer | None
 
 
-def _checked(call: Call) -> _Layer:
+@dataclass(frozen=True)
+class _Place:
+    """A step: segment of outputs, segment of inputs, image, and its number."""
+
+    o: int
+    i: int
+    b: int
+    number: int
+
+
+def _fully_connected(call: Call) -> None:
+    """Write `fc_fp out, in, w[, b]`. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     bias = call.data(3, "neuron") if len(call.arguments) > 3 else None
     rows, height, width, columns = weight.extents
@@ -96,32 +108,49 @@ def _checked(call: Call) -> _Layer:
             f"the bias has to be 1x1x1x{rows} in segments of {weight.segments[0]}",
             3,
         )
-    return _with_buffers(call, out, source, weight, bias)
+    _write(_Layer(call, out, source, weight, bias))
 
 
-def _with_buffers(call: Call, out: Data, source: Data, weight: Data, bias: Data | None) -> _Layer:
-    rows, columns = weight.segments[0], weight.segments[3]
+def _vector_times_matrix(call: Call) -> None:
+    """Write `vmm out, in, m`. Raises Fault."""
+    out, source, matrix = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
+    rows, _, _, columns = matrix.extents
+    part, depth = matrix.segments[3], matrix.segments[0]
+    call.require_shape(2, matrix, (rows, 1, 1, columns), (depth, 1, 1, part))
+    call.require_shape(1, source, (1, 1, 1, rows), (1, 1, 1, depth))
+    call.require_shape(0, out, (1, 1, 1, columns), (1, 1, 1, part))
+    _write(_Layer(call, out, source, matrix, outputs=_COLUMNS, inputs=_ROWS))
+
+
+def _write(layer: _Layer) -> None:
+    call, (outputs, inputs) = layer.call, layer.counts
+    buffers = _allocated(layer)
+    call.builder.check(_fitting(layer))
+    call.require_tiles(outputs * inputs * layer.batch)
+    places = product(range(outputs), range(inputs), range(layer.batch))
+    steps = [_step(layer, buffers, _Place(*p, number)) for number, p in enumerate(places)]
+    write_steps(call.builder, steps, inputs * layer.batch)
+
+
+def _allocated(layer: _Layer) -> _Buffers:
+    (outputs, inputs), builder = layer.sizes, layer.call.builder
 
     def two(name: str, memory: str, size: int) -> tuple[Buffer, Buffer]:
-        return (
-            call.builder.buffer(f"{name} 0", memory, size),
-            call.builder.buffer(f"{name} 1", memory, size),
-        )
+        return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
 
-    return _Layer(
-        call, out, source, weight, bias,
-        two(source.name, "vector", columns),
-        two(weight.name, "matrix", rows * columns),
-        two(out.name, "vector", rows * out.extents[0]),
-        two("partial", "vector", rows),
-        call.builder.buffer(bias.name, "vector", rows) if bias else None,
-    )  # fmt: skip
+    return _Buffers(
+        two(layer.source.name, "vector", inputs),
+        two(layer.matrix.name, "matrix", outputs * inputs),
+        two(layer.out.name, "vector", outputs * layer.batch),
+        two("partial", "vector", outputs),
+        builder.buffer(layer.bias.name, "vector", outputs) if layer.bias else None,
+    )
 
 
 def _fitting(layer: _Layer) -> str:
     """The largest segment sizes with which the layer fits, by halving the larger one."""
-    rows, columns = layer.rows, layer.columns
-    vector, matrix = (layer.builder.capacities[name] for name in ("vector", "matrix"))
+    (rows, columns), capacities = layer.sizes, layer.call.builder.capacities
+    vector, matrix = (capacities[name] for name in ("vector", "matrix"))
     while 2 * rows * columns > matrix or 2 * columns + (2 * layer.batch + 3) * rows > vector:
         if max(rows, columns) == 1:
             break
@@ -129,103 +158,68 @@ def _fitting(layer: _Layer) -> str:
     return f"segments of {rows} outputs and {columns} inputs fit"
 
 
-def _unrolled(layer: _Layer) -> None:
-    """Tile by tile, each loaded before the one before is computed."""
-    count_out, _, _, count_in = layer.weight.layout.counts
-    tiles = [
-        (o, i, b) for o in range(count_out) for i in range(count_in) for b in range(layer.batch)
-    ]
-    _load_tile(layer, tiles, 0)
-    for number, (o, i, b) in enumerate(tiles):
-        if number + 1 < len(tiles):
-            _load_tile(layer, tiles, number + 1)
-        _compute_tile(layer, number, o, i, b)
-        if i == count_in - 1:
-            _finish_tile(layer, o, b)
+def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> Step:
+    o, i, number, target = place.o, place.i, place.number, layer.call.target
+    loads = [_load(buffers.inputs[number % 2], layer.source, (place.b, 0, 0, i))]
+    tile, turn = layer.tile(o, i), number // layer.batch % 2
+    if place.b == 0:
+        loads.append(_load(buffers.matrices[turn], layer.matrix, tile))
+    is_last, shape = i == layer.counts[1] - 1, layer.matrix.layout.shape(tile)
+    needs = []
+    if layer.bias and buffers.biases and is_last and place.b == 0:
+        needs.append(_load(buffers.biases, layer.bias, (0, 0, 0, o)))
+    return Step(
+        tuple(loads),
+        partial(_finish, layer, buffers, place),
+        (number % 2, turn, o % 2, place.b, shape, i == 0, is_last),
+        (target.name, target.layout.offset((place.b, 0, 0, o))) if is_last else None,
+        tuple(needs),
+        first=partial(_multiply, layer, buffers, place),
+    )
 
 
-def _load_tile(layer: _Layer, tiles: list[tuple[int, int, int]], number: int) -> None:
-    o, i, b = tiles[number]
-    rows, _, _, columns = layer.weight.layout.shape((o, 0, 0, i))
-    source, weight = layer.source.layout, layer.weight.layout
-    buffer = layer.inputs[number % 2]
-    layer.builder.load(buffer, columns, layer.source.name, source.offset((b, 0, 0, i)), "vector")
-    if b == 0:
-        matrix = layer.weights[number // layer.batch % 2]
-        offset = weight.offset((o, 0, 0, i))
-        layer.builder.load(matrix, rows * columns, layer.weight.name, offset, "matrix")
+def _load(buffer: Buffer, data: Data, index: tuple[int, ...]) -> Load:
+    layout = data.layout
+    return Load(
+        buffer.memory, buffer.address, prod(layout.shape(index)), data.name, layout.offset(index)
+    )
 
 
-def _sums(layer: _Layer, o: int, b: int) -> str:
-    """Where the outputs of one image are summed up."""
-    return layer.builder.constant(layer.sums[o % 2].address + b * layer.rows)
+def _multiply(layer: _Layer, buffers: _Buffers, place: _Place) -> None:
+    builder, number = layer.call.builder, place.number
+    size, terms = _extents(layer, place)
+    matrix, source = buffers.matrices[number // layer.batch % 2], buffers.inputs[number % 2]
+    sums, rest = _sums(layer, buffers, place), buffers.partial[number % 2]
+    multiply = builder.product if layer.outputs == _ROWS else builder.transposed_product
+    multiply(rest if place.i else sums, size, matrix, source, terms)
+    if place.i:
+        builder.vector("vav", sums, size, sums, rest)
 
 
-def _compute_tile(layer: _Layer, number: int, o: int, i: int, b: int) -> None:
-    rows, _, _, columns = layer.weight.layout.shape((o, 0, 0, i))
-    matrix, source = layer.weights[number // layer.batch % 2], layer.inputs[number % 2]
-    sums = _sums(layer, o, b)
-    if i == 0:
-        layer.builder.product(sums, rows, matrix, source, columns)
-        return
-    partial = layer.partial[number % 2]
-    layer.builder.product(partial, rows, matrix, source, columns)
-    layer.builder.vector("vav", sums, rows, sums, partial)
+def _finish(layer: _Layer, buffers: _Buffers, place: _Place) -> Tile | None:
+    if place.i < layer.counts[1] - 1:
+        return None
+    size, _ = _extents(layer, place)
+    sums = _sums(layer, buffers, place)
+    if buffers.biases is not None:
+        layer.call.builder.vector("vav", sums, size, sums, buffers.biases)
+    return layer.call.complete(sums, (1, 1, size))
 
 
-def _finish_tile(layer: _Layer, o: int, b: int) -> None:
-    rows = layer.weight.layout.shape((o, 0, 0, 0))[0]
-    sums, builder = _sums(layer, o, b), layer.builder
-    if layer.bias is not None and layer.biases is not None:
-        if b == 0:
-            offset = layer.bias.layout.offset((0, 0, 0, o))
-            builder.load(layer.biases, rows, layer.bias.name, offset, "vector")
-        builder.vector("vav", sums, rows, sums, layer.biases)
-    tile, target = layer.call.complete(sums, (1, 1, rows)), layer.call.target
-    builder.store(tile.place, rows, target.name, target.layout.offset((b, 0, 0, o)))
+def _extents(layer: _Layer, place: _Place) -> tuple[int, int]:
+    """Outputs and inputs of a step."""
+    shape = layer.matrix.layout.shape(layer.tile(place.o, place.i))
+    return shape[layer.outputs], shape[layer.inputs]
 
 
-def _looped(layer: _Layer) -> None:
-    """Write the layer as two loops, for even segments of one image: addresses in registers, and two
-    buffers used in turn.
-    """
-    builder, (count_out, _, _, count_in) = layer.builder, layer.weight.layout.counts
-    rows, columns = layer.rows, layer.columns
-    weight = builder.variable(layer.weight.name)
-    out = builder.variable(layer.call.target.name)
-    bias = builder.variable(layer.bias.name) if layer.bias else ""
-    sums = builder.constant(layer.sums[0].address)
-
-    def load_tile(k: int) -> None:
-        builder.load_at(layer.inputs[k], columns, source, "vector")
-        builder.load_at(layer.weights[k], rows * columns, weight, "matrix")
-        builder.add(source, columns)
-        builder.add(weight, rows * columns)
-
-    def compute(k: int) -> None:
-        builder.product(layer.partial[k], rows, layer.weights[k], layer.inputs[k], columns)
-        builder.vector("vav", sums, rows, sums, layer.partial[k])
-
-    with builder.loop(count_out):
-        source = builder.variable(layer.source.name)
-        builder.clear(sums, rows)
-        load_tile(0)
-        if count_in > 2:
-            with builder.loop((count_in - 1) // 2):
-                for k in (0, 1):
-                    load_tile(1 - k)
-                    compute(k)
-        if count_in % 2 == 0:
-            load_tile(1)
-            compute(0)
-        compute(1 - count_in % 2)
-        if layer.biases is not None:
-            builder.load_at(layer.biases, rows, bias, "vector")
-            builder.add(bias, rows)
-            builder.vector("vav", sums, rows, sums, layer.biases)
-        tile = layer.call.complete(sums, (1, 1, rows))
-        builder.store_at(tile.place, rows, out)
-        builder.add(out, rows)
+def _sums(layer: _Layer, buffers: _Buffers, place: _Place) -> str:
+    """The register with the place of the outputs of one image."""
+    address = buffers.sums[place.o % 2].address + place.b * layer.sizes[0]
+    return layer.call.builder.constant(address)
 
 
-BLOCKS = {"fc_fp": Block((3, 4), "out, in, w[, b]", lower)}
+BLOCKS = {
+    "fc_fp": Block((3, 4), "out, in, w[, b]", _fully_connected),
+    "mmv": Block((3, 3), "out, in, m", _fully_connected),
+    "vmm": Block((3, 3), "out, in, m", _vector_times_matrix),
+}

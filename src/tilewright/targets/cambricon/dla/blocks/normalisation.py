@@ -20,7 +20,9 @@ from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 def power(builder: Builder, x: Buffer, size: int, exponent: int) -> None:
-    """x = x^exponent for positive x; the exponent is an element."""
+    """x = x^exponent for positive x, in place: tiles of all channels leave no room for temporaries.
+    The exponent is an element.
+    """
     factor = builder.scratch("exponent", size)
     builder.fill(factor, size, exponent)
     builder.vector("vlog", x, size, x)

@@ -28,8 +28,9 @@ class Load:
 @dataclass(frozen=True)
 class Step:
     """One tile. `loads` come ahead of the step before, after `clears` (elements set to zero);
-    `needs` cannot, as that one still uses their places. `compute` writes the rest; steps of one
-    `key` write the same. The tile that it gives is stored to `target`, an offset from a symbol.
+    `needs` cannot, as that one still uses their places. `first` writes what does without them,
+    `compute` the rest; steps of one `key` write the same. The tile that it gives is stored to
+    `target`, an offset from a symbol.
     """
 
     loads: tuple[Load, ...]
@@ -38,6 +39,7 @@ class Step:
     target: tuple[str, int] | None = None
     needs: tuple[Load, ...] = ()
     clears: tuple[Buffer, ...] = ()
+    first: Callable[[], None] = lambda: None
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -120,6 +122,7 @@ def _step(
     elif at + 1 < len(steps):
         _load(builder, steps[at + 1], places)
     step = steps[at]
+    step.first()
     for needed in step.needs:
         _load_one(builder, needed, places)
     tile = step.compute()

@@ -1,4 +1,4 @@
-"""Gradients of activations and of fully-connected layers.
+"""Gradients of fully-connected layers.
 
 A block of training writes the gradient of what its forward block takes (`din`, and for weights `dw`
 and `db`) from that of what it writes (`dout`).
@@ -6,49 +6,13 @@ and `db`) from that of what it writes (`dout`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call
-from tilewright.targets.cambricon.dla.blocks.elementwise import segments
+from tilewright.targets.cambricon.dla.blocks.call import Block, Call
 from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.builder import Buffer
 from tilewright.targets.cambricon.dla.declarations import Data
-
-Buffers = tuple[Buffer, ...]
-
-
-def _relu(builder: Builder, buffers: Buffers, size: int) -> None:
-    """dout where the output is positive."""
-    gradient, out = buffers
-    zero = builder.scratch("zero", size)
-    builder.clear(zero, size)
-    builder.vector("vgt", out, size, out, zero)
-    builder.vector("vmv", gradient, size, gradient, out)
-
-
-def _sigmoid(builder: Builder, buffers: Buffers, size: int) -> None:
-    """dout out (1 - out), as dout (out - out^2)."""
-    gradient, out = buffers
-    square = builder.scratch("square", size)
-    builder.vector("vmv", square, size, out, out)
-    builder.vector("vsv", out, size, out, square)
-    builder.vector("vmv", gradient, size, gradient, out)
-
-
-def _tanh(builder: Builder, buffers: Buffers, size: int) -> None:
-    """dout (1 - out^2)."""
-    gradient, out = buffers
-    one = builder.scratch("one", size)
-    builder.fill(one, size, ONE)
-    builder.vector("vmv", out, size, out, out)
-    builder.vector("vsv", out, size, one, out)
-    builder.vector("vmv", gradient, size, gradient, out)
-
-
-def _activation(compute: Callable[[Builder, Buffers, int], None]) -> Block:
-    return Block((3, 3), "din, dout, out", partial(segments, sources=(1, 2), compute=compute))
 
 
 @dataclass(frozen=True)
@@ -177,9 +141,4 @@ def _store(layer: _Layer, place: tuple[int, int, int], sizes: tuple[int, int]) -
         builder.store(sums, columns, layer.din.name, offset)
 
 
-BLOCKS = {
-    "relu_bp": _activation(_relu),
-    "sigmoid_bp": _activation(_sigmoid),
-    "tanh_bp": _activation(_tanh),
-    "fc_bp": Block((6, 6), "din, dw, db, dout, in, w", _fully_connected),
-}
+BLOCKS = {"fc_bp": Block((6, 6), "din, dw, db, dout, in, w", _fully_connected)}
