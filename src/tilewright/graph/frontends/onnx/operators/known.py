@@ -45,6 +45,7 @@ def _eye_like(at: Importer) -> None:
 READ = (
     Operator("ConstantOfShape", _constant_of_shape, known="input"),
     Operator("EyeLike", _eye_like, "any"),
+    Operator("NonZero", fold=lambda node, x: np.argwhere(x).T, limits="of constants alone"),
     Operator("Range", _range, known="start limit delta"),
     Operator("Size", fold=lambda node, own: np.array(np.prod(own), np.int64), extents="data"),
 )
