@@ -439,3 +439,9 @@ def test_numbers_that_do_not_fill_their_shape(tmp_path):
     assert refusal(path) == (
         f"{path}: the stored tensor 'w' does not hold the numbers of a 9 f32 tensor"
     )
+
+
+def test_an_input_without_a_name_beyond_those_of_the_operator_counts(tmp_path):
+    nodes = [node("Constant", [""], "c", name="k", value_float=1.0), node("Add", "xc", "y")]
+    path = saved(tmp_path, model(nodes, IMAGE))
+    assert refusal(path) == f"{path}: node 'k' (Constant): takes 0 inputs, found 1{LISTED}"

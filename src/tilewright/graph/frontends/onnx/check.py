@@ -199,12 +199,11 @@ def _input_reasons(
     declared = operator.inputs_of(version)
     for index, name in enumerate(node.inputs):
         kind = _declared_input(operator, declared, index)
-        if not name:
-            continue
-        if kind is None:
+        if kind is None:  # also where it has no name: the standard counts it
             yield f"takes {len(declared)} inputs, found {len(node.inputs)}"
             return
-        if kind.kind == "constant" and name not in known and operator.translate is not None:
+        parameter = kind.kind == "constant" and operator.translate is not None
+        if name and parameter and name not in known:
             yield f"input {index} ({quoted(name)}) must be a constant"
     for index, item in enumerate(declared):
         if not item.optional and not node.has_input(index):

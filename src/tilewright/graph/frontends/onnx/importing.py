@@ -119,7 +119,7 @@ def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> s
     given = {
         name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for name, value in node.attributes.items()
-        if value != () and not isinstance(value, Subgraph)
+        if not isinstance(value, Subgraph) and not (isinstance(value, tuple) and not value)
     }
     for name in filter(None, node.inputs):
         if importer.builder.has(name):
