@@ -8,10 +8,7 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.frontends.onnx.declare import TYPES, Operator
-from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
-
-MOST_ELEMENTS = 1 << 28
-"""Elements of a constant that is made while the file is read."""
+from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, MOST_ELEMENTS, Importer
 
 
 def _constant_of_shape(at: Importer) -> None:
