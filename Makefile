@@ -15,7 +15,7 @@ NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests models torch-reference fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,9 +149,6 @@ onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package; g
 
 models: $(VENV)/installed-dev $(VENV)/installed-models ## model files of packages and of torch: reference, this computer, SW26010, onnxruntime; goes on where it was
 	PYTHONPATH=tests:benchmarks $(BIN)/python tools/models.py --install --csv docs/results/models.csv
-
-torch-reference: $(VENV)/installed-dev $(VENV)/installed-models ## write docs/reference/torch.md, which needs torch
-	$(BIN)/python tools/torch_reference.py
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

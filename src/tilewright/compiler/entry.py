@@ -191,11 +191,11 @@ def _several(own: Shape | Sequence[Shape]) -> Sequence[Shape]:
 
 
 def _load_module(module: Any, example: Any, dtype: str | None) -> Network:
-    """Raises ToolError where torch is missing."""
+    """Raises ToolError where torch or what its exporter needs is missing."""
     try:
         return torch.load_module(module, example, dtype)
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
         raise ToolError(
-            "reading a module of torch needs torch, which is not installed",
+            f"reading a module of torch needs {error.name}, which is not installed",
             fix="pip install 'tilewright[torch]'",
         ) from None

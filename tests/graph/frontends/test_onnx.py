@@ -34,6 +34,11 @@ CASES = {
         IMAGE,
         {"w": floats(6, 4, 4, 4)},
     ),
+    "places_of_a_constant_that_are_not_zero": (
+        [node("NonZero", "m", "p"), node("Squeeze", "pa", "q"), node("Gather", "xq", "y", axis=1)],
+        IMAGE,
+        {"m": ints(0, 3, 0, -1), "a": ints(0)},
+    ),
     "gemm": (
         [node("Gemm", "xwb", "y", transB=1)],
         {"x": (3, 5)},

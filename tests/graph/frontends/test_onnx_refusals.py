@@ -306,8 +306,8 @@ def test_all_that_a_model_lacks_stands_in_one_list(tmp_path):
         "  Conv: attribute strides must be integers, found 1.5 (nodes 'c1', 'c2')\n"
         "  Det: is not an operator that is read (node 'a')\n"
         "  MaxPool: output 1 is used, only output 0 is computed (node 'pool')\n"
-        "  NonZero: is not an operator that is read (nodes 'up0', 'up1', 'up2', 'up3', 'up4' and "
-        "2 more)\n"
+        "  NonZero: gives as many results as its data say, and is read where its operands are "
+        "constants: bind them (nodes 'up0', 'up1', 'up2', 'up3', 'up4' and 2 more)\n"
         f"  Relu: attribute alpha is not supported in operator set 13 (node 'r'){LISTED}"
     )
 
@@ -322,7 +322,7 @@ def test_an_operator_set_that_is_not_known(tmp_path, opset):
 
 
 def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
-    """All nodes at once; counts that depend on data have no bound that could be given."""
+    """All nodes at once, each with what there is instead."""
     nodes = [
         node("NonZero", "x", "a", name="places"),
         node("NonMaxSuppression", ["x", "x"], ["b"], name="boxes"),
@@ -333,11 +333,13 @@ def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
     path = saved(tmp_path, model(nodes, IMAGE, {"zero": ints(0)}, opset=20, outputs=("a",)))
     assert refusal(path) == (
         f"{path}: 5 nodes cannot be read:\n"
-        "  NonMaxSuppression: is not an operator that is read (node 'boxes')\n"
-        "  NonZero: is not an operator that is read (node 'places')\n"
-        "  SequenceAt: is not an operator that is read (node 'first')\n"
-        "  SequenceConstruct: is not an operator that is read (node 'pair')\n"
-        f"  StringConcat: is not an operator that is read (node 'text'){LISTED}"
+        "  NonMaxSuppression: gives as many results as its data say: end the model before it "
+        "(node 'boxes')\n"
+        "  NonZero: gives as many results as its data say, and is read where its operands are "
+        "constants: bind them (node 'places')\n"
+        "  SequenceAt: works on sequences: tensors here hold numbers (node 'first')\n"
+        "  SequenceConstruct: works on sequences: tensors here hold numbers (node 'pair')\n"
+        f"  StringConcat: works on texts: tensors here hold numbers (node 'text'){LISTED}"
     )
 
 
@@ -376,6 +378,9 @@ def test_a_shape_that_does_not_fit(tmp_path):
     path = saved(tmp_path, model([node("Relu", "x", "y")], IMAGE))
     assert refusal(path, shapes={"x": (2, 3)}) == (
         f"{path}: input 'x' has 4 dimensions, its given shape 2"
+    )
+    assert refusal(path, shapes={"x": (2, 3, 0, 4)}) == (
+        f"{path}: input 'x' has the extent 0 at dimension 2"
     )
     assert refusal(path, shapes={"z": (2, 3)}) == (
         f"{path}: a shape is given for 'z', which is not an input; inputs: 'x'"
@@ -434,3 +439,9 @@ def test_numbers_that_do_not_fill_their_shape(tmp_path):
     assert refusal(path) == (
         f"{path}: the stored tensor 'w' does not hold the numbers of a 9 f32 tensor"
     )
+
+
+def test_an_input_without_a_name_beyond_those_of_the_operator_counts(tmp_path):
+    nodes = [node("Constant", [""], "c", name="k", value_float=1.0), node("Add", "xc", "y")]
+    path = saved(tmp_path, model(nodes, IMAGE))
+    assert refusal(path) == f"{path}: node 'k' (Constant): takes 0 inputs, found 1{LISTED}"

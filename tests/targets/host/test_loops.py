@@ -174,3 +174,9 @@ def test_body_and_finish_of_a_reduction_name_their_parts_apart() -> None:
     op = InMemory((PIXELS, 1), straight((PIXELS,)), (place, place), text, "sum",
                   "(x0 - 1) * (x0 - 1)")  # fmt: skip
     check_case(op, library([op], 1)["case0"], 1)
+
+
+def test_a_number_without_operands_becomes_an_element_of_bf16() -> None:
+    """Borders of tensors that are moved in a type that C does not have."""
+    op = InMemory((4,), straight((4,)), (), "-inf", dtype="bf16")
+    assert "y[i0] = tw_to_bf16((-INFINITY));" in written(op, 1)

@@ -60,15 +60,29 @@ def load_onnx(
     """
     path = Path(path)
     try:
-        parsed = _parse(path)
-        bound = _bound(parsed, values or {})
-        model = _plain(parsed, path.parent, bound)
-        network = import_model(model, safe_name(path.stem), batch, dtype, shapes or {})
-        return replace(network, source=str(path), bound=bound)
+        network = read_model(_parse(path), path, batch, dtype, shapes, values)
+        return replace(network, source=str(path))
     except (GraphError, InternalError) as error:
         raise error.at(str(path)) from error.__cause__
     except ShapeError as error:
         raise GraphError(str(error), where=str(path)) from None
+
+
+def read_model(
+    model: onnx.ModelProto,
+    path: Path,
+    batch: int | None = None,
+    dtype: str | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    values: Mapping[str, ArrayLike] | None = None,
+) -> Network:
+    """The network of a model, called like `path`, beside which it may keep numbers; the rest is as
+    for `load_onnx`.
+    """
+    bound = _bound(model, values or {})
+    plain = _plain(model, path.parent, bound)
+    network = import_model(plain, safe_name(path.stem), batch, dtype, shapes or {})
+    return replace(network, bound=bound)
 
 
 def _parse(path: Path) -> onnx.ModelProto:

@@ -19,6 +19,7 @@ from tilewright.graph.frontends.onnx.declare import (
     AttributeKind,
     Input,
     Operator,
+    schema_of,
 )
 from tilewright.graph.frontends.onnx.model import OnnxNode, Subgraph
 from tilewright.graph.frontends.onnx.operators import OPERATORS
@@ -28,6 +29,7 @@ REFERENCE = "docs/reference/onnx.md lists what is read"
 _MOST_NAMES = 5
 """Nodes that are named for each reason."""
 _MOST_REASONS = 40
+_BY_DATA = "gives as many results as its data say"
 
 _WORDS: dict[AttributeKind, str] = {
     "integer": "an integer",
@@ -117,7 +119,7 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
     if node.domain:
         yield f"is an operator of the domain {quoted(node.domain)}"
     elif operator is None:
-        yield "is not an operator that is read"
+        yield _unread(node.kind, opset)
     elif not operator.version(opset):
         since = operator.versions[0]
         yield f"is read from operator set {since} on, the model is written in {opset}"
@@ -126,15 +128,24 @@ def _reasons(node: OnnxNode, opset: int, known: set[str], used: set[str]) -> Ite
         yield from _attribute_reasons(node, operator, version, opset)
         yield from _input_reasons(node, operator, version, known)
         if operator.translate is None and not _is_constant(node, opset, known):
-            yield (
-                "is supported only where its operands are constants, as in the computation of a "
-                "shape"
-            )
+            yield f"{_BY_DATA}, and is read where its operands are constants: bind them"
         if not any(node.outputs if operator.many else node.outputs[:1]):
             yield "has no output"
         for index, name in enumerate(node.outputs):
             if index and name and name in used and not operator.many:
                 yield f"output {index} is used, only output 0 is computed"
+
+
+def _unread(kind: str, opset: int) -> str:
+    """Why an operator is not read, as far as the standard's definition tells."""
+    if kind in ("NonMaxSuppression", "Unique"):
+        return f"{_BY_DATA}: end the model before it"
+    schema = schema_of(kind, opset)
+    operands = () if schema is None else (*schema.inputs, *schema.outputs)
+    for what, text in (("sequences", "seq("), ("texts", "string")):
+        if any(all(text in kind for kind in operand.types) for operand in operands):
+            return f"works on {what}: tensors here hold numbers"
+    return "is not an operator that is read"
 
 
 def _attribute_reasons(
@@ -188,12 +199,11 @@ def _input_reasons(
     declared = operator.inputs_of(version)
     for index, name in enumerate(node.inputs):
         kind = _declared_input(operator, declared, index)
-        if not name:
-            continue
-        if kind is None:
+        if kind is None:  # also where it has no name: the standard counts it
             yield f"takes {len(declared)} inputs, found {len(node.inputs)}"
             return
-        if kind.kind == "constant" and name not in known and operator.translate is not None:
+        parameter = kind.kind == "constant" and operator.translate is not None
+        if name and parameter and name not in known:
             yield f"input {index} ({quoted(name)}) must be a constant"
     for index, item in enumerate(declared):
         if not item.optional and not node.has_input(index):

@@ -52,6 +52,14 @@ _FLAGS = (
 _PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
+def schema_of(kind: str, opset: int) -> Any:
+    """The standard's definition of an operator; None for names and sets that it cannot have."""
+    try:
+        return defs.get_schema(kind, opset, "")
+    except (defs.SchemaError, TypeError):
+        return None
+
+
 @dataclass(frozen=True)
 class Attribute:
     """An attribute of a version of an operator.

@@ -7,10 +7,11 @@ in the standard is its definition, with names of its own.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from typing import Any
 
 import onnx
 from onnx import defs
+
+from tilewright.graph.frontends.onnx.declare import schema_of
 
 _DEEPEST = 4
 """Definitions within definitions that are followed."""
@@ -39,16 +40,8 @@ def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[o
 
 def _by_types(kind: str, opset: int) -> bool:
     """True if the definition of an operator depends on types."""
-    schema = _schema(kind, opset)
+    schema = schema_of(kind, opset)
     return schema is not None and bool(schema.context_dependent_function_opset_versions)
-
-
-def _schema(kind: str, opset: int) -> Any:
-    """The standard's definition of an operator; None for names and sets that it cannot have."""
-    try:
-        return defs.get_schema(kind, opset, "")
-    except (defs.SchemaError, TypeError):
-        return None
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
@@ -128,7 +121,7 @@ def _attributes(
 def _function(
     node: onnx.NodeProto, opset: int, types: dict[str, onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
-    schema = _schema(node.op_type, opset)
+    schema = schema_of(node.op_type, opset)
     if schema is None:
         return None
     versions = (*schema.function_opset_versions, *schema.context_dependent_function_opset_versions)

@@ -25,6 +25,8 @@ _NAMES = {kind.numpy: kind.name for kind in DTYPES}
 _FLOATING = tuple(kind.name for kind in (*FLOATS, *HALVES))
 _NONE = OnnxNode("", "", "", (), (), {})
 EVERY_TYPE = tuple(kind.name for kind in DTYPES)
+MOST_ELEMENTS = 1 << 28
+"""Elements of a constant that is made while the file is read."""
 
 
 def types_text(kinds: Sequence[str], computed: str, result: str) -> str:
@@ -241,6 +243,12 @@ class Importer:
             others = self.is_float and not self.narrow and self.dtype != self.builder.dtype
             numbers = numbers.astype(dtype(self.dtype if others else self.file_dtype).numpy)
         return self.use(self.new_constant(f"{self.node.output()}/{name}", numbers), EVERY_TYPE)
+
+    def numbered(self, size: int) -> Constant:
+        """The numbers 0, 1, ... of an axis. Raises GraphError for more than are made."""
+        if size > MOST_ELEMENTS:
+            raise self.wrong(f"an axis of {size} places, at most {MOST_ELEMENTS} are numbered")
+        return np.arange(size)
 
     def define(
         self, extents: Shape, places: Sequence[Access], *names: str, result: Access | None = None,

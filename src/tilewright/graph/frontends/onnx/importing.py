@@ -119,7 +119,7 @@ def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> s
     given = {
         name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for name, value in node.attributes.items()
-        if value != () and not isinstance(value, Subgraph)
+        if not isinstance(value, Subgraph) and not (isinstance(value, tuple) and not value)
     }
     for name in filter(None, node.inputs):
         if importer.builder.has(name):
@@ -161,17 +161,17 @@ def _element_type(declared: Sequence[InputDeclaration]) -> str:
 
 def _input_shape(item: InputDeclaration, batch: int | None, given: Shape | None) -> Shape:
     what = f"input {quoted(item.name)}"
-    if given is not None:
-        if item.extents is not None and len(given) != len(item.extents):
-            raise GraphError(
-                f"{what} has {len(item.extents)} dimensions, its given shape {len(given)}"
-            )
-        return given
-    if item.extents is None:
+    own = item.extents
+    wanted = own if given is None else given
+    if wanted is None:
         option = f"give --shape {quoted(item.name)[1:-1]}=EXTENTS, one for each dimension"
         raise GraphError(f"{what} leaves its shape open", fix=f"{option}, with an x between them")
-    extents = list(item.extents)
-    if batch is not None and extents:
+    if item.extents is not None and len(wanted) != len(item.extents):
+        raise GraphError(
+            f"{what} has {len(item.extents)} dimensions, its given shape {len(wanted)}"
+        )
+    extents = list(wanted)
+    if batch is not None and extents and given is None:
         extents[0] = batch
     for position, extent in enumerate(extents):
         if isinstance(extent, str):

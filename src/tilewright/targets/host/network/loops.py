@@ -14,11 +14,12 @@ from functools import partial
 from math import prod
 
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.dtypes import DTYPES, DType
+from tilewright.common.dtypes import BF16, DTYPES, DType
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import (
     Apply,
     Element,
+    Number,
     Scalar,
     c_converted,
     c_real,
@@ -121,7 +122,7 @@ def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
         pairs = zip(elements, numerics.operands, strict=True)
         elements = [e if k == kind else c_real(e, k, kind) for e, k in pairs]
     value = write_value(scalar, elements, kind, writer)
-    if numerics.result != kind:
+    if numerics.result != kind or (kind == BF16 and isinstance(scalar, Number)):
         value = c_converted(value, numerics.result)
     writer.line(f"{y} = {value};")
 

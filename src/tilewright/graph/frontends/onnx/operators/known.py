@@ -8,10 +8,7 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype
 from tilewright.graph.frontends.onnx.declare import TYPES, Operator
-from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer
-
-MOST_ELEMENTS = 1 << 28
-"""Elements of a constant that is made while the file is read."""
+from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, MOST_ELEMENTS, Importer
 
 
 def _constant_of_shape(at: Importer) -> None:
@@ -45,6 +42,7 @@ def _eye_like(at: Importer) -> None:
 READ = (
     Operator("ConstantOfShape", _constant_of_shape, known="input"),
     Operator("EyeLike", _eye_like, "any"),
+    Operator("NonZero", fold=lambda node, x: np.argwhere(x).T, limits="of constants alone"),
     Operator("Range", _range, known="start limit delta"),
     Operator("Size", fold=lambda node, own: np.array(np.prod(own), np.int64), extents="data"),
 )

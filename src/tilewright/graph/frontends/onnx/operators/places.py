@@ -155,7 +155,7 @@ def _one_hot(at: Importer) -> None:
 
 def _places(at: Importer, size: int) -> str:
     """The numbers 0, 1, ... as a constant."""
-    at.constants.setdefault(f"places of {size}", np.arange(size, dtype=np.int32))
+    at.constants.setdefault(f"places of {size}", at.numbered(size).astype(np.int32))
     return at.use(f"places of {size}", ("i32",))
 
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
-import numpy as np
-
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import Importer, converting
 from tilewright.ops import Reduce, global_average_pool2d
@@ -162,7 +160,7 @@ def _hardmax(at: Importer) -> None:
 def _along(at: Importer, axis: int) -> str:
     """The places of an axis, over all of a shape."""
     shape = tuple(n if d == axis else 1 for d, n in enumerate(at.shape(0)))
-    return at.held("places", np.arange(shape[axis], dtype=float).reshape(shape))
+    return at.held("places", at.numbered(shape[axis]).astype(float).reshape(shape))
 
 
 def _argument(at: Importer, axis: int, function: str, *, last: bool) -> str:
