@@ -48,7 +48,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class _Place:
     """Definition of a name: its place, and the line that defines it."""
 
     path: Path
@@ -119,19 +119,19 @@ def _match_at(source: Source, line: int, column: int) -> re.Match[str] | None:
     return next((m for m in matches if m.start() < column <= m.end() + 1), None)
 
 
-def definition_of(source: Source, line: int, column: int) -> Place | None:
+def definition_of(source: Source, line: int, column: int) -> _Place | None:
     """Definition of the name at a place: in the source, or in a file that it includes."""
     word = word_at(source, line, column)
     places = (place for place in _places(source) if place.text and word)
     return next((place for place in places if _names(source, place) == word), None)
 
 
-def _names(source: Source, place: Place) -> str:
+def _names(source: Source, place: _Place) -> str:
     first = place.span.column - 1
     return place.text[first : first + place.span.length]
 
 
-def _places(source: Source) -> Iterator[Place]:
+def _places(source: Source) -> Iterator[_Place]:
     """Every definition of the source and of the files that it includes."""
     language = language_of(source.table.instruction_set)
     patterns = (*_DEFINITIONS, *((language.definition,) if language else ()))
@@ -143,7 +143,7 @@ def _places(source: Source) -> Iterator[Place]:
                 match = pattern.match(text)
                 if match:
                     span = Span(match.start("name") + 1, len(match["name"]))
-                    yield Place(path, number, span, text)
+                    yield _Place(path, number, span, text)
             included = _INCLUDE.match(text)
             if included and (found := source.path.parent / included[1]) not in seen:
                 seen.add(found)

@@ -156,7 +156,7 @@ class Emits(Protocol):
         """Generate code; raises CapacityError where a limit of the machine is exceeded."""
 
 
-class Runs(Protocol):
+class _Runs(Protocol):
     """Runs generated code on this computer, natively or by emulation."""
 
     def run(
@@ -203,7 +203,7 @@ class Loads(Protocol):
 
 ROUTINES: Capability[Routines] = Capability("routines", ("routines",), "routines by name")
 EMITS: Capability[Emits] = Capability("code", ("emit",), "code generator")
-RUNS: Capability[Runs] = Capability("code", ("run",), "way to run its code on this computer")
+RUNS: Capability[_Runs] = Capability("code", ("run",), "way to run its code on this computer")
 READIES: Capability[Readies] = Capability("code", ("make_ready",), "runtime to make ready")
 LOADS: Capability[Loads] = Capability("code", ("load",), "code for this computer")
 

@@ -51,7 +51,7 @@ _make_function = cast(Callable[..., Any], _dynfunc.make_function)
 _unliteral: Callable[[Any], Any] = types.unliteral
 
 
-def piece_of(function: Callable[..., Any], *, inlined: bool) -> Any:
+def _piece_of(function: Callable[..., Any], *, inlined: bool) -> Any:
     """A Numba dispatcher of `function` for use in other functions; `inlined` at every call."""
     options = {**_OPTIONS, "forceinline": inlined}
     return _Piece(function, targetoptions=options, pipeline_class=_PieceCompiler)
@@ -195,12 +195,12 @@ def piece(function: Function) -> Function:
     """A function called from compiled code only, without a wrapper for Python; it allocates
     nothing.
     """
-    return cast(Function, piece_of(function, inlined=False))
+    return cast(Function, _piece_of(function, inlined=False))
 
 
 def hot_piece(function: Function) -> Function:
     """A piece on the path of every instruction: always inlined, which costs compile time."""
-    return cast(Function, piece_of(function, inlined=True))
+    return cast(Function, _piece_of(function, inlined=True))
 
 
 def _at(_typing: Any, record: Any, _index: Any) -> Any:

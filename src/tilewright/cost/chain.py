@@ -73,7 +73,7 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Division:
+class _Division:
     """How threads may divide the loops: how often all threads together run each, the symbol of
     its parts where it can be divided, and how many outermost loops other nests share.
     """
@@ -110,7 +110,7 @@ class Prepared:
     outline: Outline
     moments: Moments
     inside: tuple[For, ...] = ()
-    division: Division | None = None
+    division: _Division | None = None
 
     @property
     def kinds(self) -> tuple[int, ...]:
@@ -182,13 +182,13 @@ def prepare(
     )
 
 
-def _division(program: Program, loops: Sequence[For], together: Collection[str]) -> Division:
+def _division(program: Program, loops: Sequence[For], together: Collection[str]) -> _Division:
     divisible = {f.var: able for f, able in loop_chain(program.body)}
     shared = next((d for d, f in enumerate(loops) if f.var not in together), len(loops))
     parts = tuple(
         f"{f.var}_parts" if d < shared or divisible[f.var] else None for d, f in enumerate(loops)
     )
-    return Division(tuple(f.extent for f in loops), parts, shared)
+    return _Division(tuple(f.extent for f in loops), parts, shared)
 
 
 def _taken_apart(steps: tuple[Step, ...]) -> tuple[list[For], tuple[For, ...], list[Item]]:

@@ -399,7 +399,7 @@ def _played(
         least_cycles(state, tables, least)
     order = np.argsort(least, kind="stable")
     if machine.has_window:
-        window = window_of(prepared, machine, prices)
+        window = _window_of(prepared, machine, prices)
         play_window(state, window, tables, wanted, order, least, best, cycles, compute, busy)
     else:
         play(state, tables, wanted, order, least, best, cycles, compute, busy)
@@ -421,7 +421,7 @@ UNITS = 4
 _MOST_OPERANDS = 8
 
 
-def window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
+def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
     """The window of a core, empty, for the items of one nest."""
     rules = machine.issue
     assert rules is not None

@@ -31,7 +31,7 @@ class Rewrite(Protocol):
         """A network with the same inputs and outputs, the given one where nothing is to do."""
 
 
-def nothing(_: str, __: Network, ___: Network) -> None:
+def _nothing(_: str, __: Network, ___: Network) -> None:
     """An observer that looks away."""
 
 
@@ -43,7 +43,7 @@ def simplifications() -> tuple[Rewrite, ...]:
     return tuple(module.REWRITE for module in modules if hasattr(module, "REWRITE"))
 
 
-def simplified(network: Network, observer: Observer = nothing) -> Network:
+def simplified(network: Network, observer: Observer = _nothing) -> Network:
     """The network that no simplification changes any more."""
     before = None
     while before is not network:

@@ -49,46 +49,46 @@ Index = Any
 
 
 @dataclass(frozen=True)
-class Elements:
+class _Elements:
     """Elements that were read, and which of them are written: all where `written` is None."""
 
     values: Array
     written: Written | None = None
 
-    def changed(self, change: Callable[[Array], Array]) -> Elements:
+    def changed(self, change: Callable[[Array], Array]) -> _Elements:
         """These elements after `change` to their order or shape, the written marks with them."""
         written = None if self.written is None else change(self.written)
-        return Elements(change(self.values), written)
+        return _Elements(change(self.values), written)
 
 
 @dataclass(frozen=True)
-class Memory:
+class _Memory:
     """The elements of a tensor or of a buffer in every core; a given tensor is written whole."""
 
     values: Array
     written: Written | None
 
     @classmethod
-    def given(cls, values: Array) -> Memory:
+    def given(cls, values: Array) -> _Memory:
         """Memory of given values, which is read and never written."""
         return cls(values, None)
 
     @classmethod
-    def fresh(cls, shape: int | tuple[int, ...], kind: str) -> Memory:
+    def fresh(cls, shape: int | tuple[int, ...], kind: str) -> _Memory:
         """Elements of the type called `kind` that nothing has written yet."""
         return cls(np.zeros(shape, dtype(kind).numpy), np.zeros(shape, bool))
 
-    def view(self, change: Callable[[Array], Array]) -> Memory:
+    def view(self, change: Callable[[Array], Array]) -> _Memory:
         """Some of the elements, to be read and written through `change`, which copies nothing."""
-        return Memory(change(self.values), None if self.written is None else change(self.written))
+        return _Memory(change(self.values), None if self.written is None else change(self.written))
 
-    def read(self, index: Index) -> Elements:
+    def read(self, index: Index) -> _Elements:
         """The elements at `index`, in any form that NumPy takes, or all as `...`."""
         if self.written is None:
-            return Elements(self.values[index])
+            return _Elements(self.values[index])
         return _part(self.values[index], self.written[index])
 
-    def write(self, index: Index, part: Elements) -> None:
+    def write(self, index: Index, part: _Elements) -> None:
         """Put a part of its own shape at `index`."""
         self.values[index] = part.values
         if self.written is not None:
@@ -115,17 +115,17 @@ class Memory:
         return values
 
 
-def _part(values: Array, written: Written) -> Elements:
-    return Elements(values, None if written.all() else written)
+def _part(values: Array, written: Written) -> _Elements:
+    return _Elements(values, None if written.all() else written)
 
 
 Array = npt.NDArray[Any]
 Meaning = Callable[[tuple[Array, ...]], Array]
 
 
-def computed(
-    meaning: Meaning, operands: tuple[Elements, ...], dependence: Meaning | None = None
-) -> Elements:
+def _computed(
+    meaning: Meaning, operands: tuple[_Elements, ...], dependence: Meaning | None = None
+) -> _Elements:
     """Apply `meaning` to the operands; results that depend on unwritten elements are unwritten.
 
     To find these, `dependence` (by default `meaning`) is applied to NaN in place of the unwritten
@@ -133,7 +133,7 @@ def computed(
     """
     result = meaning(tuple(part.values for part in operands))
     if all(part.written is None for part in operands):
-        return Elements(result)
+        return _Elements(result)
     marks = (np.zeros(part.values.shape) for part in operands)
     marked = tuple(
         mark if part.written is None else np.where(part.written, mark, np.nan)
@@ -163,10 +163,10 @@ class _Pending:
 @dataclass
 class _State:
     mesh: tuple[int, int]
-    tensors: dict[str, Memory]
+    tensors: dict[str, _Memory]
     shapes: dict[str, tuple[int, ...]]
     owners: dict[str, str]
-    scratchpads: dict[str, Memory]
+    scratchpads: dict[str, _Memory]
     slots: dict[str, tuple[int, int]]
     pending: dict[tuple[str, int], list[_Pending]] = field(default_factory=dict)
     loops: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -228,14 +228,14 @@ def _initial_state(program: Program, inputs: Mapping[str, Array], mesh: tuple[in
         for b in program.buffers
     }
     scratchpads = {
-        b.name: Memory.fresh((prod(mesh), prod(slots[b.name])), b.dtype) for b in program.buffers
+        b.name: _Memory.fresh((prod(mesh), prod(slots[b.name])), b.dtype) for b in program.buffers
     }
     return _State(mesh, tensors, shapes, owners, scratchpads, slots)
 
 
-def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> Memory:
+def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array]) -> _Memory:
     if not tensor.is_given and tensor.kind != "updated":
-        return Memory.fresh(prod(shape), tensor.dtype)
+        return _Memory.fresh(prod(shape), tensor.dtype)
     if tensor.name not in inputs:
         raise ProgramError(f"input tensor {tensor.name!r} is missing")
     given = inputs[tensor.name]
@@ -244,7 +244,7 @@ def _memory(tensor: Tensor, shape: tuple[int, ...], inputs: Mapping[str, Array])
             f"input tensor {tensor.name!r} has shape {given.shape}, expected {shape}"
         )
     values = np.ascontiguousarray(given, dtype(tensor.dtype).numpy).reshape(-1)
-    return Memory.given(values.copy() if tensor.is_result else values)
+    return _Memory.given(values.copy() if tensor.is_result else values)
 
 
 def _run(body: tuple[Stmt, ...], env: Env, state: _State) -> None:
@@ -335,16 +335,16 @@ def _move(
         _scattered(memory, index, inside, pads.read((cores, place)))
 
 
-def _gathered(memory: Memory, index: Array, inside: Array | None) -> Elements:
+def _gathered(memory: _Memory, index: Array, inside: Array | None) -> _Elements:
     """The elements at `index`; zeros for places outside the tensor."""
     if inside is None:
         return memory.read(index)
     part = memory.read(np.where(inside, index, 0))
     written = None if part.written is None else part.written | ~inside
-    return Elements(np.where(inside, part.values, memory.values.dtype.type(0)), written)
+    return _Elements(np.where(inside, part.values, memory.values.dtype.type(0)), written)
 
 
-def _scattered(memory: Memory, index: Array, inside: Array | None, part: Elements) -> None:
+def _scattered(memory: _Memory, index: Array, inside: Array | None, part: _Elements) -> None:
     """Write a part; elements outside the tensor are dropped."""
     if inside is None:
         memory.write(index, part)
@@ -418,9 +418,9 @@ def _call(call: Call, env: Env, state: _State) -> None:
     operands = [_load(o, axes, env, state) for o, axes in zip(call.operands, letters, strict=True)]
     parts = [part for part, _ in operands]
     if not call.primitive.accumulates:
-        parts[0] = Elements(parts[0].values)
+        parts[0] = _Elements(parts[0].values)
     primitive = call.primitive
-    result = computed(primitive.meaning, tuple(parts), primitive.dependence)
+    result = _computed(primitive.meaning, tuple(parts), primitive.dependence)
     _store(call.operands[0], result, operands[0][1], env, state)
 
 
@@ -435,7 +435,7 @@ def _axis_letters(call: Call) -> list[str]:
 Placement = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Elements, Placement]:
+def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[_Elements, Placement]:
     """The operand's values with one dimension per letter of `axes`, and (order, shape) to undo the
     change.
     """
@@ -457,7 +457,7 @@ def _load(operand: Tile | View, axes: str, env: Env, state: _State) -> tuple[Ele
 
 
 def _store(
-    operand: Tile | View, part: Elements, placement: Placement, env: Env, state: _State
+    operand: Tile | View, part: _Elements, placement: Placement, env: Env, state: _State
 ) -> None:
     order, shape = placement
     back = (0, 1, *(int(d) + 2 for d in np.argsort(order)))
@@ -480,13 +480,13 @@ def _tile_region(
     return index, inside, extents
 
 
-def _tile_part(tile: Tile, env: Env, state: _State) -> Elements:
+def _tile_part(tile: Tile, env: Env, state: _State) -> _Elements:
     index, inside, extents = _tile_region(tile, env, state)
     part = _gathered(state.tensors[state.owners[tile.tensor]], index, inside)
     return part.changed(lambda values: values.reshape(*state.mesh, *extents))
 
 
-def _view(view: View, env: Env, state: _State) -> Memory:
+def _view(view: View, env: Env, state: _State) -> _Memory:
     """The view's elements in the scratchpads, writable: (mesh rows, mesh columns, extents)."""
     numbers = (*view.shape, *(e for r in view.ranges for e in (r.start, r.extent, r.step)))
     shape, box = state.once(view, numbers, env, lambda: _box(view, env))
@@ -535,11 +535,11 @@ def _repack(call: Call, env: Env, state: _State) -> None:
         new, old = shapes[:rank], shapes[rank:]
         tile = pads.read((cores, slice(base, base + prod(old))))
         count = len(tile.values)
-        ground = Elements(np.empty((count, *new), tile.values.dtype))
-        packed = computed(call.primitive.meaning, (ground, _shaped(tile, (count, *old))))
+        ground = _Elements(np.empty((count, *new), tile.values.dtype))
+        packed = _computed(call.primitive.meaning, (ground, _shaped(tile, (count, *old))))
         flat = _shaped(packed, (count, prod(new)))
         pads.write((cores, slice(base, base + prod(new))), flat)
 
 
-def _shaped(part: Elements, shape: tuple[int, ...]) -> Elements:
+def _shaped(part: _Elements, shape: tuple[int, ...]) -> _Elements:
     return part.changed(lambda values: values.reshape(shape))

@@ -84,7 +84,7 @@ def parse_region(node: ast.Subscript) -> tuple[str, tuple[Range, ...]]:
             places = [place]
         case _:
             raise refused("tensor[range, ...]", node)
-    check_name("tensor", name, where=line_of(node))
+    check_name("tensor", name, where=_line_of(node))
     return name, tuple(_range(p) for p in places)
 
 
@@ -92,7 +92,7 @@ def parse_slot(node: ast.Subscript) -> tuple[str, Expr]:
     """A buffer's name and slot."""
     match node:
         case ast.Subscript(ast.Name(name), slot):
-            return check_name("buffer", name, where=line_of(node)), parse_expression(slot)
+            return check_name("buffer", name, where=_line_of(node)), parse_expression(slot)
         case _:
             raise refused("buffer[slot]", node)
 
@@ -134,9 +134,9 @@ def parse_expression(node: ast.expr) -> Expr:
     try:
         e = from_ast(node)
     except ProgramError as error:
-        raise ProgramError(error.message, where=line_of(node), fix=error.fix) from error
+        raise ProgramError(error.message, where=_line_of(node), fix=error.fix) from error
     for name in free_vars(e):
-        check_name("symbol", name, where=line_of(node))
+        check_name("symbol", name, where=_line_of(node))
     for value in _constants(e):
         _check_size(value, node)
     return e
@@ -156,7 +156,7 @@ def _constants(e: Expr) -> Iterator[int]:
 def _check_size(value: Attribute, node: ast.AST) -> None:
     """Refuse an integer that no 64-bit machine word holds."""
     if isinstance(value, int) and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
-        raise ProgramError("an integer does not fit 64 bits", where=line_of(node))
+        raise ProgramError("an integer does not fit 64 bits", where=_line_of(node))
 
 
 def parse_keywords(call: ast.Call, what: str) -> dict[str, ast.expr]:
@@ -165,14 +165,14 @@ def parse_keywords(call: ast.Call, what: str) -> dict[str, ast.expr]:
     for keyword in call.keywords:
         if keyword.arg is None:
             raise refused(f"{what}=value", keyword.value)
-        name = check_name(what, keyword.arg, where=line_of(keyword))
+        name = check_name(what, keyword.arg, where=_line_of(keyword))
         if name in found:
-            raise ProgramError(f"{what} {name!r} is given twice", where=line_of(keyword))
+            raise ProgramError(f"{what} {name!r} is given twice", where=_line_of(keyword))
         found[name] = keyword.value
     return found
 
 
-def line_of(node: ast.AST) -> str:
+def _line_of(node: ast.AST) -> str:
     """The position of a node, for error messages."""
     return f"line {getattr(node, 'lineno', '?')}"
 
@@ -181,7 +181,7 @@ def refused(expected: str, found: ast.AST) -> ProgramError:
     """The error for `found` where something else was `expected`."""
     text = ast.unparse(found).partition("\n")[0]
     shown = text if len(text) <= 60 else f"{text[:57]}..."
-    return ProgramError(f"expected {expected}, found {shown!r}", where=line_of(found))
+    return ProgramError(f"expected {expected}, found {shown!r}", where=_line_of(found))
 
 
 _KINDS: tuple[TensorKind, ...] = get_args(TensorKind)
@@ -228,7 +228,7 @@ def _program(tree: ast.Module) -> Program:
             tensors.append(declared)
         else:
             buffers.append(declared)
-    name = check_name("program", head.name, where=line_of(head))
+    name = check_name("program", head.name, where=_line_of(head))
     return Program(name, parameters, tuple(tensors), tuple(buffers), _body(statements))
 
 
@@ -241,11 +241,11 @@ def _parameters(head: ast.FunctionDef) -> tuple[str, ...]:
             decorator_list=[],
             returns=None,
         ) if not any(a.annotation for a in given) and not getattr(head, "type_params", None):
-            return tuple(check_name("parameter", a.arg, where=line_of(a)) for a in given)
+            return tuple(check_name("parameter", a.arg, where=_line_of(a)) for a in given)
         case _:
             message = "a program takes plain parameters: no decorators, types or defaults"
             raise ProgramError(
-                message, where=line_of(head), fix="write 'def name(parameter, ...):'"
+                message, where=_line_of(head), fix="write 'def name(parameter, ...):'"
             )
 
 
@@ -257,7 +257,7 @@ def _declaration(node: ast.stmt) -> Tensor | Buffer:
             value=None,
             simple=1,
         ):
-            check_name(what, name, where=line_of(node))
+            check_name(what, name, where=_line_of(node))
             return _tensor(name, call) if what == "tensor" else _buffer(name, call)
         case _:
             raise refused("'name: tensor(...)' or 'name: buffer(...)'", node)
@@ -282,7 +282,7 @@ def _marks(marks: list[ast.expr], call: ast.Call) -> tuple[str, bool]:
     storage = ""
     match marks:
         case [ast.Call(ast.Name("storage"), [ast.Name(storage)], []), *rest]:
-            check_name("tensor", storage, where=line_of(call))
+            check_name("tensor", storage, where=_line_of(call))
         case _:
             rest = marks
     match rest:
@@ -313,7 +313,7 @@ def _buffer(name: str, call: ast.Call) -> Buffer:
 def _space(node: ast.expr) -> str:
     match node:
         case ast.Constant(str(name)):
-            return check_name("memory", name, where=line_of(node))
+            return check_name("memory", name, where=_line_of(node))
         case _:
             raise refused("the name of a memory in quotes", node)
 
@@ -333,7 +333,7 @@ def _body(statements: list[ast.stmt]) -> tuple[Stmt, ...]:
 def _statement(node: ast.stmt) -> Stmt:
     match node:
         case ast.For(ast.Name(var), ast.Call(ast.Name("range"), [extent]) as call, orelse=[]):
-            check_name("loop variable", var, where=line_of(node))
+            check_name("loop variable", var, where=_line_of(node))
             return For(var, parse_expression(extent), _body(node.body), _threads(call))
         case ast.For():
             raise refused("'for name in range(extent):' without else", node)
@@ -406,11 +406,11 @@ _STATEMENTS: dict[str, _Statement] = dict(
 
 
 def _call(name: str, call: ast.Call) -> Call:
-    check_name("primitive", name, where=line_of(call))
+    check_name("primitive", name, where=_line_of(call))
     operands = tuple(parse_operand(o) for o in call.args)
     attributes = parse_keywords(call, "attribute")
     given = {name: parse_attribute(value) for name, value in attributes.items()}
     try:
         return Call(make_primitive(name, given), operands)
     except ProgramError as error:
-        raise ProgramError(error.message, where=line_of(call), fix=error.fix) from error
+        raise ProgramError(error.message, where=_line_of(call), fix=error.fix) from error

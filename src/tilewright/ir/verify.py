@@ -57,7 +57,7 @@ def check_call(call: Call, place: Place) -> None:
     call.primitive.check(call.operands, place)
 
 
-def check_slot(buffer: str, slot: Expr, place: Place) -> None:
+def _check_slot(buffer: str, slot: Expr, place: Place) -> None:
     """The buffer is declared and has that slot, and all cores agree which it is."""
     copies = place.buffer(buffer).copies
     place.check_uniform("slot", slot)
@@ -100,7 +100,7 @@ def _check_operand(operand: Operand, place: Place) -> None:
         case Tile(tensor, ranges):
             check_rank(place.tensor(tensor), ranges, place)
         case View():
-            check_slot(operand.buffer, operand.slot, place)
+            _check_slot(operand.buffer, operand.slot, place)
             check_fits(operand.buffer, operand.shape, place)
             _check_view(operand, place)
         case _:
@@ -446,7 +446,7 @@ def _check_statement(stmt: Stmt, place: Place) -> None:
             _check_transfer(stmt, place)
         case Wait(buffer, slot):
             _check_no_seed(place)
-            check_slot(buffer, slot, place)
+            _check_slot(buffer, slot, place)
         case Call():
             check_call(stmt, place)
             if stmt.operands and isinstance(stmt.operands[0], Tile):
@@ -485,7 +485,7 @@ def _check_no_seed(place: Place) -> None:
 def _check_transfer(stmt: Transfer, place: Place) -> None:
     tensor, buffer = place.tensor(stmt.tensor), place.buffer(stmt.buffer)
     check_rank(tensor, stmt.ranges, place)
-    check_slot(stmt.buffer, stmt.slot, place)
+    _check_slot(stmt.buffer, stmt.slot, place)
     check_fits(stmt.buffer, tuple(r.extent for r in stmt.ranges), place)
     if tensor.dtype != buffer.dtype:
         raise place.error(

@@ -37,7 +37,7 @@ class TripCount:
 
 
 @dataclass(frozen=True)
-class Copy:
+class _Copy:
     """Operation `index` of iteration `iteration`, counted from the first iteration of its section's
     run.
     """
@@ -136,17 +136,17 @@ def _labelled(instructions: Sequence[Instruction], label: str) -> tuple[Instruct
     return (replace(first, labels=(label, *first.labels)), *rest)
 
 
-def _sections(schedule: ModuloSchedule) -> tuple[list[Copy], list[Copy], list[Copy]]:
+def _sections(schedule: ModuloSchedule) -> tuple[list[_Copy], list[_Copy], list[_Copy]]:
     """The operation copies of prologue, kernel and epilogue, for exactly as many iterations as
     there are stages.
     """
     stages, interval = schedule.stages, schedule.interval_cycles
-    parts: tuple[list[Copy], list[Copy], list[Copy]] = ([], [], [])
+    parts: tuple[list[_Copy], list[_Copy], list[_Copy]] = ([], [], [])
     for iteration in range(stages):
         for index, time in enumerate(schedule.times):
             block = iteration + time // interval
             part = 0 if block < stages - 1 else 1 if block == stages - 1 else 2
-            parts[part].append(Copy(index, iteration))
+            parts[part].append(_Copy(index, iteration))
     prologue, kernel, epilogue = (_in_time_order(schedule, part) for part in parts)
     prologue = _without_branches(schedule, prologue)
     prologue = _better_order(schedule, prologue, kernel, before=True)
@@ -154,19 +154,19 @@ def _sections(schedule: ModuloSchedule) -> tuple[list[Copy], list[Copy], list[Co
     return prologue, kernel, epilogue
 
 
-def _without_branches(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[Copy]:
+def _without_branches(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> list[_Copy]:
     return [copy for copy in copies if not schedule.graph.operations[copy.index].branch]
 
 
-def _in_time_order(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[Copy]:
+def _in_time_order(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> list[_Copy]:
     """The copies by kernel time; within a cycle reads precede overwrites and operations with few
     units come first.
     """
     operations = schedule.graph.operations
-    by_cycle: dict[int, list[Copy]] = {}
+    by_cycle: dict[int, list[_Copy]] = {}
     for copy in copies:
         by_cycle.setdefault(_time(schedule, copy), []).append(copy)
-    ordered: list[Copy] = []
+    ordered: list[_Copy] = []
     for cycle in sorted(by_cycle):
         group = by_cycle[cycle]
         while group:
@@ -185,11 +185,11 @@ def _in_time_order(schedule: ModuloSchedule, copies: Sequence[Copy]) -> list[Cop
     return ordered
 
 
-def _time(schedule: ModuloSchedule, copy: Copy) -> int:
+def _time(schedule: ModuloSchedule, copy: _Copy) -> int:
     return schedule.times[copy.index] + copy.iteration * schedule.interval_cycles
 
 
-def _precedes(schedule: ModuloSchedule, one: Copy, other: Copy) -> bool:
+def _precedes(schedule: ModuloSchedule, one: _Copy, other: _Copy) -> bool:
     """True if `one` must come before `other` when both issue in the same cycle."""
     gap = other.iteration - one.iteration
     for edge in schedule.graph.edges:
@@ -200,8 +200,8 @@ def _precedes(schedule: ModuloSchedule, one: Copy, other: Copy) -> bool:
 
 
 def _better_order(
-    schedule: ModuloSchedule, copies: list[Copy], kernel: Sequence[Copy], *, before: bool
-) -> list[Copy]:
+    schedule: ModuloSchedule, copies: list[_Copy], kernel: Sequence[_Copy], *, before: bool
+) -> list[_Copy]:
     """The copies list-scheduled, if with the kernel that takes fewer cycles than the order by
     kernel time.
     """
@@ -214,7 +214,7 @@ def _better_order(
     listed = [program_order[i] for i in order]
     steady = [operations[copy.index] for copy in kernel] * 3
 
-    def length(candidate: list[Copy]) -> int:
+    def length(candidate: list[_Copy]) -> int:
         edge = [operations[copy.index] for copy in candidate]
         whole = [*edge, *steady] if before else [*steady, *edge]
         return issue_cycles(whole, schedule.rules)[-1]
@@ -223,7 +223,7 @@ def _better_order(
     return min(candidates, key=length)
 
 
-def _deadline(schedule: ModuloSchedule, copy: Copy) -> int:
+def _deadline(schedule: ModuloSchedule, copy: _Copy) -> int:
     """Latest issue that does not delay a direct successor in kernel time."""
     limits = [
         schedule.times[e.target]
@@ -235,14 +235,14 @@ def _deadline(schedule: ModuloSchedule, copy: Copy) -> int:
     return min(limits, default=_time(schedule, copy))
 
 
-def _keeps_dependences(schedule: ModuloSchedule, copies: Sequence[Copy]) -> bool:
+def _keeps_dependences(schedule: ModuloSchedule, copies: Sequence[_Copy]) -> bool:
     """True if every pair of dependent copies in the list is in order."""
     position = {copy: place for place, copy in enumerate(copies)}
     for copy, place in position.items():
         for edge in schedule.graph.edges:
             if edge.source != copy.index:
                 continue
-            target = Copy(edge.target, copy.iteration + edge.distance)
+            target = _Copy(edge.target, copy.iteration + edge.distance)
             if target != copy and position.get(target, place + 1) < place:
                 return False
     return True
@@ -251,7 +251,7 @@ def _keeps_dependences(schedule: ModuloSchedule, copies: Sequence[Copy]) -> bool
 def _emit_sections(
     body: Sequence[Instruction],
     schedule: ModuloSchedule,
-    sections: tuple[list[Copy], list[Copy], list[Copy]],
+    sections: tuple[list[_Copy], list[_Copy], list[_Copy]],
 ) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], tuple[Instruction, ...]]:
     stream = [copy for section in sections for copy in section]
     if not _keeps_dependences(schedule, stream):
@@ -266,7 +266,7 @@ def _emit_sections(
     return tuple(emitted[:first]), tuple(emitted[first:second]), tuple(emitted[second:])
 
 
-def _displacement_corrections(schedule: ModuloSchedule, stream: Sequence[Copy]) -> Iterator[int]:
+def _displacement_corrections(schedule: ModuloSchedule, stream: Sequence[_Copy]) -> Iterator[int]:
     """Bytes to add to each access: what the additions it now precedes (or follows) would have
     added.
     """

@@ -57,7 +57,7 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operands: tuple[OperandSpec, ...]
 
 
-class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A range of a memory that an instruction reads or writes while it runs.
 
     `address` and `count`, in address units of the table, are integer expressions over the values of
@@ -93,7 +93,7 @@ class InstructionSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     syntax: str = ""
     operation: str = ""
     cycles: str = ""
-    spans: tuple[Span, ...] = ()
+    spans: tuple[_Span, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.mnemonic)
@@ -209,7 +209,7 @@ class MemoryPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
 
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Origin of a number; "fitted" is a fit to published measurements of whole programs."""
 
     evidence: Literal["published", "compiler", "secondary", "fitted", "assumption"]
@@ -235,7 +235,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     units: tuple[str, ...]
     register_files: tuple[RegisterFile, ...]
     issue: IssueRules
-    sources: dict[str, Source]
+    sources: dict[str, _Source]
     forms: dict[str, Form]
     instructions: tuple[InstructionSpec, ...]
     aliases: tuple[Alias, ...] = ()

@@ -34,7 +34,7 @@ SECTIONS: Capability[Sections] = Capability("sections", ("kinds", "needs"), "sec
 T = TypeVar("T", bound=Struct)
 
 
-def machine_of(document: Tree, where: str) -> Machine:
+def _machine_of(document: Tree, where: str) -> Machine:
     """The machine that a tree describes, with the `sources` that it has as pairs."""
     tree = dict(document)
     declared = _declared(tree.get("target"), where)
@@ -52,7 +52,7 @@ def machine_of(document: Tree, where: str) -> Machine:
 
 def described_machine(document: Tree, where: str) -> Machine:
     """The machine of a file, which does not contradict its family's code either."""
-    machine = machine_of(document, where)
+    machine = _machine_of(document, where)
     if problem := _declared(document.get("target"), where).problem(machine):
         raise MachineError(problem, where=where)
     return machine
@@ -70,7 +70,7 @@ def usual_value(tree: Tree, key: str, where: str) -> Leaf | None:
 
 def stored_machine(document: Tree, where: str = "") -> Machine:
     """The machine that was stored as `document_of` it; older versions wrote null for no value."""
-    return machine_of(cast("Tree", _without_nulls(document)), where)
+    return _machine_of(cast("Tree", _without_nulls(document)), where)
 
 
 def changed(machine: Machine, settings: Mapping[str, Leaf]) -> Machine:
@@ -82,7 +82,7 @@ def changed(machine: Machine, settings: Mapping[str, Leaf]) -> Machine:
         for name in parents:
             table = cast("dict[str, object]", table[name])
         table[last] = value
-    return machine_of(document, machine.name)
+    return _machine_of(document, machine.name)
 
 
 def _without_nulls(value: object) -> object:

@@ -1,6 +1,6 @@
 """The plan of a network on any machine with explicit programs: nodes in, stages out.
 
-A `Builder` appends the drafts of all stages, of nodes that are computed in one go, where it is
+A `_Builder` appends the drafts of all stages, of nodes that are computed in one go, where it is
 known how each tensor is held and each product is computed (`network.planning.layouts`); with the
 schedules of the others it says what all of it costs, and is made a plan.
 
@@ -91,7 +91,7 @@ def build_plan(
     alone = ranked.images == 1
     part = within_memory(network, machine) if alone else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    drafts, known = list[Builder](), Schedules()
+    drafts, known = list[_Builder](), Schedules()
     planner = planner or Programs(machine)
     for own, variant in product(options, planner.variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
@@ -113,7 +113,7 @@ def _cheapest(
     progress: Progress,
     *,
     divide: bool,
-) -> Builder:
+) -> _Builder:
     """The cheaper plan of that with the fastest candidate of every product and of that with layouts
     chosen for the whole; `own` are the products to choose from. Other work is divided over the
     groups if they may `divide` it; what is found out is added to what is `known`.
@@ -185,7 +185,7 @@ def _has_room(network: Network, machine: Machine) -> bool:
     return True
 
 
-class Builder:
+class _Builder:
     """Appends the drafts of one fused node after the other, as `layouts` say."""
 
     def __init__(self, variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> None:
@@ -549,9 +549,9 @@ class Builder:
         refuse_crowded(self.network, lives, machine, needed)
 
 
-def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> Builder:
+def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> _Builder:
     """All stages of a way to compute a network, drafted for a planner."""
-    builder = Builder(variant, layouts, forms, planner)
+    builder = _Builder(variant, layouts, forms, planner)
     for chain in variant.chains:
         builder.add(chain)
     builder.finish()

@@ -46,7 +46,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Steps:
+class _Steps:
     """Axes, and the accesses that move along them: the operand's, then those of the body, of which
     so many `factors` come first: where one of them is zero, so is the body.
     """
@@ -89,12 +89,12 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     solved = tuple(_read_by(access, numbers) for access in accesses)
     return tuple(
         Gradient(_made(op, operand, body, used, steps), tuple(used))
-        for steps in _solved(Steps(op.extents, solved, factors))
+        for steps in _solved(_Steps(op.extents, solved, factors))
     )
 
 
 def _made(
-    op: Definition, operand: int, body: Scalar, used: Sequence[int], steps: Steps
+    op: Definition, operand: int, body: Scalar, used: Sequence[int], steps: _Steps
 ) -> Definition:
     """A part of the gradient, along solved steps, out of the gradient of the result and the
     operands that are `used`.
@@ -130,14 +130,14 @@ def scattered(
     the operands; their results add up.
     """
     factors = len(operands) if factors_of(parse_scalar(body)) is not None else 0
-    parts = _solved(Steps(extents, (result, *operands), factors))
+    parts = _solved(_Steps(extents, (result, *operands), factors))
     return tuple(
         Definition(p.extents, p.accesses[0], p.accesses[1:], body, "sum", dtype=dtype)
         for p in parts
     )
 
 
-def _solved(steps: Steps) -> Iterator[Steps]:
+def _solved(steps: _Steps) -> Iterator[_Steps]:
     """Equivalent steps that write every place of the first access once and inside the tensor."""
     target = steps.accesses[0]
     for d, terms in enumerate(target.terms):
@@ -172,7 +172,7 @@ def _is_apart(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
     return True
 
 
-def _phases(steps: Steps, d: int) -> Iterator[Steps]:
+def _phases(steps: _Steps, d: int) -> Iterator[_Steps]:
     """Equivalent steps with the place in dimension `d` of the first access solved.
 
     Of a single axis the steps that lie inside are kept. Of several the place itself takes the part
@@ -194,7 +194,7 @@ def _phases(steps: Steps, d: int) -> Iterator[Steps]:
         yield _with(steps, {axis: ((), step)}, {axis: 1})
 
 
-def _inside(steps: Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterator[Steps]:
+def _inside(steps: _Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterator[_Steps]:
     """The steps of the only axis whose places lie in the tensor."""
     target = steps.accesses[0]
     offset = target.offsets[d]
@@ -209,7 +209,7 @@ def _inside(steps: Steps, d: int, moving: Sequence[tuple[int, int]]) -> Iterator
         yield _with(steps, {axis: (((axis, 1),), first)}, {axis: count})
 
 
-def _is_bounded(steps: Steps, axis: int) -> bool:
+def _is_bounded(steps: _Steps, axis: int) -> bool:
     """True if a factor has the axis alone in a dimension of its extent, zero beyond."""
     return any(
         ((axis, 1),) == terms and not offset and extent == steps.extents[axis]
@@ -219,7 +219,7 @@ def _is_bounded(steps: Steps, axis: int) -> bool:
     )
 
 
-def _by_residues(steps: Steps, d: int, solved: tuple[int, int]) -> Iterator[Steps]:
+def _by_residues(steps: _Steps, d: int, solved: tuple[int, int]) -> Iterator[_Steps]:
     """For each phase of the place modulo the step of the solved axis, and each class of the other
     axes' steps that gives it: h = stride * h' + phase, k = c + period * (count - 1 - k').
     """
@@ -250,8 +250,8 @@ def _by_residues(steps: Steps, d: int, solved: tuple[int, int]) -> Iterator[Step
 
 
 def _with(
-    steps: Steps, inner: Mapping[int, tuple[Terms, int]], extents: Mapping[int, int]
-) -> Steps:
+    steps: _Steps, inner: Mapping[int, tuple[Terms, int]], extents: Mapping[int, int]
+) -> _Steps:
     """The steps with other places in the place of some axes, zeros beyond the borders of factors
     that they then leave.
     """
@@ -261,7 +261,7 @@ def _with(
     return replace(steps, extents=every, accesses=(dx, *(_filled(x, whole) for x in given)))
 
 
-def _forwards(steps: Steps, d: int) -> Steps:
+def _forwards(steps: _Steps, d: int) -> _Steps:
     """`steps` with the axes of dimension `d` of the first access turned to run forwards."""
     turned = {a for a, s in steps.accesses[0].terms[d] if s < 0}
     if not turned:

@@ -33,20 +33,20 @@ _MOST_TRIED = 5
 
 
 @dataclass(frozen=True)
-class Step:
+class _Step:
     """An operator on numbered tensors: operands of the definition, then the results of steps."""
 
     op: Op
     operands: tuple[int, ...]
 
 
-def normal_form(op: Definition) -> tuple[Step, ...]:
+def normal_form(op: Definition) -> tuple[_Step, ...]:
     """The steps, of which the last gives the result; the definition alone if it is one step."""
     found = _without_diagonals(op) or _without_look_ups(op)
     if found is not None:
         return found
     if op.has_look_ups:
-        return (Step(op, tuple(range(len(op.operands)))),)
+        return (_Step(op, tuple(range(len(op.operands)))),)
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))
@@ -59,14 +59,14 @@ def normal_form(op: Definition) -> tuple[Step, ...]:
         return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
     if op.gather is not None and len(op.operands) > 1:
         return _mapped(op)
-    return (Step(op, tuple(range(len(op.operands)))),)
+    return (_Step(op, tuple(range(len(op.operands)))),)
 
 
-def _without_diagonals(op: Definition) -> tuple[Step, ...] | None:
+def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
     """The steps behind copies of operands that one axis runs through along several dimensions;
     None where no product has such an operand.
     """
-    copies: list[Step] = []
+    copies: list[_Step] = []
     accesses, moved = list(op.operands), dict[int, int]()
     for number, access in enumerate(op.operands):
         named = [a for terms in access.terms for a, _ in terms if op.extents[a] > 1]
@@ -75,7 +75,8 @@ def _without_diagonals(op: Definition) -> tuple[Step, ...] | None:
             continue
         shape = tuple(op.extents[a] for a in own)
         taken = _renamed(access, {a: i for i, a in enumerate(own)})
-        copies.append(Step(Definition(shape, straight(shape), (taken,), dtype=op.dtype), (number,)))
+        copy = Definition(shape, straight(shape), (taken,), dtype=op.dtype)
+        copies.append(_Step(copy, (number,)))
         accesses[number] = straight(shape, own)
         moved[number] = len(op.operands) + len(copies) - 1
     if not copies:
@@ -83,18 +84,18 @@ def _without_diagonals(op: Definition) -> tuple[Step, ...] | None:
     count = len(op.operands)
     moved |= {n: n for n in range(count) if n not in moved}
     behind = [
-        Step(step.op, tuple(moved[n] if n < count else n + len(copies) for n in step.operands))
+        _Step(step.op, tuple(moved[n] if n < count else n + len(copies) for n in step.operands))
         for step in normal_form(replace(op, operands=tuple(accesses)))
     ]
     return (*copies, *behind)
 
 
-def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
+def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
     """The steps behind copies of what is looked up; None where nothing is, or nothing else done."""
     numbers = [i for i, access in enumerate(op.operands) if access.read_from]
     if not numbers or is_look_up(op):
         return None
-    count, copies = len(op.operands), list[Step]()
+    count, copies = len(op.operands), list[_Step]()
     accesses, kinds = list(op.operands), list(op.numerics.operands)
     for number in numbers:
         access = op.operands[number]
@@ -107,7 +108,7 @@ def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
         types = ",".join(op.numerics.operands[i].name for i in (number, *indices))
         kind = kinds[number].name
         copy = Definition(shape, straight(shape), given, "x0", None, "x0", f"{types}:{kind}:{kind}")
-        copies.append(Step(copy, (number, *indices)))
+        copies.append(_Step(copy, (number, *indices)))
         accesses[number] = straight(shape, tuple(axes))
     moved = {n: count + i for i, n in enumerate(numbers)}
     left = [i for i in range(count) if i in _elements_of(op) or i in op.result.looked_up.values()]
@@ -128,7 +129,7 @@ def _without_look_ups(op: Definition) -> tuple[Step, ...] | None:
     for step in normal_form(rest):
         at = (moved.get(left[n], left[n]) if n < len(left) else count + len(copies) + n - len(left)
               for n in step.operands)  # fmt: skip
-        behind.append(Step(step.op, tuple(at)))
+        behind.append(_Step(step.op, tuple(at)))
     return (*copies, *behind)
 
 
@@ -151,7 +152,7 @@ def _is_gathered_as_it_is(op: Definition) -> bool:
     return op.finish != "x0" or max(kind.size_bytes for kind in kinds) > _WIDEST_EXACT
 
 
-def _gathered_in_floats(op: Definition) -> tuple[Step, ...]:
+def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
     """The body in its types, what it gives gathered in one type of floats, and that in the type of
     the result. Integers are exact in doubles.
     """
@@ -164,17 +165,17 @@ def _gathered_in_floats(op: Definition) -> tuple[Step, ...]:
     body = f"1 if ({op.body}) != 0 else 0" if op.gather == "any" else op.body
     kinds = ",".join(own.name for own in numerics.operands)
     first = Definition(shape, whole, operands, body, dtype=f"{kinds}:{numerics.sums}")
-    steps = [Step(first, tuple(range(count)))]
+    steps = [_Step(first, tuple(range(count)))]
     if not numerics.is_float:
-        steps.append(Step(_cast(shape, f"{numerics.sums}:{kind}"), (count,)))
+        steps.append(_Step(_cast(shape, f"{numerics.sums}:{kind}"), (count,)))
     gather = "max" if op.gather == "any" else op.gather
     gathered = replace(op, operands=(straight(shape, axes),), body="x0", gather=gather, dtype=kind,
                        tensors=())  # fmt: skip
-    steps.append(Step(gathered, (count + len(steps) - 1,)))
+    steps.append(_Step(gathered, (count + len(steps) - 1,)))
     wraps = gather in ("sum", "prod") and not numerics.is_float
     ways = _wrapping(kind, numerics.result) if wraps else [f"{kind}:{kind}:{numerics.result}"]
     for types in ways if numerics.result.name != kind else ():
-        steps.append(Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
+        steps.append(_Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
     return tuple(steps)
 
 
@@ -184,15 +185,15 @@ def _is_exact_in_floats(op: Definition) -> bool:
     return widths + prod(op.extents[a] for a in op.gathered).bit_length() <= _EXACT_BITS
 
 
-def _product_in_floats(op: Definition) -> tuple[Step, ...]:
+def _product_in_floats(op: Definition) -> tuple[_Step, ...]:
     """Operands as doubles, their product, and its elements in the type of the result."""
-    count, steps = len(op.operands), list[Step]()
+    count, steps = len(op.operands), list[_Step]()
     for number, (access, kind) in enumerate(zip(op.operands, op.numerics.operands, strict=True)):
-        steps.append(Step(_cast(access.shape, f"{kind}:{F64}"), (number,)))
+        steps.append(_Step(_cast(access.shape, f"{kind}:{F64}"), (number,)))
     product = normal_form(replace(op, dtype=F64.name, tensors=()))
-    steps += [Step(step.op, tuple(n + count for n in step.operands)) for step in product]
+    steps += [_Step(step.op, tuple(n + count for n in step.operands)) for step in product]
     for types in _wrapping(F64.name, op.numerics.result):
-        steps.append(Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
+        steps.append(_Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
     return tuple(steps)
 
 
@@ -207,12 +208,12 @@ def _wrapping(kind: str, result: DType) -> Iterator[str]:
         yield f"i64:i64:{result}:even:wrap"
 
 
-def _then(steps: Sequence[Step], count: int, last: Definition) -> tuple[Step, ...]:
+def _then(steps: Sequence[_Step], count: int, last: Definition) -> tuple[_Step, ...]:
     """The steps, then a definition over the last one's result."""
-    return (*steps, Step(last, (count + len(steps) - 1,)))
+    return (*steps, _Step(last, (count + len(steps) - 1,)))
 
 
-def _finished(op: Definition) -> tuple[Step, ...]:
+def _finished(op: Definition) -> tuple[_Step, ...]:
     """The sums, then the expression over them."""
     kept = tuple(op.extents[a] for a in op.kept)
     sums = replace(op, result=straight(kept, op.kept), finish="x0", tensors=())
@@ -230,7 +231,7 @@ def _placed(op: Definition, kept: Shape, expression: str = "x0") -> Definition:
     return Definition(kept, result, (straight(kept),), expression, dtype=op.dtype)
 
 
-def _mapped(op: Definition) -> tuple[Step, ...]:
+def _mapped(op: Definition) -> tuple[_Step, ...]:
     """The body over all steps in which it differs, then its gathering."""
     axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
     shape = tuple(op.extents[a] for a in axes)
@@ -243,7 +244,7 @@ def _mapped(op: Definition) -> tuple[Step, ...]:
     gathered = replace(
         op, operands=(straight(shape, axes),), body="x0", dtype=str(outer), tensors=()
     )
-    steps = (Step(body, tuple(range(len(operands)))),)
+    steps = (_Step(body, tuple(range(len(operands)))),)
     return _then(steps, len(operands), gathered)
 
 
@@ -252,19 +253,19 @@ def _renamed(access: Access, number: dict[int, int]) -> Access:
     return replace(access, terms=terms)
 
 
-def _product(op: Definition) -> tuple[Step, ...]:
+def _product(op: Definition) -> tuple[_Step, ...]:
     """A contraction of two operands that lie as loops around a matrix product take them."""
     roles = matrix_roles(op)
     turning = backwards(op)
     accesses = [turned(x, op.extents, turning) for x in op.operands]
-    steps: list[Step] = []
+    steps: list[_Step] = []
     numbers: list[int] = []
     for i, (access, cut) in enumerate(zip(accesses, roles.operands, strict=True)):
         numbers.append(i)
         if not cut.as_it_lies:
             copy, accesses[i] = _copied(access, op.extents, op.dtype)
             numbers[i] = len(op.operands) + len(steps)
-            steps.append(Step(copy, (i,)))
+            steps.append(_Step(copy, (i,)))
     kept = tuple(op.extents[a] for a in op.kept)
     whole = is_whole(op.result, op.extents)
     result = op.result if whole else straight(kept, op.kept)
@@ -273,24 +274,24 @@ def _product(op: Definition) -> tuple[Step, ...]:
     return tuple(steps) if whole else _then(steps, len(op.operands), _placed(op, kept))
 
 
-def _named(op: Definition, numbers: Sequence[int], first: int) -> list[Step]:
+def _named(op: Definition, numbers: Sequence[int], first: int) -> list[_Step]:
     """The named operator that the contraction is, with the operators that arrange for it, or the
     contraction itself; `first` is the number of the first step's result.
     """
     found = recognised(op)
     if found is None:
-        return [Step(op, tuple(numbers))]
-    steps: list[Step] = []
+        return [_Step(op, tuple(numbers))]
+    steps: list[_Step] = []
     taken: list[int] = []
     for operand, chain in zip(found.operands, found.arranging, strict=True):
         at = numbers[operand]
         for each in chain:
-            steps.append(Step(each, (at,)))
+            steps.append(_Step(each, (at,)))
             at = first + len(steps) - 1
         taken.append(at)
-    steps.append(Step(found.op, tuple(taken)))
+    steps.append(_Step(found.op, tuple(taken)))
     for each in found.restoring:
-        steps.append(Step(each, (first + len(steps) - 1,)))
+        steps.append(_Step(each, (first + len(steps) - 1,)))
     return steps
 
 
@@ -337,9 +338,9 @@ def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Acc
     return copy, Access(extent, tuple(t for t, _ in target), tuple(o for _, o in target))
 
 
-def _pairs(op: Definition) -> tuple[Step, ...]:
+def _pairs(op: Definition) -> tuple[_Step, ...]:
     """Products of two factors at a time, in the order of the fewest operations."""
-    steps: list[Step] = []
+    steps: list[_Step] = []
     waiting = [(i, access) for i, access in enumerate(op.operands)]
     for first, second in _order(op):
         left, right = waiting[first], waiting[second]
@@ -352,7 +353,7 @@ def _pairs(op: Definition) -> tuple[Step, ...]:
         for step in inner:
             own = (left[0], right[0])
             steps.append(
-                Step(step.op, tuple(own[i] if i < 2 else base + i - 2 for i in step.operands))
+                _Step(step.op, tuple(own[i] if i < 2 else base + i - 2 for i in step.operands))
             )
         axes = tuple(sorted((left[1].axes | right[1].axes) & needed))
         shape = tuple(op.extents[a] for a in axes)

@@ -36,7 +36,7 @@ _INDICES = "i64"
 
 
 @dataclass(frozen=True)
-class Element:
+class _Element:
     """A tensor with the affine place of one of its elements: terms by axis and an offset for each
     dimension, or the number of the read that gives the place.
     """
@@ -52,13 +52,13 @@ class Statement:
     """A statement as written: the result, the elements that are read, and the body over them."""
 
     text: str
-    result: Element
+    result: _Element
     gather: Gather | None
-    reads: list[Element] = field(default_factory=list)
+    reads: list[_Element] = field(default_factory=list)
     body: str = ""
 
     @property
-    def elements(self) -> tuple[Element, ...]:
+    def elements(self) -> tuple[_Element, ...]:
         """The result, then the operands' elements."""
         return (self.result, *self.reads)
 
@@ -80,7 +80,7 @@ class Statement:
         plain = all(len(terms) < 2 for terms, _ in self.result.places)
         return plain and self.gather == "sum" and sorted(factors) == [0, 1]
 
-    def column_of(self, axis: str, element: Element) -> int:
+    def column_of(self, axis: str, element: _Element) -> int:
         """Column where an element first names an axis."""
         named = re.compile(rf"(?<![\w]){re.escape(axis)}(?![\w])")
         inside = self.text.index("[", element.column)
@@ -123,7 +123,7 @@ def parse_statement(text: str) -> Statement:
             f"{text[:60]!r} is no statement", fix="write RESULT[axes] += BODY, or =, *=, max=, min="
         )
     sign = found.start("sign")
-    empty = Statement(text, Element("", (), 0), _GATHERS[found.group("sign")])
+    empty = Statement(text, _Element("", (), 0), _GATHERS[found.group("sign")])
     left = _parsed(empty, 0, sign)
     if not isinstance(left, ast.Subscript):
         raise empty.refused("the result is no element, as y[i]", 0)
@@ -187,7 +187,7 @@ class _Reader(ast.NodeTransformer):
         node.args = [self.visit(argument) for argument in node.args]
         return node
 
-    def element(self, node: ast.Subscript) -> Element:
+    def element(self, node: ast.Subscript) -> _Element:
         """The tensor and the places in its dimensions."""
         if not isinstance(node.value, ast.Name):
             raise self.refused("a tensor is called by a name", node)
@@ -199,7 +199,7 @@ class _Reader(ast.NodeTransformer):
             ((), 0) if isinstance(index, ast.Subscript) else self._place(index) for index in inner
         )
         read_from = tuple(own) if any(k is not None for k in own) else ()
-        return Element(node.value.id, places, self.column + node.col_offset, read_from)
+        return _Element(node.value.id, places, self.column + node.col_offset, read_from)
 
     def _place(self, node: ast.expr) -> tuple[tuple[tuple[str, int], ...], int]:
         terms: dict[str, int] = {}
@@ -317,7 +317,7 @@ def _scattered(
     return assembled(parts, [range(len(operands))] * len(parts), dtype)
 
 
-def _turned(element: Element, axes: set[str], extents: Mapping[str, int]) -> Element:
+def _turned(element: _Element, axes: set[str], extents: Mapping[str, int]) -> _Element:
     """The element with these axes counted from their last step backwards."""
     places = []
     for terms, offset in element.places:
@@ -384,7 +384,7 @@ def _require_size(name: str, size: Size) -> None:
             raise ShapeError(f"{name} must be from 1 to {_MOST - 1:,}, found {extent!r}")
 
 
-def _reached(statement: Statement, access: Access, element: Element, axes: Box) -> Shape:
+def _reached(statement: Statement, access: Access, element: _Element, axes: Box) -> Shape:
     """Shape of a tensor given without one: up to the last place that is read anywhere."""
     if access.fill is not None and any(len(t) > 1 or o for t, o in element.places):
         raise statement.refused(
@@ -409,7 +409,7 @@ def _where_needed(access: Access, shape: Shape, axes: Box) -> float | None:
     return None if inside else access.fill
 
 
-def _require_inside(statement: Statement, element: Element, access: Access, axes: Box) -> None:
+def _require_inside(statement: Statement, element: _Element, access: Access, axes: Box) -> None:
     if access.fill is not None:
         return
     for d, extent in enumerate(access.shape):

@@ -46,7 +46,7 @@ _TOGETHER = 1 << 16
 
 
 @dataclass(frozen=True)
-class Extents:
+class _Extents:
     """Extents of one region in each grid: the longest sides of a cell's part, and the values of all
     cells' parts.
     """
@@ -71,7 +71,7 @@ class GridOutlines:
 
     cells: Integers
     kept: Integers
-    needs: tuple[Extents, ...]
+    needs: tuple[_Extents, ...]
     weights: Integers
     sums: Integers
     work: NDArray[np.float64]
@@ -136,15 +136,15 @@ def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -
 
 def _of_table(table: GridArrays) -> GridOutlines:
     needs = tuple(
-        Extents(np.maximum(boxes[..., 1] - boxes[..., 0], 0).max(axis=1), sizes(boxes).sum(axis=1))
+        _Extents(np.maximum(boxes[..., 1] - boxes[..., 0], 0).max(axis=1), sizes(boxes).sum(axis=1))
         for _, boxes in table.needs
     )
     return GridOutlines(table.grids.cells, _kept(table.grids), needs, table.weights, table.sums,
                    table.work, table.buffers, table.buffers)  # fmt: skip
 
 
-def _behind(every: Sequence[Extents]) -> Extents:
-    return Extents(
+def _behind(every: Sequence[_Extents]) -> _Extents:
+    return _Extents(
         np.concatenate([one.longest for one in every]),
         np.concatenate([one.values for one in every]),
     )
@@ -181,7 +181,7 @@ def _axes(layer: Layer, op: Op) -> list[int | None] | None:
 
 def _regions(
     op: Op, axes: Sequence[int | None], grids: Grids, multicast: bool
-) -> list[Extents] | None:
+) -> list[_Extents] | None:
     """The region that is computed, and those needed of the operands; None where dimensions share
     axes.
     """
@@ -203,7 +203,7 @@ def _regions(
         if not multicast:
             others = [axis for axis in range(len(grids.cuts)) if axis not in used]
             values = values * grids.counts[:, others].prod(axis=1)
-        found.append(Extents(longest, values))
+        found.append(_Extents(longest, values))
     return found
 
 

@@ -88,7 +88,7 @@ def main_call(inner: tuple[Stmt, ...]) -> Call:
     return next(s for s in inner if isinstance(s, Call))
 
 
-def guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
+def _guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
     """The guarded calls before or after the main call."""
     place = inner.index(main_call(inner))
     part = inner[place + 1 :] if after else inner[:place]
@@ -99,7 +99,7 @@ def guarded(inner: tuple[Stmt, ...], *, after: bool) -> list[Call]:
 
 def preparing(inner: tuple[Stmt, ...], main: Call) -> list[Call]:
     """The calls before the main one that make an operand of another tensor."""
-    calls = guarded(inner, after=False)
+    calls = _guarded(inner, after=False)
     return [c for c in calls if any(o.tensor not in names_of(main) for o in operands_of(c))]
 
 
@@ -107,7 +107,7 @@ def written(inner: tuple[Stmt, ...], main: Call) -> tuple[str, str]:
     """The tensors of the main call's sums and of the result: the same one, unless a call after it
     turns the sums into another tensor.
     """
-    calls = (main, *guarded(inner, after=True))
+    calls = (main, *_guarded(inner, after=True))
     first, last = (c.operands[0] for c in (calls[0], calls[-1]))
     assert isinstance(first, Tile)
     assert isinstance(last, Tile)
@@ -128,7 +128,7 @@ def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
     """One tile per tensor: the operands of the main call, then the further ones of the calls around
     it; a tensor that is made whole and read in parts has its whole tile.
     """
-    around = (*preparing(inner, main), *guarded(inner, after=True))
+    around = (*preparing(inner, main), *_guarded(inner, after=True))
     others: dict[str, Tile] = {}
     for o in (o for call in around for o in operands_of(call)):
         if o.tensor not in names_of(main):
@@ -138,19 +138,19 @@ def tiles_of(inner: tuple[Stmt, ...], main: Call) -> list[Tile]:
 
 def made_behind(inner: tuple[Stmt, ...]) -> set[str]:
     """The tensors that calls after the main one write."""
-    return {operands_of(call)[0].tensor for call in guarded(inner, after=True)}
+    return {operands_of(call)[0].tensor for call in _guarded(inner, after=True)}
 
 
 def wholes(inner: tuple[Stmt, ...], main: Call, loops: list[For]) -> dict[str, str]:
     """For each tensor of which a call around the main one uses a larger tile: the outermost loop
     that this tile is invariant in.
     """
-    around = (*preparing(inner, main), *guarded(inner, after=True))
+    around = (*preparing(inner, main), *_guarded(inner, after=True))
     larger = {o.tensor: o for c in around for o in operands_of(c)}
     found: dict[str, str] = {}
     for o in operands_of(main):
         if o.tensor in larger and symbols_of(larger[o.tensor]) < symbols_of(o):
-            found[o.tensor] = loops[depth_of(larger[o.tensor], loops)].var
+            found[o.tensor] = loops[_depth_of(larger[o.tensor], loops)].var
     return found
 
 
@@ -164,7 +164,7 @@ def range_symbols(r: Range) -> frozenset[str]:
     return free_vars(r.start) | free_vars(r.extent)
 
 
-def depth_of(tile: Tile, loops: list[For]) -> int:
+def _depth_of(tile: Tile, loops: list[For]) -> int:
     """Number of loops from the outermost to the innermost that the tile depends on."""
     used = symbols_of(tile)
     return max((i + 1 for i, f in enumerate(loops) if f.var in used), default=0)
@@ -256,7 +256,7 @@ class InferDma:
 
 
 def _stage(tile: Tile, loops: list[For], stages: Mapping[str, str], written: bool) -> _Staged:
-    names, depth = [f.var for f in loops], depth_of(tile, loops)
+    names, depth = [f.var for f in loops], _depth_of(tile, loops)
     if stages.get(tile.tensor) == IN_PLACE:
         return _Staged(tile, depth, tile.ranges, tile, written)
     if tile.tensor in stages:
@@ -450,7 +450,7 @@ def _initialised(
     outer = [f.var for f in loops[: output.depth] if f.var in _reduced(inner, loops) - used]
     if not outer:
         return [zero]
-    if guarded(inner, after=True):
+    if _guarded(inner, after=True):
         raise ScheduleError("an epilogue needs every reduction loop inside the result's transfer")
     first = all_of(binary("==", Var(v), 0) for v in outer)
     return [If(first, (zero,), tuple(_moved(output, "get")))]
@@ -464,7 +464,7 @@ def _reduced(inner: tuple[Stmt, ...], loops: list[For]) -> frozenset[str]:
 
 
 def _addends(inner: tuple[Stmt, ...]) -> set[str]:
-    calls = guarded(inner, after=True)
+    calls = _guarded(inner, after=True)
     return {o.tensor for c in calls for o in c.operands[1:] if isinstance(o, Tile)}
 
 
@@ -472,7 +472,7 @@ def _finished(staged: list[_Staged], inner: tuple[Stmt, ...], late: Collection[s
     """The epilogue on the finished result: fetch the addends that come `late`, then combine."""
     result: list[Stmt] = []
     by_tensor = {s.tile.tensor: s for s in staged}
-    for call in guarded(inner, after=True):
+    for call in _guarded(inner, after=True):
         tiles = [o for o in call.operands if isinstance(o, Tile)]
         parts = [by_tensor[o.tensor] for o in tiles]
         for part in parts[1:]:

@@ -52,7 +52,7 @@ class PipelineReport(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Loop:
+class _Loop:
     """The innermost loop that ran most often: instructions `first` .. `last` (the branch).
 
     `iteration_cycles` are the distances between successive branches in the longest stretch
@@ -90,7 +90,7 @@ def pipeline_report(run: CoreRun, proven_minimum: int | None = None) -> Pipeline
     )
 
 
-def hottest_loop(run: CoreRun) -> Loop | None:
+def hottest_loop(run: CoreRun) -> _Loop | None:
     """The loop whose backward branch issued most often; None when none repeats in the trace."""
     numbers = np.array([issue.instruction for issue in run.issues], np.int64)
     cycles = np.array([issue.cycle for issue in run.issues], np.int64)
@@ -130,7 +130,7 @@ def _backward_branches(program: Program) -> list[tuple[int, int]]:
 
 def _loop(
     numbers: NDArray[np.int64], cycles: NDArray[np.int64], first: int, last: int
-) -> Loop | None:
+) -> _Loop | None:
     """The loop of one branch, if two of its iterations follow each other."""
     ends = np.flatnonzero(numbers == last)
     if len(ends) < 2:
@@ -142,7 +142,7 @@ def _loop(
     longest = max((s[inside[s]] for s in stretches), key=len)
     if len(longest) == 0:
         return None
-    return Loop(first, last, len(ends), tuple(distances[longest].tolist()))
+    return _Loop(first, last, len(ends), tuple(distances[longest].tolist()))
 
 
 # The shortest schedule of a loop as text: its slots, and why no iteration takes a cycle less.
@@ -329,7 +329,7 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
 
 
-def _steady_start(run: CoreRun, loop: Loop) -> int:
+def _steady_start(run: CoreRun, loop: _Loop) -> int:
     """The cycle behind the loop's second branch: the first iteration that is not the first."""
     ends = [issue.cycle for issue in run.issues if issue.instruction == loop.last]
     return ends[min(1, len(ends) - 1)] + 1 if len(ends) > 2 else 0

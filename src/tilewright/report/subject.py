@@ -36,7 +36,7 @@ _FOLDER = Path(__file__).parent / "reports"
 
 
 @dataclass(frozen=True)
-class Report:
+class _Report:
     """One way to write down what was compiled; `suffix` is that of its files."""
 
     name: str
@@ -49,7 +49,7 @@ def report_titles() -> dict[str, str]:
     return titles_below(_FOLDER)
 
 
-def load_report(name: str) -> Report:
+def load_report(name: str) -> _Report:
     """Import one report of `report_titles()`."""
     module = import_module(f"tilewright.report.reports.{name}")
-    return Report(name, module.SUFFIX, module.text)
+    return _Report(name, module.SUFFIX, module.text)

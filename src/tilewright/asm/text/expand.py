@@ -47,7 +47,7 @@ class _Condition:
 
 
 @dataclass(slots=True)
-class Conditions:
+class _Conditions:
     """The open conditions, the innermost last."""
 
     open: list[_Condition] = field(default_factory=list)
@@ -140,7 +140,7 @@ class Expander:
     front_end: FrontEnd | None = None
     _macros: dict[str, Macro] = field(default_factory=dict)
     _frames: list[_Frame] = field(default_factory=list)
-    _conditions: Conditions = field(default_factory=Conditions)
+    _conditions: _Conditions = field(default_factory=_Conditions)
     _hidden: list[SourceLine] = field(default_factory=list)
     _expansions: int = 0
     _closed: bool = False

@@ -25,7 +25,7 @@ _FILL = re.compile(r"fill(?P<name>\s+[A-Za-z_]\w*)?\s*=\s*(?P<number>-?(inf|\d+(
 
 
 @dataclass
-class Notes:
+class _Notes:
     """Statements, and the sizes and fills written beside them."""
 
     statements: list[Statement] = field(default_factory=list)
@@ -68,13 +68,13 @@ def network_of(op: Definition | Assembly, name: str = "defined") -> Network:
     return builder.build((builder.apply(op, *op.tensors[1:], name=result, output=result),))
 
 
-def read_notes(text: str) -> Notes:
+def read_notes(text: str) -> _Notes:
     """Statements, sizes and fills of a text, one a line or between semicolons; `#` begins a
     comment. Raises ShapeError for a line that is none of these.
     """
     if len(text) > _LONGEST:
         raise ShapeError(f"a text of {len(text):,} characters, at most {_LONGEST:,} are read")
-    found = Notes()
+    found = _Notes()
     for line in re.split(r"[\n;]", text):
         words = line.partition("#")[0].strip()
         if fill := _FILL.fullmatch(words):
@@ -94,7 +94,7 @@ def read_notes(text: str) -> Notes:
     return found
 
 
-def _add_size(notes: Notes, name: str, text: str) -> None:
+def _add_size(notes: _Notes, name: str, text: str) -> None:
     numbers = tuple(int(n[:12]) for n in text.split("x"))
     size = numbers if "x" in text else numbers[0]
     if notes.sizes.setdefault(name, size) != size:

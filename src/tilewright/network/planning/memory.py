@@ -206,7 +206,7 @@ class Memory:
             accesses.append(access_of(operand.form, own, extents))
         to = access_of(result.form, index, extents)
         kinds = [self.values[x.value].dtype for x in operands]
-        types = types_text(kinds, self.dtype, self.values[result.value].dtype)
+        types = _types_text(kinds, self.dtype, self.values[result.value].dtype)
         op = InMemory(extents, to, tuple(accesses), expression, dtype=types)
         self.mapped(name, work, op, result, operands, nodes=nodes, label=label, flops=flops)
         self.fill(name, result)
@@ -311,7 +311,7 @@ class Memory:
                     self.mapped(f"{name}_border", "layout", op, result, ())
 
 
-def types_text(operands: Sequence[str], computed: str, result: str) -> str:
+def _types_text(operands: Sequence[str], computed: str, result: str) -> str:
     """The text of the element types of a mapping; copies compute in the type that they copy."""
     distinct = {*operands, result}
     if len(distinct) == 1:

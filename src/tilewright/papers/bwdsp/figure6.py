@@ -33,7 +33,7 @@ _DEFINITIONS = {
 }
 
 
-class Printed(Struct, frozen=True):
+class _Printed(Struct, frozen=True):
     """The only number in the text."""
 
     layer: str
@@ -42,7 +42,7 @@ class Printed(Struct, frozen=True):
 
 def run(lab: Lab) -> Result:
     """Volumes of every convolution, then the reduction of the layer that the text has."""
-    table = lab.published("bwdsp", "figure6", Printed)
+    table = lab.published("bwdsp", "figure6", _Printed)
     found = {strategy: volumes(strategy) for strategy in _STRATEGIES}
     rows: list[Row] = []
     for definition in _DEFINITIONS:
@@ -72,7 +72,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def draw(result: Result) -> Figure:
+def _draw(result: Result) -> Figure:
     """Values moved by each convolution, with a line for each strategy."""
     names = [row.name for row in result.rows]
     layers = [n.split(",")[0] for n in names if n.endswith(f", {MOVED}: {BASELINE}")]
@@ -123,7 +123,7 @@ def _volumes(
                       unit="values")  # fmt: skip
 
 
-def _reductions(line: Printed, found: dict[str, dict[str, dict[str, int]]]) -> Iterator[Row]:
+def _reductions(line: _Printed, found: dict[str, dict[str, dict[str, int]]]) -> Iterator[Row]:
     for definition in _DEFINITIONS:
         before, after = (found[s][definition][line.layer] for s in (BASELINE, OPTIMISED))
         yield compare(

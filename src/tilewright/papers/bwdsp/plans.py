@@ -35,7 +35,7 @@ _CHANNELS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 _STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
 
 
-class Case(Struct, frozen=True):
+class _Case(Struct, frozen=True):
     """A network, the objective, the limit (0: none), and True if vectors are included."""
 
     network: str
@@ -44,7 +44,7 @@ class Case(Struct, frozen=True):
     vectors: bool
 
 
-class Found(Struct, frozen=True):
+class _Found(Struct, frozen=True):
     """Values that the plan moves, by kind, and whether it is proven."""
 
     activations: int
@@ -58,7 +58,7 @@ def run(lab: Lab) -> Result:
     """Both of the paper's strategies and the best plans, for each network."""
     limits = [1.0] if lab.quick else [1.0, 2.0, 0.0]
     cases = [
-        Case("vgg16", objective, limit, vectors)
+        _Case("vgg16", objective, limit, vectors)
         for vectors in (False, True)
         for objective in (_ACTIVATIONS, _EVERYTHING)
         for limit in limits
@@ -74,8 +74,8 @@ def run(lab: Lab) -> Result:
             "yolov2",
         )
     )
-    cases += [Case(name, _EVERYTHING, 1.0, True) for name in others]
-    cases += [] if lab.quick else [Case("vgg16", _PLACED, 1.0, False)]
+    cases += [_Case(name, _EVERYTHING, 1.0, True) for name in others]
+    cases += [] if lab.quick else [_Case("vgg16", _PLACED, 1.0, False)]
     rows: list[Row] = []
     summary: dict[str, float | str] = {}
     for case, found in zip(cases, lab.map(planned, cases), strict=True):
@@ -86,9 +86,9 @@ def run(lab: Lab) -> Result:
         summary[f"{_name(case)}: below the paper's plan, %"] = round(100 * (1 - moved / before), 2)
     for vectors in (False, True):
         for strategy in (BASELINE, OPTIMISED):
-            case = Case("vgg16", strategy, 1.0, vectors)
+            case = _Case("vgg16", strategy, 1.0, vectors)
             volume = fixed_plan(_layers(case), CORES, strategy).volume
-            rows += _rows(case, Found(volume.activations, volume.weights, volume.sums, False, 0))
+            rows += _rows(case, _Found(volume.activations, volume.weights, volume.sums, False, 0))
     return Result(
         paper="bwdsp",
         experiment="plans",
@@ -104,7 +104,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def planned(case: Case) -> Found:
+def planned(case: _Case) -> _Found:
     """The best plan of one case."""
     given = space(
         _layers(case), CORES, _OBJECTIVES[case.objective],
@@ -112,7 +112,7 @@ def planned(case: Case) -> Found:
     )  # fmt: skip
     plan = best_placed_plan(given) if case.objective == _PLACED else given.best()
     volume = plan.volume
-    return Found(volume.activations, volume.weights, volume.sums, plan.proven, plan.bound)
+    return _Found(volume.activations, volume.weights, volume.sums, plan.proven, plan.bound)
 
 
 def mobilenet1() -> Network:
@@ -140,17 +140,17 @@ def _convolution(
     return net.apply(relu(op.out_shape), x, name=f"{name}_relu")
 
 
-def _layers(case: Case) -> list[Layer]:
+def _layers(case: _Case) -> list[Layer]:
     whole = mobilenet1() if case.network == "mobilenet1" else network(case.network, 1)
     layers = list(layers_of(whole))
     return layers if case.vectors else images(layers)
 
 
-def _counted(case: Case, activations: int, weights: int, sums: int) -> int:
+def _counted(case: _Case, activations: int, weights: int, sums: int) -> int:
     return activations + sums + (0 if case.objective in (_ACTIVATIONS, _PLACED) else weights)
 
 
-def _name(case: Case) -> str:
+def _name(case: _Case) -> str:
     part = "all layers" if case.vectors else "convolutions and pools"
     if case.objective not in _OBJECTIVES:
         return f"{case.network}, {part}, {case.objective}"
@@ -158,7 +158,7 @@ def _name(case: Case) -> str:
     return f"{case.network}, {part}, least {case.objective}, {limit}"
 
 
-def _rows(case: Case, found: Found) -> Iterator[Row]:
+def _rows(case: _Case, found: _Found) -> Iterator[Row]:
     bound = f"each layer and exchange at its own least: {found.bound:.0f}"
     note = f"optimal in its space; {bound}" if found.proven else ""
     for kind in ("activations", "weights", "sums"):

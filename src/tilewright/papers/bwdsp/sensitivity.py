@@ -46,7 +46,7 @@ _CORE_KEYS = (
 _FACTORS = (0.5, 2.0)
 
 
-class Times(Struct, frozen=True):
+class _Times(Struct, frozen=True):
     """Milliseconds of one plan on one machine, step by step and overlapped."""
 
     strategy: str
@@ -117,7 +117,7 @@ def core_times(change: str) -> CoreTimes:
     )
 
 
-def times(change: str) -> list[Times]:
+def times(change: str) -> list[_Times]:
     """Both plans with one number of the machine changed: `KEY FACTOR`, or nothing."""
     machine = _changed(change)
     found = []
@@ -125,7 +125,7 @@ def times(change: str) -> list[Times]:
         model, ms = core_model(machine, ELEMENT), 1000 / machine.clock_hz
         steps = sum(layer.steps_cycles for layer in layer_times(plan, model)) * ms
         overlapped = finish_cycles(plan, model, overlapped=True)[-1] * ms
-        found.append(Times(strategy, steps, overlapped))
+        found.append(_Times(strategy, steps, overlapped))
     return found
 
 

@@ -38,7 +38,7 @@ _REPORT_RATE = 22.0
 """Giga connection updates a second of the abstract: all connections by the time of a pattern."""
 
 
-class Kernel(Struct, frozen=True):
+class _Kernel(Struct, frozen=True):
     """Cycles of the slowest node, stalls of all nodes by cause, and instructions; whether values
     are those of the fixed-point network.
     """
@@ -49,10 +49,10 @@ class Kernel(Struct, frozen=True):
     same_bits: bool
 
 
-def simulate(name: str) -> Kernel:
+def simulate(name: str) -> _Kernel:
     """One kernel with random numbers, as the planner distributes it."""
     run, same = recalled() if name == "recall" else trained(SETS.get(name, 1))
-    return Kernel(run.cycles, run.stalls(), run.instructions, same)
+    return _Kernel(run.cycles, run.stalls(), run.instructions, same)
 
 
 def recalled() -> tuple[MeshRun, bool]:
@@ -148,7 +148,7 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "all_nodes", TITLE, tuple(rows), summary, notes)
 
 
-def _told(kernel: Kernel) -> str:
+def _told(kernel: _Kernel) -> str:
     parts = (f"{cycles // MODEL.nodes} {cause}" for cause, cycles in sorted(kernel.stalls.items()))
     bits = "the bits" if kernel.same_bits else "other bits than those"
     return f"{bits} of the fixed-point network; stalls of a node: {', '.join(parts)}"

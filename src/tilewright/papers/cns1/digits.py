@@ -35,7 +35,7 @@ SETS = (1, 2, 3)
 """Patterns that change the weights together."""
 
 
-class Weights(NamedTuple):
+class _Weights(NamedTuple):
     """Both matrices: [inputs, hidden] and [hidden, outputs], i16."""
 
     hidden: Array
@@ -59,7 +59,7 @@ class Digits:
         return found
 
 
-def digits() -> Digits:
+def _digits() -> Digits:
     """All of them."""
     pixels, classes = handwritten_digits()
     inputs = np.zeros((len(pixels), INPUTS), np.int8)
@@ -75,13 +75,13 @@ def sigmoid_table() -> Array:
     return np.round(_ONE / (1 + np.exp(-places / (1 << bits)))).astype(np.int8)
 
 
-def first_weights(seed: int) -> Weights:
+def first_weights(seed: int) -> _Weights:
     """Small random weights; none for outputs beyond the classes."""
     random, unit = np.random.default_rng(seed), 1 << SCALING.weight_bits
     hidden = np.round(random.normal(0, 0.15, (INPUTS, HIDDEN)) * unit).astype(np.int16)
     outputs = np.zeros((HIDDEN, OUTPUTS), np.int16)
     outputs[:, :CLASSES] = np.round(random.normal(0, 0.15, (HIDDEN, CLASSES)) * unit)
-    return Weights(hidden, outputs)
+    return _Weights(hidden, outputs)
 
 
 def arithmetic(*, scaled: bool) -> Array:
@@ -91,17 +91,17 @@ def arithmetic(*, scaled: bool) -> Array:
     return np.array([SHIFT, RATE, *own, one, scaled])
 
 
-def in_fixed_point(weights: Weights, given: Digits, order: Array, *, scaled: bool) -> Weights:
+def in_fixed_point(weights: _Weights, given: Digits, order: Array, *, scaled: bool) -> _Weights:
     """The weights after these sets [sets, patterns]; outputs beyond the classes keep theirs."""
     a, b = weights.hidden.astype(np.int64), weights.outputs[:, :CLASSES].astype(np.int64)
     wanted, table = given.wanted[:, :CLASSES].astype(np.int64), sigmoid_table().astype(np.int64)
     learn(a, b, given.inputs.astype(np.int64), wanted, order, table, arithmetic(scaled=scaled))
     outputs = weights.outputs.copy()
     outputs[:, :CLASSES] = b
-    return Weights(a.astype(np.int16), outputs)
+    return _Weights(a.astype(np.int16), outputs)
 
 
-def in_floating_point(weights: Weights, given: Digits, order: Array) -> tuple[Array, Array]:
+def in_floating_point(weights: _Weights, given: Digits, order: Array) -> tuple[Array, Array]:
     """Both matrices after these patterns, at the same rate."""
     unit, rate = 1 << SCALING.weight_bits, RATE / (1 << (SCALING.error_bits - 7))
     a, b = weights.hidden / unit, weights.outputs[:, :CLASSES] / unit
@@ -125,31 +125,31 @@ class Trial(Struct, frozen=True):
 
 def accuracy(trial: Trial) -> float:
     """Percent of the digits not learnt that are recognised."""
-    given, (order, others) = digits(), _drawn(trial.seed)
+    given, (order, others) = _digits(), _drawn(trial.seed)
     if trial.mode == "float":
         a, b = in_floating_point(first_weights(trial.seed), given, order)
         best = (1 / (1 + np.exp(-given.inputs[others] / _ONE @ a))) @ b
     else:
-        best = recognised(learnt(trial), given.inputs[others])
+        best = _recognised(learnt(trial), given.inputs[others])
     return float(100 * (best.argmax(axis=1) == given.classes[others]).mean())
 
 
-def learnt(trial: Trial) -> Weights:
+def learnt(trial: Trial) -> _Weights:
     """The weights after all epochs in fixed point."""
     order, _ = _drawn(trial.seed)
     first, scaled = first_weights(trial.seed), trial.mode == "scaled"
-    return in_fixed_point(first, digits(), order.reshape(-1, trial.together), scaled=scaled)
+    return in_fixed_point(first, _digits(), order.reshape(-1, trial.together), scaled=scaled)
 
 
 def _drawn(seed: int) -> tuple[Array, Array]:
     """The patterns to learn, in order, and the others."""
     random = np.random.default_rng(100 + seed)
-    places = random.permutation(len(digits().classes))
+    places = random.permutation(len(_digits().classes))
     learn_from, others = np.split(places, [len(places) * 4 // 5])
     return np.concatenate([random.permutation(learn_from) for _ in range(EPOCHS)]), others
 
 
-def recognised(weights: Weights, inputs: Array) -> Array:
+def _recognised(weights: _Weights, inputs: Array) -> Array:
     """Outputs of the classes, in fixed point."""
     table, found = sigmoid_table(), inputs.astype(np.int64)
     for matrix in (weights.hidden, weights.outputs[:, :CLASSES]):
@@ -172,7 +172,7 @@ def bits_agree(
     """True if a machine learns digits by compiled steps of so many patterns `together`, their
     weights where they lie, with the bits of the fixed-point network.
     """
-    machine, given, weights = machine_of(*shape, together), digits(), first_weights(0)
+    machine, given, weights = machine_of(*shape, together), _digits(), first_weights(0)
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), together, SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
     plan = DIVISION.divide(step, machine, None, TIME, 1.0)
@@ -186,21 +186,21 @@ def bits_agree(
     return True
 
 
-def _named(weights: Weights) -> dict[str, Array]:
+def _named(weights: _Weights) -> dict[str, Array]:
     return {"table": sigmoid_table(), "w0": weights.hidden, "w1": weights.outputs}
 
 
 def recall_agrees(
-    shape: tuple[int, int, int], patterns: int, weights: Weights
+    shape: tuple[int, int, int], patterns: int, weights: _Weights
 ) -> tuple[bool, float]:
     """True if a machine computes the outputs of digits that were not learnt, by programs of all its
     nodes and every message, with the bits of the fixed-point network; and the cycles of a pattern.
     """
-    inputs = digits().inputs[_drawn(0)[1][:patterns]]
+    inputs = _digits().inputs[_drawn(0)[1][:patterns]]
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
     plan = DIVISION.divide(network, machine_of(*shape), None, TIME, 1.0)
     (found,) = plan.run({"x": inputs, **_named(weights)}).values()
-    same = bool((found[:, :CLASSES] == recognised(weights, inputs)).all())
+    same = bool((found[:, :CLASSES] == _recognised(weights, inputs)).all())
     return same, plan.simulated["cycles"] / patterns
 
 
@@ -218,7 +218,7 @@ def run(lab: Lab) -> Result:
             same = float(bits_agree(shape, _STEPS, size))
             what = f"{name}: bits of {_STEPS} steps of {size} patterns"
             rows.append(compare(what, 1, same, "exact"))
-        count = 16 if lab.quick else len(digits().classes) - len(digits().classes) * 4 // 5
+        count = 16 if lab.quick else len(_digits().classes) - len(_digits().classes) * 4 // 5
         agrees, cycles = recall_agrees(shape, count, weights)
         what = f"{name}: bits of {count} digits recalled with learnt weights, every message"
         rows.append(compare(what, 1, float(agrees), "exact"))

@@ -119,7 +119,7 @@ LOOPS = {
 _SHIFT, _FACTOR = 6, 5
 
 
-class Kernel(Struct, frozen=True):
+class _Kernel(Struct, frozen=True):
     """One kernel on weights of `rows` x `columns`; errors have columns alone."""
 
     name: str
@@ -143,18 +143,18 @@ class Cycles(Struct, frozen=True):
 
 
 KERNELS = (
-    Kernel("recall", 1024, 256),
-    Kernel("recall", 1024, 1024),
-    Kernel("forward pass", 1024, 256),
-    Kernel("error", 1, 1024),
-    Kernel("back-propagation", 1024, 512),
-    Kernel("weight update", 1024, 512),
+    _Kernel("recall", 1024, 256),
+    _Kernel("recall", 1024, 1024),
+    _Kernel("forward pass", 1024, 256),
+    _Kernel("error", 1, 1024),
+    _Kernel("back-propagation", 1024, 512),
+    _Kernel("weight update", 1024, 512),
 )
 
 
 def run(lab: Lab) -> Result:
     """Loops, then whole kernels."""
-    found = zip(KERNELS, lab.map(simulate, KERNELS), strict=True)
+    found = zip(KERNELS, lab.map(_simulate, KERNELS), strict=True)
     rows = [*_loops(), *(_row(kernel, cycles) for kernel, cycles in found)]
     notes = (
         "published: of a loop what chapters 4 and 6 count, of a kernel the repaired listing on a"
@@ -175,7 +175,7 @@ def _loops() -> list[Row]:
     return found
 
 
-def _row(kernel: Kernel, cycles: Cycles) -> Row:
+def _row(kernel: _Kernel, cycles: Cycles) -> Row:
     note = "the same numbers to the bit" if cycles.alike else "the numbers differ"
     return compare(
         f"{kernel.name}: {kernel.size}",
@@ -187,13 +187,13 @@ def _row(kernel: Kernel, cycles: Cycles) -> Row:
     )
 
 
-def simulate(kernel: Kernel) -> Cycles:
+def _simulate(kernel: _Kernel) -> Cycles:
     """The listing and our kernel on one node, on the same random numbers."""
     listed, ours = _runs(kernel)
     return Cycles(listed.cycles, ours.cycles, bool(np.array_equal(listed.values, ours.values)))
 
 
-def _runs(kernel: Kernel) -> tuple[NodeResult, NodeResult]:
+def _runs(kernel: _Kernel) -> tuple[NodeResult, NodeResult]:
     random, machine = np.random.default_rng(1), load_machine("cns1-128")
 
     def of_bytes(*shape: int) -> NDArray[np.int8]:

@@ -31,7 +31,7 @@ _WHY = {
 }
 
 
-class Step(Struct, frozen=True):
+class _Step(Struct, frozen=True):
     """Cycles, stalls by cause, and instructions of one step."""
 
     cycles: int
@@ -39,10 +39,10 @@ class Step(Struct, frozen=True):
     instructions: int
 
 
-def simulate(name: str) -> Step:
+def simulate(name: str) -> _Step:
     """One step on one node, with numbers whose sums all clip to the last entry of the table."""
     found = _kernel(name)
-    return Step(found.cycles, found.run.stalls, found.run.instructions)
+    return _Step(found.cycles, found.run.stalls, found.run.instructions)
 
 
 def run(lab: Lab) -> Result:
@@ -105,6 +105,6 @@ def _ones(*shape: int) -> NDArray[np.int8]:
     return np.full(shape, 5, np.int8)
 
 
-def _stalls(step: Step) -> str:
+def _stalls(step: _Step) -> str:
     parts = (f"{cycles} {cause}" for cause, cycles in sorted(step.stalls.items()))
     return f"stalls: {', '.join(parts)}"

@@ -44,7 +44,7 @@ class SimulatedPass(Struct, frozen=True):
     waited: int
 
 
-def simulate(asked: tuple[Case, str]) -> SimulatedPass:
+def _simulate(asked: tuple[Case, str]) -> SimulatedPass:
     """Recall of two patterns, or training of one, as the planner distributes it."""
     case, name = asked
     sizes = case.layers.inputs, case.layers.hidden, case.layers.outputs
@@ -72,7 +72,7 @@ def run(lab: Lab) -> Result:
     cases = [case for case in CASES if fits(case)]
     asked = [(case, name) for case in cases for name in ("recall", "training")]
     asked = asked[:1] if lab.quick else asked
-    found = dict(zip(asked, lab.map(simulate, asked), strict=True))
+    found = dict(zip(asked, lab.map(_simulate, asked), strict=True))
     rows = [_rate(*one, own) for one, own in found.items()]
     rows += _recall_steps(found[MODEL, "recall"])
     if not lab.quick:

@@ -40,7 +40,7 @@ TITLE = "boundaries of matrix products: lightweight padding against copying whol
 QUICK = 4
 
 
-class Limit(Struct, frozen=True):
+class _Limit(Struct, frozen=True):
     """The text's limit for one way: no case shown lies beyond `share`."""
 
     way: str
@@ -139,7 +139,7 @@ Found = Mapping[Gemm, Costs]
 
 def run(lab: Lab) -> Result:
     """The text's limits beside the cases shown, then those cases."""
-    published = lab.published("swatop", "figure11", Limit)
+    published = lab.published("swatop", "figure11", _Limit)
     limits = {row.way: row.share for row in published.rows}
     every = listing2_unaligned()
     ops = lab.some(every, QUICK)

@@ -36,7 +36,7 @@ QUICK = 3
 CASES = {"implicit": None, "explicit": SAMPLE, "winograd2": SAMPLE, "winograd4": SAMPLE}
 
 
-class Limit(Struct, frozen=True):
+class _Limit(Struct, frozen=True):
     """A statement of the text: the share of the best performance that is kept."""
 
     statistic: str
@@ -93,7 +93,7 @@ def search(case: Case) -> Found:
 
 def run(lab: Lab) -> Result:
     """Mean and worst of each algorithm, the check that leaves nothing out, every implicit case."""
-    published = lab.published("swatop", "figure9", Limit)
+    published = lab.published("swatop", "figure9", _Limit)
     limits = {row.statistic: row.share for row in published.rows}
     on = setting(lab)
     found = {

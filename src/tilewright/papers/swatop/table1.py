@@ -16,7 +16,7 @@ TITLE = "tuned convolutions against manual versions over Listing 1"
 QUICK = 3
 
 
-class Line(Counted, frozen=True, kw_only=True):
+class _Line(Counted, frozen=True, kw_only=True):
     """One algorithm at one batch."""
 
     algorithm: str
@@ -25,7 +25,7 @@ class Line(Counted, frozen=True, kw_only=True):
 
 def run(lab: Lab) -> Result:
     """Counts and gains of every line, and the slowest speedup of each."""
-    table = lab.published("swatop", "table1", Line)
+    table = lab.published("swatop", "table1", _Line)
     on = setting(lab, MACHINE)
     rows: list[Row] = []
     summary: dict[str, float | str] = {}

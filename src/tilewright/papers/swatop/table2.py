@@ -14,7 +14,7 @@ QUICK = 4
 _OPS = {"aligned": listing2_aligned, "unaligned": listing2_unaligned}
 
 
-class Line(Counted, frozen=True, kw_only=True):
+class _Line(Counted, frozen=True, kw_only=True):
     """The sizes that are multiples of 256, or those that are of none."""
 
     sizes: str
@@ -22,7 +22,7 @@ class Line(Counted, frozen=True, kw_only=True):
 
 def run(lab: Lab) -> Result:
     """Counts and gains, aligned and unaligned."""
-    table = lab.published("swatop", "table2", Line)
+    table = lab.published("swatop", "table2", _Line)
     on = setting(lab, MACHINE)
     rows: list[Row] = []
     summary: dict[str, float | str] = {}

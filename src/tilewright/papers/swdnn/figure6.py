@@ -38,7 +38,7 @@ _SUMS = (*range(11, 19), *range(20, 28))
 _BOUND, _COUNTER, _A, _B = "$19", "$28", "$5", "$6"
 
 
-class Timing(Struct, frozen=True):
+class _Timing(Struct, frozen=True):
     """Printed cycles of one version."""
 
     version: Version
@@ -58,14 +58,14 @@ class Case(Struct, frozen=True):
     iterations: int
 
 
-class Run(Struct, frozen=True):
+class _Run(Struct, frozen=True):
     """Cycles of the whole loop, and True if no order takes fewer per iteration."""
 
     cycles: int
     proven_minimum: bool
 
 
-def simulated(case: Case) -> Run:
+def simulated(case: Case) -> _Run:
     """Run the loop on one core; CheckFailed where a sum is wrong."""
     program, proven = _program(case.version)
     n = case.iterations
@@ -77,7 +77,7 @@ def simulated(case: Case) -> Run:
     run = simulate_core(program, registers=registers, local_memory=memory, trace=False)
     if not np.array_equal(run.registers[list(_SUMS)], (b.T @ a).reshape(16, 4)):
         raise CheckFailed(f"the {case.version} loop computes another product than A B")
-    return Run(run.cycles, proven)
+    return _Run(run.cycles, proven)
 
 
 def run(lab: Lab) -> Result:
@@ -85,7 +85,7 @@ def run(lab: Lab) -> Result:
     steps = lab.some(_STEPS, 3)
     cases = [Case(version, n) for version in _VERSIONS for n in steps]
     runs = dict(zip(cases, lab.map(simulated, cases), strict=True))
-    table = lab.published("swdnn", "figure6", Timing)
+    table = lab.published("swdnn", "figure6", _Timing)
     printed = {timing.version: timing for timing in table.rows}
     rows = [r for version in _VERSIONS for r in _rows(version, printed.get(version), steps, runs)]
     return Result(
@@ -127,7 +127,7 @@ def draw(result: Result) -> Figure:
 
 
 def _rows(
-    version: Version, printed: Timing | None, steps: list[int], runs: dict[Case, Run]
+    version: Version, printed: _Timing | None, steps: list[int], runs: dict[Case, _Run]
 ) -> list[Row]:
     found = [runs[Case(version, n)].cycles for n in steps]
     each = (found[-1] - found[0]) / (steps[-1] - steps[0])

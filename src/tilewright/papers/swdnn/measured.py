@@ -111,7 +111,7 @@ def run(lab: Lab) -> Result:
     for case, place in zip(table.rows, table.places, strict=True):
         require_runnable(case, place)
     cases = lab.some(table.rows, _QUICK_ROWS)
-    found = lab.map(simulated, cases)
+    found = lab.map(_simulated, cases)
     shipped = lab.rows is None
     rows = [_row(c, r, fitted=shipped and c.fitted) for c, r in zip(cases, found, strict=True)]
     summary = _errors("all", rows)
@@ -137,7 +137,7 @@ _NOTES = (
 )
 
 
-def draw(result: Result) -> Figure:
+def _draw(result: Result) -> Figure:
     """Simulated over measured."""
     points: dict[str, list[tuple[float, float]]] = {"fitted": [], "held out": []}
     for row in result.rows:
@@ -146,7 +146,7 @@ def draw(result: Result) -> Figure:
     return scatter(points, title=TITLE, x_label="measured Gflop/s", y_label="simulated Gflop/s")
 
 
-def simulated(case: MeasuredRow) -> Simulated:
+def _simulated(case: MeasuredRow) -> Simulated:
     """One row on the machine with the fitted constants."""
     return simulate_row(case, load_machine(MACHINE))
 

@@ -46,7 +46,7 @@ def run(lab: Lab) -> Result:
         for output in OUTPUTS
         for groups in (1, 4)
     ]
-    found = lab.map(simulated, [part for _, part in cases])
+    found = lab.map(_simulated, [part for _, part in cases])
     rows = [_row(*case, result) for case, result in zip(cases, found, strict=True)]
     alone = [
         (logged, row) for row, (logged, part) in zip(rows, cases, strict=True) if part.groups == 1
@@ -65,7 +65,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def simulated(part: SharedLayer) -> Simulated:
+def _simulated(part: SharedLayer) -> Simulated:
     """One group's work."""
     stride = column_stride(BATCH, part.in_channels, part.out_channels, KERNEL)
     extents = (BATCH, part.in_channels, part.out_channels, part.output, part.output)

@@ -66,7 +66,7 @@ class Layer(Struct, frozen=True):
         return f"Ni {self.in_channels} No {self.out_channels}{size}"
 
 
-class Case(Struct, frozen=True):
+class _Case(Struct, frozen=True):
     """A configuration in one way."""
 
     layer: Layer
@@ -83,7 +83,7 @@ class Speed(Struct, frozen=True):
     schedule: str
 
 
-class Claim(Struct, frozen=True):
+class _Claim(Struct, frozen=True):
     """A statement of the text about the whole figure; the figure itself prints no numbers."""
 
     claim: str
@@ -91,7 +91,7 @@ class Claim(Struct, frozen=True):
     unit: str
 
 
-def simulated(case: Case) -> Speed:
+def _simulated(case: _Case) -> Speed:
     """The best plan of the way, by the way's model, on the simulator."""
     machine = load_machine(MACHINES[case.way])
     found = case.layer
@@ -126,9 +126,9 @@ def sweep_result(
     lab: Lab, experiment: str, title: str, every: Sequence[Layer], quick: int, counts: str
 ) -> Result:
     """Every layer in every way, `quick` of them in a quick run, and the claims about all."""
-    table, layers = lab.published("swdnn", experiment, Claim), lab.some(every, quick)
-    cases = [Case(layer, way) for layer in layers for way in MACHINES]
-    speeds = lab.map(simulated, cases)
+    table, layers = lab.published("swdnn", experiment, _Claim), lab.some(every, quick)
+    cases = [_Case(layer, way) for layer in layers for way in MACHINES]
+    speeds = lab.map(_simulated, cases)
     rows = [
         compare(_name(case), None, speed.gflops, "simulated", note=speed.schedule, unit=_UNIT)
         for case, speed in zip(cases, speeds, strict=True)
@@ -171,11 +171,11 @@ def sweep_figure(result: Result) -> Figure:
     return figure
 
 
-def _name(case: Case) -> str:
+def _name(case: _Case) -> str:
     return f"{case.layer.name}: {case.way}"
 
 
-def _claim_rows(claim: Claim, by_way: dict[Way, list[float]], total: int) -> Iterator[Row]:
+def _claim_rows(claim: _Claim, by_way: dict[Way, list[float]], total: int) -> Iterator[Row]:
     """Each way's median against what "most" are said to exceed; a speedup needs the other side."""
     if claim.unit == "x":
         note = "the speeds of the K40m are not printed"
@@ -196,7 +196,7 @@ def _claim_rows(claim: Claim, by_way: dict[Way, list[float]], total: int) -> Ite
         )
 
 
-def _summary(by_way: dict[Way, list[float]], claims: Sequence[Claim]) -> dict[str, float | str]:
+def _summary(by_way: dict[Way, list[float]], claims: Sequence[_Claim]) -> dict[str, float | str]:
     least = [claim.value for claim in claims if claim.unit == _UNIT]
     found: dict[str, float | str] = {}
     for way, speeds in by_way.items():

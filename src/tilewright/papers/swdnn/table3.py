@@ -41,7 +41,7 @@ is that of the public kernels, elsewhere ours.
 """
 
 
-class Line(Struct, frozen=True):
+class _Line(Struct, frozen=True):
     """One line of the table; block sizes of the batch-aware plan are not printed."""
 
     plan: Plan
@@ -72,15 +72,15 @@ class Line(Struct, frozen=True):
         return min(1.0, self.mbw / self.rbw) ** 2
 
 
-class Case(Struct, frozen=True):
+class _Case(Struct, frozen=True):
     """A line's plan, as printed or promoted, on one machine."""
 
-    line: Line
+    line: _Line
     promoted: bool
     machine: str
 
 
-def priced(case: Case) -> Outcome | None:
+def priced(case: _Case) -> Outcome | None:
     """The plan of a line on one core group.
 
     None where the plan has no schedule with these blocks.
@@ -99,12 +99,12 @@ def priced(case: Case) -> Outcome | None:
 
 def run(lab: Lab) -> Result:
     """Every line, as printed and promoted, with our product and with that of the public kernels."""
-    table = lab.published("swdnn", "table3", Line)
-    cases = [Case(line, *way) for line in table.rows for way in _WAYS]
+    table = lab.published("swdnn", "table3", _Line)
+    cases = [_Case(line, *way) for line in table.rows for way in _WAYS]
     found = dict(zip(cases, lab.map(priced, cases), strict=True))
     rows: dict[str, list[Row]] = {}
     for line in table.rows:
-        for what, row in _rows(line, [found[Case(line, *way)] for way in _WAYS]):
+        for what, row in _rows(line, [found[_Case(line, *way)] for way in _WAYS]):
             rows.setdefault(what, []).append(row)
     return Result(
         paper="swdnn",
@@ -146,7 +146,7 @@ def draw(result: Result) -> Figure:
     return bars(lines, heights, title=TITLE, y_label="Gflop/s")
 
 
-def _rows(line: Line, outcomes: list[Outcome | None]) -> Iterator[tuple[str, Row]]:
+def _rows(line: _Line, outcomes: list[Outcome | None]) -> Iterator[tuple[str, Row]]:
     """(what, row) of one line; `outcomes` in the order of the ways."""
     ours, promoted, fitted, both = outcomes
     if ours is None:
@@ -188,7 +188,7 @@ _WHY = {
 """Explanations of rows that are far off and have none of their own."""
 
 
-def _border(line: Line, ours: Outcome) -> str:
+def _border(line: _Line, ours: Outcome) -> str:
     """Why the batch-aware plan asks for more than Eq. 2, which leaves a block's border out."""
     if line.plan == "img":
         return ""

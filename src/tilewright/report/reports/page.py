@@ -42,14 +42,14 @@ def _safe(content: str) -> str:
     return content if isinstance(content, Markup) else escape(content)
 
 
-def joined(parts: Iterable[str], separator: str = "") -> Markup:
+def _joined(parts: Iterable[str], separator: str = "") -> Markup:
     """Parts in a row."""
     return Markup(separator.join(map(_safe, parts)))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """A table with one line of headings."""
-    cells = [joined(element("th", name) for name in head)]
+    cells = [_joined(element("th", name) for name in head)]
     body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
     return element("table", element("thead", element("tr", *cells)), element("tbody", *body))
 
@@ -93,7 +93,7 @@ pre { background: #f7fafc; padding: .8rem; overflow-x: auto; font-size: .82rem }
 """
 
 
-def text(compiled: Subject) -> str:
+def _text(compiled: Subject) -> str:
     """The page."""
     body = (_head(compiled), _legend(compiled), *_lines(compiled), _summary(compiled))
     page = element(
@@ -116,7 +116,7 @@ def _head(compiled: Subject) -> Markup:
     given += [compiled.dtype] if compiled.dtype else []
     count = len(compiled.layers)
     layers = f"{count} layer{'s' if count > 1 else ''}"
-    return joined(
+    return _joined(
         (
             element("h1", f"{compiled.name} on {compiled.machine}"),
             element(
@@ -206,7 +206,7 @@ def _lines(compiled: Subject) -> Iterator[Markup]:
 
 def _summary(compiled: Subject) -> Markup:
     head = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
-    return joined((element("h2", "Layers"), table(head, map(_row, compiled.layers))))
+    return _joined((element("h2", "Layers"), _table(head, map(_row, compiled.layers))))
 
 
 def _row(layer: LayerResult) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ Env: TypeAlias = dict[str, int]
 # SimulationError with the buffer, the slot, the statement and the values of the loop variables.
 
 
-def check_slot(prepared: PreparedProgram, slot: Slot, text: str, env: Env) -> None:
+def _check_slot(prepared: PreparedProgram, slot: Slot, text: str, env: Env) -> None:
     """Raise unless the buffer has this slot."""
     name, number = slot
     copies = prepared.buffers[name].copies
@@ -173,7 +173,7 @@ def _where(text: str, env: Env) -> str:
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 
-class Executor:
+class _Executor:
     """One run of a prepared program; `state`, `counts` and `peak_bytes` are its results."""
 
     def __init__(
@@ -308,7 +308,7 @@ class Executor:
         number, *numbers = move.code(env)
         slot = (stmt.buffer, number)
         cost = self._costs.move(move, tuple(numbers))
-        check_slot(self._prepared, slot, move.text, env)
+        _check_slot(self._prepared, slot, move.text, env)
         check_size(self._prepared, slot, cost.elements, move.text, env)
         check_move(self._prepared, move, slot, state.pending, env)
         content = self._costs.content(move.region, env)
@@ -346,7 +346,7 @@ class Executor:
     def _pause(self, pause: Pause, env: Env) -> None:
         self._count_statement()
         slot = (pause.buffer, int(evaluate(pause.slot, env)))
-        check_slot(self._prepared, slot, pause.text, env)
+        _check_slot(self._prepared, slot, pause.text, env)
         pending = self.state.pending.pop(slot, None)
         if pending is None:
             return
@@ -369,7 +369,7 @@ class Executor:
         for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
             if slot[0] == MAIN_MEMORY:
                 continue
-            check_slot(self._prepared, slot, work.text, env)
+            _check_slot(self._prepared, slot, work.text, env)
             check_size(self._prepared, slot, elements, work.text, env)
         check_work(self._prepared, work, slots, self.state.pending, env)
         result = self._costs.content(work.result, env) if work.result else WHOLE
@@ -509,7 +509,7 @@ def simulate(
         return replace(own.simulate(program, machine), outputs=outputs)
     prepared = prepare(program, machine)
     timeline = Timeline(trace_limit)
-    executor = Executor(
+    executor = _Executor(
         prepared,
         machine,
         KernelCosts(machine, call_costs(machine) if costs is None else costs),

@@ -35,7 +35,7 @@ from tilewright.simulate.units.layout import (
 
 
 @piece
-def line_of(m: MachineState, core: CoreState, bus: int) -> int:
+def _line_of(m: MachineState, core: CoreState, bus: int) -> int:
     """Number of the core's row (or column) bus."""
     return core.row if bus == ROW_BUS else core.column
 
@@ -93,7 +93,7 @@ def put_obstacle(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
 ) -> Any:
     """A put waits for its bus and for a free entry at every receiver."""
-    free = m.bus_free[bus, line_of(m, core, bus)]
+    free = m.bus_free[bus, _line_of(m, core, bus)]
     if free > t:
         return BUS, free
     place = put_place(m, core, row)
@@ -117,7 +117,7 @@ def do_put(
     m: MachineState, cores: CoreState, core: CoreState, row: RowState, bus: int, t: int
 ) -> None:
     """Send the put's register to the buffers of its receivers."""
-    m.bus_free[bus, line_of(m, core, bus)] = t + m.bus_cycles
+    m.bus_free[bus, _line_of(m, core, bus)] = t + m.bus_cycles
     core.puts[bus] += 1
     is_load = row.flags & IS_LOAD
     source = row.d if is_load else row.a
@@ -133,7 +133,7 @@ def do_put(
 
 
 @piece
-def wrapped(entry: int, depth: int) -> int:
+def _wrapped(entry: int, depth: int) -> int:
     """Index of an entry in the ring, given one that is less than a round ahead."""
     return entry - depth if entry >= depth else entry
 
@@ -144,7 +144,7 @@ def deliver(
 ) -> None:
     """Append one entry to a transfer buffer; entries of one buffer arrive in order."""
     count = receiver.count[bus]
-    entry = wrapped(receiver.head[bus] + count, m.depth)
+    entry = _wrapped(receiver.head[bus] + count, m.depth)
     if count > 0:
         before = entry - 1 if entry > 0 else m.depth - 1
         arrival = max(arrival, receiver.arrival[bus, before])
@@ -163,7 +163,7 @@ def do_get(
     head = core.head[bus]
     for i in range(m.lanes):
         core.registers[row.d, i] = core.buffer[bus, head, i]
-    core.head[bus] = wrapped(head + 1, m.depth)
+    core.head[bus] = _wrapped(head + 1, m.depth)
     core.count[bus] -= 1
     core.gets[bus] += 1
     core.popped[bus] = core.popped[bus] + 1 if core.pop_time[bus] == t else 1

@@ -58,7 +58,7 @@ def next_node(m: MachineState, node: int, direction: int) -> int:
 
 
 @piece
-def reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
+def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
     """True if a way of so many hops ends at another node of the fabric."""
     wraps, column, row = m.fabric - 1, core.column + across, core.row + along
     inside = wraps & 1 != 0 or 0 <= column < m.columns
@@ -75,7 +75,7 @@ def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, 
         return (AWAIT, arrival) if arrival > t else (ISSUING, t)
     if row.flags & SENDS:
         across, along = x[row.c, 0], x[row.b, 0]
-        if not m.fabric or not reaches(m, core, across, along):
+        if not m.fabric or not _reaches(m, core, across, along):
             core.fault, core.fault_address = NO_NODE, core.number
             return ISSUING, t
         held = core.sending[direction_of(across, along)] - m.send_cycles

@@ -21,7 +21,7 @@ HIT, CLEAN_MISS, CHANGED_MISS = 0, 1, 2
 
 
 @piece
-def elements_of(core: CoreState, row: RowState) -> int:
+def _elements_of(core: CoreState, row: RowState) -> int:
     """Elements that a load or store moves."""
     return core.vector_length if row.kind >= STREAM_LOAD else 1
 
@@ -37,7 +37,7 @@ def port_free_at(m: MachineState, core: CoreState, row: RowState, t: int) -> int
             free = max(free, core.port_free[port])
         return free
     address = core.registers_integer[row.b, 0] + row.value
-    size = elements_of(core, row) * row.element
+    size = _elements_of(core, row) * row.element
     first, last = address // m.block_bytes, (address + size - 1) // m.block_bytes
     for block in range(first, min(last, first + m.ports - 1) + 1):
         free = max(free, core.port_free[block % m.ports])
@@ -59,7 +59,7 @@ def serve(m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     if row.kind == GATHER:
         return serve_gather(m, core, row, t)
     address = core.registers_integer[row.b, 0] + row.value
-    left, done = elements_of(core, row) * row.element, t
+    left, done = _elements_of(core, row) * row.element, t
     while left > 0:
         size = min(left, m.block_bytes - address % m.block_bytes)
         done = max(done, serve_block(m, core, kind, address, size, t))

@@ -45,16 +45,16 @@ def execute_stream(core: CoreState, row: RowState) -> int:
     place = (address + row.origin) // row.element
     if row.kind == STREAM_LOAD:
         for i in range(lanes):
-            x[row.d, i] = loaded(core, row.element, place + i)
+            x[row.d, i] = _loaded(core, row.element, place + i)
     else:
         for i in range(lanes):
-            store(core, row.element, place + i, x[row.a, i])
+            _store(core, row.element, place + i, x[row.a, i])
     x[row.b, 0] = address + x[row.c, 0]
     return core.pc + 1
 
 
 @piece
-def loaded(core: CoreState, element: int, place: int) -> int:
+def _loaded(core: CoreState, element: int, place: int) -> int:
     """One element, sign-extended."""
     if element == 1:
         return int(core.memory_byte[place])
@@ -64,7 +64,7 @@ def loaded(core: CoreState, element: int, place: int) -> int:
 
 
 @piece
-def store(core: CoreState, element: int, place: int, value: int) -> None:
+def _store(core: CoreState, element: int, place: int, value: int) -> None:
     """The low bits of one lane."""
     if element == 1:
         core.memory_byte[place] = np.int8(value)

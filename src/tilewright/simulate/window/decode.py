@@ -25,33 +25,33 @@ from tilewright.simulate.window.operations import Meaning
 Scalar = Callable[[Mapping[str, int]], int]
 
 
-def wrapped(value: int, bits: int = 64) -> int:
+def _wrapped(value: int, bits: int = 64) -> int:
     """The low bits as a signed integer."""
     half = 1 << bits - 1
     return (value + half & (1 << bits) - 1) - half
 
 
-def word(value: int) -> int:
+def _word(value: int) -> int:
     """The low 32 bits as a signed integer."""
-    return wrapped(value, 32)
+    return _wrapped(value, 32)
 
 
 SCALARS: Mapping[Effect, Scalar] = {
-    Effect.INT_ADD: lambda v: wrapped(v["a"] + v["b"]),
-    Effect.INT_ADD_WORD: lambda v: word(v["a"] + v["b"]),
-    Effect.INT_SUBTRACT: lambda v: wrapped(v["a"] - v["b"]),
-    Effect.INT_SUBTRACT_WORD: lambda v: word(v["a"] - v["b"]),
-    Effect.INT_SCALE4_ADD: lambda v: wrapped(4 * v["a"] + v["b"]),
-    Effect.INT_SCALE8_ADD: lambda v: wrapped(8 * v["a"] + v["b"]),
-    Effect.INT_MULTIPLY: lambda v: wrapped(v["a"] * v["b"]),
-    Effect.INT_MULTIPLY_WORD: lambda v: word(v["a"] * v["b"]),
+    Effect.INT_ADD: lambda v: _wrapped(v["a"] + v["b"]),
+    Effect.INT_ADD_WORD: lambda v: _word(v["a"] + v["b"]),
+    Effect.INT_SUBTRACT: lambda v: _wrapped(v["a"] - v["b"]),
+    Effect.INT_SUBTRACT_WORD: lambda v: _word(v["a"] - v["b"]),
+    Effect.INT_SCALE4_ADD: lambda v: _wrapped(4 * v["a"] + v["b"]),
+    Effect.INT_SCALE8_ADD: lambda v: _wrapped(8 * v["a"] + v["b"]),
+    Effect.INT_MULTIPLY: lambda v: _wrapped(v["a"] * v["b"]),
+    Effect.INT_MULTIPLY_WORD: lambda v: _word(v["a"] * v["b"]),
     Effect.INT_AND: lambda v: v["a"] & v["b"],
     Effect.INT_OR: lambda v: v["a"] | v["b"],
     Effect.INT_XOR: lambda v: v["a"] ^ v["b"],
     Effect.COMPARE_EQUAL: lambda v: int(v["a"] == v["b"]),
     Effect.COMPARE_LESS: lambda v: int(v["a"] < v["b"]),
     Effect.COMPARE_LESS_EQUAL: lambda v: int(v["a"] <= v["b"]),
-    Effect.ADDRESS: lambda v: wrapped(v["b"] + v["displacement"]),
+    Effect.ADDRESS: lambda v: _wrapped(v["b"] + v["displacement"]),
 }
 
 TAKEN: Mapping[Effect, Callable[[int], bool]] = {

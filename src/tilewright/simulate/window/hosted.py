@@ -55,7 +55,7 @@ class Debugged(Protocol):
         """A watch of declared data, or of a segment of it. Errors: ShapeError."""
 
 
-class Runtime(Protocol):
+class _Runtime(Protocol):
     """A family whose programs are launched by a host."""
 
     def run(
@@ -78,6 +78,6 @@ class Runtime(Protocol):
         """The program with its inputs in main memory. Errors: AssemblyError, ShapeError."""
 
 
-RUNTIMES: Capability[Runtime] = Capability(
+RUNTIMES: Capability[_Runtime] = Capability(
     "runtime", ("run", "debug"), "runtime for assembled programs"
 )

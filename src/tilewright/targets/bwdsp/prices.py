@@ -11,7 +11,7 @@ from tilewright.machine import Machine
 from tilewright.targets.bwdsp.sections import Product
 
 
-def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """Sums stay in registers while the terms pass; the last vector may be short."""
     product, dims = machine.section(Product), call.dims
     vectors = -(-dims[call.primitive.along] // machine.core.lanes(call.dtype))
@@ -21,7 +21,7 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 _LOOPS = elementwise_costs(LoopForm(overlapped=True))
 COSTS: Costs = {
-    MatrixProduct: product_cycles,
+    MatrixProduct: _product_cycles,
     **{kind: cost for kind, cost in _LOOPS.items() if not issubclass(kind, WinogradTransform)},
 }
 """Weights are taken as they move: Winograd's transformed ones would be more values."""

@@ -37,7 +37,7 @@ class PlaceBuffers:
         return replace(program, buffers=buffers)
 
 
-def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
+def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The usual passes, then a memory for each buffer."""
     return InferDma(stages, workspace=False), HandleBoundary(), PlaceBuffers()
 
@@ -49,7 +49,7 @@ class BwdspRules:
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one core."""
         room = {name: machine.space(name).available_bytes for name in (READ, RESULTS)}
-        return Lowering(room, staging, partial_blocks=True)
+        return Lowering(room, _staging, partial_blocks=True)
 
 
 RULES = BwdspRules()

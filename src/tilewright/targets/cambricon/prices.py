@@ -30,7 +30,7 @@ from tilewright.targets.cambricon.primitives import (
 )
 
 
-def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """One instruction for each column of the result, or each row where vectors run along n."""
     along, across = call.dims[call.primitive.along], call.dims[call.primitive.across]
     return across * instruction_cycles(machine, "mmv", out_size=along, in_size=call.dims["k"])
@@ -99,8 +99,8 @@ _RUNS: Mapping[type[Primitive], str] = {
 }
 _MNEMONICS: Mapping[type[Primitive], str] = {Fill: "vsv", Copy: "vmove", SaturatingAdd: "vav"}
 COSTS: Costs = {
-    MatrixProduct: product_cycles,
-    RoundedProduct: product_cycles,
+    MatrixProduct: _product_cycles,
+    RoundedProduct: _product_cycles,
     **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
     RoundedMap: vector_step_cycles,
     RoundedReduce: vector_step_cycles,

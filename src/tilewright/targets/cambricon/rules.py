@@ -172,7 +172,7 @@ class SharedFirst:
         return replace(program, body=body)
 
 
-def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
+def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The usual passes, then rounding and a memory for each buffer."""
     return (
         SharedFirst(),
@@ -191,7 +191,7 @@ class CambriconRules:
     def lowering(self, machine: Machine) -> Lowering:
         """The rules of one machine."""
         room = {name: machine.space(name).available_bytes for name in (VECTOR, MATRIX)}
-        return Lowering(room, staging, partial_blocks=True, any_extent=True, fixed_point=True)
+        return Lowering(room, _staging, partial_blocks=True, any_extent=True, fixed_point=True)
 
 
 RULES = CambriconRules()

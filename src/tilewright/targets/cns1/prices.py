@@ -46,7 +46,7 @@ from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, wri
 # Price expressions over elements and tables: the cycles of their text on a simulated node.
 
 
-def map_cycles(machine: Machine, call: PricedCall[Map]) -> Value:
+def _map_cycles(machine: Machine, call: PricedCall[Map]) -> Value:
     """Cycles of a map's text on as many elements."""
     result, *operands = (dtype(name).size_bytes for name in call.operand_dtypes)
     elements = Elements(call.primitive.expression, tuple(operands), result)
@@ -167,7 +167,7 @@ class ProductCycles:
     line_cycles: float
 
 
-def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """As many rows together as kernels take, and the rows that are left, each with all stripes;
     with weights along the terms with all groups of four rows of weights. An update goes over groups
     of rows, too.
@@ -200,7 +200,7 @@ def round_cycles(
     machine: Machine, patterns: int, columns: Value, terms: Value, distance: Value
 ) -> Value:
     """Some patterns times a matrix whose rows are `distance` elements apart."""
-    cycles = product_timing(machine, patterns)
+    cycles = _product_timing(machine, patterns)
     lines = opened_lines(machine, terms, distance)
     passes = terms / ROWS * cycles.pass_cycles
     stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
@@ -279,7 +279,7 @@ def _streamed_lines(machine: Machine, size_bytes: Value) -> Value:
 
 
 @cache
-def product_timing(machine: Machine, patterns: int) -> ProductCycles:
+def _product_timing(machine: Machine, patterns: int) -> ProductCycles:
     """The cycles of the text of small products, with rows that all open a line or all hit."""
     rows, hitting = _PASSES * ROWS, _hitting(machine)
     small, longer, wider = (
@@ -362,9 +362,9 @@ def _hitting(machine: Machine) -> Machine:
 
 
 COSTS: Costs = {
-    MatrixProduct: product_cycles,
+    MatrixProduct: _product_cycles,
     Fill: fill_cycles,
-    Map: map_cycles,
+    Map: _map_cycles,
     Lookup: lookup_cycles,
 }
 

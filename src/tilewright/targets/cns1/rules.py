@@ -153,7 +153,7 @@ def _check_update(placed: list[str], call: Call, program: Program) -> None:
         )
 
 
-def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
+def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The usual passes, then the memory of each operand."""
     return InferDma(stages, workspace=False), HandleBoundary(), PlaceOperands()
 
@@ -166,7 +166,7 @@ class Cns1Rules:
         """The rules of one machine."""
         return Lowering(
             {CACHE: machine.space(CACHE).available_bytes},
-            staging,
+            _staging,
             block=(STRIPE // machine.core.lanes("i32"), 1),
             partial_blocks=True,
             in_place=True,

@@ -25,7 +25,7 @@ _MAX_ERROR = 1e-5
 """Error bound that F(4x4, 3x3) meets up to a thousand channels, and F(6x6, 3x3) does not."""
 
 
-def staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
+def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     """The passes for copies that bring tiles into any layout, and for a matrix primitive that can
     overwrite its result.
     """
@@ -43,7 +43,7 @@ class HostRules:
         cached = caches.l3.capacity_bytes // 2 // machine.thread_count if caches else 0
         return Lowering(
             {SCRATCHPAD: max(near, cached)},
-            staging,
+            _staging,
             block=(gemm.register_block_vectors, gemm.register_block_scalars),
             partial_blocks=gemm.partial_blocks,
             in_place=caches is not None,

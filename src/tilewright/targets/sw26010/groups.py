@@ -36,7 +36,7 @@ from tilewright.targets.sw26010.emit.launch import Launched, declare, launch, la
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class _Sums:
     """`program` adds up one group's share of the partial results that the tensor `result` has."""
 
     program: Launched
@@ -95,7 +95,7 @@ class Driver:
     kernel: Artifact
     cuts: tuple[tuple[TensorInfo, Cut], ...]
     movers: Mapping[int, Launched]
-    sums: Sums | None = None
+    sums: _Sums | None = None
 
     @property
     def name(self) -> str:
@@ -242,12 +242,12 @@ def _movers(kernel: Artifact, work: GroupWork, machine: Machine) -> dict[int, La
 
 def _sums(
     kernel: Artifact, cuts: Sequence[tuple[TensorInfo, Cut]], work: GroupWork, machine: Machine
-) -> Sums | None:
+) -> _Sums | None:
     if work.adding is None:
         return None
     program = launched(work.adding.program(machine), machine, f"{kernel.name}_sums")
     (result,) = (info for info, _ in cuts if info.kind == "output")
-    return Sums(program, result, work.groups)
+    return _Sums(program, result, work.groups)
 
 
 def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildPlan:

@@ -29,7 +29,7 @@ MOST_ELEMENTS = 1 << 28
 """Elements of a constant that is made while the file is read."""
 
 
-def types_text(kinds: Sequence[str], computed: str, result: str) -> str:
+def _types_text(kinds: Sequence[str], computed: str, result: str) -> str:
     """The text of element types, where integers wrap."""
     if {*kinds, result} <= {computed}:
         return computed
@@ -48,7 +48,7 @@ def converting(shape: Shape, kind: str, to: str) -> Definition:
         wide = wide if wide.is_float else max(floats, key=lambda k: k.size_bytes)
         wide = wide.computed
     place = straight(shape)
-    types = types_text([kind], wide.name, to)
+    types = _types_text([kind], wide.name, to)
     return Definition(shape, place, (place,), "x0", None, "x0", types)
 
 
@@ -257,7 +257,7 @@ class Importer:
         """A definition over tensors: what is read of each, and the types that follow from them."""
         kinds = [self.builder.element_type(name) for name in names]
         computed = computed or self.dtype
-        types = types_text(kinds, computed, to or computed)
+        types = _types_text(kinds, computed, to or computed)
         y = result or straight(extents)
         return Definition(extents, y, tuple(places), body, gather, "x0", types)
 

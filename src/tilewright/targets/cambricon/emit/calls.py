@@ -33,7 +33,7 @@ UNROLLED_TURNS = 2
 
 
 @dataclass(frozen=True)
-class Axis:
+class _Axis:
     """Extent of one dimension of an operand and the distance of its indices in elements."""
 
     extent: int
@@ -41,22 +41,22 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Span:
+class _Span:
     """An operand: where it begins, and its dimensions of several indices by letter, outermost
     first.
     """
 
     start: Expr
-    axes: tuple[tuple[str, Axis], ...]
+    axes: tuple[tuple[str, _Axis], ...]
 
-    def of(self, letter: str) -> tuple[Axis, ...]:
+    def of(self, letter: str) -> tuple[_Axis, ...]:
         """The dimensions of one letter, those joined that count through as one."""
-        found: list[Axis] = []
+        found: list[_Axis] = []
         for own, a in self.axes:
             if own != letter:
                 continue
             if found and found[-1].stride == a.extent * a.stride:
-                found[-1] = Axis(found[-1].extent * a.extent, a.stride)
+                found[-1] = _Axis(found[-1].extent * a.extent, a.stride)
             else:
                 found.append(a)
         return tuple(found)
@@ -81,23 +81,23 @@ class Context:
         buffer = self.program.buffer(name)
         return Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
 
-    def span(self, operand: Operand) -> Span:
+    def span(self, operand: Operand) -> _Span:
         """An operand of a call. Raises ProgramError for one in main memory."""
         if not isinstance(operand, View):
             raise ProgramError("instructions work on scratchpads, found a tensor in main memory")
         buffer = self.program.buffer(operand.buffer)
         size = dtype(buffer.dtype).size_bytes
         start = Const((buffer.offset_bytes or 0) // size) + operand.slot * buffer.elements
-        axes: list[tuple[str, Axis]] = []
+        axes: list[tuple[str, _Axis]] = []
         stride = 1
         dims = zip(operand.shape, operand.ranges, operand.roles, strict=True)
         for extent, r, role in reversed(list(dims)):
             start = start + r.start * stride
             count = self.number(r.extent)
             if count != 1:
-                axes.append((role, Axis(count, stride * self.number(r.step))))
+                axes.append((role, _Axis(count, stride * self.number(r.step))))
             stride *= self.number(extent)
-        return Span(start, tuple(reversed(axes)))
+        return _Span(start, tuple(reversed(axes)))
 
 
 def emit_call(call: Call, context: Context) -> None:
@@ -135,7 +135,7 @@ def repeated(
         repeated(context, inner, places, write)
 
 
-def _product(primitive: RoundedProduct, spans: Sequence[Span], context: Context) -> None:
+def _product(primitive: RoundedProduct, spans: Sequence[_Span], context: Context) -> None:
     """One `mmv` or `vmm` for each index across the vectors."""
     c, a, b = spans
     along, across = primitive.along, primitive.across
@@ -163,7 +163,7 @@ def _product(primitive: RoundedProduct, spans: Sequence[Span], context: Context)
     repeated(context, turns, (c.start, vector.start, matrix.start), write)
 
 
-def _turned(primitive: Turned, spans: Sequence[Span], context: Context) -> None:
+def _turned(primitive: Turned, spans: Sequence[_Span], context: Context) -> None:
     """One `mmv` for each index along m: by zeros around a one, which moves from turn to turn."""
     y, x = spans
     out, size, rows = context.out, _extent(x.of("m")), _extent(x.of("n"))
@@ -188,14 +188,14 @@ def _turned(primitive: Turned, spans: Sequence[Span], context: Context) -> None:
     repeated(context, [*around, *turns], (y.start, x.start, unit + size), write)
 
 
-def _extent(axes: Sequence[Axis]) -> int:
+def _extent(axes: Sequence[_Axis]) -> int:
     found = 1
     for a in axes:
         found *= a.extent
     return found
 
 
-def _paired(*operands: Sequence[Axis]) -> list[tuple[int, tuple[int, ...]]]:
+def _paired(*operands: Sequence[_Axis]) -> list[tuple[int, tuple[int, ...]]]:
     """One list of (extent, strides) for the same index in several operands, whose dimensions may
     be cut in different ways. Raises ProgramError where no cut suits all.
     """
@@ -211,11 +211,11 @@ def _paired(*operands: Sequence[Axis]) -> list[tuple[int, tuple[int, ...]]]:
             if last.extent % count:
                 raise ProgramError("operands of a call are cut in different ways")
             if last.extent > count:
-                axes.append(Axis(last.extent // count, last.stride * count))
+                axes.append(_Axis(last.extent // count, last.stride * count))
     return found
 
 
-def _runs(spans: Sequence[Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]]]:
+def _runs(spans: Sequence[_Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]]]:
     """Elements of the run that is contiguous in all operands, and the indices around it. An operand
     that lacks a letter of the first is repeated along it.
     """
@@ -223,7 +223,7 @@ def _runs(spans: Sequence[Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]]
     axes: list[tuple[int, tuple[int, ...]]] = []
     for letter in letters:
         whole = spans[0].of(letter)
-        axes += _paired(*(s.of(letter) or tuple(Axis(a.extent, 0) for a in whole) for s in spans))
+        axes += _paired(*(s.of(letter) or tuple(_Axis(a.extent, 0) for a in whole) for s in spans))
     merged: list[tuple[int, tuple[int, ...]]] = []
     for extent, strides in axes:
         if merged and merged[-1][1] == tuple(extent * s for s in strides):
@@ -238,7 +238,7 @@ def _runs(spans: Sequence[Span]) -> tuple[int, list[tuple[int, tuple[int, ...]]]
 def _elementwise(mnemonic: str, order: Sequence[int]) -> Callable[..., None]:
     """One instruction for each run, with the operands in this order behind the size."""
 
-    def emit(_: Primitive, spans: Sequence[Span], context: Context) -> None:
+    def emit(_: Primitive, spans: Sequence[_Span], context: Context) -> None:
         size, around = _runs(spans)
 
         def write(starts: Sequence[Expr]) -> None:
@@ -251,7 +251,7 @@ def _elementwise(mnemonic: str, order: Sequence[int]) -> Callable[..., None]:
     return emit
 
 
-def _fill(primitive: Fill, spans: Sequence[Span], context: Context) -> None:
+def _fill(primitive: Fill, spans: Sequence[_Span], context: Context) -> None:
     """The span less itself, and the value added to that."""
     _elementwise("vsv", (0, 0))(primitive, spans, context)
     if primitive.value:
@@ -264,16 +264,16 @@ def _fill(primitive: Fill, spans: Sequence[Span], context: Context) -> None:
         repeated(context, around, [spans[0].start], write)
 
 
-def _rounded_map(primitive: RoundedMap, spans: Sequence[Span], context: Context) -> None:
+def _rounded_map(primitive: RoundedMap, spans: Sequence[_Span], context: Context) -> None:
     """The steps for each run."""
     size, around = _runs(spans)
     _in_steps(primitive, spans, around, size, context)
 
 
-def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[Span], context: Context) -> None:
+def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[_Span], context: Context) -> None:
     """The steps for each run, for one gathered index after the other."""
     y, x = spans
-    kept = Span(x.start, tuple((letter, a) for letter, a in x.axes if letter != "k"))
+    kept = _Span(x.start, tuple((letter, a) for letter, a in x.axes if letter != "k"))
     size, around = _runs((y, kept))
     gathered = [(a.extent, (0, 0, a.stride)) for a in x.of("k")]
     inner = [(extent, (strides[0], *strides)) for extent, strides in around]
@@ -282,7 +282,7 @@ def _rounded_reduce(primitive: RoundedReduce, spans: Sequence[Span], context: Co
 
 def _in_steps(
     primitive: StepByStep,
-    spans: Sequence[Span],
+    spans: Sequence[_Span],
     around: Sequence[tuple[int, tuple[int, ...]]],
     size: int,
     context: Context,
@@ -313,7 +313,7 @@ def _in_steps(
     repeated(context, around, starts, lambda places: written(places, steps.steps))
 
 
-_EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[Span], Context], None]] = {
+_EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[_Span], Context], None]] = {
     RoundedProduct: _product,
     Turned: _turned,
     RoundedMap: _rounded_map,

@@ -54,7 +54,7 @@ def port_cycles(machine: Machine) -> PortCycles:
     return PortCycles(read.hit, write.hit, lookups)
 
 
-class Times(Struct, frozen=True):
+class _Times(Struct, frozen=True):
     """Result of the solver: the numbers of a `ModuloSchedule`."""
 
     interval_cycles: int
@@ -76,9 +76,9 @@ SHIPPED = Path(__file__).with_name("schedules.json")
 
 
 @cache
-def shipped() -> dict[str, Times]:
+def shipped() -> dict[str, _Times]:
     """The schedules that come with tilewright: the solver takes seconds for each."""
-    return json.decode(SHIPPED.read_bytes(), type=dict[str, Times])
+    return json.decode(SHIPPED.read_bytes(), type=dict[str, _Times])
 
 
 @cache
@@ -89,7 +89,7 @@ def scheduled(body: Body, ports: PortCycles) -> ModuloSchedule:
     asked = asked_of(body, ports)
     times = shipped().get(asked.key)
     if times is None:
-        times = SCHEDULES.value(digest(asked.key, _solver())[:32], Times, asked.solved)
+        times = SCHEDULES.value(digest(asked.key, _solver())[:32], _Times, asked.solved)
     rules = load_table(TABLE).issue
     graph = build_dependences(asked.operations, rules=rules, aliases=asked.aliases)
     bounds = interval_bounds(graph, rules)
@@ -111,11 +111,11 @@ class Asked:
         parts = (repr(part) for part in (self.operations, rules, self.aliases, self.effort))
         return digest(*parts)[:32]
 
-    def solved(self) -> Times:
+    def solved(self) -> _Times:
         """Run the solver on the loop."""
         rules = load_table(TABLE).issue
         found = modulo_schedule(self.operations, rules, aliases=self.aliases, effort=self.effort)
-        return Times(**{name: getattr(found, name) for name in Times.__struct_fields__})
+        return _Times(**{name: getattr(found, name) for name in _Times.__struct_fields__})
 
 
 def asked_of(body: Body, ports: PortCycles) -> Asked:
@@ -126,13 +126,13 @@ def asked_of(body: Body, ports: PortCycles) -> Asked:
     return Asked(operations, AliasRules(objects), Effort(deterministic_units=body.effort_units))
 
 
-def solved_again(loops: Iterable[tuple[Body, PortCycles]]) -> dict[str, Times]:
+def solved_again(loops: Iterable[tuple[Body, PortCycles]]) -> dict[str, _Times]:
     """Rebuild the entries of `SHIPPED` for these loops, each solved or from this user's cache."""
     found = {}
     for body, ports in loops:
         asked = asked_of(body, ports)
         key = digest(asked.key, _solver())[:32]
-        found[asked.key] = SCHEDULES.value(key, Times, asked.solved)
+        found[asked.key] = SCHEDULES.value(key, _Times, asked.solved)
     return found
 
 

@@ -298,7 +298,9 @@ class NodePrograms:
                 wanted.append(Wanted(name, box, size * box.shape[1], copy))
         return given, wanted
 
-    def _updated(self, run: MeshRun, blocks: Mapping[int, Mapping[str, Block]]) -> dict[str, Array]:
+    def _updated(
+        self, run: MeshRun, blocks: Mapping[int, Mapping[str, _Block]]
+    ) -> dict[str, Array]:
         """The weights that the nodes hold after the run."""
         found = {}
         for following, state in self.states.items():
@@ -329,7 +331,7 @@ class NodePrograms:
 
 
 @dataclass(frozen=True)
-class Block:
+class _Block:
     """A region of a state at an address, by rows."""
 
     address: int
@@ -349,7 +351,7 @@ class _Places:
         self.fabric = fabric_of(programs.machine, hosts=True)
         self.role = NodeRole(programs.machine, self.fabric, self._node(core), passes)
         self.given, self.wanted = programs.exchanged(core, copy)
-        self.blocks: dict[str, Block] = {}
+        self.blocks: dict[str, _Block] = {}
         self._held: dict[str, list[tuple[MemoryRows, Box]]] = {}
         own = [(i, shares[core]) for i, shares in enumerate(programs.shares) if core in shares]
         for one in self.given:
@@ -513,11 +515,11 @@ class _Places:
                         sum_bytes, along)  # fmt: skip
         return found, starts
 
-    def _block(self, name: str, box: Box) -> Block:
+    def _block(self, name: str, box: Box) -> _Block:
         """The node's region of a state, by rows."""
         if name not in self.blocks:
             start = self.role.room(WEIGHT_BYTES * box.size, lines=True)
-            self.blocks[name] = Block(start, box)
+            self.blocks[name] = _Block(start, box)
             self.role.constants.append(WeightPlace(start, name, box))
         assert self.blocks[name].box == box, f"{name}: {self.blocks[name].box} {box}"
         return self.blocks[name]

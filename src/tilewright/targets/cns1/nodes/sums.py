@@ -117,7 +117,7 @@ def _handler(machine: Machine, one: Sum, round_: int) -> Iterator[str]:
     vector = f"$v{SUMMED + (1 if last and one.vectors > 1 else 0)}"
     lines.append(sent(sharing, following, "$6", vector, one.kinds[following]))
     if last:
-        lines += turned(one.vectors)
+        lines += _turned(one.vectors)
     yield f"{one.label(round_)}: {lines[0]}"
     yield from lines[1:]
     yield from (f"$5 = {KEPT[0]}", "resume", f"$6 = {KEPT[1]}")
@@ -125,7 +125,7 @@ def _handler(machine: Machine, one: Sum, round_: int) -> Iterator[str]:
         yield from (f"sum_{one.kinds[-1]}_done: {one.pending} = 0", "accept 0", "resume", "nop")
 
 
-def turned(vectors: int) -> list[str]:
+def _turned(vectors: int) -> list[str]:
     """The vector at hand goes behind the others."""
     numbers = [f"$v{SUMMED + i}" for i in range(vectors)]
     moved = [f"{a} = {b}" for a, b in pairwise(numbers)]

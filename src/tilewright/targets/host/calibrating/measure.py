@@ -109,7 +109,7 @@ def contender_name(kind: DType, extents: Extents, set_bytes: int = 0) -> str:
     return f"{kind} {extents.m} x {extents.n} x {extents.k} from {set_bytes}"
 
 
-def load_kernel(kernel: Microkernel, rows: Iterable[int]) -> TimedKernel:
+def _load_kernel(kernel: Microkernel, rows: Iterable[int]) -> TimedKernel:
     """Compile `kernel` (A by rows, B in panels) for products of these extents along m."""
     counts = frozenset[int]().union(*(row_counts(kernel, m) for m in rows))
     parts = [
@@ -298,7 +298,7 @@ def _grid(kernel: Microkernel) -> list[Extents]:
 def _kernel_timing(host: HostDescription, kind: DType, run: _Run) -> KernelTiming:
     kernel = default_kernel(host.instruction_set, kind)
     grid = _grid(kernel)
-    timed = load_kernel(kernel, {e.m for e in grid})
+    timed = _load_kernel(kernel, {e.m for e in grid})
     peak = run.probes.peak(kind)
     timings = run([peak, *(timed.contender(e) for e in grid)])
     peak_flops = peak_flops_per_call(kernel.isa, kind) / timings[peak.name].seconds
@@ -353,7 +353,7 @@ def _exposed(host: HostDescription, timed: TimedKernel, run: _Run) -> tuple[floa
     byte is used often enough for its level to keep up.
     """
     kernel, kind = timed.kernel, timed.kernel.dtype
-    timed = load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
+    timed = _load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
     columns = _STREAM_PANELS * kernel.width
     extents = Extents(_STREAM_BLOCKS * kernel.scalars, columns, _STREAM_DEPTH)
     sizes = _working_sets(host)[1:]

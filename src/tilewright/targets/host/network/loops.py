@@ -68,7 +68,7 @@ class Address:
         return " + ".join([*([str(self.start)] if self.start else []), *terms]) or "0"
 
 
-def address(access: Access, extents: Shape) -> Address:
+def _address(access: Access, extents: Shape) -> Address:
     """Where the element of a step of each axis lies."""
     start, strides = 0, [0] * len(extents)
     for d, (terms, offset) in enumerate(zip(access.terms, access.offsets, strict=True)):
@@ -89,7 +89,7 @@ def write_in_memory(op: InMemory, writer: CWriter, threads: int = 1) -> None:
 
 
 def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
-    places = [address(access, op.extents).text() for access in op.operands]
+    places = [_address(access, op.extents).text() for access in op.operands]
     for i, access in enumerate(op.operands):
         for d, operand in access.looked_up.items():
             size, stride = access.shape[d], prod(access.shape[d + 1 :])
@@ -106,7 +106,7 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
 def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
     """One element of y from those of the operands."""
     numerics, kind = op.numerics, op.numerics.sums
-    y = f"y[{address(op.result, op.extents).text()}]"
+    y = f"y[{_address(op.result, op.extents).text()}]"
     scalar = expanded(op.scalar)
     if len(elements) > 1 and _chooses(scalar):
         # GCC 12 makes masked loads of those in one branch, of wrong elements at strides of 2, and
@@ -131,12 +131,12 @@ def _turned(op: InMemory) -> tuple[int, int, list[int]] | None:
     """(the axis that neighbours of y lie along, the one that neighbours of some operands lie along,
     these operands) where both are long enough to go by squares.
     """
-    to = address(op.result, op.extents).strides
+    to = _address(op.result, op.extents).strides
     if op.has_look_ups or 1 not in to:
         return None
     across, found = to.index(1), dict[tuple[int, DType], list[int]]()
     for i, access in enumerate(op.operands):
-        strides = address(access, op.extents).strides
+        strides = _address(access, op.extents).strides
         if 1 in strides and strides[across] > _NEAR:
             found.setdefault((strides.index(1), op.numerics.operands[i]), []).append(i)
     if not found:
@@ -170,7 +170,7 @@ def _write_turned(
             for axis in (across, along):
                 writer.line(f"const long i{axis} = first{axis};")
             for i in operands:
-                step = address(op.operands[i], op.extents).strides[across]
+                step = _address(op.operands[i], op.extents).strides[across]
                 name = _turn(kinds[i])
                 given = [f"n{across}", f"n{along}", f"x{i} + {places[i]}", f"{step}L", f"t{i}"]
                 writer.call(name, given)
@@ -204,7 +204,7 @@ def _write_reduced(op: InMemory, writer: CWriter, threads: int) -> None:
     outer = [axis for axis in range(op.outer) if axis not in lanes]
     apart = threads if lanes and all(op.extents[axis] == 1 for axis in outer) else 1
     inside = partial(_nest, op.extents, lanes, writer, apart, independent=True)
-    y = f"y[{address(op.result, op.extents).text()}]"
+    y = f"y[{_address(op.result, op.extents).text()}]"
     gathered = y if lanes else "v"
     with _nest(op.extents, outer, writer, 1 if apart > 1 else threads):
         declared = "" if lanes else f"{kind.c_name} "
@@ -228,7 +228,7 @@ def _lanes(op: InMemory) -> tuple[int, ...]:
               for a, _ in access.terms[d]}  # fmt: skip
     if axis < 0 or axis in beyond or op.extents[axis] == 1 or op.outer == len(op.extents):
         return ()
-    to, *of = (address(x, op.extents).strides[axis] for x in (op.result, *op.operands))
+    to, *of = (_address(x, op.extents).strides[axis] for x in (op.result, *op.operands))
     return (axis,) if to == 1 and any(of) and all(0 <= step <= _NEAR for step in of) else ()
 
 
@@ -277,7 +277,7 @@ def _steps_to(at: str, end: int, step: int) -> str:
 
 def _write_gathered(op: InMemory, total: str, kind: DType, writer: CWriter) -> None:
     elements = [
-        f"x{i}[{address(access, op.extents).text()}]" for i, access in enumerate(op.operands)
+        f"x{i}[{_address(access, op.extents).text()}]" for i, access in enumerate(op.operands)
     ]
     x = write_value(op.scalar, elements, kind, writer)
     if op.gather == "max":

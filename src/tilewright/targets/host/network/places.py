@@ -26,7 +26,7 @@ Place: TypeAlias = tuple[Where, int]
 
 
 @dataclass(frozen=True)
-class Packing:
+class _Packing:
     """A call that packs one operand of a kernel ahead of it."""
 
     function: str
@@ -40,7 +40,7 @@ class Call:
 
     kernel: Kernel
     arguments: tuple[Place, ...]
-    packings: tuple[Packing, ...] = ()
+    packings: tuple[_Packing, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Placing:
             number: Call(
                 kernel,
                 tuple(found[n] for n in given),
-                tuple(Packing(f, found[a], found[b]) for f, a, b in packings),
+                tuple(_Packing(f, found[a], found[b]) for f, a, b in packings),
             )
             for number, (kernel, given, packings) in drafts.items()
         }

@@ -110,7 +110,7 @@ def nest_routine(work: Work) -> str:
     return routine.text()
 
 
-def frame_bytes(work: Work) -> int:
+def _frame_bytes(work: Work) -> int:
     """Stack bytes of the routine, before rounding."""
     return SCRATCH_AT + work.scratch_bytes if work.saves else SMALL_FRAME_BYTES
 
@@ -142,7 +142,7 @@ def _frame(work: Work) -> list[Instruction]:
         return [*work.arguments(), move(STACK, STACK, -SMALL_FRAME_BYTES)]
     return [
         move(STACK, 1),
-        move(STACK, 0, -frame_bytes(work)),
+        move(STACK, 0, -_frame_bytes(work)),
         with_number("srl", 0, 5, 0),
         with_number("sll", 0, 5, 0),
         move(0, STACK),

@@ -25,7 +25,7 @@ _FAR_AT, _SPARE = 48, 2
 """Offset in the frame of the other pointers, and how many fit before the saved registers."""
 
 
-def is_far(operand: int) -> bool:
+def _is_far(operand: int) -> bool:
     """True if the operand's pointer lies in the frame."""
     return operand > len(SOURCES)
 
@@ -44,14 +44,14 @@ def step_at(operand: int, level: int) -> int:
 def begun(operand: int, register: int) -> list[Instruction]:
     """Takes an operand's address from where the caller has put it, by way of a register."""
     place = (WORD * (operand - 1), PLACES)
-    if not is_far(operand):
+    if not _is_far(operand):
         return [op("ldl", SOURCES[operand - 1], place)]
     return [op("ldl", register, place), op("stl", register, _far(operand))]
 
 
 def first_of(precision: Precision, operand: int, register: int) -> list[Instruction]:
     """Loads the element that an operand points to into every lane of `register`."""
-    if not is_far(operand):
+    if not _is_far(operand):
         return [op(precision.scalar_load, register, (0, _pointer(operand)))]
     return [op("ldl", register, _far(operand)), op(precision.scalar_load, register, (0, register))]
 
@@ -62,7 +62,7 @@ def reached(
     """Code over an operand's pointer, which it may move on, and the register of its step, and the
     registers that were taken for these.
     """
-    if not is_far(operand):
+    if not _is_far(operand):
         return code(_pointer(operand), STEP[operand]), ()
     pointer, step = taken(), taken()
     lines, place = code(pointer, step), _far(operand)
@@ -78,7 +78,7 @@ def moved(precision: Precision, operand: int, level: int, turns: deque[int]) -> 
     """The pointer to the next iteration of a loop, by way of registers in turn."""
     step, code = turns[0], [op("ldl", turns[0], (step_at(operand, level), STEPS))]
     turns.rotate(-1)
-    if not is_far(operand):
+    if not _is_far(operand):
         pointer = _pointer(operand)
         return [*code, op(scaled_add(precision), step, pointer, pointer)]
     pointer, place = turns[0], _far(operand)
@@ -91,7 +91,7 @@ def watched(precision: Precision, operand: int, flag: int, turns: deque[int]) ->
     """Bits of the flag where an operand does not start with a vector, or steps keep it from that;
     its step from one element to the next is in its register from here on.
     """
-    far, last = is_far(operand), precision.vector_bytes - 1
+    far, last = _is_far(operand), precision.vector_bytes - 1
     first, second = turns[0], turns[1]
     step = first if far else STEP[operand]
     code = [op("ldl", second, _far(operand))] if far else []

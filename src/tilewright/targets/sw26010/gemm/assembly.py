@@ -37,7 +37,7 @@ FRAME_BYTES = TABLE_BYTES + _KEPT_BYTES
 _CHAIN_HEAD = "// One of a chain (_x): void routine(const void *const *pairs, void *c): $16, $17."
 
 
-def frame_bytes(instances: Iterable[GemmInstance]) -> int:
+def _frame_bytes(instances: Iterable[GemmInstance]) -> int:
     """Bytes of the stack that a call takes at most."""
     return max((i.plan.table_bytes + _KEPT_BYTES for i in instances), default=FRAME_BYTES)
 
@@ -55,7 +55,7 @@ def emit_gemm_assembly(artifact: str, instances: Sequence[GemmInstance]) -> str:
         "//",
         "// void routine(const void *a, const void *b, void *c, void *workspace): $16 .. $19.",
         *([_CHAIN_HEAD] if has_chains(instances) else []),
-        f"// Keeps $9 .. $15, $26, $29, $30; takes {frame_bytes(instances)} bytes of stack.",
+        f"// Keeps $9 .. $15, $26, $29, $30; takes {_frame_bytes(instances)} bytes of stack.",
         "// All cores call together; operands are aligned to vectors.",
         "    .text",
     ]

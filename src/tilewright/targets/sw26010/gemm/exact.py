@@ -117,9 +117,9 @@ def _whole_vectors(extent: int) -> int:
 
 def _known_cycles(instance: GemmInstance, table: str, kept: Cache | None) -> int:
     if kept is None:
-        return routine_cycles(instance, table)
+        return _routine_cycles(instance, table)
     key = digest(instance.symbol, str(instance.shape.mesh), _sources_digest(table))
-    return kept.value(key, int, lambda: routine_cycles(instance, table))
+    return kept.value(key, int, lambda: _routine_cycles(instance, table))
 
 
 @cache
@@ -132,7 +132,7 @@ def _sources_digest(table: str) -> str:
 
 
 @cache
-def routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
+def _routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
     """Cycles from the call of the emitted routine to the return of the last core.
 
     The routine is the same for every table of the instruction set `TABLE_NAME`; its time is not.

@@ -61,7 +61,7 @@ class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     routines: dict[str, Timing]
 
 
-class Timed(Hashable, Protocol):
+class _Timed(Hashable, Protocol):
     """A routine with the modes that it is timed in."""
 
     @property
@@ -73,7 +73,7 @@ class Timed(Hashable, Protocol):
         """Its modes."""
 
 
-Routine = TypeVar("Routine", bound=Timed)
+Routine = TypeVar("Routine", bound=_Timed)
 Sample = TypeVar("Sample")
 
 

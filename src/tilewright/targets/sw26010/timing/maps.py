@@ -54,7 +54,7 @@ LANES_ITEMS = (1, 2, 3, 5, 6, 8, 13, 16, 24, 37, 52)
 _PLACES_AT, _COUNT_AT, _STEPS_AT = 60_000, 60_064, 60_128
 
 
-def frequent_routines() -> Iterable[MapRoutine]:
+def _frequent_routines() -> Iterable[MapRoutine]:
     """The routines whose timings are shipped."""
     found = (map_routine(e, still, t) for t in ("f64", "f32") for e, still in FREQUENT)
     return (routine for routine in found if routine)
@@ -96,7 +96,7 @@ def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]
 MAPS = Derived(
     file=__file__,
     makers=ELEMENTWISE_MAKERS,
-    frequent=frequent_routines,
+    frequent=_frequent_routines,
     samples=_samples,
     terms=lambda routine, mode, counts: map_terms(routine, mode, sampled_rows(mode, counts)),
     simulate=map_cycles,

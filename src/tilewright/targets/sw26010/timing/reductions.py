@@ -60,7 +60,7 @@ class Extents:
     around: tuple[Value, ...] = (0,) * OUTER_LOOPS
 
 
-def frequent_routines() -> Iterable[ReduceRoutine]:
+def _frequent_routines() -> Iterable[ReduceRoutine]:
     """The routines whose timings are shipped."""
     found = (reduce_routine(*what, kind) for kind in ("f64", "f32") for what in FREQUENT)
     return (routine for routine in found if routine)
@@ -140,7 +140,7 @@ def reduce_cycles(
 REDUCTIONS = Derived(
     file=__file__,
     makers=ELEMENTWISE_MAKERS,
-    frequent=frequent_routines,
+    frequent=_frequent_routines,
     samples=_samples,
     terms=lambda routine, mode, sample: reduce_terms(routine, mode, sample[1]),
     simulate=lambda table, routine, mode, sample: reduce_cycles(table, routine, mode, *sample),

@@ -29,7 +29,7 @@ IMAGE_RANK = 4
 
 
 @dataclass(frozen=True)
-class Windows:
+class _Windows:
     """Windows of `kernel` elements, along each dimension."""
 
     kernel: Shape
@@ -69,20 +69,20 @@ def spread(node: OnnxNode, name: str, count: int, otherwise: int) -> Shape:
     return found
 
 
-def windows_of(node: OnnxNode, image: Shape, kernel: Shape) -> Windows:
+def windows_of(node: OnnxNode, image: Shape, kernel: Shape) -> _Windows:
     """The windows that a node's attributes describe, padded by `pads` or the older `auto_pad`."""
     rank, mode = len(kernel), node.text("auto_pad")
     stride, dilation = (spread(node, name, rank, 1) for name in ("strides", "dilations"))
     if min((*stride, *dilation, *kernel), default=1) < 1:
         raise GraphError(f"{node.title()}: strides, dilations and kernels must be positive")
     pads = spread(node, "pads", 2 * rank, 0) if mode == "NOTSET" else (0,) * 2 * rank
-    found = Windows(kernel, stride, dilation, pads[:rank], pads[rank:])
+    found = _Windows(kernel, stride, dilation, pads[:rank], pads[rank:])
     if mode in ("NOTSET", "VALID"):
         return found
     total = [_same(node, *side) for side in zip(image, found.span, stride, strict=True)]
     halves, others = tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
     sides = (halves, others) if mode == "SAME_UPPER" else (others, halves)
-    return Windows(kernel, stride, dilation, *sides)
+    return _Windows(kernel, stride, dilation, *sides)
 
 
 def _same(node: OnnxNode, size: int, reach: int, step: int) -> int:
@@ -133,7 +133,7 @@ def _transposed(at: Importer) -> None:
     stride, dilation = (spread(at.node, name, rank, 1) for name in ("strides", "dilations"))
     if min(*stride, *dilation) < 1:
         raise at.wrong("strides and dilations must be positive")
-    found = Windows(kernel, stride, dilation, (), ())
+    found = _Windows(kernel, stride, dilation, (), ())
     whole = tuple((n - 1) * s + k for n, s, k in zip(images[2:], stride, found.span, strict=True))
     before, size = _cropping(at.node, images[2:], stride, whole)
     n, o, first, i = 0, 1, 2, 2 + rank
@@ -175,7 +175,7 @@ def with_bias(at: Importer, op: Op) -> None:
 
 
 def _of_images(
-    at: Importer, reduction: Reduction, own: Windows, *, ceil: bool = False, padded: bool = False
+    at: Importer, reduction: Reduction, own: _Windows, *, ceil: bool = False, padded: bool = False
 ) -> Pool2d:
     (batch, channels, height, width), (rows, columns) = at.images(), own.kernel
     (down, right), (top, left), (bottom, behind) = own.stride, own.before, own.after
@@ -213,7 +213,7 @@ def _pool(at: Importer, *, reduction: Reduction | Literal["norm"]) -> None:
         at.emit(op, x)
 
 
-def _counts(found: Windows, image: Shape, out: Shape, *, padded: bool) -> np.ndarray:
+def _counts(found: _Windows, image: Shape, out: Shape, *, padded: bool) -> np.ndarray:
     """Elements of each window inside the image, or inside its border as well if `padded`."""
     lines = []
     sides = zip(image, found.before, found.after, found.kernel, found.dilation, found.stride, out,
@@ -228,7 +228,7 @@ def _counts(found: Windows, image: Shape, out: Shape, *, padded: bool) -> np.nda
 def _global_pool(at: Importer, *, reduction: Reduction) -> None:
     shape, inner = at.shape(0), at.shape(0)[2:]
     if len(shape) == IMAGE_RANK:
-        own = Windows(inner, inner, (1, 1), (0, 0), (0, 0))
+        own = _Windows(inner, inner, (1, 1), (0, 0), (0, 0))
         at.emit(_of_images(at, reduction, own), at.operand(0))
     else:
         function = "max" if reduction == "max" else "mean"

@@ -68,16 +68,16 @@ class _Place:
     group: int
 
 
-def lower(call: Call) -> None:
+def _lower(call: Call) -> None:
     """Write `conv_fp out, in, w[, b], #sy, #sx[, #ph, #pw]`. Raises Fault."""
-    layer = checked(call)
+    layer = _checked(call)
     call.require_tiles(prod(layer.out.layout.counts) * layer.source.layout.counts[3])
     buffers = _allocated(layer)
     steps = [_step(layer, buffers, place) for place in _places(layer)]
     write_steps(call.builder, steps, layer.source.layout.counts[3])
 
 
-def checked(call: Call) -> Layer:
+def _checked(call: Call) -> Layer:
     """The operands of a call. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     has_bias = len(call.arguments) > 3 and isinstance(call.arguments[3].value, Data)
@@ -327,4 +327,4 @@ def _product(
         builder.vector("vav", result, channels, result, buffers.biases)
 
 
-BLOCKS = {"conv_fp": Block((5, 8), "out, in, w[, b], #sy, #sx[, #ph, #pw]", lower)}
+BLOCKS = {"conv_fp": Block((5, 8), "out, in, w[, b], #sy, #sx[, #ph, #pw]", _lower)}

@@ -35,7 +35,7 @@ _GRADIENTS = {
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
-def computed(builder: Builder, expression: str, places: Sequence[Buffer | str], size: int) -> None:
+def _computed(builder: Builder, expression: str, places: Sequence[Buffer | str], size: int) -> None:
     """Write `size` elements of an expression over x0, x1, .. at `places`; they come to x0's."""
     steps = steps_of(expression, len(places), _FRACTION_BITS)
     temporaries = [builder.scratch(f"temporary {k}", size) for k in range(steps.temporaries)]
@@ -63,7 +63,7 @@ def _activation(expression: str) -> Block:
         check_alike(call, call.output(), [call.data(1, "neuron")], DlaError.FUSION)
 
         def on_tile(builder: Builder, tile: Tile) -> Tile:
-            computed(builder, expression, [tile.place], tile.size)
+            _computed(builder, expression, [tile.place], tile.size)
             return tile
 
         return on_tile
@@ -109,7 +109,7 @@ def _lower(
 def _on_segment(
     call: Call, text: str, buffers: tuple[Buffer, ...], shape: tuple[int, ...], turn: int
 ) -> Tile:
-    computed(call.builder, text, buffers, prod(shape))
+    _computed(call.builder, text, buffers, prod(shape))
     return call.complete(buffers[0], (shape[0] * shape[1], *shape[2:]), turn)
 
 
