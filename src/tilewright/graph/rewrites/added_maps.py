@@ -15,10 +15,10 @@ from tilewright.ir.scalar import Apply, Element, Scalar, renumbered
 from tilewright.ops.access import Access
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import pointwise
-from tilewright.ops.elementwise import Binary
 
 _MOST_OPERANDS = 8
 """Tensors that a map reads: each takes a part of the memory that its tiles share."""
+_ADDITION = Apply("+", (Element(0), Element(1)))
 
 
 @dataclass(frozen=True)
@@ -31,38 +31,36 @@ class AddedMaps:
         """The network with sums of maps as maps."""
         readers = Counter(name for node in network.nodes for name in node.inputs)
         readers.update(network.outputs)
-        maps: dict[str, Node] = {}
+        maps: dict[str, tuple[Node, Definition]] = {}
         gone, nodes = set[str](), list[Node]()
         for node in network.nodes:
             parts = [maps[x] for x in node.inputs if x in maps and readers[x] == 1]
-            if isinstance(node.op, Binary) and node.op.function == "add" and len(parts) == 2:
+            own = pointwise(node.op)
+            if own is not None and own.scalar == _ADDITION and len(parts) == 2:
                 joined = _joined(node, parts)
                 if joined is not None:
-                    gone |= {part.name for part in parts}
-                    node = joined
-            if isinstance(node.op, Definition) and pointwise(node.op) is not None:
-                maps[node.output] = node
+                    gone |= {part.name for part, _ in parts}
+                    node, own = joined, pointwise(joined.op)
+            if own is not None and not node.op.is_named:
+                maps[node.output] = node, own
             nodes.append(node)
         kept = tuple(node for node in nodes if node.name not in gone)
         return replace(network, nodes=kept) if gone else network
 
 
-def _joined(node: Node, parts: Sequence[Node]) -> Node | None:
+def _joined(node: Node, parts: Sequence[tuple[Node, Definition]]) -> Node | None:
     """The sum of maps of one shape as a map, None where it would read too many tensors."""
     read: dict[tuple[str, Access], int] = {}
     bodies: list[Scalar] = []
-    for part in parts:
-        op = part.op
-        if not isinstance(op, Definition) or op.finish != "x0" or op.out_shape != node.op.out_shape:
+    for part, op in parts:
+        if op.finish != "x0" or op.out_shape != node.op.out_shape:
             return None
         pairs = zip(part.inputs, op.operands, strict=True)
         numbers = [Element(read.setdefault(pair, len(read))) for pair in pairs]
         bodies.append(renumbered(op.scalar, numbers))
     if len(read) > _MOST_OPERANDS:
         return None
-    first = parts[0].op
-    assert isinstance(first, Definition)
     body = str(Apply("+", (bodies[0], bodies[1])))
     operands = tuple(access for _, access in read)
-    op = replace(first, operands=operands, body=body, axes=(), tensors=())
+    op = replace(parts[0][1], operands=operands, body=body, axes=(), tensors=())
     return replace(node, op=op, inputs=tuple(name for name, _ in read))

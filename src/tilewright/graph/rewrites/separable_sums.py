@@ -17,6 +17,7 @@ from tilewright.graph.rewrites.definitions import fresh
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, elements_of, renumbered
 from tilewright.ops.access import straight
 from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import definitions_in
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,10 @@ class SeparableSums:
         taken = {*network.tensors, *(node.name for node in network.nodes)}
         nodes: list[Node] = []
         for node in network.nodes:
-            left = _left(node.op) if isinstance(node.op, Definition) else []
-            if left and isinstance(node.op, Definition):
-                nodes += _apart(node, node.op, left, fresh(f"{node.name}_terms", taken))
+            every = [] if node.op.is_named else definitions_in(node.op)
+            left = _left(every[0]) if len(every) == 1 else []
+            if left:
+                nodes += _apart(node, every[0], left, fresh(f"{node.name}_terms", taken))
             else:
                 nodes.append(node)
         return replace(network, nodes=tuple(nodes)) if len(nodes) > len(network.nodes) else network
