@@ -168,6 +168,11 @@ def test_macros_and_blocks_of_ones_own() -> None:
             "2:2 @fc_fp takes 3 to 4 arguments (out, in, w[, b]), 5 given"
         ]),
         ("C-Macro f a, b\nmend\n@f 1", ["3:2 C-Macro 'f' takes 2 arguments (a, b), 1 given"]),
+        (f".code\n@fuse\n@fc_fp y, x, w\n@relu_fp z, y\n@endfuse\n@tanh_fp z, y{DATA}"
+         ".static_rw\n@neuron z, 1, 1, 1, 32", [
+            "4:13 @relu_fp: y is not stored, but taken or written by @tanh_fp at p.dla:6; "
+            "leave @relu_fp out of the fusion"
+        ]),
         (f".code\n@fuse\n@relu_fp y, y\n@fc_fp y, x, w\n@endfuse{DATA}", [
             "4:2 @fc_fp cannot be fused behind another block; fuse @relu_fp, @sigmoid_fp, "
             "@tanh_fp, @maxpool_fp or @avgpool_fp behind a block"

@@ -7,7 +7,7 @@ statements, each a child of the line that it stands for.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -67,7 +67,8 @@ class DlaFrontEnd:
     refused: set[str] = field(default_factory=set)
     """Names of wrong declarations: what uses them is not looked at."""
     macros: dict[str, Macro] = field(default_factory=dict)
-    uses: Counter[str] = field(default_factory=Counter)
+    uses: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Name -> the blocks that have it as an argument, with their lines."""
     _placed: list[str] = field(default_factory=list)
     _serial: int = 0
     _buffers: list[PlacedBuffer] = field(default_factory=list)
@@ -142,7 +143,8 @@ class DlaFrontEnd:
         if name in self.macros:
             return self._macro_lines(line, self.macros[name], pieces, span, before)
         if self.declaring:
-            self.uses.update(piece.text for piece in pieces)
+            for piece in pieces:
+                self.uses[piece.text].append(_named(word, line))
             return ()
         known = self.data.keys() | self.parameters.keys()
         if any(piece.text.removeprefix("#") in self.refused - known for piece in pieces):
@@ -366,11 +368,13 @@ class DlaFrontEnd:
         """
         (first_line, word, pieces, span), *others = fusion.calls
         call, block = self._call(word, pieces, span, context)
-        last, stages = call.output(), []
+        last, stages, inside = call.output(), [], [_named(word, first_line)]
         for line, name, behind, where in others:
+            inside.append(_named(name, line))
+            outside = [user for user in self.uses[last.name] if user not in inside]
             try:
                 following, stage = self._call(name, behind, where, context)
-                stages.append(stage_of(following, stage, last, self.uses))
+                stages.append(stage_of(following, stage, last, outside))
                 last = following.output()
             except Fault as fault:
                 context.report(line, fault)
@@ -380,6 +384,10 @@ class DlaFrontEnd:
         fused.builder.check("give smaller segments")
         self._buffers += placed(word, first_line, fused.builder)
         return _children(first_line, f"fused block '{word}'", fused.builder.text())
+
+
+def _named(word: str, line: SourceLine) -> str:
+    return f"@{word} at {line.file}:{line.number}"
 
 
 def _children(line: SourceLine, origin: str, texts: Iterable[str]) -> list[SourceLine]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.asm.diagnostics import Fault, SourceLine, Span
@@ -22,9 +22,9 @@ class Fusion:
     is_interrupted: bool = False
 
 
-def stage_of(call: Call, block: Block, previous: Data, uses: Mapping[str, int]) -> Stage:
-    """The computation of a call on tiles of `previous`, which it has to take; `uses` counts how
-    often the program names each neuron. Raises Fault.
+def stage_of(call: Call, block: Block, previous: Data, users: Sequence[str]) -> Stage:
+    """The computation of a call on tiles of `previous`, which it has to take; `users` are the other
+    blocks that take or write it. Raises Fault.
     """
     if block.stage is None:
         raise Fault(
@@ -40,11 +40,10 @@ def stage_of(call: Call, block: Block, previous: Data, uses: Mapping[str, int]) 
         f"it has to take what the block before writes, not {source.name}",
         1,
     )
-    others = uses[source.name] - 2
     call.require(
-        others <= 0 or out == source,
+        not users or out == source,
         DlaError.FUSION,
-        f"{source.name} is not stored, but {others} more blocks take or write it",
+        f"{source.name} is not stored, but taken or written by {', '.join(users)}",
         1,
         f"leave {call.name} out of the fusion",
     )
