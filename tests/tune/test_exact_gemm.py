@@ -69,7 +69,7 @@ def cache(tmp_path, monkeypatch):
 def test_a_shape_is_simulated_once(cache, monkeypatch):
     case = MACHINE, call("n", (16, 4, 2))
     first = simulated_gemm_cycles(*case, cache)
-    monkeypatch.setattr(exact, "routine_cycles", None)
+    monkeypatch.setattr(exact, "_routine_cycles", None)
     assert simulated_gemm_cycles(*case, cache) == first
 
 

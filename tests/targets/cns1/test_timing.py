@@ -153,8 +153,8 @@ def test_one_number_of_the_machine_changes_every_time_that_depends_on_it():
 
 READ = {
     "clock_hz": 250_000_000,
-    "mesh.rows": 8,
-    "mesh.columns": 64,
+    "mesh.rows": 2,
+    "mesh.columns": 16,
     "memory.cache.capacity_bytes": 8192,
     "memory.rdram.chips_per_port": 8,
     "memory.rdram.line_bytes": 2048,
@@ -166,7 +166,8 @@ READ = {
     "fabrics.torrents.bytes_per_cycle": 2.0,
     "fabrics.torrents.header_bytes": 18,
     **{f"fabrics.torrents.{key}_cycles": 50.0 for key in ("hop", "gap", "send", "receive")},
-    **{f"messages.{key}_cycles": 30 for key in ("processor_send", "processor_receive", "sum")},
+    **{f"messages.processor_{key}_cycles": 15 for key in ("send", "receive")},
+    "messages.sum_cycles": 30,
     "messages.hidden_sharers": 16,
     "hosts.block_bytes": 256,
     "hosts.block_cycles": 40,

@@ -58,7 +58,7 @@ def _own(function: str, number: int) -> Scalar:
 def _simplified(scalar: Scalar) -> Scalar:
     """The expression without what adds 0, multiplies by 0 or 1, or is a power of 0 or 1.
 
-    >>> str(simplified(parse_scalar("1 * x0 + 0 * x1 - 2 * 3")))
+    >>> str(_simplified(parse_scalar("1 * x0 + 0 * x1 - 2 * 3")))
     'x0 - 6.0'
     """
     match scalar:

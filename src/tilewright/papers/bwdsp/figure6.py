@@ -72,7 +72,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def _draw(result: Result) -> Figure:
+def draw(result: Result) -> Figure:
     """Values moved by each convolution, with a line for each strategy."""
     names = [row.name for row in result.rows]
     layers = [n.split(",")[0] for n in names if n.endswith(f", {MOVED}: {BASELINE}")]

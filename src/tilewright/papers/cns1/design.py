@@ -56,7 +56,7 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "design", TITLE, tuple(rows), {"rows": len(rows)}, notes)
 
 
-def _draw(result: Result) -> Figure:
+def draw(result: Result) -> Figure:
     """Run time over the speed of the memory, and the cycles of a kernel by question."""
     figure = Figure(figsize=(10.0, 3.8), layout="constrained")
     memory, kernel = figure.subplots(1, 2)

@@ -34,7 +34,7 @@ def run(lab: Lab) -> Result:
     return reproduced(lab, "figure2_1", TITLE, ours, notes=notes)
 
 
-def _draw(result: Result) -> Figure:
+def draw(result: Result) -> Figure:
     """Timeline of when each part is busy."""
     found = [(spell.part, spell.start_cycle, spell.cycles) for spell in _spells()]
     return spans(found, title=f"T_ST({_HOPS}) of {_BYTES} bytes", x_label="cycles")

@@ -23,6 +23,6 @@ def run(lab: Lab) -> Result:
     return sweep_result(lab, "figure7", TITLE, [*_SMALL, *_LARGE], _QUICK, counts)
 
 
-def _draw(result: Result) -> Figure:
+def draw(result: Result) -> Figure:
     """Each way over the configurations."""
     return sweep_figure(result)

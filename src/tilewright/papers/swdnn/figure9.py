@@ -22,6 +22,6 @@ def run(lab: Lab) -> Result:
     return sweep_result(lab, "figure9", TITLE, _LAYERS, _QUICK, counts)
 
 
-def _draw(result: Result) -> Figure:
+def draw(result: Result) -> Figure:
     """Each way over the configurations."""
     return sweep_figure(result)

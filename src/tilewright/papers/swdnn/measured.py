@@ -137,7 +137,7 @@ _NOTES = (
 )
 
 
-def _draw(result: Result) -> Figure:
+def draw(result: Result) -> Figure:
     """Simulated over measured."""
     points: dict[str, list[tuple[float, float]]] = {"fitted": [], "held out": []}
     for row in result.rows:

@@ -11,7 +11,7 @@ TITLE = "Cycles of every layer by cause, as CSV."
 SUFFIX = ".csv"
 
 
-def _text(compiled: Subject) -> str:
+def text(compiled: Subject) -> str:
     """One line for each cause of each layer; cycles are those of one core group or thread."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")

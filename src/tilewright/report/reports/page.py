@@ -93,7 +93,7 @@ pre { background: #f7fafc; padding: .8rem; overflow-x: auto; font-size: .82rem }
 """
 
 
-def _text(compiled: Subject) -> str:
+def text(compiled: Subject) -> str:
     """The page."""
     body = (_head(compiled), _legend(compiled), *_lines(compiled), _summary(compiled))
     page = element(
