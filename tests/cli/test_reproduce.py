@@ -20,7 +20,8 @@ def run(*arguments, code=0):
 def test_without_a_name_the_experiments_are_listed():
     found = json.loads(run("--json").stdout)
     assert {e["name"]: e["title"] for e in found["experiments"]} == titles()
-    assert all(name in run().stdout for name in titles())
+    listed = run().stdout
+    assert all(name in listed for name in titles())
 
 
 def test_one_experiment_prints_its_table_and_writes_its_files(tmp_path):

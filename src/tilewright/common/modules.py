@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 
@@ -16,9 +19,10 @@ class Titled:
     module: str
 
 
-def titled_below(folder: Path) -> dict[str, Titled]:
+@cache
+def titled_below(folder: Path) -> Mapping[str, Titled]:
     """Things by name, sorted: a module below that has a TITLE is one, `FOLDER/MODULE` or `MODULE`;
-    one with TITLES has several beside it, `FOLDER/NAME` for each key.
+    one with TITLES has several beside it, `FOLDER/NAME` for each key. A folder is read once.
     """
     found: dict[str, Titled] = {}
     for path in folder.rglob("*.py"):
@@ -26,7 +30,7 @@ def titled_below(folder: Path) -> dict[str, Titled]:
         for name, title in _titles(path).items():
             called = (place.parent / (name or place.name)).as_posix()
             found[called] = Titled(title, place.as_posix())
-    return dict(sorted(found.items()))
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 def titles_below(folder: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.examples import one_in
 from tilewright.papers.cns1.digits import Trial, accuracy, bits_agree, first_weights, recall_agrees
 
 
@@ -10,6 +11,7 @@ def test_scaled_arithmetic_learns_digits_and_the_literal_one_does_not():
     assert accuracy(Trial("literal", 0)) < 20
 
 
+@one_in(2)
 @pytest.mark.parametrize("shape", [(2, 4, 4), (1, 1, 1)], ids=["2 x 4 nodes", "1 node"])
 @pytest.mark.parametrize(
     ("together", "scaled"),
