@@ -173,7 +173,7 @@ class _State:
     known: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def once(self, owner: Stmt | View, numbers: Iterable[Expr], env: Env, find: Find[T]) -> T:
-        """What `find` gives for `numbers` of `owner`: once for all iterations of loops on which
+        """Result of `find` for `numbers` of `owner`: once for all iterations of loops on which
         these do not depend.
         """
         loops = self.loops.get(id(owner))

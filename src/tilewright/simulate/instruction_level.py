@@ -243,7 +243,7 @@ def _blocked(state: layout.Arrays, c: int, program: Program, base: int) -> Block
 
 
 def _messages(state: layout.Arrays) -> Iterator[tuple[int, int, int]]:
-    """What lies in inboxes, then heads on their way: kind, source, target."""
+    """Messages in inboxes, then heads on their way: kind, source, target."""
     flights, columns = state.flights, int(state.machine["columns"][0])
     for core, kind in np.argwhere(state.cores["inbox"]).tolist():
         place = int(state.cores["inbox"][core, kind])

@@ -281,7 +281,7 @@ class NodePrograms:
         return np.array(hops * passes).reshape(-1, 2), np.array(kinds * passes, np.int64)
 
     def exchanged(self, core: int, copy: int) -> tuple[list[Given], list[Wanted]]:
-        """What a node takes from outside in a pass, and what it gives."""
+        """Tensors that a node takes from outside in a pass, and those that it gives."""
         given: list[Given] = []
         wanted = []
         for shares in self.shares:

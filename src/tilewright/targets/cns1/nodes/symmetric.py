@@ -180,7 +180,7 @@ class Alike:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the trace of the node in full says."""
+    """The traced run of the node in full."""
 
     state: Arrays
     core: int
