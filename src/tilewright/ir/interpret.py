@@ -150,6 +150,8 @@ T = TypeVar("T")
 Find: TypeAlias = Callable[[], T]
 _OF_THE_MESH = frozenset(("rid", "cid", "mesh_rows", "mesh_columns"))
 """Symbols with one value in a whole run."""
+_MOST_KNOWN = 1 << 16
+"""Numbers that are kept at a time: those of the innermost of many loops would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ class _State:
             loops = self.loops[id(owner)] = tuple(sorted(used - _OF_THE_MESH))
         key = (id(owner), *map(env.get, loops))
         if key not in self.known:
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
             self.known[key] = find()
         return cast(T, self.known[key])
 

@@ -36,12 +36,13 @@ class AddedMaps:
         for node in network.nodes:
             parts = [maps[x] for x in node.inputs if x in maps and readers[x] == 1]
             own = pointwise(node.op)
-            if own is not None and own.scalar == _ADDITION and len(parts) == 2:
+            adds = own is not None and node.op.is_named and own.scalar == _ADDITION
+            if adds and len(parts) == 2:
                 joined = _joined(node, parts)
                 if joined is not None:
                     gone |= {part.name for part, _ in parts}
                     node, own = joined, pointwise(joined.op)
-            if own is not None and not node.op.is_named:
+            if own is not None and own == node.op:
                 maps[node.output] = node, own
             nodes.append(node)
         kept = tuple(node for node in nodes if node.name not in gone)

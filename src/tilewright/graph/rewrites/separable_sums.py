@@ -33,8 +33,8 @@ class SeparableSums:
         taken = {*network.tensors, *(node.name for node in network.nodes)}
         nodes: list[Node] = []
         for node in network.nodes:
-            every = [] if node.op.is_named else definitions_in(node.op)
-            left = _left(every[0]) if len(every) == 1 else []
+            every = definitions_in(node.op)
+            left = _left(every[0]) if every == [node.op] else []
             if left:
                 nodes += _apart(node, every[0], left, fresh(f"{node.name}_terms", taken))
             else:

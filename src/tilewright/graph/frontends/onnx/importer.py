@@ -227,10 +227,6 @@ class Importer:
         """The axes, an attribute of older versions and a constant second input of newer ones."""
         return self.integers(1) or self.node.integers("axes")
 
-    def reshaped_constant(self, name: str, shape: Shape) -> str:
-        """Another constant with the numbers of `name` under another shape."""
-        return self.new_constant(f"{name}/{show_shape(shape)}", self.constants[name].reshape(shape))
-
     def new_constant(self, name: str, numbers: Constant) -> str:
         """A constant that the file does not hold itself, called like `name`."""
         fresh = self.builder.fresh(name, self.constants)

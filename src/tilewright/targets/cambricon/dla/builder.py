@@ -115,18 +115,10 @@ class Builder:
         """Load elements from a place known now."""
         self.transfer("load", memory, buffer, size, f"#{symbol}+{offset}")
 
-    def load_at(self, buffer: Buffer | str, size: int, base: str, memory: str) -> None:
-        """Load elements from the address in a register."""
-        self.transfer("load", memory, buffer, size, f"{base}, #0")
-
     def store(self, buffer: Buffer | str, size: int, symbol: str, offset: int) -> None:
         """Store elements of a scratchpad, the vector one for a register, to a place known now."""
         memory = buffer.memory if isinstance(buffer, Buffer) else "vector"
         self.transfer("store", memory, buffer, size, f"#{symbol}+{offset}")
-
-    def store_at(self, buffer: Buffer | str, size: int, base: str) -> None:
-        """Store elements of the vector scratchpad to the address in a register."""
-        self.transfer("store", "vector", buffer, size, f"{base}, #0")
 
     def transfer(self, way: str, memory: str, local: Buffer | str, size: int, place: str) -> None:
         """Load or store elements; `place` is an address as statements have it."""

@@ -10,7 +10,6 @@ from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Expr, coefficient, evaluate, free_vars
 
 _COPY_LIMIT, _ADD_LIMIT = 1 << 14, 1 << 9
-_COPY_BITS = 14
 
 
 class Writer:

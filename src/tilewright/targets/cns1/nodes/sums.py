@@ -19,8 +19,8 @@ from tilewright.machine import Machine
 from tilewright.targets.cns1.sections import Messages
 from tilewright.targets.cns1.timing.messages import GlobalSum
 
-SUMMED, MOST_VECTORS = 11, 4
-"""First vector register of a sum, and how many may follow each other."""
+SUMMED = 11
+"""First vector register of a sum."""
 INCOMING, TURNED = "$v15", "$v16"
 PLACES = {"ring": "$vs18", "column": "$vs19"}
 KEPT = ("$vs16", "$vs17")
