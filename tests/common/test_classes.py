@@ -1,4 +1,4 @@
-"""Classes of equal rows are those that sorting the rows finds."""
+"""Classes of equal rows are those that sorting the rows finds, numbered by their first rows."""
 
 from __future__ import annotations
 
@@ -7,30 +7,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.common.classes import classes_of
+from tilewright.common.classes import FACTOR, SHIFT, classes_of
 
 FAR = 1 << 62
-"""So far apart that no table of all numbers in between could be kept."""
 
 
-def by_sorting(columns: list[np.ndarray]) -> tuple[list[int], list[int]]:
-    table = np.stack(columns, axis=1)
-    _, first, code = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return code.ravel().tolist(), first.tolist()
+def by_comparison(columns: list[np.ndarray]) -> tuple[list[int], list[int]]:
+    numbers: dict[tuple[int, ...], int] = {}
+    first: list[int] = []
+    for i, row in enumerate(zip(*columns, strict=True)):
+        if numbers.setdefault(row, len(first)) == len(first):
+            first.append(i)
+    return [numbers[row] for row in zip(*columns, strict=True)], first
+
+
+def lists(found: tuple[np.ndarray, np.ndarray]) -> tuple[list[int], list[int]]:
+    code, first = found
+    return code.tolist(), first.tolist()
 
 
 @given(st.data())
-def test_rows_of_few_and_of_far_values(data):
+def test_rows_of_near_and_of_far_values(data):
     rows = data.draw(st.integers(1, 40))
     value = st.sampled_from([0, 1, 7, 5000, 1 << 20, FAR, -FAR])
     column = st.lists(value, min_size=rows, max_size=rows).map(lambda v: np.array(v, np.int64))
     columns = data.draw(st.lists(column, min_size=1, max_size=6))
     columns.append(columns[0].copy())
-    code, first = classes_of(columns, rows)
-    assert (code.tolist(), first) == by_sorting(columns)
+    assert lists(classes_of(columns, rows)) == by_comparison(columns)
 
 
 @pytest.mark.parametrize("columns", [[], [np.array([4, 4, 4])]])
 def test_without_a_difference_there_is_one_class(columns):
-    code, first = classes_of(columns, 3)
-    assert (code.tolist(), first) == ([0, 0, 0], [0])
+    assert lists(classes_of(columns, 3)) == ([0, 0, 0], [0])
+
+
+@given(st.integers(-FAR, FAR), st.integers(-FAR, FAR), st.integers(-FAR, FAR))
+def test_different_rows_of_equal_hashes_are_told_apart(a, b, c):
+    """The second number of the second row takes back what the first number changed."""
+
+    def mixed(x: int) -> int:
+        whole = x * int(FACTOR) % (1 << 64)
+        return whole ^ (whole >> int(SHIFT))
+
+    d = np.array((mixed(a) + c - mixed(b)) % (1 << 64), np.uint64).astype(np.int64).item()
+    columns = [np.array([a, b, a], np.int64), np.array([c, d, c], np.int64)]
+    assert lists(classes_of(columns, 3)) == by_comparison(columns)

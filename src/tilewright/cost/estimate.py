@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.classes import classes_of_table
 from tilewright.common.expr import Const, Value, evaluate, free_vars
 from tilewright.cost import chain
 from tilewright.cost.buffers import scratchpad_bytes
@@ -97,13 +98,43 @@ def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -
     for places in together.values():
         alike = [items[i] for i in places]
         shapes = [_shape(item.numbers) for item in alike]
-        service, issue = _cycles(alike[0], _columns(alike, shapes), machine, prices)
+        service, issue = _priced_once(alike, shapes, machine, prices)
         ends = accumulate(map(prod, shapes), initial=0)
         for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
             own = _part(service, span, shape), _part(issue, span, shape)
             holds = items[i].holds
             found[i] = own if _always(holds) else (own[0] * holds, own[1] * holds)
     return found
+
+
+def _priced_once(
+    items: Sequence[PricedItem],
+    shapes: Sequence[tuple[int, ...]],
+    machine: Machine,
+    prices: Prices,
+) -> Cycles:
+    """The cycles of items that are priced alike, side by side; equal numbers are priced once: most
+    factors of a tile have nothing to do with most of its items.
+    """
+    columns = list(zip(*(item.numbers for item in items), strict=True))
+    varying = [c for c, column in enumerate(columns) if isinstance(column[0], np.ndarray)]
+    numbers: list[Value] = [column[0] for column in columns]
+    if not varying:
+        return _cycles(items[0], numbers, machine, prices)
+    table = np.empty((len(varying), sum(map(prod, shapes))), np.int64)
+    for own, c in zip(table, varying, strict=True):
+        ends = accumulate(map(prod, shapes), initial=0)
+        for value, shape, span in zip(columns[c], shapes, pairwise(ends), strict=True):
+            own[slice(*span)].reshape(shape)[...] = value
+    code, first = classes_of_table(table)
+    for own, c in zip(table, varying, strict=True):
+        numbers[c] = own[first]
+    service, issue = _cycles(items[0], numbers, machine, prices)
+    return _of_classes(service, code), _of_classes(issue, code)
+
+
+def _of_classes(cycles: Value, code: Ints) -> Value:
+    return cycles[code] if isinstance(cycles, np.ndarray) else cycles
 
 
 def _happens(holds: Value) -> bool:
@@ -114,16 +145,6 @@ def _always(holds: Value) -> bool:
     return type(holds) is int and holds == 1
 
 
-def _columns(items: Sequence[PricedItem], shapes: Sequence[tuple[int, ...]]) -> list[Value]:
-    """The numbers of all items side by side; those that are no arrays are the same in all."""
-    return [
-        np.concatenate([_flat(n, shape) for n, shape in zip(column, shapes, strict=True)])
-        if isinstance(column[0], np.ndarray)
-        else column[0]
-        for column in zip(*(item.numbers for item in items), strict=True)
-    ]
-
-
 def _shape(numbers: Sequence[Value]) -> tuple[int, ...]:
     """The shape that arrays broadcast to, mostly that of all."""
     shapes = {n.shape for n in numbers if isinstance(n, np.ndarray)}
@@ -131,14 +152,6 @@ def _shape(numbers: Sequence[Value]) -> tuple[int, ...]:
     if all(shape == longest[len(longest) - len(shape) :] for shape in shapes):
         return longest
     return np.broadcast_shapes(*shapes)
-
-
-def _flat(value: Value, shape: tuple[int, ...]) -> Value:
-    if value.shape != shape:
-        every = np.empty(shape, value.dtype)
-        every[...] = value
-        value = every
-    return value.ravel()
 
 
 def _part(cycles: Value, span: tuple[int, int], shape: tuple[int, ...]) -> Value:

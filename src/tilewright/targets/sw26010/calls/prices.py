@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.common.classes import classes_of
 from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, Dims, PricedCall
 from tilewright.cost.timing import RepackedAxis, repacked_axes
@@ -169,19 +168,6 @@ def _calls(call: PricedCall[Primitive]) -> Value:
             return 1
 
 
-def _each_once(dims: Dims, price: Callable[[Dims], Value]) -> Value:
-    """Prices of many candidates, computed once for each distinct one."""
-    shape = np.broadcast_shapes(*map(np.shape, dims.values()))
-    if prod(shape) <= 1:
-        return price(dims)
-    varying = {name: value for name, value in dims.items() if np.size(value) > 1}
-    columns = {name: np.broadcast_to(value, shape).ravel() for name, value in varying.items()}
-    code, first = classes_of(list(columns.values()), prod(shape))
-    places = np.asarray(first)
-    one_each = {name: column[places] for name, column in columns.items()}
-    return np.broadcast_to(price({**dims, **one_each}), len(first))[code].reshape(shape)
-
-
 RowsCycles: TypeAlias = Callable[[bool, Value, Value, Value], Value]
 """Cycles of rows that change between two lengths in elements: whether they grow, how many there
 are, the larger and the smaller length.
@@ -190,7 +176,7 @@ are, the larger and the smaller length.
 
 def repacked_cycles(dims: Dims, rows_cycles: RowsCycles) -> Value:
     """Cycles of the slowest core, rounded up; its calls take `rows_cycles`."""
-    return np.ceil(_each_once(dims, lambda each: _repacked(rows_cycles, each)))
+    return np.ceil(_repacked(rows_cycles, dims))
 
 
 def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
