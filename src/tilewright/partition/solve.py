@@ -30,7 +30,8 @@ else:  # heavy
 Costs = NDArray[np.float64]
 _OPTIONS = 48
 """Options that a node may keep: pairs of them are variables of the problem."""
-_SECONDS = 20.0
+_WORK = 20.0
+"""Most work of the solver, in its own units: about seconds, but the same on any computer."""
 _STEPS = 1e6
 
 
@@ -56,7 +57,7 @@ def choose_remainder(
                 terms += _pairs(model, variables, taken[other], costs)
     model.minimize(sum(terms))
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = _SECONDS
+    solver.parameters.max_deterministic_time = _WORK
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     found = {
