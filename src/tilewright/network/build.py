@@ -65,7 +65,7 @@ from tilewright.network.requirements import (
 )
 from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.waits import Use, cycles_before
+from tilewright.network.waits import Use, cycles_before, meetings
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
@@ -217,24 +217,27 @@ class _Builder:
         """Have the first group compute `alone` what saves less if divided than the groups' waiting
         for each other takes.
         """
-        least = self.cycles(schedules, machine)
+        uses, meet_cycles = self.uses(schedules), machine.groups.meet_cycles
+        meets = sum(meetings(uses))
         for number, draft in enumerate(self.memory.drafts):
-            if draft.scheduled is None and draft.op in alone:
-                self.memory.drafts[number] = replace(draft, scheduled=alone[draft.op])
-                found = self.cycles(schedules, machine)
-                if found < least:
-                    least = found
-                else:
-                    self.memory.drafts[number] = draft
+            if draft.scheduled is not None or draft.op not in alone:
+                continue
+            found, before = alone[draft.op], uses[number]
+            uses[number] = self._use(draft, found)
+            fewer = meets - sum(meetings(uses))
+            if found.cycles - schedules[draft.op].cycles < fewer * meet_cycles:
+                self.memory.drafts[number] = replace(draft, scheduled=found)
+                meets -= fewer
+            else:
+                uses[number] = before
 
     def uses(self, schedules: Schedules) -> list[Use]:
         """Values that each stage reads and writes, and how many groups compute it."""
-        found = []
-        for draft in self.memory.drafts:
-            division = (draft.scheduled or schedules[draft.op]).division
-            values = [value for _, value in draft.arguments]
-            found.append(use_of(self.memory.values, values, division.groups if division else 1))
-        return found
+        return [self._use(d, d.scheduled or schedules[d.op]) for d in self.memory.drafts]
+
+    def _use(self, draft: Draft, scheduled: Scheduled) -> Use:
+        values, division = [value for _, value in draft.arguments], scheduled.division
+        return use_of(self.memory.values, values, division.groups if division else 1)
 
     def add(self, chain: Chain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
