@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Interval: TypeAlias = tuple[int, int]
 """From the first index to the one behind the last."""
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """The elements whose index lies in `[start, stop)` along each dimension.
 
     >>> Box((0, 2), (4, 5)) & Box((1, 0), (9, 3))
@@ -30,7 +27,7 @@ class Box:
     @classmethod
     def of(cls, *sides: Interval) -> Box:
         """The box with one interval for each dimension."""
-        return cls(tuple(a for a, _ in sides), tuple(b for _, b in sides))
+        return cls(tuple([a for a, _ in sides]), tuple([b for _, b in sides]))
 
     @property
     def sides(self) -> tuple[Interval, ...]:
@@ -40,12 +37,15 @@ class Box:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents along all dimensions; 0 where it is empty."""
-        return tuple(max(0, b - a) for a, b in self.sides)
+        return tuple([b - a if b > a else 0 for a, b in zip(self.start, self.stop, strict=True)])
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.shape)
+        found = 1
+        for a, b in zip(self.start, self.stop, strict=True):
+            found *= b - a if b > a else 0
+        return found
 
     @property
     def slices(self) -> tuple[slice, ...]:
@@ -58,9 +58,9 @@ class Box:
         stop = tuple(map(min, self.stop, other.stop))
         return Box(start, tuple(map(max, start, stop)))
 
-    def __contains__(self, other: Box) -> bool:
+    def covers(self, other: Box) -> bool:
         """True if `other` lies inside this box or is empty."""
-        return not other.size or (self & other) == other
+        return not other.size or self & other == other
 
     def along(self, dimension: int, side: Interval) -> Box:
         """The box with another interval along one dimension."""

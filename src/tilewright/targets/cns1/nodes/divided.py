@@ -289,7 +289,7 @@ class NodePrograms:
                 continue
             share = shares[core]
             for name, box in self.activations(share).items():
-                had = any(one.tensor == name and box in one.box for one in given)
+                had = any(one.tensor == name and one.box.covers(box) for one in given)
                 if name in self.outside and not had:
                     given.append(Given(name, box, copy))
             name, box = share.layer.output, share.finished
@@ -389,7 +389,7 @@ class _Places:
     def _find(self, name: str, box: Box) -> MemoryRows | None:
         """Where a region of a tensor lies, if the node has all of it."""
         for rows, have in self._held.get(name, ()):
-            if box in have:
+            if have.covers(box):
                 return _inside(rows, have, box)
         return None
 
