@@ -70,6 +70,26 @@ def cut(*numbers):
             "broadcast together",
         ),
         (
+            model([node("LpPool", "x", "y", name="l", kernel_shape=[2, 2], p=0)], IMAGE, opset=18),
+            "node 'l' (LpPool): p = 0, and a norm has at least 1",
+        ),
+        (
+            model([node("GlobalLpPool", "x", "y", name="l", p=-1)], IMAGE),
+            "node 'l' (GlobalLpPool): p = -1, and a norm has at least 1",
+        ),
+        (
+            model([node("EyeLike", "x", "y", name="e")], {"x": (4, 2**62)}),
+            "node 'e' (EyeLike): a matrix of 4x4611686018427387904, at most 268435456 elements",
+        ),
+        (
+            model(
+                [node("Concat", "ab", "s", name="c", axis=2**62), node("Reshape", "xs", "y")],
+                IMAGE,
+                {"a": ints(8), "b": ints(8)},
+            ),
+            "node 'c' (Concat): axis 4611686018427387904 is outside -1..0",
+        ),
+        (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),
             "node c: conv2d takes 6x4x3x3 f32, but 'w' is 6x3x3x3 f32",
         ),

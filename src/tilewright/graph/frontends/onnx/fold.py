@@ -132,4 +132,7 @@ def transpose(node: OnnxNode, x: Constant) -> Constant:
 
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:
     """The operands concatenated along `axis`."""
-    return np.concatenate(x, node.integer("axis"))
+    rank, axis = x[0].ndim, node.integer("axis")
+    if not -rank <= axis < rank:
+        raise GraphError(f"{node.title()}: axis {axis} is outside -{rank}..{rank - 1}")
+    return np.concatenate(x, axis)
