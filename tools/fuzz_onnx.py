@@ -29,6 +29,7 @@ from support.networks import merged
 from support.onnx_backend import BY_THE_MODEL
 from support.onnx_mutations import Judgement, judged, mutated, network_of, numbers_for
 from support.sanitized_networks import apart, sanitized_network
+from tilewright.common.digest import digest
 from tilewright.common.errors import InternalError, TilewrightError
 from tilewright.graph.graph import Network
 from tilewright.graph.rewriting import simplified
@@ -37,15 +38,17 @@ from tilewright.targets.host.network.generate import generated
 
 SECONDS_ALLOWED = 10
 SAVE_EVERY = 50
-TOGETHER = 25
-"""Models of one sanitized program."""
+TOGETHER = 60
+"""Models that are built together."""
+GOOD = ("right", "built before", "refused")
+"""What may become of code; many mutations do not change what is computed."""
 Outcome = tuple[int, str, str]
 """Number of a mutation, what became of its code, and more of that."""
 
 
 class State(msgspec.Struct):
     """Progress: mutation numbers below `done`, counted by outcome; those that were run, of which so
-    many were `built`, again counted by outcome.
+    many were `built`, again counted by outcome; digests of their networks.
     """
 
     seed: int
@@ -54,6 +57,7 @@ class State(msgspec.Struct):
     run: list[int] = []
     built: int = 0
     codes: dict[str, int] = {}
+    networks: set[str] = set()
 
 
 def main() -> int:
@@ -95,7 +99,7 @@ def main() -> int:
     if options.sanitized:
         build_all(state, options.folder, nodes=options.nodes)
     is_bad = any(Judgement(status).is_finding for status in state.counts)
-    return int(is_bad or bool(state.codes.keys() - {"right", "refused"}))
+    return int(is_bad or bool(state.codes.keys() - {*GOOD}))
 
 
 class Worker:
@@ -152,9 +156,9 @@ def build_all(state: State, folder: Path, *, nodes: bool) -> None:
     while state.built < len(state.run):
         part = state.run[state.built : state.built + TOGETHER]
         contents = {number: mutated(state.seed, number, nodes=nodes) for number in part}
-        for number, status, detail in of_code(contents, arena):
+        for number, status, detail in of_code(contents, state.networks, arena):
             state.codes[status] = state.codes.get(status, 0) + 1
-            if status not in ("right", "refused"):
+            if status not in GOOD:
                 name = folder / f"{state.seed}-{number}-code"
                 name.with_suffix(".onnx").write_bytes(contents[number])
                 name.with_suffix(".txt").write_text(f"{status}: {detail}", encoding="utf-8")
@@ -163,8 +167,10 @@ def build_all(state: State, folder: Path, *, nodes: bool) -> None:
         print(f"{state.built} of {len(state.run)} that were run, built: {state.codes}", flush=True)
 
 
-def of_code(contents: dict[int, bytes], arena: Sequence[tuple[int, int]]) -> Iterator[Outcome]:
-    """What becomes of each model's code under the sanitizers."""
+def of_code(
+    contents: dict[int, bytes], known: set[str], arena: Sequence[tuple[int, int]]
+) -> Iterator[Outcome]:
+    """What becomes of each model's code under the sanitizers, but for `known` networks."""
     cases: list[tuple[int, Network, Network]] = []
     with tempfile.TemporaryDirectory() as place:
         for number, content in contents.items():
@@ -172,6 +178,16 @@ def of_code(contents: dict[int, bytes], arena: Sequence[tuple[int, int]]) -> Ite
                 network = network_of(content, Path(place))
                 own = without_look_ups(simplified(network), reads=False)
                 require_lowered(own, NATIVE_HOSTS[0])
+                values = (
+                    part
+                    for name in sorted(own.values)
+                    for part in (name, own.values[name].tobytes())
+                )
+                key = digest(repr((own.nodes, own.inputs, own.weights, own.outputs)), *values)
+                if key in known:
+                    yield number, "built before", ""
+                    continue
+                known.add(key)
                 cases.append((number, network, own))
             except TilewrightError as refusal:
                 yield number, "refused", str(refusal)

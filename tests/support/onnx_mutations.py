@@ -71,7 +71,7 @@ def node_models() -> tuple[bytes, ...]:
             proto.graph.input.extend(kept)
             stored = (onnx.numpy_helper.from_array(array, name) for name, array in known.items())
             proto.graph.initializer.extend(stored)
-            found |= dict.fromkeys(kinds, proto.SerializeToString())
+            found |= dict.fromkeys(sorted(kinds), proto.SerializeToString())
     return tuple(dict.fromkeys(found.values()))
 
 

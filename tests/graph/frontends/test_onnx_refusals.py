@@ -90,6 +90,39 @@ def cut(*numbers):
             "node 'c' (Concat): axis 4611686018427387904 is outside -1..0",
         ),
         (
+            model(
+                [node("OneHot", "idv", "y", name="o")],
+                {"i": (3,)},
+                {"d": np.array([np.inf], np.float32), "v": ints(0, 1)},
+                opset=11,
+            ),
+            "node 'o' (OneHot): depth inf and (2,) values, expected two of them",
+        ),
+        (
+            model(
+                [node("OneHot", "ndd", "y", name="o")],
+                {"i": (3,)},
+                {"d": np.zeros(0, np.float32)},
+                opset=11,
+            ),
+            "node 'o' (OneHot): its operands do not fit: 'n' is produced by nothing before it",
+        ),
+        (
+            model(
+                [node("DFT", "xn", "y", name="d")], {"x": (1, 8, 1)}, {"n": ints(2**62)}, opset=20
+            ),
+            "node 'd' (DFT): takes 4611686018427387904 x 8 roots of unity, at most 33554432",
+        ),
+        (
+            model(
+                [node("Dropout", "x", "ym", name="d")],
+                {"x": (2**40, 2**40)},
+                outputs=("y", "m"),
+                opset=13,
+            ),
+            "node 'd' (Dropout): its result does not fit memory",
+        ),
+        (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),
             "node c: conv2d takes 6x4x3x3 f32, but 'w' is 6x3x3x3 f32",
         ),

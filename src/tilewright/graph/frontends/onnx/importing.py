@@ -33,6 +33,8 @@ from tilewright.ops.op import Shape, show_shape
 _CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
 _FLOATS = ("f32", "f64")
+_BEYOND_MEMORY = ("array is too big", "Maximum allowed")
+"""NumPy's words where an array cannot even be addressed."""
 
 
 def import_model(
@@ -101,9 +103,9 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
         raise GraphError(f"{node.title()}: {error}") from None
     except TilewrightError:
         raise
-    except MemoryError:
-        raise GraphError(f"{node.title()}: its result does not fit memory") from None
     except Exception as error:
+        if isinstance(error, MemoryError) or str(error).startswith(_BEYOND_MEMORY):
+            raise GraphError(f"{node.title()}: its result does not fit memory") from None
         if reason := _reason_against(importer, operator, node):
             raise GraphError(f"{node.title()}: its operands do not fit: {reason}") from None
         raise InternalError(
@@ -125,6 +127,8 @@ def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> s
         if importer.builder.has(name):
             kind = _CODES[importer.builder.element_type(name)]
             types[name] = helper.make_tensor_type_proto(kind, importer.builder.shape(name))
+        elif name not in importer.constants:
+            return f"{quoted(name)} is produced by nothing before it"
         else:
             data[name] = numpy_helper.from_array(importer.constants[name], name)
             types[name] = helper.make_tensor_type_proto(data[name].data_type, data[name].dims)

@@ -18,6 +18,7 @@ from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape
 
 _COMPLEX = 2
+_MOST_ROOTS = 1 << 25
 _INDICES = ("i32", "i64")
 
 
@@ -134,9 +135,10 @@ def _scattered(
 
 def _one_hot(at: Importer) -> None:
     """One of two numbers, by comparing each index with each place."""
-    size, kind = int(at.constant(1).reshape(-1)[0]), at.element_type(at.node.input(2))
-    if size < 1 or at.shape(2, (kind,)) != (2,):
-        raise at.wrong(f"depth {size} and {at.shape(2, (kind,))} values, expected two of them")
+    depth, kind = at.constant(1).reshape(-1)[0], at.element_type(at.node.input(2))
+    if not 1 <= depth < np.inf or at.shape(2, (kind,)) != (2,):
+        raise at.wrong(f"depth {depth} and {at.shape(2, (kind,))} values, expected two of them")
+    size = int(depth)
     index, shape = at.operand(0, EVERY_TYPE), at.shape(0, EVERY_TYPE)
     axis = at.axis(rank=len(shape) + 1)
     values = at.operand(2, (kind,))
@@ -225,6 +227,8 @@ def _fourier(at: Importer) -> None:
     if parts > _COMPLEX or axis == len(shape) - 1 or length < 1:
         raise at.wrong("takes signals of real or complex numbers")
     count = length // 2 + 1 if half else length
+    if count * size > _MOST_ROOTS:
+        raise at.wrong(f"takes {count} x {size} roots of unity, at most {_MOST_ROOTS}")
     turns = np.outer(np.arange(count), np.arange(min(size, length)))
     roots = np.exp(-2j * np.pi * turns / length)
     roots = np.pad(roots, ((0, 0), (0, size - roots.shape[1])))
