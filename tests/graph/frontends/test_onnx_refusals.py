@@ -396,6 +396,24 @@ def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
     )
 
 
+def test_all_nodes_that_cannot_be_translated_stand_in_one_list(tmp_path):
+    """What reads of one of them is left out: it has no fault of its own."""
+    nodes = [
+        node("Gather", "xi", "a", name="first"),
+        node("Softmax", "a", "b", name="reader", axis=9),
+        node("GatherND", "xj", "c", name="second"),
+        node("Softmax", "x", "y", name="third", axis=4),
+    ]
+    places = {"i": ints(0, 2), "j": np.array([[0, 3], [1, 9]])}
+    path = saved(tmp_path, model(nodes, IMAGE, places, outputs=("b", "c", "y")))
+    assert refusal(path) == (
+        f"{path}: 3 nodes cannot be read:\n"
+        "  node 'first' (Gather): the index 2 is outside -2..1\n"
+        "  node 'second' (GatherND): the index 9 is outside -4..3\n"
+        "  node 'third' (Softmax): axis 4 is outside -4..3"
+    )
+
+
 def test_a_fault_of_ours_is_called_so_and_not_a_refusal(tmp_path, monkeypatch):
     """Operands that the standard forbids are refused; here a translator breaks at allowed ones."""
 

@@ -33,6 +33,8 @@ from tilewright.ops.op import Shape, show_shape
 _CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
 _FLOATS = ("f32", "f64")
+_MOST_NAMED = 40
+"""Nodes whose refusals are shown."""
 _BEYOND_MEMORY = ("array is too big", "Maximum allowed")
 """NumPy's words where an array cannot even be addressed."""
 
@@ -60,8 +62,7 @@ def import_model(
     importer = Importer(
         builder, dict(model.constants), file_dtype, file_batch, own_batch, imported=_import_node
     )
-    for node in model.nodes:
-        _import_node(importer, node)
+    _import_nodes(importer, model.nodes)
     names = tuple(importer.output(output.name) for output in model.outputs)
     if batch is None and not shapes:
         _warn_of_other_shapes(model.outputs, builder)
@@ -86,6 +87,26 @@ def _agree(declared: Extents, computed: Shape) -> bool:
     return len(declared) == len(computed) and all(
         a == b for a, b in zip(declared, computed, strict=True) if isinstance(a, int) and a
     )
+
+
+def _import_nodes(importer: Importer, nodes: Sequence[OnnxNode]) -> None:
+    """Translate all nodes; those that cannot be are refused at once, without what reads of them."""
+    refused, lost = list[GraphError](), set[str]()
+    for node in nodes:
+        reads_more = any(isinstance(value, Subgraph) for value in node.attributes.values())
+        if lost.isdisjoint(node.inputs) and not (lost and reads_more):
+            try:
+                _import_node(importer, node)
+                continue
+            except GraphError as error:
+                refused.append(error)
+        lost.update(filter(None, node.outputs))
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        more = f"\n  and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        lines = [f"\n  {error.message}" for error in refused[:_MOST_NAMED]]
+        raise GraphError(f"{len(refused)} nodes cannot be read:{''.join(lines)}{more}")
 
 
 def _import_node(importer: Importer, node: OnnxNode) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.common.dtypes import F64
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
+from tilewright.graph.frontends.onnx.model import Constant
 from tilewright.graph.frontends.onnx.operators.moves import looked_up, table
 from tilewright.ops import Slice
 from tilewright.ops.access import Access, straight
@@ -29,12 +30,16 @@ def _indices(at: Importer, size: int) -> str:
         kind = at.builder.element_type(name)
         return at.each(f"x0 + {size} if x0 < 0 else x0", name, suffix="_places1", computed=kind)
     numbers = at.constants[name]
-    outside = numbers[(numbers < -size) | (numbers >= size)]
-    if outside.size:
-        raise at.wrong(f"the index {outside.flat[0]} is outside -{size}..{size - 1}")
+    _require_inside(at, numbers, size)
     if (numbers >= 0).all():
         return name
     return at.held("places", np.where(numbers < 0, numbers + size, numbers))
+
+
+def _require_inside(at: Importer, numbers: Constant, size: int) -> None:
+    outside = numbers[(numbers < -size) | (numbers >= size)]
+    if outside.size:
+        raise at.wrong(f"the index {outside.flat[0]} is outside -{size}..{size - 1}")
 
 
 def _gather(at: Importer) -> None:
@@ -75,6 +80,8 @@ def _parts_of(at: Importer, batch: int) -> tuple[Shape, tuple[str, ...]]:
         raise at.wrong(f"indices of {own} do not fit a tensor of {shape}")
     outer, names = own[:-1], []
     for k, size in enumerate(shape[batch : batch + own[-1]]):
+        if index in at.constants:
+            _require_inside(at, at.constants[index][..., k], size)
         cut = Slice(own, (*(0,) * len(outer), k), (*outer, 1), (1,) * len(own), kind)
         part = at.step(cut, index, suffix=f"_part{k}")
         body = f"x0 + {size} if x0 < 0 else x0"
