@@ -1,8 +1,10 @@
 """Mutates ONNX models and reads them: each loads or is refused in words, within seconds.
 
-What loads and what onnxruntime runs, too, has to give the same numbers. Progress is kept in a
-folder, so that a stopped run goes on where it was; findings are kept beside it as models. Exits
-with 1 where there are any.
+What loads and what onnxruntime runs, too, has to give the same numbers. With `--sanitized` whatever
+was run is then compiled for this computer as well and run under the address and undefined-behaviour
+sanitizers, many models in one program; its numbers have to be those of the reference. Progress is
+kept in a folder, so that a stopped run goes on where it was; findings are kept beside it as models.
+Exits with 1 where there are any.
 """
 
 from __future__ import annotations
@@ -10,25 +12,52 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from support.onnx_mutations import Judgement, judged, mutated
+from support.native import NATIVE_HOSTS
+from support.networks import merged
+from support.onnx_backend import BY_THE_MODEL
+from support.onnx_mutations import Judgement, judged, mutated, network_of, numbers_for
+from support.sanitized_networks import apart, sanitized_network
+from tilewright.common.digest import digest
+from tilewright.common.errors import InternalError, TilewrightError
+from tilewright.graph.graph import Network
+from tilewright.graph.rewriting import simplified
+from tilewright.network.requirements import require_lowered, without_look_ups
+from tilewright.targets.host.network.generate import generated
 
 SECONDS_ALLOWED = 10
 SAVE_EVERY = 50
+TOGETHER = 60
+"""Models that are built together."""
+GOOD = ("right", "built before", "refused")
+"""What may become of code; many mutations do not change what is computed."""
+Outcome = tuple[int, str, str]
+"""Number of a mutation, what became of its code, and more of that."""
 
 
 class State(msgspec.Struct):
-    """Progress: mutation numbers below `done`, counted by outcome."""
+    """Progress: mutation numbers below `done`, counted by outcome; those that were run, of which so
+    many were `built`, again counted by outcome; digests of their networks.
+    """
 
     seed: int
     done: int = 0
     counts: dict[str, int] = {}
+    run: list[int] = []
+    built: int = 0
+    codes: dict[str, int] = {}
+    networks: set[str] = set()
 
 
 def main() -> int:
@@ -37,6 +66,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="mutations in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nodes", action="store_true", help="of the onnx package's node tests")
+    parser.add_argument("--sanitized", action="store_true", help="run their code as well")
     parser.add_argument("--folder", type=Path, default=Path("out/fuzz-onnx"))
     options = parser.parse_args()
     options.folder /= "nodes" if options.nodes else ""
@@ -58,13 +88,18 @@ def main() -> int:
                 content = mutated(options.seed, state.done, nodes=options.nodes)
                 keep(options.folder / f"{options.seed}-{state.done}", content, judgement)
             state.counts[judgement.status] = state.counts.get(judgement.status, 0) + 1
+            if judgement.status in ("alike", "ours alone"):
+                state.run.append(state.done)
             state.done += 1
             if state.done % SAVE_EVERY == 0 or state.done == options.count:
                 save_state(options.folder, state)
             progress.update(bar, completed=state.done, counts=shown(state))
         worker.end()
     print(f"seed {state.seed}, {state.done} mutations: {shown(state)}")
-    return int(any(Judgement(status).is_finding for status in state.counts))
+    if options.sanitized:
+        build_all(state, options.folder, nodes=options.nodes)
+    is_bad = any(Judgement(status).is_finding for status in state.counts)
+    return int(is_bad or bool(state.codes.keys() - {*GOOD}))
 
 
 class Worker:
@@ -113,6 +148,89 @@ def serve(pipe: Connection, nodes: bool) -> None:
             pipe.send(judged(mutated(seed, number, nodes=nodes), pipe.send))
     except EOFError:
         pass
+
+
+def build_all(state: State, folder: Path, *, nodes: bool) -> None:
+    """Build and run what was run, from where an earlier call stopped."""
+    arena = apart(setattr)
+    while state.built < len(state.run):
+        part = state.run[state.built : state.built + TOGETHER]
+        contents = {number: mutated(state.seed, number, nodes=nodes) for number in part}
+        for number, status, detail in of_code(contents, state.networks, arena):
+            state.codes[status] = state.codes.get(status, 0) + 1
+            if status not in GOOD:
+                name = folder / f"{state.seed}-{number}-code"
+                name.with_suffix(".onnx").write_bytes(contents[number])
+                name.with_suffix(".txt").write_text(f"{status}: {detail}", encoding="utf-8")
+        state.built += len(part)
+        save_state(folder, state)
+        print(f"{state.built} of {len(state.run)} that were run, built: {state.codes}", flush=True)
+
+
+def of_code(
+    contents: dict[int, bytes], known: set[str], arena: Sequence[tuple[int, int]]
+) -> Iterator[Outcome]:
+    """What becomes of each model's code under the sanitizers, but for `known` networks."""
+    cases: list[tuple[int, Network, Network]] = []
+    with tempfile.TemporaryDirectory() as place:
+        for number, content in contents.items():
+            try:
+                network = network_of(content, Path(place))
+                own = without_look_ups(simplified(network), reads=False)
+                require_lowered(own, NATIVE_HOSTS[0])
+                values = (
+                    part
+                    for name in sorted(own.values)
+                    for part in (name, own.values[name].tobytes())
+                )
+                key = digest(repr((own.nodes, own.inputs, own.weights, own.outputs)), *values)
+                if key in known:
+                    yield number, "built before", ""
+                    continue
+                known.add(key)
+                cases.append((number, network, own))
+            except TilewrightError as refusal:
+                yield number, "refused", str(refusal)
+    yield from together(cases, arena)
+
+
+def together(
+    cases: Sequence[tuple[int, Network, Network]], arena: Sequence[tuple[int, int]]
+) -> Iterator[Outcome]:
+    """Half of them at a time where one is refused or fails."""
+    if not cases:
+        return
+    inputs = [numbers_for(network) for _, network, _ in cases]
+    try:
+        whole = merged([own for _, _, own in cases])
+        code = generated(whole, NATIVE_HOSTS[0], BY_THE_MODEL)
+        given = {f"{i}/{n}": x for i, own in enumerate(inputs) for n, x in own.items()}
+        found = sanitized_network(code, arena, whole.values, given, ("-O0",))
+    except Exception as error:  # an error without words, or one of the sanitizers'
+        if len(cases) > 1:
+            middle = len(cases) // 2
+            yield from together(cases[:middle], arena)
+            yield from together(cases[middle:], arena)
+            return
+        is_refusal = isinstance(error, TilewrightError) and not isinstance(error, InternalError)
+        yield cases[0][0], "refused" if is_refusal else "failed", traceback.format_exc()
+        return
+    for i, ((number, network, _), own) in enumerate(zip(cases, inputs, strict=True)):
+        results = [{n: y[f"{i}/{n}"] for n in network.outputs} for y in found]
+        yield number, *compared(network.evaluate(own), results)
+
+
+def compared(expected: dict[str, Any], results: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """Whether all results are what is expected, and else how one is not."""
+    try:
+        for name, y in expected.items():
+            for own in results:
+                np.testing.assert_allclose(
+                    own[name], y, 1e-4, 1e-4 * np.abs(y[np.isfinite(y)]).max(initial=1)
+                )
+    except AssertionError as error:
+        return "different", f"{name}: {error}"
+    return "right", ""
 
 
 def read_state(folder: Path, seed: int) -> State:

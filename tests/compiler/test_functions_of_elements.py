@@ -1,4 +1,6 @@
-"""A function of the table needs no other line: here `mish`, and one that is entered by the test."""
+"""A function of the table needs no other line: here `mish`, and one that the test enters by a line
+of expression and one of translation.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from support.native import NATIVE_HOSTS
 from support.plans import GROUP
 from tilewright.codegen.c.compiler import compiled
 from tilewright.compiler.explanation import stage_routines
-from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.frontends.onnx.declare import Operator
+from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.ir.scalar import FUNCTIONS, composite, derivative
 from tilewright.network.build import build_plan
@@ -48,12 +51,12 @@ def read_from_onnx(folder: Path) -> Network:
 def network(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Network:
-    if request.param == "mish":
-        return read_from_onnx(tmp_path)
-    own = composite("own", 1, "x0 * tanh(log1p(exp(x0)))")
-    monkeypatch.setitem(FUNCTIONS, own.name, own)
-    net = NetworkBuilder("own", "f64")
-    return net.build((net.apply(Unary("own", SHAPE), net.input("x", SHAPE), name="y"),))
+    if request.param == "own":
+        expression = composite("own", 1, "x0 * tanh(log1p(exp(x0)))")
+        translation = Operator("Mish", lambda at: at.emit(Unary("own", SHAPE), at.operand(0)))
+        monkeypatch.setitem(FUNCTIONS, "own", expression)
+        monkeypatch.setitem(OPERATORS, "Mish", translation)
+    return read_from_onnx(tmp_path)
 
 
 def require_meant(found: dict[str, np.ndarray]) -> None:

@@ -117,7 +117,7 @@ def values_of(settings: list[str] | None) -> dict[str, ArrayLike]:
             if not name or not text:
                 raise ValueError
             if text.startswith("@"):
-                found[name] = read_arrays(Path(text[1:]), [name])[name]
+                found[name] = read_arrays(Path(text[1:]), [name], alone=False)[name]
             else:
                 numbers = [json.loads(word) for word in text.split(",")]
                 found[name] = np.asarray(numbers if "," in text else numbers[0]).tolist()

@@ -32,8 +32,11 @@ _ARCHIVE, _ARRAY = b"PK", b"\x93NUMPY"
 _WAY_OUT = "write one with numpy.savez(FILE, NAME=ARRAY)"
 
 
-def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Array]:
-    """The arrays of real numbers in an .npz file; where `names` are given, they are its names.
+def read_arrays(
+    path: Path, names: Sequence[str] | None = None, *, alone: bool = True
+) -> dict[str, Array]:
+    """The arrays of real numbers in an .npz file; where `names` are given, they are its names, or
+    some of them unless `alone`.
 
     Raises ShapeError for anything else, OSError for a file that cannot be opened.
     """
@@ -51,7 +54,7 @@ def read_arrays(path: Path, names: Sequence[str] | None = None) -> dict[str, Arr
             raise ShapeError(
                 f"{quoted(name)} holds {array.dtype}, no real numbers", where=str(path)
             )
-    if names is not None and set(arrays) != set(names):
+    if names is not None and (set(names) - set(arrays) or (alone and len(names) < len(arrays))):
         raise ShapeError(
             f"expected the arrays {_shown(names)}, found {_shown(arrays) or 'none'}",
             where=str(path),

@@ -70,6 +70,59 @@ def cut(*numbers):
             "broadcast together",
         ),
         (
+            model([node("LpPool", "x", "y", name="l", kernel_shape=[2, 2], p=0)], IMAGE, opset=18),
+            "node 'l' (LpPool): p = 0, and a norm has at least 1",
+        ),
+        (
+            model([node("GlobalLpPool", "x", "y", name="l", p=-1)], IMAGE),
+            "node 'l' (GlobalLpPool): p = -1, and a norm has at least 1",
+        ),
+        (
+            model([node("EyeLike", "x", "y", name="e")], {"x": (4, 2**62)}),
+            "node 'e' (EyeLike): a matrix of 4x4611686018427387904, at most 268435456 elements",
+        ),
+        (
+            model(
+                [node("Concat", "ab", "s", name="c", axis=2**62), node("Reshape", "xs", "y")],
+                IMAGE,
+                {"a": ints(8), "b": ints(8)},
+            ),
+            "node 'c' (Concat): axis 4611686018427387904 joins no tensors of [1] dimensions",
+        ),
+        (
+            model(
+                [node("OneHot", "idv", "y", name="o")],
+                {"i": (3,)},
+                {"d": np.array([np.inf], np.float32), "v": ints(0, 1)},
+                opset=11,
+            ),
+            "node 'o' (OneHot): depth inf and (2,) values, expected two of them",
+        ),
+        (
+            model(
+                [node("OneHot", "ndd", "y", name="o")],
+                {"i": (3,)},
+                {"d": np.zeros(0, np.float32)},
+                opset=11,
+            ),
+            "node 'o' (OneHot): its operands do not fit: 'n' is produced by nothing before it",
+        ),
+        (
+            model(
+                [node("DFT", "xn", "y", name="d")], {"x": (1, 8, 1)}, {"n": ints(2**62)}, opset=20
+            ),
+            "node 'd' (DFT): takes 4611686018427387904 x 8 roots of unity, at most 33554432",
+        ),
+        (
+            model(
+                [node("Dropout", "x", "ym", name="d")],
+                {"x": (2**40, 2**40)},
+                outputs=("y", "m"),
+                opset=13,
+            ),
+            "node 'd' (Dropout): its result does not fit memory",
+        ),
+        (
             model([CONV], IMAGE, {"w": floats(6, 3, 3, 3)}),
             "node c: conv2d takes 6x4x3x3 f32, but 'w' is 6x3x3x3 f32",
         ),
@@ -340,6 +393,24 @@ def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
         "  SequenceAt: works on sequences: tensors here hold numbers (node 'first')\n"
         "  SequenceConstruct: works on sequences: tensors here hold numbers (node 'pair')\n"
         f"  StringConcat: works on texts: tensors here hold numbers (node 'text'){LISTED}"
+    )
+
+
+def test_all_nodes_that_cannot_be_translated_stand_in_one_list(tmp_path):
+    """What reads of one of them is left out: it has no fault of its own."""
+    nodes = [
+        node("Gather", "xi", "a", name="first"),
+        node("Softmax", "a", "b", name="reader", axis=9),
+        node("GatherND", "xj", "c", name="second"),
+        node("Softmax", "x", "y", name="third", axis=4),
+    ]
+    places = {"i": ints(0, 2), "j": np.array([[0, 3], [1, 9]])}
+    path = saved(tmp_path, model(nodes, IMAGE, places, outputs=("b", "c", "y")))
+    assert refusal(path) == (
+        f"{path}: 3 nodes cannot be read:\n"
+        "  node 'first' (Gather): the index 2 is outside -2..1\n"
+        "  node 'second' (GatherND): the index 9 is outside -4..3\n"
+        "  node 'third' (Softmax): axis 4 is outside -4..3"
     )
 
 

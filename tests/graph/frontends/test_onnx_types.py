@@ -1,5 +1,7 @@
 """Models whose tensors differ in type, or whose parameters are inputs, mean what they say."""
 
+import math
+
 import numpy as np
 import onnx
 import pytest
@@ -95,6 +97,23 @@ def test_numbers_are_bound_in_the_declared_type(tmp_path):
     assert refusal(path, values={"s": [2, 2, 1]}) == (
         f"{path}: the value of 's' is 3 int64, the file declares 2 INT64"
     )
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "shown"),
+    [
+        (np.int32, 2**40, "scalar int64, the file declares scalar INT32"),
+        (np.int64, 10**20, "scalar of no element type, the file declares scalar INT64"),
+        (np.int64, math.nan, "scalar float64, the file declares scalar INT64"),
+        (np.int64, True, "scalar bool, the file declares scalar INT64"),
+        (np.bool_, 7, "scalar int64, the file declares scalar BOOL"),
+        (np.float32, 1e300, "scalar float64, the file declares scalar FLOAT"),
+    ],
+)
+def test_a_number_that_the_declared_type_lacks_is_not_bound(tmp_path, declared, given, shown):
+    inputs = {"x": X, "s": np.zeros((), declared)}
+    path = saved(tmp_path, model_of([node("Relu", "x", "y")], inputs))
+    assert refusal(path, values={"s": given}) == f"{path}: the value of 's' is {shown}"
 
 
 def test_a_known_condition_is_its_branch(tmp_path):

@@ -146,9 +146,7 @@ def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
     kind = onnx.TensorProto.DataType.Value(item.dtype)
     extents = item.extents if item.extents is not None else array.shape
     if not isinstance(value, np.ndarray | np.generic) and kind in TYPES:
-        own = onnx.helper.tensor_dtype_to_np_dtype(kind)
-        exact = own.kind in "fb" or bool((array == np.floor(array)).all())
-        array = array.astype(own) if exact else array
+        array = _converted(array, onnx.helper.tensor_dtype_to_np_dtype(kind))
         array = array.reshape(1) if not array.ndim and len(extents) == 1 else array
     fits = len(extents) == array.ndim and all(
         not isinstance(a, int) or a == b for a, b in zip(extents, array.shape, strict=True)
@@ -158,11 +156,23 @@ def _fitting(item: InputDeclaration, value: ArrayLike) -> NDArray[Any]:
         or array.dtype.hasobject
         or (onnx.helper.np_dtype_to_tensor_dtype(array.dtype) != kind)
     ):
+        own_type = "of no element type" if array.dtype.hasobject else array.dtype
         raise GraphError(
-            f"the value of {quoted(item.name)} is {show_shape(array.shape)} {array.dtype}, the "
-            f"file declares {'x'.join(str(e or '?') for e in extents)} {item.dtype}"
+            f"the value of {quoted(item.name)} is {show_shape(array.shape)} {own_type}, the "
+            f"file declares {'x'.join(str(e or '?') for e in extents) or 'scalar'} {item.dtype}"
         )
     return array
+
+
+def _converted(array: NDArray[Any], own: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers in another type, or as they are where it lacks one of them; floats are rounded."""
+    if array.dtype.hasobject or (array.dtype.kind == "b") > (own.kind == "b"):
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = array.astype(own)
+    floats = own.kind not in "biu"
+    kept = np.isfinite(array) == np.isfinite(found.astype(np.float64)) if floats else array == found
+    return found if kept.all() else array
 
 
 def _not_text() -> GraphError:

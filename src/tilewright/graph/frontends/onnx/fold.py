@@ -132,4 +132,7 @@ def transpose(node: OnnxNode, x: Constant) -> Constant:
 
 def concatenate(node: OnnxNode, *x: Constant) -> Constant:
     """The operands concatenated along `axis`."""
-    return np.concatenate(x, node.integer("axis"))
+    ranks, axis = sorted({np.ndim(item) for item in x}), node.integer("axis")
+    if len(ranks) > 1 or not -ranks[0] <= axis < ranks[0]:
+        raise GraphError(f"{node.title()}: axis {axis} joins no tensors of {ranks} dimensions")
+    return np.concatenate(x, axis)

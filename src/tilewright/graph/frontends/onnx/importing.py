@@ -33,6 +33,10 @@ from tilewright.ops.op import Shape, show_shape
 _CODES = {name: code for code, name in TYPES.items()}
 _LOG = logging.getLogger(__name__)
 _FLOATS = ("f32", "f64")
+_MOST_NAMED = 40
+"""Nodes whose refusals are shown."""
+_BEYOND_MEMORY = ("array is too big", "Maximum allowed")
+"""NumPy's words where an array cannot even be addressed."""
 
 
 def import_model(
@@ -58,8 +62,7 @@ def import_model(
     importer = Importer(
         builder, dict(model.constants), file_dtype, file_batch, own_batch, imported=_import_node
     )
-    for node in model.nodes:
-        _import_node(importer, node)
+    _import_nodes(importer, model.nodes)
     names = tuple(importer.output(output.name) for output in model.outputs)
     if batch is None and not shapes:
         _warn_of_other_shapes(model.outputs, builder)
@@ -86,6 +89,26 @@ def _agree(declared: Extents, computed: Shape) -> bool:
     )
 
 
+def _import_nodes(importer: Importer, nodes: Sequence[OnnxNode]) -> None:
+    """Translate all nodes; those that cannot be are refused at once, without what reads of them."""
+    refused, lost = list[GraphError](), set[str]()
+    for node in nodes:
+        reads_more = any(isinstance(value, Subgraph) for value in node.attributes.values())
+        if lost.isdisjoint(node.inputs) and not (lost and reads_more):
+            try:
+                _import_node(importer, node)
+                continue
+            except GraphError as error:
+                refused.append(error)
+        lost.update(filter(None, node.outputs))
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        more = f"\n  and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        lines = [f"\n  {error.message}" for error in refused[:_MOST_NAMED]]
+        raise GraphError(f"{len(refused)} nodes cannot be read:{''.join(lines)}{more}")
+
+
 def _import_node(importer: Importer, node: OnnxNode) -> None:
     operator = OPERATORS[node.kind]
     try:
@@ -101,9 +124,9 @@ def _import_node(importer: Importer, node: OnnxNode) -> None:
         raise GraphError(f"{node.title()}: {error}") from None
     except TilewrightError:
         raise
-    except MemoryError:
-        raise GraphError(f"{node.title()}: its result does not fit memory") from None
     except Exception as error:
+        if isinstance(error, MemoryError) or str(error).startswith(_BEYOND_MEMORY):
+            raise GraphError(f"{node.title()}: its result does not fit memory") from None
         if reason := _reason_against(importer, operator, node):
             raise GraphError(f"{node.title()}: its operands do not fit: {reason}") from None
         raise InternalError(
@@ -125,6 +148,8 @@ def _reason_against(importer: Importer, operator: Operator, node: OnnxNode) -> s
         if importer.builder.has(name):
             kind = _CODES[importer.builder.element_type(name)]
             types[name] = helper.make_tensor_type_proto(kind, importer.builder.shape(name))
+        elif name not in importer.constants:
+            return f"{quoted(name)} is produced by nothing before it"
         else:
             data[name] = numpy_helper.from_array(importer.constants[name], name)
             types[name] = helper.make_tensor_type_proto(data[name].data_type, data[name].dims)

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.graph.frontends.onnx.declare import TYPES, Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, MOST_ELEMENTS, Importer
+from tilewright.ops.op import show_shape
 
 
 def _constant_of_shape(at: Importer) -> None:
@@ -35,6 +36,8 @@ def _eye_like(at: Importer) -> None:
         kind = TYPES.get(at.node.integer("dtype"), "")
     if not kind or len(shape) != 2:
         raise at.wrong(f"its dtype, of a tensor of {len(shape)} dimensions, is not supported")
+    if prod(shape) > MOST_ELEMENTS:
+        raise at.wrong(f"a matrix of {show_shape(shape)}, at most {MOST_ELEMENTS} elements")
     eye = np.eye(*shape, max(-(1 << 31), min(at.node.integer("k"), 1 << 31)), dtype(kind).numpy)
     at.constants[at.node.output()] = eye
 

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.common.dtypes import F64
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
+from tilewright.graph.frontends.onnx.model import Constant
 from tilewright.graph.frontends.onnx.operators.moves import looked_up, table
 from tilewright.ops import Slice
 from tilewright.ops.access import Access, straight
@@ -18,6 +19,7 @@ from tilewright.ops.einsum import einsum
 from tilewright.ops.op import Shape
 
 _COMPLEX = 2
+_MOST_ROOTS = 1 << 25
 _INDICES = ("i32", "i64")
 
 
@@ -28,12 +30,16 @@ def _indices(at: Importer, size: int) -> str:
         kind = at.builder.element_type(name)
         return at.each(f"x0 + {size} if x0 < 0 else x0", name, suffix="_places1", computed=kind)
     numbers = at.constants[name]
-    outside = numbers[(numbers < -size) | (numbers >= size)]
-    if outside.size:
-        raise at.wrong(f"the index {outside.flat[0]} is outside -{size}..{size - 1}")
+    _require_inside(at, numbers, size)
     if (numbers >= 0).all():
         return name
     return at.held("places", np.where(numbers < 0, numbers + size, numbers))
+
+
+def _require_inside(at: Importer, numbers: Constant, size: int) -> None:
+    outside = numbers[(numbers < -size) | (numbers >= size)]
+    if outside.size:
+        raise at.wrong(f"the index {outside.flat[0]} is outside -{size}..{size - 1}")
 
 
 def _gather(at: Importer) -> None:
@@ -74,6 +80,8 @@ def _parts_of(at: Importer, batch: int) -> tuple[Shape, tuple[str, ...]]:
         raise at.wrong(f"indices of {own} do not fit a tensor of {shape}")
     outer, names = own[:-1], []
     for k, size in enumerate(shape[batch : batch + own[-1]]):
+        if index in at.constants:
+            _require_inside(at, at.constants[index][..., k], size)
         cut = Slice(own, (*(0,) * len(outer), k), (*outer, 1), (1,) * len(own), kind)
         part = at.step(cut, index, suffix=f"_part{k}")
         body = f"x0 + {size} if x0 < 0 else x0"
@@ -134,9 +142,10 @@ def _scattered(
 
 def _one_hot(at: Importer) -> None:
     """One of two numbers, by comparing each index with each place."""
-    size, kind = int(at.constant(1).reshape(-1)[0]), at.element_type(at.node.input(2))
-    if size < 1 or at.shape(2, (kind,)) != (2,):
-        raise at.wrong(f"depth {size} and {at.shape(2, (kind,))} values, expected two of them")
+    depth, kind = at.constant(1).reshape(-1)[0], at.element_type(at.node.input(2))
+    if not 1 <= depth < np.inf or at.shape(2, (kind,)) != (2,):
+        raise at.wrong(f"depth {depth} and {at.shape(2, (kind,))} values, expected two of them")
+    size = int(depth)
     index, shape = at.operand(0, EVERY_TYPE), at.shape(0, EVERY_TYPE)
     axis = at.axis(rank=len(shape) + 1)
     values = at.operand(2, (kind,))
@@ -225,6 +234,8 @@ def _fourier(at: Importer) -> None:
     if parts > _COMPLEX or axis == len(shape) - 1 or length < 1:
         raise at.wrong("takes signals of real or complex numbers")
     count = length // 2 + 1 if half else length
+    if count * size > _MOST_ROOTS:
+        raise at.wrong(f"takes {count} x {size} roots of unity, at most {_MOST_ROOTS}")
     turns = np.outer(np.arange(count), np.arange(min(size, length)))
     roots = np.exp(-2j * np.pi * turns / length)
     roots = np.pad(roots, ((0, 0), (0, size - roots.shape[1])))

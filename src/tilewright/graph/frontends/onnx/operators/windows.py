@@ -200,8 +200,7 @@ def _pool(at: Importer, *, reduction: Reduction | Literal["norm"]) -> None:
     if reduction == "max":
         fill = -np.inf if kind.is_float else float(kind.limits[0])
     elif reduction == "norm":
-        p = at.node.number("p")
-        body, finish = f"pow(abs(x0), {p})", f"pow(x0, {1 / p!r})"
+        body, finish = _norm(at)
     y = straight((*images[:2], *out), tuple(range(2 + rank)))
     source = access(images, *along(0, 1), *found.places(2, 2 + rank, found.before), fill=fill)
     gather: Gather = "max" if reduction == "max" else "sum"
@@ -236,10 +235,16 @@ def _global_pool(at: Importer, *, reduction: Reduction) -> None:
 
 
 def _lp_global(at: Importer) -> None:
-    shape, p = at.shape(0), at.node.number("p")
+    shape, (power, root) = at.shape(0), _norm(at)
     total = Reduce("sum", shape, tuple(range(2, len(shape))), at.dtype)
-    each = at.each(f"pow(abs(x0), {p})", at.operand(0))
-    at.map(f"pow(x0, {1 / p!r})", at.step(total, each, suffix="_sum"))
+    at.map(root, at.step(total, at.each(power, at.operand(0)), suffix="_sum"))
+
+
+def _norm(at: Importer) -> tuple[str, str]:
+    """What is added up for a norm, and what is made of the sum."""
+    if (p := at.node.number("p")) < 1:
+        raise at.wrong(f"p = {p:g}, and a norm has at least 1")
+    return f"pow(abs(x0), {p})", f"pow(x0, {1 / p!r})"
 
 
 READ = (
