@@ -6,7 +6,6 @@ In: a network. Out: the same network, in which what is read backwards of a tenso
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
@@ -14,8 +13,8 @@ from typing import ClassVar
 from tilewright.graph.graph import Network, Node
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
-from tilewright.ops.definition import Definition
-from tilewright.ops.definitions import Assembly, assembled, definitions_in
+from tilewright.ops.definition import Addend, Definition
+from tilewright.ops.definitions import are_apart, assembled, definitions_in
 
 
 @dataclass(frozen=True)
@@ -33,24 +32,23 @@ class Reversals:
         return network if len(nodes) == len(network.nodes) else replace(network, nodes=tuple(nodes))
 
     def _replaced(self, node: Node) -> list[Node]:
-        op, made, inputs = node.op, list[Node](), list(node.inputs)
-        whole = [(part, tuple(range(len(part.operands)))) for part in definitions_in(op)]
-        pairs = list(zip(op.parts, op.reads, strict=True)) if isinstance(op, Assembly) else whole
-        if len(pairs) > 1 and not isinstance(op, Assembly):
-            return [node]
-        turned = [self._turned(node, *pair, made, inputs) for pair in pairs]
-        if not made:
+        made, inputs = list[Node](), list(node.inputs)
+        tensors = node.op.definitions if definitions_in(node.op) else ()
+        addends = tensors[0].addends if len(tensors) == 1 else ()
+        turned = [self._turned(node, own, made, inputs) for own in addends]
+        if not made or not are_apart([part for part, _ in turned]):
             return [node]
         kept = list(dict.fromkeys(n for _, reads in turned for n in reads))
         reads = [[kept.index(n) for n in own] for _, own in turned]
-        forwards = assembled([part for part, _ in turned], reads, op.dtype)
+        forwards = assembled([part for part, _ in turned], reads, node.op.dtype)
         return [*made, replace(node, op=forwards, inputs=tuple(inputs[n] for n in kept))]
 
     def _turned(
-        self, node: Node, op: Definition, reads: Sequence[int], made: list[Node], inputs: list[str]
+        self, node: Node, addend: Addend, made: list[Node], inputs: list[str]
     ) -> tuple[Definition, list[int]]:
         """(the definition on reversed operands, their numbers among the `inputs`)."""
-        operands, numbers = list(op.operands), list(reads)
+        op = addend.definition
+        operands, numbers = list(op.operands), list(addend.reads)
         for i, access in enumerate(() if op.has_look_ups else op.operands):
             for d in range(len(access.shape)):
                 first, count = _read(op, access, d)
