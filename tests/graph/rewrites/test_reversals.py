@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 import tilewright as tw
 from support.definitions import integers_for, network_of
 from tilewright.graph.rewrites.reversals import Reversals
+from tilewright.ops.access import Access
+from tilewright.ops.definition import Definition
+from tilewright.ops.definitions import assembled
 from tilewright.ops.notation import define
 
 
@@ -31,6 +34,27 @@ def test_a_reversal_is_cut_where_it_is_long(places, first, gathered):
         if step < 0
     ]
     assert max(longest) <= 4
+
+
+@given(st.integers(6, 40), st.integers(5, 12), st.integers(0, 3))
+def test_parts_reverse_what_they_read_alone(size, border, rest):
+    border = min(border, size - 1)
+    whole = (border + size + rest,)
+    mirrored = Definition((border,), along_axis(whole, 1, 0), (along_axis((size,), -1, border),))
+    own = Definition((size,), along_axis(whole, 1, border), (along_axis((size,), 1, 0),))
+    op = assembled((mirrored, own), [(0,), (0,)], "f64")
+    network = network_of(op)
+    short = Reversals(4).apply(network)
+    assert len(short.nodes) == 3
+    assert max(node.op.out_shape for node in short.nodes[:2])[0] < border + 4
+    feeds = {"x0": np.arange(float(size))}
+    found, expected = (n.evaluate(feeds)["y"] for n in (short, network))
+    assert np.array_equal(found, expected)
+    assert np.array_equal(found[: border + size], np.pad(feeds["x0"], (border, 0), "reflect"))
+
+
+def along_axis(shape, step, first):
+    return Access(shape, (((0, step),),), (first,))
 
 
 @pytest.mark.parametrize("places", [4, 17])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Place, access, along, assembled
 from tilewright.ops.op import Op, Shape
 
-_MOST_MIRRORED = 64
-"""Places of a border that are copied one by one."""
+_MOST_TURNS = 64
+"""Times that a tensor fits into its border from which on it is looked up there."""
 
 
 def _flatten(at: Importer) -> None:
@@ -201,8 +202,9 @@ def _continued(at: Importer, x: str, before: Sequence[int], after: Sequence[int]
     padded = [d for d in range(len(before)) if before[d] or after[d]]
     for number, d in enumerate(padded or [0]):
         shape, operands = at.builder.shape(x), [x]
-        if at.node.text("mode") == "reflect" and max(before[d], after[d]) > _MOST_MIRRORED:
-            places = np.pad(np.arange(shape[d]), (before[d], after[d]), "reflect")
+        mode: Any = at.node.text("mode")
+        if mode != "edge" and before[d] + after[d] > _MOST_TURNS * shape[d]:
+            places = np.pad(np.arange(shape[d]), (before[d], after[d]), mode)
             operands.append(at.held(f"places{d}", places))
             op: Op = looked_up(at, shape, d, *operands)
         else:
