@@ -76,7 +76,7 @@ from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.targets.host.vectors.transform_text import Transform, emit_transform
 from tilewright.targets.host.vectors.window_text import WindowFunction, emit_window_function
 
-_FENCE = "_mm_sfence();"
+_FENCE = "__builtin_ia32_sfence();"
 """Fence after which other threads see non-temporal stores."""
 
 _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
