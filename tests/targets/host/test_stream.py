@@ -69,7 +69,9 @@ def test_a_product_in_place_is_streamed_beyond_the_last_cache() -> None:
         machine = hosts(last_cache_bytes)[0]
         source = CODE.emit(parse(IN_PLACE), machine).files["in_place.c"]
         assert ("tw_stream_f32(z" in source) == (streamed and machine.core.vector_lanes > 2)
-        assert ("__builtin_ia32_sfence();\n}" in source) == (streamed and machine.core.vector_lanes > 2)
+        assert ("__builtin_ia32_sfence();\n}" in source) == (
+            streamed and machine.core.vector_lanes > 2
+        )
 
 
 def test_what_is_added_to_is_not_streamed() -> None:

@@ -1,10 +1,10 @@
 """Vector instruction sets of host processors, each as a few C functions on one vector type.
 
 In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `_f64`) and of the
-operations on it that the micro-kernels are written in: GCC's vector extensions, and the compilers'
-own built-in functions of AVX-512 and AVX2 where these say less. The header of the intrinsics takes a
-compiler half a second to read, as long as a kernel. Everything else has vectors of 16 bytes, which
-every processor has a register for.
+operations on it that the micro-kernels are written in: GCC's vector extensions, with built-in
+functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes a compiler half a
+second to read, as long as a kernel.) Everything else has vectors of 16 bytes, which every processor
+has a register for.
 """
 
 from __future__ import annotations
