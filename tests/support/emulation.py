@@ -1,4 +1,4 @@
-"""AVX-512 code on processors without it: a C compiler that takes intrinsics from `avx512.h`.
+"""AVX-512 code on processors without it: a C compiler that takes its functions from `avx512.h`.
 
 The code is the one that is generated for a processor with AVX-512, text for text; what is not shown
 so is its speed, and that the instructions do what their descriptions say.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,6 @@ INEXACT = ("winograd4", "winograd6")
 
 QUICK = ("-std=gnu11", "-O0", "-fPIC")
 """Correctness does not need the optimiser, and most of the time is the compiler's."""
-
-INTRINSICS = {"intrinsics.c": "#include <immintrin.h>\n"}
-"""Nearly all that the compiler reads of a small kernel."""
 
 NATIVE_HOSTS = Machines(m for m in HOSTS if instruction_set_of(m) in native_instruction_sets())
 """The machines whose code this processor can execute."""
@@ -76,18 +72,8 @@ def quick_library(sources: Mapping[str, str], flags: Sequence[str]) -> ctypes.CD
     texts = {name: text for name, text in sources.items() if name.endswith((".c", ".h"))}
     every = (*QUICK, *sorted(set(flags)))
     library = ("-shared", "-o", "library.so", "-lm")
-    (path,) = compiled("the tests", "host-tests", texts, (*every, *_precompiled(every), *library))
+    (path,) = compiled("the tests", "host-tests", texts, (*every, *library))
     return ctypes.CDLL(str(path))
-
-
-@cache
-def _precompiled(flags: tuple[str, ...]) -> tuple[str, ...]:
-    """Flags that take the intrinsics from a precompiled header of equal flags."""
-    if not any(flag.startswith("-mavx") for flag in flags):
-        return ()
-    header = (*flags, "-x", "c-header", "-o", "intrinsics.h.gch")
-    (path,) = compiled("the tests", "host-tests", INTRINSICS, header)
-    return ("-include", str(path.with_suffix("")))
 
 
 def native_results(cases: Sequence[Case], operands: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -76,7 +76,7 @@ from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
 from tilewright.targets.host.vectors.transform_text import Transform, emit_transform
 from tilewright.targets.host.vectors.window_text import WindowFunction, emit_window_function
 
-_FENCE = "_mm_sfence();"
+_FENCE = "__builtin_ia32_sfence();"
 """Fence after which other threads see non-temporal stores."""
 
 _EMITTERS: Emitters = {**ELEMENTWISE, **SCALAR_CALLS, Requantise: emit_requantise}
@@ -154,12 +154,14 @@ class KernelText:
         """The function of sums of windows that a call takes, if it is one."""
         return window_function(call, self.program, self.isa, self.epilogue)
 
-    def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int]]]:
-        """The distinct micro-kernels, their names and the heights that their calls need."""
-        heights: dict[Microkernel, frozenset[int]] = {}
+    def microkernels(self) -> dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]]:
+        """The distinct micro-kernels, their names, and the heights and widths of their blocks."""
+        found: dict[Microkernel, tuple[str, frozenset[int], frozenset[int]]] = {}
         for _, one in self.products.calls:
-            heights[one.kernel] = heights.get(one.kernel, frozenset()) | one.heights
-        return {k: (f"tw_product{i}", h) for i, (k, h) in enumerate(heights.items())}
+            name = f"tw_product{len(found)}"
+            name, heights, widths = found.get(one.kernel, (name, frozenset(), frozenset()))
+            found[one.kernel] = name, heights | one.heights, widths | one.widths
+        return found
 
     def name_of(self, one: Product) -> str:
         """The name of a product's micro-kernel."""
@@ -242,8 +244,8 @@ def _functions(text: KernelText) -> Iterator[str]:
         yield emit_stream(stream_function(kind), copy_function(kind), kind, text.isa)
     for kind, width in packing:
         yield emit_pack(pack_function(kind, width), kind, width)
-    for kernel, (name, heights) in kernels.items():
-        yield emit_microkernel(kernel, name, heights)
+    for kernel, (name, heights, widths) in kernels.items():
+        yield emit_microkernel(kernel, name, heights, widths)
     for one in transforms:
         yield emit_transform(one)
     for window, name in windows.items():

@@ -7,7 +7,7 @@ pack them on the way; a constant that is used in place is packed once, before th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.codegen.artifact import Panels
@@ -34,17 +34,24 @@ from tilewright.targets.host.emit.threads import OPENMP_FLAG
 from tilewright.targets.host.sections import Caches
 from tilewright.targets.host.vectors.epilogue import Along, Bias
 from tilewright.targets.host.vectors.instruction_sets import INSTRUCTION_SETS, InstructionSet
-from tilewright.targets.host.vectors.microkernel import Microkernel, Prefetch, Start, row_counts
+from tilewright.targets.host.vectors.microkernel import (
+    Microkernel,
+    Prefetch,
+    Start,
+    column_counts,
+    row_counts,
+)
 
 _ALWAYS = Const(1)
 _START: dict[Expr, Start] = {Const(0): "accumulate", _ALWAYS: "overwrite"}
 _MOST_ITERATIONS = 4096
-"""Most iterations of a loop that are enumerated to find the heights of register blocks."""
+"""Most iterations of a loop that are enumerated to find the extents of register blocks."""
+_Counts = Callable[[Microkernel, int | None], frozenset[int]]
 
 
 @dataclass(frozen=True)
 class Product:
-    """One chain of products; `heights` of register blocks that it needs.
+    """One chain of products; `heights` and `widths` of register blocks that it needs.
 
     C is overwritten where `first` is not zero, and complete where `last` is not; `given` are the
     tensors that its epilogue takes, and where in them it begins.
@@ -57,6 +64,7 @@ class Product:
     first: Expr
     kernel: Microkernel
     heights: frozenset[int]
+    widths: frozenset[int]
     last: Expr = _ALWAYS
     given: tuple[tuple[str, Expr], ...] = ()
 
@@ -177,8 +185,10 @@ def _product(
     )
     if kernel.start == "overwrite" and kernel.can_stream:
         kernel = replace(kernel, streams=_is_streamed(call.operands[0], program, machine))
-    rows = _extent(c.view, "m" if vectorised == "n" else "n")
-    return Product(c, a, b, links, chain.first, kernel, _heights(kernel, rows, scope))
+    rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
+    heights = _blocks(kernel, row_counts, rows, scope)
+    widths = _blocks(kernel, column_counts, columns, scope)
+    return Product(c, a, b, links, chain.first, kernel, heights, widths)
 
 
 def _run(c: Side) -> int:
@@ -238,14 +248,14 @@ def _is_streamed(c: Operand, program: Program, machine: Machine) -> bool:
     return bool(passes_caches(c, program, machine, at_start))
 
 
-def _heights(kernel: Microkernel, rows: Expr, scope: Scope) -> frozenset[int]:
-    """The heights of blocks in any iteration of the loops."""
-    names = sorted(free_vars(rows))
+def _blocks(kernel: Microkernel, counts: _Counts, extent: Expr, scope: Scope) -> frozenset[int]:
+    """The heights or widths of blocks in any iteration of the loops, by those of one extent."""
+    names = sorted(free_vars(extent))
     if len(names) > 1 or (names and scope.bounds[names[0]][1] >= _MOST_ITERATIONS):
-        return row_counts(kernel, None)
+        return counts(kernel, None)
     values = range(scope.bounds[names[0]][1] + 1) if names else (0,)
-    extents = {int(evaluate(rows, dict.fromkeys(names, i))) for i in values}
-    return frozenset().union(*(row_counts(kernel, e) for e in extents if e > 0))
+    extents = {int(evaluate(extent, dict.fromkeys(names, i))) for i in values}
+    return frozenset().union(*(counts(kernel, e) for e in extents if e > 0))
 
 
 def _loaded(

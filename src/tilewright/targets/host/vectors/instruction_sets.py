@@ -1,8 +1,10 @@
 """Vector instruction sets of host processors, each as a few C functions on one vector type.
 
 In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `_f64`) and of the
-operations on it that the micro-kernels are written in. AVX-512 and AVX2 use intrinsics, everything
-else GCC's vector extensions on vectors of 16 bytes, which every processor has a register for.
+operations on it that the micro-kernels are written in: GCC's vector extensions, with built-in
+functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes a compiler half a
+second to read, as long as a kernel.) Everything else has vectors of 16 bytes, which every processor
+has a register for.
 """
 
 from __future__ import annotations
@@ -69,89 +71,63 @@ def best_instruction_set(cpu_flags: Iterable[str]) -> InstructionSet:
     return next(one for one in INSTRUCTION_SETS if there.issuperset(one.cpu_flags))
 
 
+_VECTORS = """\
+typedef TYPE tw_vector_NAME __attribute__((vector_size(BYTES)));
+typedef TYPE tw_anywhere_NAME __attribute__((vector_size(BYTES), aligned(SIZE), may_alias));
+static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return *(const tw_anywhere_NAME *)p; }
+static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { *(tw_anywhere_NAME *)p = v; }
+static inline tw_vector_NAME tw_broadcast_NAME(TYPE x)
+{
+    return (tw_vector_NAME){COPIES};
+}
+static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b) { return a + b; }
+static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b) { return a * b; }
+"""
+
 _AVX512 = """\
-typedef __m512SUFFIX tw_vector_NAME;
-static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return _mm512_loadu_PS(p); }
-static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { _mm512_storeu_PS(p, v); }
-static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { _mm512_stream_PS(p, v); }
 static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
 {
-    return _mm512_maskz_loadu_PS((__mmaskLANES)((1u << n) - 1), p);
+    return __builtin_ia32_loaduPS512_mask((const void *)p, (tw_vector_NAME){0}, (1u << n) - 1);
 }
 static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
 {
-    _mm512_mask_storeu_PS(p, (__mmaskLANES)((1u << n) - 1), v);
+    __builtin_ia32_storeuPS512_mask((void *)p, v, (1u << n) - 1);
 }
-static inline tw_vector_NAME tw_broadcast_NAME(TYPE x) { return _mm512_set1_PS(x); }
-static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b)
-{
-    return _mm512_add_PS(a, b);
-}
-static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b)
-{
-    return _mm512_mul_PS(a, b);
-}
+static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { tw_past_caches(PS512, p, v); }
 static inline tw_vector_NAME tw_multiply_add_NAME(
         tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
 {
-    return _mm512_fmadd_PS(a, b, c);
+    return __builtin_ia32_vfmaddPS512_mask(a, b, c, ALL, 4);
 }
 static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 {
-    return _mm512_max_PS(a, b);
+    return __builtin_ia32_maxPS512_mask(a, b, a, ALL, 4);
 }
 """
 
-_AVX2_MASKS = {
-    "f32": """\
-static inline __m256i tw_mask_f32(long n)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-""",
-    "f64": """\
-static inline __m256i tw_mask_f64(long n)
-{
-    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
-}
-""",
-}
-
 _AVX2 = """\
-typedef __m256SUFFIX tw_vector_NAME;
-static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return _mm256_loadu_PS(p); }
-static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { _mm256_storeu_PS(p, v); }
-static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { _mm256_stream_PS(p, v); }
+static inline tw_truth_NAME tw_mask_NAME(long n) { return (TRUTH)n > (tw_truth_NAME){NUMBERS}; }
 static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
 {
-    return _mm256_maskload_PS(p, tw_mask_NAME(n));
+    return __builtin_ia32_maskloadPS256((const tw_vector_NAME *)p, tw_mask_NAME(n));
 }
 static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
 {
-    _mm256_maskstore_PS(p, tw_mask_NAME(n), v);
+    __builtin_ia32_maskstorePS256((tw_vector_NAME *)p, tw_mask_NAME(n), v);
 }
-static inline tw_vector_NAME tw_broadcast_NAME(TYPE x) { return _mm256_set1_PS(x); }
-static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b)
-{
-    return _mm256_add_PS(a, b);
-}
-static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b)
-{
-    return _mm256_mul_PS(a, b);
-}
+static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { tw_past_caches(PS256, p, v); }
 static inline tw_vector_NAME tw_multiply_add_NAME(
         tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
 {
-    return _mm256_fmadd_PS(a, b, c);
+    return __builtin_ia32_vfmaddPS256(a, b, c);
 }
 static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 {
-    return _mm256_max_PS(a, b);
+    return __builtin_ia32_maxPS256(a, b);
 }
 """
 
 _PORTABLE = """\
-typedef TYPE tw_vector_NAME __attribute__((vector_size(BYTES)));
 static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
 {
     tw_vector_NAME v = {0};
@@ -162,14 +138,6 @@ static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
 {
     memcpy(p, &v, (unsigned long)n * sizeof *p);
 }
-static inline tw_vector_NAME tw_load_NAME(const TYPE *p) { return tw_load_first_NAME(p, LANES); }
-static inline void tw_store_NAME(TYPE *p, tw_vector_NAME v) { tw_store_first_NAME(p, LANES, v); }
-static inline tw_vector_NAME tw_broadcast_NAME(TYPE x)
-{
-    return (tw_vector_NAME){COPIES};
-}
-static inline tw_vector_NAME tw_add_NAME(tw_vector_NAME a, tw_vector_NAME b) { return a + b; }
-static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b) { return a * b; }
 static inline tw_vector_NAME tw_multiply_add_NAME(
         tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
 {
@@ -200,8 +168,15 @@ static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 }
 """
 
-_STRING = "#include <string.h>\n"
-_HEADERS = {"avx512": "#include <immintrin.h>\n", "avx2": "#include <immintrin.h>\n"}
+_STREAMS = """\
+#ifdef __clang__
+#define tw_past_caches(form, p, v) __builtin_nontemporal_store(v, (__typeof__(v) *)(p))
+#define __builtin_ia32_maxps512_mask(a, b, c, mask, mode) __builtin_ia32_maxps512(a, b, mode)
+#define __builtin_ia32_maxpd512_mask(a, b, c, mask, mode) __builtin_ia32_maxpd512(a, b, mode)
+#else
+#define tw_past_caches(form, p, v) __builtin_ia32_movnt##form(p, v)
+#endif
+"""
 _TEXTS = {"avx512": _AVX512, "avx2": _AVX2, "portable": _PORTABLE}
 
 
@@ -234,16 +209,10 @@ def vector_text(
     set's `compiler_flags`, where integers wrap with `WRAPPING` too. Operations on integers are
     those of GCC's vector extensions.
     """
-    exact = not all(kind.is_float for kind in kinds)
-    parts = [_HEADERS.get(isa.name, _STRING)]
-    if exact and parts[0] != _STRING:
-        parts.append(_STRING)
+    parts = ["#include <string.h>\n", *([_STREAMS] if isa.streams else [])]
     for kind in kinds:
-        if isa.name == "avx2" and kind.is_float:
-            parts.append(_AVX2_MASKS[kind.name])
-        parts.append(_for_type(_TEXTS[isa.name] if kind.is_float else _PORTABLE, isa, kind))
-        if kind.is_float:
-            parts.append(_for_type(_CHOICES, isa, kind))
+        own = (_CHOICES, _TEXTS[isa.name]) if kind.is_float else (_PORTABLE,)
+        parts += (_for_type(text, isa, kind) for text in (_VECTORS, *own))
     for narrow, kind in widened:
         bytes_ = str(isa.lanes(kind) * narrow.size_bytes)
         text = _WIDENED.replace("FROM_NAME", narrow.name).replace("FROM", narrow.c_name)
@@ -256,13 +225,15 @@ def _for_type(text: str, isa: InstructionSet, kind: DType) -> str:
     words = {
         "uTRUTH": "unsigned long long" if double else "unsigned",
         "TRUTH": "long long" if double else "int",
-        "SUFFIX": "d" if double else "",
+        "ALL": f"(unsigned {'char' if double else 'short'})-1",
         "NAME": kind.name,
         "TYPE": kind.c_name,
         "PS": "pd" if double else "ps",
         "BYTES": str(isa.vector_bytes),
         "LANES": str(lanes),
+        "SIZE": str(kind.size_bytes),
         "COPIES": ", ".join(["x"] * lanes),
+        "NUMBERS": ", ".join(map(str, range(lanes))),
     }
     for word, value in words.items():
         text = text.replace(word, value)

@@ -155,7 +155,24 @@ def row_counts(kernel: Microkernel, extent: int | None) -> frozenset[int]:
     if extent is None:
         return frozenset(range(1, kernel.scalars + 1))
     if kernel.scalar_layout == "panels":
-        full = {kernel.scalars} if extent >= kernel.scalars else set()
-        return frozenset(full | {extent % kernel.scalars} - {0})
+        return _whole_and_rest(extent, kernel.scalars)
     blocks = -(-extent // kernel.scalars)
     return frozenset({extent // blocks, -(-extent // blocks)}) if blocks else frozenset()
+
+
+def column_counts(kernel: Microkernel, extent: int | None) -> frozenset[int]:
+    """The widths of register blocks, in elements, that a call needs whose dimension along the
+    vectors has `extent`; None stands for any.
+
+    >>> from tilewright.common.dtypes import F32
+    >>> from tilewright.targets.host.vectors.instruction_sets import AVX2
+    >>> [sorted(column_counts(Microkernel(AVX2, F32, 2, 6), n)) for n in (7, 32, 33)]
+    [[7], [16], [1, 16]]
+    """
+    if extent is None:
+        return frozenset(range(1, kernel.width + 1))
+    return _whole_and_rest(extent, kernel.width)
+
+
+def _whole_and_rest(extent: int, most: int) -> frozenset[int]:
+    return frozenset(({most} if extent >= most else set()) | {extent % most} - {0})

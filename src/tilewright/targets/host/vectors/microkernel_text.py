@@ -9,6 +9,7 @@ loaded by vectors, and z is C: with n vectorised x is A and y is B, with m the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.block import (
@@ -22,20 +23,31 @@ from tilewright.targets.host.vectors.microkernel import (
     LINE_BYTES,
     SET_BYTES,
     Microkernel,
+    column_counts,
     row_counts,
 )
 
+_Widths = Sequence[tuple[int, str]]
+"""Register blocks along the vectors: how many vectors, and "tail" where only some lanes of the last
+one are in C; by vectors, the full one before the one with a tail.
+"""
 _WAYS, _COPIED_BYTES = 7, 2**18
 """Lines that a set of the level 1 cache holds, about; the longest copy that keeps rows out of one
 set.
 """
 
 
-def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None = None) -> str:
+def emit_microkernel(
+    kernel: Microkernel,
+    name: str,
+    rows: Iterable[int] | None = None,
+    columns: Iterable[int] | None = None,
+) -> str:
     """C text of `static void name(m, n, k, a, lda, b, ldb, c, ldc, ...)`, extents and strides long.
 
-    `rows` are the heights of register blocks that the calls need (`row_counts`), all by default; a
-    call that needs another one traps. The text needs `instruction_sets.vector_text` before it.
+    `rows` and `columns` are the heights and widths of register blocks that the calls need
+    (`row_counts`, `column_counts`), all by default; a call that needs another one traps. The text
+    needs `instruction_sets.vector_text` before it.
     Further parameters follow in this order: `long run, long gap`: rows of a run, and elements from
     one to the next beyond the leading dimension (runs), `long z_gap, long z_first`: such elements,
     and the number of the first row of C in its run (c_run), `int first` (start "either"), `long
@@ -43,13 +55,13 @@ def emit_microkernel(kernel: Microkernel, name: str, rows: Iterable[int] | None 
     (offsets), `int last` and what lies beside the sums (epilogue).
     """
     heights = sorted(row_counts(kernel, None) if rows is None else set(rows))
+    wide = column_counts(kernel, None) if columns is None else set(columns)
+    widths = sorted({(-(-n // kernel.lanes), "tail" * (n < kernel.width)) for n in wide})
     writer = CWriter()
     writer.lines(finish_function(kernel.epilogue, name, kernel.dtype))
-    for height in heights:
-        for vectors in range(1, kernel.vectors + 1):
-            Block(kernel, name, height, vectors, "tail").write(writer)
-        Block(kernel, name, height, kernel.vectors, "").write(writer)
-    _write_function(kernel, name, heights, writer)
+    for height, (vectors, tail) in product(heights, widths):
+        Block(kernel, name, height, vectors, tail).write(writer)
+    _write_function(kernel, name, heights, widths, writer)
     return writer.text()
 
 
@@ -73,7 +85,7 @@ def _z_run(kernel: Microkernel) -> list[str]:
 
 
 def _write_function(
-    kernel: Microkernel, name: str, heights: Sequence[int], writer: CWriter
+    kernel: Microkernel, name: str, heights: Sequence[int], widths: _Widths, writer: CWriter
 ) -> None:
     """The function that goes over the register blocks of a product."""
     kind = kernel.dtype.c_name
@@ -98,11 +110,11 @@ def _write_function(
             with writer.block(over_rows):
                 writer.line(height)
                 with writer.block(over_columns):
-                    _write_cases(kernel, name, heights, writer)
+                    _write_cases(kernel, name, heights, widths, writer)
         else:
             with writer.block(over_columns), writer.block(over_rows):
                 writer.line(height)
-                _write_cases(kernel, name, heights, writer)
+                _write_cases(kernel, name, heights, widths, writer)
 
 
 def _write_copying(kernel: Microkernel, name: str, writer: CWriter) -> None:
@@ -173,7 +185,9 @@ def _ahead(kernel: Microkernel) -> str:
     return f"{following}-({here})"
 
 
-def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer: CWriter) -> None:
+def _write_cases(
+    kernel: Microkernel, name: str, heights: Sequence[int], widths: _Widths, writer: CWriter
+) -> None:
     """Computes the block at (i, j) of `height` rows: full, or with a tail along the vectors."""
     x = {"panels": f"x + i / {kernel.scalars} * ldx"}.get(
         kernel.scalar_layout,
@@ -195,17 +209,18 @@ def _write_cases(kernel: Microkernel, name: str, heights: Sequence[int], writer:
         for height in heights:
             writer.line(f"case {height}:")
             with writer.deeper():
-                for vectors in range(1, kernel.vectors + 1):
+                for vectors, tail in widths:
                     before = (vectors - 1) * kernel.lanes
-                    test = "<" if vectors == kernel.vectors else "<="
-                    word = "else if" if vectors > 1 else "if"
-                    writer.line(f"{word} (left {test} {before + kernel.lanes})")
+                    most = before + kernel.lanes
+                    own = f"left > {before} && left <= {most}" if tail else f"left >= {most}"
+                    writer.line(f"if ({own})")
                     with writer.deeper():
-                        tail = f"left - {before}" if before else "left"
-                        writer.call(f"{name}_{height}x{vectors}_tail", [*given, tail])
-                writer.line("else")
+                        left = [f"left - {before}"] if tail else []
+                        suffix = "_tail" if tail else ""
+                        writer.call(f"{name}_{height}x{vectors}{suffix}", [*given, *left])
+                    writer.line("else")
                 with writer.deeper():
-                    writer.call(f"{name}_{height}x{kernel.vectors}", given)
+                    writer.line("__builtin_trap();")
                 writer.line("break;")
         writer.line("default:")
         with writer.deeper():

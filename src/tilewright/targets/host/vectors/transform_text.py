@@ -71,12 +71,9 @@ static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long colu
     for (long r = 0; r < WINDOW && r < rows; r++)
         for (long c = 0; c < WINDOW && c < columns; c++)
             NAME_copy(lanes, pixels + (r * WINDOW + c) * LINE, x + r * x_row + c * x_column);
-    if (lanes == LINE) {
-        NAME_tile(pixels, WINDOW * LINE, LINE, v, v_point);
-        return;
-    }
-    NAME_tile(pixels, WINDOW * LINE, LINE, points, LINE);
-    for (long p = 0; p < COUNT; p++)
+    const int whole = lanes == LINE;
+    NAME_tile(pixels, WINDOW * LINE, LINE, whole ? v : points, whole ? v_point : LINE);
+    for (long p = 0; p < COUNT && !whole; p++)
         NAME_copy(lanes, v + p * v_point, points + p * LINE);
 }
 """
@@ -86,15 +83,12 @@ static __attribute__((noinline)) void NAME_edge(long lanes, long rows, long colu
         TYPE *x, long x_row, long x_column, const TYPE *v, long v_pointDECLARED)
 {
     TYPE pixels[WINDOW * WINDOW * LINE], points[COUNT * LINE];
-COPIED    if (lanes == LINE) {
-        NAME_tile(pixels, WINDOW * LINE, LINE, v, v_pointHERE);
-    } else {
-        for (long i = 0; i < COUNT * LINE; i++)
-            points[i] = 0;
-        for (long p = 0; p < COUNT; p++)
-            NAME_copy(lanes, points + p * LINE, v + p * v_point);
-        NAME_tile(pixels, WINDOW * LINE, LINE, points, LINEHERE);
-    }
+COPIED    const int whole = lanes == LINE;
+    for (long i = 0; i < COUNT * LINE && !whole; i++)
+        points[i] = 0;
+    for (long p = 0; p < COUNT && !whole; p++)
+        NAME_copy(lanes, points + p * LINE, v + p * v_point);
+    NAME_tile(pixels, WINDOW * LINE, LINE, whole ? v : points, whole ? v_point : LINEHERE);
     for (long r = 0; r < WINDOW && r < rows; r++)
         for (long c = 0; c < WINDOW && c < columns; c++)
             NAME_copy(lanes, x + r * x_row + c * x_column, pixels + (r * WINDOW + c) * LINE);
