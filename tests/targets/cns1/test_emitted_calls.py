@@ -78,6 +78,11 @@ def test_an_update_takes_whole_stripes():
     assert caught.value.message == (
         "an update of n = 96 columns is no whole number of blocks of 64"
     )
+    with pytest.raises(ProgramError) as caught:
+        Update(3, 64, 128, patterns=2)
+    assert caught.value.message == (
+        "an update of m = 3 rows by two patterns is no whole number of blocks of 4"
+    )
 
 
 @pytest.mark.parametrize(

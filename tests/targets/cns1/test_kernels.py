@@ -18,6 +18,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     errors_body,
     forward_body,
+    pair_update_body,
     update_body,
 )
 from tilewright.targets.cns1.kernels.pipelining import asked_of, port_cycles, scheduled
@@ -54,7 +55,7 @@ def test_inner_loops_are_at_a_proven_bound(body, cycles, report, bound):
         (forward_body(3), 96, "unit VP0 96*"),
         (backward_body(2), 64, "unit VP0 64*"),
         (backward_body(3), 96, "unit VP0 96*"),
-        (update_body(rounding=ROUNDING, patterns=2), 96, "recurrence 96*"),
+        (pair_update_body(ROUNDING), 96, "recurrence 96*"),
         (update_body(rounding=ROUNDING, patterns=3), 100, "proved infeasible: 96, 97, 98, 99"),
     ],
     ids=lambda value: getattr(value, "name", None),

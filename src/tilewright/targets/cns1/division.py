@@ -39,12 +39,14 @@ from tilewright.targets.cns1.nodes.roles import (
     BLOCK,
     TABLE_BYTES,
     node_routine,
+    pair_rows,
     update_blocks,
 )
 from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
 from tilewright.targets.cns1.prices import (
     all_patterns,
     group_cycles,
+    pair_update_cycles,
     round_cycles,
     update_cycles,
 )
@@ -196,6 +198,11 @@ def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int)
     """Cycles of a node's update by the price of its text, of the columns that fit its cache at a
     time.
     """
+    if patterns == 2:
+        height = pair_rows(machine, rows)
+        whole, left = divmod(rows, height)
+        return sum(count * pair_update_cycles(machine, some, columns, columns)
+                   for some, count in ((height, whole), (left, 1)) if some)  # fmt: skip
     width, _ = update_blocks(machine, rows, columns, patterns)
     parts, left = divmod(columns, width)
     return sum(count * float(update_cycles(machine, rows, own, columns, patterns))

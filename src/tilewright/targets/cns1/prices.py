@@ -31,6 +31,7 @@ from tilewright.targets.cns1.emit.calls import (
     WEIGHT_BYTES,
     Product,
     Update,
+    write_pair_update,
     write_product,
     write_update,
 )
@@ -330,6 +331,31 @@ def update_timing(machine: Machine, rows: int, patterns: int) -> ProductCycles:
     few, longer, more = cycles(2, _PASSES), cycles(2, 2 * _PASSES), cycles(3, _PASSES)
     each, group = (longer - few) / (2 * _PASSES), more - few
     return ProductCycles(few - 2 * group, group - _PASSES * each, each, 0)
+
+
+def pair_update_cycles(machine: Machine, m: int, n: int, distance: int) -> float:
+    """An update by two patterns, stripe by stripe of rows `distance` elements apart."""
+    own, read = pair_update_timing(machine), read_cycles(machine, VECTOR_BYTES)
+    lines = opened_lines(machine, m, distance) * (read.dirty_miss - read.hit)
+    stripe = own.stripe_cycles + m / ROWS * own.pass_cycles + lines
+    return float(own.round_cycles + n / STRIPE * stripe)
+
+
+@cache
+def pair_update_timing(machine: Machine) -> ProductCycles:
+    """`update_timing` for two patterns: stripes of columns, passes of four rows."""
+    hitting = _hitting(machine)
+
+    def cycles(stripes: int, passes: int) -> int:
+        writer, n = started(), stripes * STRIPE
+        rows = passes * ROWS
+        write_pair_update(writer, hitting, Update(rows, n, 2 * n, _SHIFT, 2))
+        weights = rows * WEIGHT_BYTES * n
+        return finished(hitting, writer, 2 * weights, {"$8": 0, "$17": weights})
+
+    few, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
+    each, stripe = (longer - few) / _PASSES, more - few
+    return ProductCycles(few - stripe, stripe - _PASSES * each, each, 0)
 
 
 def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:

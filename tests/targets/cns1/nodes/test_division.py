@@ -116,8 +116,8 @@ def test_sums_that_are_divided_meet_at_who_finishes_them():
 
 @pytest.mark.parametrize(
     ("patterns", "scaling"),
-    [(1, SCALING), (3, SCALING), (1, None)],
-    ids=["scaled", "sets of three", "literal"],
+    [(1, SCALING), (2, SCALING), (3, SCALING), (1, None)],
+    ids=["scaled", "pairs", "sets of three", "literal"],
 )
 def test_a_training_step_changes_weights_where_they_lie(patterns, scaling):
     """Three layers of weights: errors go back through two of them."""

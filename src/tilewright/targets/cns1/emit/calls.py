@@ -24,6 +24,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     Body,
     backward_body,
     forward_body,
+    pair_update_body,
 )
 from tilewright.targets.cns1.kernels.code import DATA, reduction, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
@@ -32,6 +33,7 @@ from tilewright.targets.cns1.timing.layers import STRIPE
 
 VECTOR = 32
 WEIGHT_BYTES, SUM_BYTES = 2, 4
+STRIPE_BYTES = WEIGHT_BYTES * STRIPE
 _LENGTHS = ("$3", "$18", "$19", "$24", "$2")
 """Registers with the lanes that are left when sums are reduced, the last of them one."""
 GROUP = 4
@@ -43,7 +45,8 @@ ROUNDING = "$v29"
 @dataclass(frozen=True)
 class Product:
     """m x n sums over k: the first factor in the cache, weights and sums in main memory, each with
-    the bytes from row to row. Rows of weights lie along n, or `along_terms`, along k.
+    the bytes from row to row. Rows of weights lie along n, or `along_terms`, along k. Stripes of 64
+    columns may lie `stripe_bytes` apart.
     """
 
     m: int
@@ -54,6 +57,7 @@ class Product:
     weight_row_bytes: int
     sum_row_bytes: int
     along_terms: bool = False
+    stripe_bytes: int = STRIPE_BYTES
 
     def __post_init__(self) -> None:
         n, k = (ROWS, STRIPE) if self.along_terms else (STRIPE, ROWS)
@@ -88,9 +92,9 @@ def write_product(writer: Writer, machine: Machine, product: Product) -> None:
 
 @dataclass(frozen=True)
 class Update:
-    """m x n weights in main memory, `row_bytes` apart, plus the outer product of m bytes and n
-    halves, summed over `patterns`, which lie in the cache; with a `shift` what is added is shifted,
-    rounded and clipped.
+    """m x n weights in main memory, rows and stripes of 64 columns so many bytes apart, plus the
+    outer product of m bytes and n halves, summed over `patterns`; with a `shift` what is added is
+    shifted, rounded and clipped.
     """
 
     m: int
@@ -98,6 +102,7 @@ class Update:
     row_bytes: int
     shift: int | None = None
     patterns: int = 1
+    stripe_bytes: int = STRIPE_BYTES
 
     def __post_init__(self) -> None:
         if self.n % STRIPE:
@@ -105,22 +110,20 @@ class Update:
                 f"an update of n = {self.n} columns is no whole number of blocks of {STRIPE}",
                 fix=f"take a multiple of {STRIPE}",
             )
+        if self.patterns == 2 and self.m % ROWS:
+            raise ProgramError(
+                f"an update of m = {self.m} rows by two patterns is no whole number of blocks of "
+                f"{ROWS}",
+                fix=f"take a multiple of {ROWS}",
+            )
 
 
 def write_update(writer: Writer, machine: Machine, update: Update) -> None:
     """C += a b: `$7` has the place of a and `$17` that of b in the cache, each pattern's elements
     behind those of the one before; `$18` that of C.
     """
-    if update.patterns > 1 and not machine.section(Vectors).scalar_registers:
-        raise ProgramError(
-            f"{update.patterns} patterns update weights by scalars in the vector unit, found none",
-            fix="one pattern at a time",
-        )
     groups, left = divmod(update.m, ROWS)
-    if update.shift is not None:
-        writer.constant("$1", -(1 << update.shift >> 1))
-        writer.add("$vs9 = $1", f"{ROUNDING} = $v0 - $vs9", f"$1 = {update.shift}", "vshift = $1")
-    writer.constant("$9", update.row_bytes)
+    _prepare_update(writer, machine, update)
     writer.add("$8 = 64")
     writer.sum("$10", "$17", WEIGHT_BYTES * update.n, "$11")
     for before, pointer in pairwise(DATA[: update.patterns]):
@@ -130,6 +133,41 @@ def write_update(writer: Writer, machine: Machine, update: Update) -> None:
         _updated_rows(writer, machine, update, ROWS, again=groups > 1)
     if left:
         _updated_rows(writer, machine, update, left, again=False)
+
+
+def _prepare_update(writer: Writer, machine: Machine, update: Update) -> None:
+    """Half a unit to round by, and the bytes of a row."""
+    if update.patterns > 1 and not machine.section(Vectors).scalar_registers:
+        raise ProgramError(
+            f"{update.patterns} patterns update weights by scalars in the vector unit, found none",
+            fix="one pattern at a time",
+        )
+    if update.shift is not None:
+        writer.constant("$1", -(1 << update.shift >> 1))
+        writer.add("$vs9 = $1", f"{ROUNDING} = $v0 - $vs9", f"$1 = {update.shift}", "vshift = $1")
+    writer.constant("$9", update.row_bytes)
+
+
+def write_pair_update(writer: Writer, machine: Machine, update: Update) -> None:
+    """C += a b, summed over two patterns, stripe by stripe: a lies from 0 on in the cache, each
+    pattern's elements behind those of the one before, as those of b in main memory, to which `$17`
+    points; `$8` has the place of C.
+    """
+    (first, second), stripe = INPUTS[:2], writer.label("stripe")
+    _prepare_update(writer, machine, update)
+    writer.constant("$29", update.n // STRIPE)
+    writer.place(stripe)
+    for pattern in range(update.patterns):
+        writer.sum("$12", "$17", pattern * WEIGHT_BYTES * update.n, "$11")
+        low, high = f"$v{1 + 2 * pattern}", f"$v{2 + 2 * pattern}"
+        writer.add("$13 = $12 + 64", f"{low} = m[$12].h", f"{high} = m[$13].h")
+    writer.add("$14 = $8", "$20 = $8 + 64", "$16 = $14", "$24 = $20", f"{first} = 0")
+    writer.sum(second, first, update.m, "$11")
+    writer.constant("$10", update.m)
+    rounding = "" if update.shift is None else ROUNDING
+    _loop(writer, machine, pair_update_body(rounding), update.m // ROWS)
+    writer.sum("$8", "$8", update.stripe_bytes, "$11")
+    writer.add("$17 = $17 + $30", "$29 = $29 - 1", f"if ($29 != $0) {stripe}", "nop")
 
 
 def _updated_rows(
@@ -170,8 +208,9 @@ def _rounds(
     (_groups if along else _stripes)(writer, machine, product, patterns)
     if rounds > 1 or more:
         writer.sum("$7", "$7", patterns * product.factor_row_bytes, "$11")
-        through = product.weight_row_bytes if along else WEIGHT_BYTES
-        writer.sum("$15", "$15", -through * product.n, "$11")
+        across = WEIGHT_BYTES * product.n // STRIPE_BYTES * product.stripe_bytes
+        through = product.weight_row_bytes * product.n if along else across
+        writer.sum("$15", "$15", -through, "$11")
         back = patterns * product.sum_row_bytes - SUM_BYTES * product.n
         writer.sum("$16", "$16", back, "$11")
     if rounds > 1:
@@ -182,6 +221,12 @@ def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) 
     """Write all stripes, one after the other: load sums, loop over k, store sums."""
     stripe, vectors = writer.label("stripe"), machine.section(Kernels).stripe_columns // VECTOR
     body = product_body(machine, patterns, product.factor_bytes)
+    step, near = (
+        vectors * VECTOR * product.stripe_bytes // STRIPE,
+        product.stripe_bytes == STRIPE_BYTES,
+    )
+    if not near:
+        writer.constant("$21", step)
     writer.place(stripe)
     writer.add(*["$14 = $15", "$20 = $15 + 64"][:vectors], "$13 = $7")
     for before, pointer in pairwise(("$7", *INPUTS[1:patterns])):
@@ -190,7 +235,7 @@ def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) 
     _loop(writer, machine, body, product.k // ROWS)
     _sums(writer, patterns, vectors, "m[$12+=$30].w = $v{}")
     writer.add(f"$16 = $16 + {SUM_BYTES * VECTOR * vectors}", f"if ($16 != $17) {stripe}")
-    writer.add(f"$15 = $15 + {WEIGHT_BYTES * VECTOR * vectors}")
+    writer.add(f"$15 = $15 + {step if near else '$21'}")
 
 
 def product_body(machine: Machine, patterns: int, factor_bytes: int) -> Body:

@@ -15,7 +15,7 @@ from tilewright.targets.cns1.sections import MOST_PATTERNS
 
 ROWS = 4
 WORD_BYTES = 4
-_EFFORT_UNITS, _SET_EFFORT_UNITS = 14.0, 480.0
+_EFFORT_UNITS, _PAIR_EFFORT_UNITS, _SET_EFFORT_UNITS = 14.0, 120.0, 480.0
 """The loops of sets fill two units at a time: the solver takes minutes for them."""
 LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
 
@@ -120,6 +120,8 @@ FACTORS = tuple(f"$vs{1 + r}" for r in range(ROWS * MOST_PATTERNS))
 """Hold the factors of an update: of the rows of a pattern, then of the next one's."""
 SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
 """Hold those factors where the vector unit has no registers for them."""
+_UPDATE_PORTS = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
+_OLD_AND_NEW = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
 
 
 def update_body(
@@ -149,12 +151,39 @@ def update_body(
             sums.append(f"{weight} = {weight} + {change}")
             stores.append(f"m[{save}+={step}].h = {weight}")
     lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
-    ports = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
-    objects = (("$14", "old"), ("$20", "old"), ("$16", "new"), ("$24", "new"))
     name = "update" + f"_{rows}" * (rows != ROWS) + f"_of_{patterns}" * (patterns > 1)
     name += "_scalars" * (factors != FACTORS) + "_scaled" * bool(rounding)
     effort = _SET_EFFORT_UNITS if patterns > 1 else _EFFORT_UNITS
-    return Body(name, _loop(lines), ports, objects, effort)
+    return Body(name, _loop(lines), _UPDATE_PORTS, _OLD_AND_NEW, effort)
+
+
+_PAIR_PARTS = (("$1", "$2", "$3", "$12"), ("$15", "$21", "$22", "$23"))
+
+
+def pair_update_body(rounding: str = "") -> Body:
+    """Four rows plus the sum over two patterns of the pattern's errors of 64 columns, which stay in
+    `$v1` to `$v4`, times a factor of each row; `rounding` as in `update_body`. Passes go down the
+    rows, so that no pass ends before the last one.
+    """
+    loads, sums, stores = [], [], []
+    for word, given in zip(WORDS[:2], INPUTS, strict=False):
+        sums += [f"{word} = d[{given}].w", f"{given} = {given} + {WORD_BYTES}"]
+    for r in range(ROWS):
+        halves = [(5 + 2 * r + half, 5 + 2 * (ROWS + r) + half) for half in range(2)]
+        for p, parts in enumerate(_PAIR_PARTS):
+            factor = f"$vs{1 + r + ROWS * p}"
+            sums += [*_part(WORDS[p], parts[r], r, 1), f"{factor} = {parts[r]}"]
+            for half, (_, change) in enumerate(halves):
+                sums.append(f"$v{change} {'+' * (p > 0)}= $v{1 + 2 * p + half} * {factor}")
+        pointers = (("$14", "$16"), ("$20", "$24"))
+        for (weight, change), (load, save) in zip(halves, pointers, strict=True):
+            loads.append(f"$v{weight} = m[{load}+=$9].h")
+            sums += [f"$v{change} = $v{change} addap0 {rounding}"] if rounding else []
+            sums.append(f"$v{weight} = $v{weight} + $v{change}")
+            stores.append(f"m[{save}+=$9].h = $v{weight}")
+    lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
+    name = "update_of_2" + "_scaled" * bool(rounding)
+    return Body(name, _loop(lines), _UPDATE_PORTS, _OLD_AND_NEW, _PAIR_EFFORT_UNITS)
 
 
 def errors_body() -> Body:

@@ -32,13 +32,20 @@ from tilewright.partition.moves import Held, held, moves
 from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
-from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, Product, Update
+from tilewright.targets.cns1.emit.calls import (
+    STRIPE_BYTES,
+    SUM_BYTES,
+    WEIGHT_BYTES,
+    Product,
+    Update,
+)
 from tilewright.targets.cns1.node import TABLE, assembled, node_table
 from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Wanted
 from tilewright.targets.cns1.nodes.roles import (
     BLOCK,
     MemoryRows,
     NodeRole,
+    StateBlock,
     WeightPlace,
     node_routine,
     product_routine,
@@ -53,7 +60,8 @@ from tilewright.targets.cns1.nodes.shares import (
     passed,
 )
 from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
-from tilewright.targets.cns1.sections import Hosts
+from tilewright.targets.cns1.sections import Hosts, Kernels
+from tilewright.targets.cns1.timing.layers import STRIPE
 
 
 def _is_table(op: Op, number: int) -> bool:
@@ -116,6 +124,20 @@ class NodePrograms:
     def states(self) -> dict[str, str]:
         """The weights that are updated where they lie, by the name of their next value."""
         return {state.next: state.tensor for state in self.network.states}
+
+    @cached_property
+    def striped(self) -> frozenset[str]:
+        """The states of two patterns that lie stripe by stripe, as products and updates go through
+        them: those that no errors go back through.
+        """
+        together = self.rows == 2 and self.machine.section(Kernels).stripe_columns == STRIPE
+        products = [layer.op.matrix_product for layer in (one.layer for one in self.plan.layers)]
+        back = {
+            one.layer.steps[0].operands[1]
+            for one, product in zip(self.plan.layers, products, strict=True)
+            if product is not None and product.transpose_b
+        }
+        return frozenset(self.states.values()) - back if together else frozenset()
 
     @cached_property
     def outside(self) -> frozenset[str]:
@@ -299,17 +321,17 @@ class NodePrograms:
         return given, wanted
 
     def _updated(
-        self, run: MeshRun, blocks: Mapping[int, Mapping[str, _Block]]
+        self, run: MeshRun, blocks: Mapping[int, Mapping[str, StateBlock]]
     ) -> dict[str, Array]:
         """The weights that the nodes hold after the run."""
         found = {}
         for following, state in self.states.items():
             found[following] = np.zeros(self.network.tensors[state].shape, np.int16)
             for node, own in blocks.items():
-                block = own[state]
-                raw = run.cores[node].memory("main")[block.address :]
-                values = raw[: WEIGHT_BYTES * block.box.size].view(np.int16)
-                found[following][block.box.slices] = values.reshape(block.box.shape)
+                memory = run.cores[node].memory("main")
+                for one in own[state].places(state):
+                    raw = memory[one.address :][: WEIGHT_BYTES * one.box.size]
+                    found[following][one.box.slices] = raw.view(np.int16).reshape(one.box.shape)
         return found
 
     def _padded(self, values: Array, passes: int) -> Array:
@@ -330,19 +352,6 @@ class NodePrograms:
         return {n: a.reshape(-1, *a.shape[2:])[:patterns] for n, a in found.items()}
 
 
-@dataclass(frozen=True)
-class _Block:
-    """A region of a state at an address, by rows."""
-
-    address: int
-    box: Box
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return WEIGHT_BYTES * self.box.shape[1]
-
-
 class _Places:
     """One node's program as it is made: where its tensors lie, layer by layer."""
 
@@ -351,11 +360,9 @@ class _Places:
         self.fabric = fabric_of(programs.machine, hosts=True)
         self.role = NodeRole(programs.machine, self.fabric, self._node(core), passes)
         self.given, self.wanted = programs.exchanged(core, copy)
-        self.blocks: dict[str, _Block] = {}
+        self.blocks: dict[str, StateBlock] = {}
         self._held: dict[str, list[tuple[MemoryRows, Box]]] = {}
         own = [(i, shares[core]) for i, shares in enumerate(programs.shares) if core in shares]
-        for one in self.given:
-            self.role.receive(self._kept(one.tensor, one.box), 0, adds=False)
         for number, share in own:
             self.role.writer.place(f"layer_{number}")
             self._layer(number, share)
@@ -420,6 +427,9 @@ class _Places:
         for name, box in self.programs.activations(share).items():
             if self._find(name, box) is not None:
                 continue
+            if name in self.programs.outside:
+                self.role.receive(self._kept(name, box), 0, adds=False)
+                continue
             before = list(self._held.get(name, ()))
             places[name] = self._kept(name, box), box
             for rows, have in before:
@@ -451,12 +461,12 @@ class _Places:
         chunk = self.role.room(share.rows * columns * SUM_BYTES)
         sums = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
         if len(share.group) == 1:
-            self.role.call(routine, (factors.start, weights[0], sums.start))
+            self.role.call(routine, (factors.start, weights[0], sums.start, 0))
             return sums
         arrived = False
         order = [*range(1, share.chunks), 0]
         for before, distance in pairwise((-1, *order)):
-            self.role.call(routine, (factors.start, weights[distance], chunk))
+            self.role.call(routine, (factors.start, weights[distance], chunk, int(before >= 0)))
             for other in share.others(distance):
                 place = chunk + other % share.pieces * width
                 rows = MemoryRows(self.role.word(place), share.rows, width, columns * SUM_BYTES)
@@ -493,13 +503,15 @@ class _Places:
         product = op.matrix_product
         assert product is not None
         size, along = dtype(product.operand_dtypes[0]).size_bytes, False
+        stripe_bytes = STRIPE_BYTES
         starts: list[int | str] = []
         if name in self.programs.states.values():
             along = product.transpose_b
             sides = (share.columns, share.terms) if along else (share.terms, share.columns)
             block = self._block(name, Box.of(*sides))
             row_bytes = block.row_bytes
-            step = share.chunk * (row_bytes if along else WEIGHT_BYTES)
+            stripe_bytes = block.stripe_bytes
+            step = share.chunk * row_bytes if along else share.chunk // STRIPE * stripe_bytes
             places = (block.address + share.chunk_of(d) * step for d in range(share.chunks))
             starts += map(self.role.word, places) if share.chunks > 1 else places
         else:
@@ -512,15 +524,15 @@ class _Places:
                 starts.append(start)
         factor_bytes, sum_bytes = size * (last - first), SUM_BYTES * share.chunk
         found = Product(share.rows, share.chunk, last - first, size, factor_bytes, row_bytes,
-                        sum_bytes, along)  # fmt: skip
+                        sum_bytes, along, stripe_bytes)  # fmt: skip
         return found, starts
 
-    def _block(self, name: str, box: Box) -> _Block:
+    def _block(self, name: str, box: Box) -> StateBlock:
         """The node's region of a state, by rows."""
         if name not in self.blocks:
             start = self.role.room(WEIGHT_BYTES * box.size, lines=True)
-            self.blocks[name] = _Block(start, box)
-            self.role.constants.append(WeightPlace(start, name, box))
+            self.blocks[name] = StateBlock(start, box, name in self.programs.striped)
+            self.role.constants += self.blocks[name].places(name)
         assert self.blocks[name].box == box, f"{name}: {self.blocks[name].box} {box}"
         return self.blocks[name]
 
@@ -531,7 +543,7 @@ class _Places:
         rows, columns = block.box.shape
         patterns = self.programs.rows
         shift = update_shift(share.layer)
-        update = Update(rows, columns, block.row_bytes, shift, patterns)
+        update = Update(rows, columns, block.row_bytes, shift, patterns, block.stripe_bytes)
         places = (*(one.start for one in factors), block.address)
         self.role.call(update_routine(update, self.programs.machine), places)
 

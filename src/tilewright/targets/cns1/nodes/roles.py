@@ -10,7 +10,7 @@ Registers: `$28` the vector length, `$30` the bytes of a vector; others belong t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple, cast
@@ -23,11 +23,13 @@ from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.targets.cns1.code import ARGUMENTS, CODE
 from tilewright.targets.cns1.emit.calls import (
+    STRIPE_BYTES,
     WEIGHT_BYTES,
     Product,
     Update,
     write_fill,
     write_get,
+    write_pair_update,
     write_product,
     write_update,
 )
@@ -73,7 +75,8 @@ def _routine(op: Op, machine: Machine) -> NodeRoutine:
 @cache
 def product_routine(product: Product, machine: Machine) -> NodeRoutine:
     """Sums c = a b: factors a of whole rows, weights b and sums c each with the bytes of its rows.
-    As many terms at a time as the data cache has room for. Raises CapacityError where that is none.
+    As many terms at a time as the data cache has room for; it is not filled again where all fit and
+    the call before had the same factors. Raises CapacityError where it has no room.
     """
     writer, size = Writer(), product.factor_bytes
     unit = STRIPE if product.along_terms else ROWS_AT_ONCE
@@ -82,22 +85,27 @@ def product_routine(product: Product, machine: Machine) -> NodeRoutine:
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}", "$16 = $6")
     write_fill(writer, product.m, product.n, product.sum_row_bytes)
     for start in range(0, product.k, block):
-        terms = min(block, product.k - start)
+        terms, filled = min(block, product.k - start), writer.label("filled")
+        if block == product.k:
+            writer.add(f"if ($7 != $0) {filled}", "nop")
         _cached(writer, "$4", start * size, (product.m, terms * size, product.factor_row_bytes), 0)
+        writer.place(filled)
         writer.add("$7 = 0", "$16 = $6")
         writer.sum("$15", "$5", start * step, "$11")
         part = replace(product, k=terms, factor_row_bytes=terms * size)
         write_product(writer, machine, part)
-    return _returned(writer)
+    return _returned(writer, "filled")
 
 
 @cache
 def update_routine(update: Update, machine: Machine) -> NodeRoutine:
     """Weights c plus the outer product of m bytes a and n halves b, summed over patterns: as many
-    columns and rows at a time as the data cache has room for. Raises CapacityError where it has
-    not.
+    columns and rows at a time as the data cache has room for; the errors of two patterns stay in
+    memory. Raises CapacityError where it has no room.
     """
     writer, patterns = Writer(), update.patterns
+    if patterns == 2:
+        return _pair_routine(writer, machine, update)
     columns, rows = update_blocks(machine, update.m, update.n, patterns)
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
     for left in range(0, update.n, columns):
@@ -112,6 +120,24 @@ def update_routine(update: Update, machine: Machine) -> NodeRoutine:
             writer.sum("$18", "$6", top * update.row_bytes + WEIGHT_BYTES * left, "$11")
             write_update(writer, machine, replace(update, m=height, n=width))
     return _returned(writer)
+
+
+def _pair_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutine:
+    """The update of two patterns, as many rows at a time as the data cache has room for."""
+    rows = pair_rows(machine, update.m)
+    writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
+    for top in range(0, update.m, rows):
+        height = min(rows, update.m - top)
+        _cached(writer, "$4", top, (2, height, update.m), 0)
+        writer.add("$17 = $5")
+        writer.sum("$8", "$6", top * update.row_bytes, "$11")
+        write_pair_update(writer, machine, replace(update, m=height))
+    return _returned(writer)
+
+
+def pair_rows(machine: Machine, m: int) -> int:
+    """Rows of an update by two patterns whose factors the data cache has room for."""
+    return min(m, _room(machine, 2 * ROWS_AT_ONCE) * ROWS_AT_ONCE)
 
 
 def update_blocks(machine: Machine, m: int, n: int, patterns: int) -> tuple[int, int]:
@@ -152,9 +178,10 @@ def _cached(
     write_get(writer, *rows)
 
 
-def _returned(writer: Writer) -> NodeRoutine:
+def _returned(writer: Writer, *others: str) -> NodeRoutine:
     writer.add("goto $31", "nop")
-    return NodeRoutine(tuple(writer.text().splitlines()), ("a", "b", "c"), ("a", "b", "c"), 0)
+    arguments = ("a", "b", "c", *others)
+    return NodeRoutine(tuple(writer.text().splitlines()), arguments, arguments, 0)
 
 
 @dataclass(frozen=True)
@@ -186,6 +213,33 @@ class WeightPlace:
     box: Box
     turned: bool = False
     shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class StateBlock:
+    """A region of a state at an address, by rows, or stripe by stripe of them."""
+
+    address: int
+    box: Box
+    striped: bool
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes from row to row."""
+        return STRIPE_BYTES if self.striped else WEIGHT_BYTES * self.box.shape[1]
+
+    @property
+    def stripe_bytes(self) -> int:
+        """Bytes from stripe to stripe."""
+        return self.row_bytes * self.box.shape[0] if self.striped else STRIPE_BYTES
+
+    def places(self, name: str) -> Iterator[WeightPlace]:
+        """Where the rows, or those of each stripe, begin."""
+        left, right = self.box.sides[1]
+        width = STRIPE if self.striped else right - left
+        for number, first in enumerate(range(left, right, width)):
+            part = Box.of(self.box.sides[0], (first, first + width))
+            yield WeightPlace(self.address + number * self.stripe_bytes, name, part)
 
 
 class Exchange(NamedTuple):
@@ -243,7 +297,7 @@ class NodeRole:
         """Call an operator's code with the places of its operands and its result."""
         name = self._called.setdefault(routine, f"routine{len(self._called)}")
         of = dict(zip(routine.operands, places, strict=True))
-        for register, tensor in zip(ARGUMENTS, routine.arguments, strict=False):
+        for register, tensor in zip((*ARGUMENTS, "$7"), routine.arguments, strict=False):
             self.load(register, of[tensor])
         self.writer.add(f"call {name}, $31", "nop")
         self.vectors()
