@@ -20,7 +20,6 @@ from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.ir.scalar import expanded, parse_scalar
 from tilewright.ops.access import Access, straight
-from tilewright.ops.box import Box
 from tilewright.ops.definition import Addend, Computed, Definition
 from tilewright.ops.definitions import Assembly, are_apart
 from tilewright.ops.elementwise import Binary
@@ -226,7 +225,7 @@ class _Backward:
                 f"node {record.name}: the first of {taps} elements that are the {definition.gather}"
                 f" has no gradient, at most {_MOST_TAPS} are compared"
             )
-        if taps <= _FEW_TAPS and _is_inside(definition.operands[0], definition.extents):
+        if taps <= _FEW_TAPS and definition.operands[0].is_inside(definition.extents):
             self._add_parts(x, self._by_comparison(record, definition, tensors, gathered))
             return
         numbers = self._numbers(record, definition, x, gathered)
@@ -336,12 +335,6 @@ def _numbered(access: Access, windows: int) -> Access:
     places = (access.shape, access.terms, access.offsets)
     shape, terms, offsets = (own[:-windows] for own in places)
     return Access(shape, terms, offsets, None if access.fill is None else -1.0)  # type: ignore[arg-type]
-
-
-def _is_inside(access: Access, extents: Shape) -> bool:
-    """True if no step reads beyond the border."""
-    spans = [access.span(d, Box.whole(extents)) for d in range(len(access.shape))]
-    return all(low >= 0 and high <= n for (low, high), n in zip(spans, access.shape, strict=True))
 
 
 def _is_elementwise(definition: Definition) -> bool:
