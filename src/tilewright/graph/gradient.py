@@ -7,10 +7,12 @@ definitions again: so gradients of gradients are networks, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from math import prod
+
+import numpy as np
 
 from tilewright.common.errors import GraphError, TilewrightError
 from tilewright.graph.builder import NetworkBuilder
@@ -18,7 +20,6 @@ from tilewright.graph.graph import Network, Node
 from tilewright.graph.names import quoted
 from tilewright.ir.scalar import expanded, parse_scalar
 from tilewright.ops.access import Access, straight
-from tilewright.ops.box import Box
 from tilewright.ops.definition import Addend, Computed, Definition
 from tilewright.ops.definitions import Assembly, are_apart
 from tilewright.ops.elementwise import Binary
@@ -29,7 +30,9 @@ from tilewright.ops.op import Op, Shape
 _FEW_TAPS = 4
 """Elements of which each is compared with the result again for all that follow it."""
 _MOST_TAPS = 64
-"""Elements of which the largest has a gradient: each takes two maps."""
+"""Elements of which the largest has a gradient."""
+_MOST_COMPARED, _MOST_ADDED = 6, 3
+"""Elements, and windows, that a map reads at once: at most eight tensors with what is beside."""
 
 
 def with_gradients(
@@ -222,19 +225,20 @@ class _Backward:
                 f"node {record.name}: the first of {taps} elements that are the {definition.gather}"
                 f" has no gradient, at most {_MOST_TAPS} are compared"
             )
-        if taps <= _FEW_TAPS and _is_inside(definition.operands[0], definition.extents):
+        if taps <= _FEW_TAPS and definition.operands[0].is_inside(definition.extents):
             self._add_parts(x, self._by_comparison(record, definition, tensors, gathered))
             return
-        hits = self._hits(record, definition, x, gathered)
+        numbers = self._numbers(record, definition, x, gathered)
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
-        shape = tuple(definition.extents[a] for a in (*kept, *gathered))
-        chosen = straight(shape, (*kept, *gathered))
+        order = (*kept, *gathered)
+        chosen = straight(tuple(definition.extents[a] for a in order), order)
         selection = replace(
             definition, operands=(*definition.operands, chosen), body="x0 * x1", gather="sum",
             tensors=(),
         )  # fmt: skip
-        found = gradient(selection, 0)
-        self._add_parts(x, [(g.definition, (dy, *([hits] * len(g.operands)))) for g in found])
+        parts = (g.definition for g in gradient(selection, 0))
+        found = (self._chosen(own, len(gathered), (dy, numbers)) for own in parts)
+        self._add_parts(x, [*chain.from_iterable(found)])
 
     def _by_comparison(
         self,
@@ -263,39 +267,74 @@ class _Backward:
             sources.append(source)
         return parts
 
-    def _hits(
+    def _numbers(
         self, record: _Record, definition: Definition, x: str, gathered: Sequence[int]
     ) -> str:
-        """1 for each first largest element and 0 for the others, over all axes."""
+        """The number of the first largest element of each window in parts of `_MOST_TAPS`, which
+        narrow types hold, -1 where there is none.
+        """
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
         shape = tuple(definition.extents[a] for a in kept)
-        plain = straight(shape)
-        numbers = {axis: place for place, axis in enumerate(kept)}
+        plain, numbers = straight(shape), {axis: place for place, axis in enumerate(kept)}
         result = _moved(definition.result, numbers, {})
-        left, parts = "", []
-        whole = (*shape, *(definition.extents[a] for a in gathered))
-        for taps in product(*(range(definition.extents[a]) for a in gathered)):
-            source = _moved(definition.operands[0], numbers, dict(zip(gathered, taps, strict=True)))
-            places = (source, result, *([plain] if left else []))
-            body = f"{'x2' if left else '1'} if x0 == x1 else 0"
-            test = Definition(shape, plain, places, body, None, "x0", self.builder.dtype)
-            read = (x, record.output, *([left] if left else []))
-            hit = self.builder.apply(test, *read, name=f"{record.output}_first")
-            rest = "x0 - x1" if left else "1 - x0"
-            less = Definition(shape, plain, (plain,) * (2 if left else 1), rest, None, "x0",
-                              self.builder.dtype)  # fmt: skip
-            own = (left, hit) if left else (hit,)
-            left = self.builder.apply(less, *own, name=f"{record.output}_left")
-            place = Access(whole, (*plain.terms, *[()] * len(taps)), (*plain.offsets, *taps))
-            parts.append((Definition(shape, place, (plain,), "x0", None, "x0", self.builder.dtype),
-                          (hit,)))  # fmt: skip
-        return self._assembled(f"{record.output}_hits", parts)
+        every = [*enumerate(product(*(range(definition.extents[a]) for a in gathered)))]
+        found = ""
+        for first in range(0, len(every), _MOST_COMPARED):
+            taps = every[first : first + _MOST_COMPARED]
+            read = [(record.output, result), *([(found, plain)] if found else [])]
+            body = "-1.0"
+            for operand, (number, _) in reversed([*enumerate(taps, len(read))]):
+                body = f"{number / _MOST_TAPS} if x{operand} == x0 else ({body})"
+            if found:
+                body = f"x1 if x1 >= 0.0 else ({body})"
+            fixed = (dict(zip(gathered, steps, strict=True)) for _, steps in taps)
+            read += [(x, _moved(definition.operands[0], numbers, own)) for own in fixed]
+            found = self._mapped(f"{record.output}_first", shape, body, read)
+        return found
+
+    def _chosen(
+        self, op: Definition, windows: int, tensors: tuple[str, str]
+    ) -> Iterator[tuple[Definition, tuple[str, ...]]]:
+        """Parts of the gradient and what they read: for each window that `op` gathers the gradient
+        where the number of its largest element is that of the place. Of many windows the first are
+        added up before.
+        """
+        hit = op.operands[1]
+        own = sorted({a for place in hit.terms[-windows:] for a, _ in place} - {*op.gathered})
+        kept = [a for a in op.kept if a not in own]
+        numbers = {axis: place for place, axis in enumerate(kept)}
+        shape = tuple(op.extents[a] for a in kept)
+        for here in product(*(range(op.extents[a]) for a in own)):
+            terms, read = list[str](), list[tuple[str, Access]]()
+            at = dict(zip(own, here, strict=True))
+            for steps in product(*(range(op.extents[a]) for a in op.gathered)):
+                if len(terms) >= _MOST_ADDED:
+                    total = self._mapped(f"{tensors[0]}_added", shape, " + ".join(terms), read)
+                    read, terms = [(total, straight(shape))], ["x0"]
+                fixed = at | dict(zip(op.gathered, steps, strict=True))
+                dy, hit = (_moved(access, numbers, fixed) for access in op.operands)
+                number = np.ravel_multi_index(hit.offsets[-windows:], hit.shape[-windows:])
+                terms.append(f"(x{len(read)} if x{len(read) + 1} == {number / _MOST_TAPS} else 0)")
+                read += zip(tensors, (dy, _numbered(hit, windows)), strict=True)
+            result, places = _moved(op.result, numbers, at), tuple(place for _, place in read)
+            body, kind = " + ".join(terms), self.builder.dtype
+            part = Definition(shape, result, places, body, None, "x0", kind)
+            yield part, tuple(name for name, _ in read)
+
+    def _mapped(
+        self, name: str, shape: Shape, body: str, read: Sequence[tuple[str, Access]]
+    ) -> str:
+        """A map of what is read, with a tensor of its own."""
+        places = tuple(place for _, place in read)
+        op = Definition(shape, straight(shape), places, body, None, "x0", self.builder.dtype)
+        return self.builder.apply(op, *(tensor for tensor, _ in read), name=name)
 
 
-def _is_inside(access: Access, extents: Shape) -> bool:
-    """True if no step reads beyond the border."""
-    spans = [access.span(d, Box.whole(extents)) for d in range(len(access.shape))]
-    return all(low >= 0 and high <= n for (low, high), n in zip(spans, access.shape, strict=True))
+def _numbered(access: Access, windows: int) -> Access:
+    """The access without its last dimensions, -1 beyond the border."""
+    places = (access.shape, access.terms, access.offsets)
+    shape, terms, offsets = (own[:-windows] for own in places)
+    return Access(shape, terms, offsets, None if access.fill is None else -1.0)  # type: ignore[arg-type]
 
 
 def _is_elementwise(definition: Definition) -> bool:

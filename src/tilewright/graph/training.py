@@ -272,13 +272,21 @@ def _part(
 
 def _statistics(builder: NetworkBuilder, x: str, node: Node) -> list[str]:
     """Append mean and variance of each channel over images and pixels; also returns the mean as the
-    variance takes it, which has no gradient by that.
+    variance takes it, which has no gradient by that. Doubles have the digits for a variance out of
+    the sum of squares, which needs no other tensor of all elements.
     """
     shape, kind = builder.shape(x), builder.dtype
     every, channel = straight(shape), straight(shape[1:2], (1,))
     share = f"* {shape[1] / prod(shape)!r}"
     of_all = Definition(shape, channel, (every,), f"x0 {share}", "sum", "x0", kind)
     mean, centre = (builder.apply(of_all, x, name=f"{node.name}_{n}") for n in ("mean", "centre"))
+    if kind == "f64":
+        squares = replace(of_all, body=f"x0 * x0 {share}")
+        own, each = builder.apply(squares, x, name=f"{node.name}_squares"), straight(shape[1:2])
+        body = "x0 + x1 * (x1 - 2.0 * x2)"
+        rest = Definition(shape[1:2], each, (each,) * 3, body, None, "x0", kind)
+        variance = builder.apply(rest, own, centre, mean, name=f"{node.name}_variance")
+        return [mean, variance, centre]
     body = f"(x0 - x1) * (x0 - x1) {share}"
     squares = Definition(shape, channel, (every, channel), body, "sum", "x0", kind)
     return [mean, builder.apply(squares, x, centre, name=f"{node.name}_variance"), centre]

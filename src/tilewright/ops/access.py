@@ -59,6 +59,11 @@ class Access:
             last += step * (stop if step > 0 else start)
         return first, last + 1
 
+    def is_inside(self, extents: Sequence[int]) -> bool:
+        """True if no step of axes of these extents reaches beyond the border."""
+        spans = [self.span(d, Box.whole(tuple(extents))) for d in range(len(self.shape))]
+        return all(a >= 0 and b <= n for (a, b), n in zip(spans, self.shape, strict=True))
+
     def index(self, extents: Shape) -> tuple[Array, ...]:
         """The places of all steps, an array for each dimension that broadcasts to `extents`."""
         found = []

@@ -155,10 +155,7 @@ def _solved(steps: _Steps) -> Iterator[_Steps]:
 
 def is_written_once(access: Access, extents: Sequence[int]) -> bool:
     """True if all its places lie inside and steps of different axes never meet in one."""
-    whole = Box.whole(tuple(extents))
-    spans = [access.span(d, whole) for d in range(len(access.shape))]
-    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, access.shape, strict=True))
-    return inside and all(_is_apart(terms, extents) for terms in access.terms)
+    return access.is_inside(extents) and all(_is_apart(terms, extents) for terms in access.terms)
 
 
 def _is_apart(terms: Sequence[tuple[int, int]], extents: Sequence[int]) -> bool:
@@ -257,8 +254,7 @@ def _with(
     """
     every = tuple(extents.get(a, n) for a, n in enumerate(steps.extents))
     dx, *given = (_substituted(access, inner) for access in steps.accesses)
-    whole = Box.whole(every)
-    return replace(steps, extents=every, accesses=(dx, *(_filled(x, whole) for x in given)))
+    return replace(steps, extents=every, accesses=(dx, *(_filled(x, every) for x in given)))
 
 
 def _forwards(steps: _Steps, d: int) -> _Steps:
@@ -286,8 +282,7 @@ def _substituted(access: Access, inner: Mapping[int, tuple[Terms, int]]) -> Acce
     return replace(access, terms=tuple(places), offsets=tuple(offsets))
 
 
-def _filled(access: Access, axes: Box) -> Access:
+def _filled(access: Access, extents: Shape) -> Access:
     """The access with zeros beyond the border where it reaches there."""
-    spans = (access.span(d, axes) for d in range(len(access.shape)))
-    inside = all(a >= 0 and b <= n for (a, b), n in zip(spans, access.shape, strict=True))
-    return access if inside or access.fill is not None else replace(access, fill=0.0)
+    inside = access.fill is not None or access.is_inside(extents)
+    return access if inside else replace(access, fill=0.0)

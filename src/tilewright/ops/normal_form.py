@@ -218,12 +218,12 @@ def _finished(op: Definition) -> tuple[_Step, ...]:
     kept = tuple(op.extents[a] for a in op.kept)
     sums = replace(op, result=straight(kept, op.kept), finish="x0", tensors=())
     steps = normal_form(sums)
-    return _then(steps, len(op.operands), _placed(op, kept, op.finish))
+    return _then(steps, len(op.operands), _placed(op, op.kept, op.finish))
 
 
-def _placed(op: Definition, kept: Shape, expression: str = "x0") -> Definition:
-    """The result's tensor of values along the kept axes."""
-    number = {a: i for i, a in enumerate(op.kept)}
+def _placed(op: Definition, order: Sequence[int], expression: str = "x0") -> Definition:
+    """The result's tensor of values along kept axes in an order."""
+    number, kept = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
     terms = tuple(
         tuple((number[a], s) for a, s in place if a in number) for place in op.result.terms
     )
@@ -266,12 +266,13 @@ def _product(op: Definition) -> tuple[_Step, ...]:
             copy, accesses[i] = _copied(access, op.extents, op.dtype)
             numbers[i] = len(op.operands) + len(steps)
             steps.append(_Step(copy, (i,)))
-    kept = tuple(op.extents[a] for a in op.kept)
+    moving = [(a, s) for place in op.result.terms for a, s in sorted(place, key=lambda t: -t[1])]
+    order = tuple(a for a, _ in moving if op.extents[a] > 1)
     whole = is_whole(op.result, op.extents)
-    result = op.result if whole else straight(kept, op.kept)
+    result = op.result if whole else straight(tuple(op.extents[a] for a in order), order)
     made = replace(op, result=result, operands=tuple(accesses), tensors=())
     steps += _named(made, numbers, len(op.operands) + len(steps))
-    return tuple(steps) if whole else _then(steps, len(op.operands), _placed(op, kept))
+    return tuple(steps) if whole else _then(steps, len(op.operands), _placed(op, order))
 
 
 def _named(op: Definition, numbers: Sequence[int], first: int) -> list[_Step]:

@@ -155,6 +155,9 @@ def _by_roles(
         return None
     if wide:
         return _convolution(op, (x, w, result), (columns, groups, rows, terms), swapped=swapped)
+    for pair, turned in ((((x, w), rows), swapped), (((w, x), columns), not swapped)):
+        if not groups and (found := _of_single_places(op, *pair, result, terms, swapped=turned)):
+            return found
     return _product(op, (x, w, result), (groups, columns, rows, terms), swapped=swapped)
 
 
@@ -189,6 +192,36 @@ def _product(
         _arranged(right, second, made.input_shapes[1], op.dtype),
     )
     restoring = _restored(op, result, (*batch, *m, *n), made.out_shape)
+    return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
+
+
+def _of_single_places(
+    op: Definition,
+    held: tuple[_Held, _Held],
+    rows: list[int],
+    result: _Held,
+    terms: list[int],
+    *,
+    swapped: bool,
+) -> Recognised | None:
+    """A convolution whose windows are single places, where the first operand and the result are
+    images: a product would transpose both.
+    """
+    (x, w), last = held, len(terms)
+    first = next((n for n in range(1, len(x.axes)) if x.axes[n : n + last] == (*terms,)), 0)
+    images, places = x.axes[:first], x.axes[first + last :]
+    plane = len(places) == _MOST_WINDOWS
+    if not images or not plane or result.axes != (*images, *rows, *places):
+        return None
+    batch, depth, count, height, width = (
+        prod(op.extents[a] for a in axes) for axes in (images, terms, rows, places[:1], places[1:])
+    )
+    made = Conv2d(batch, depth, count, height, width, (1, 1), dtype=op.dtype)
+    arranging = (
+        _arranged(x, x.axes, made.input_shapes[0], op.dtype),
+        _arranged(w, (*rows, *terms), made.input_shapes[1], op.dtype),
+    )
+    restoring = _restored(op, result, result.axes, made.out_shape)
     return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
 
 

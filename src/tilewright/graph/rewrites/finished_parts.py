@@ -2,26 +2,35 @@
 
 The gradient of a pooling is a part for each place in the windows; a rectifier's mask behind it
 would read and write all of it once more. Parts that write every place once may each be finished
-by themselves.
+by themselves. What the data gradient of a convolution with strides writes is one of such parts, the
+others are zeros; the sum of two such is one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
-from tilewright.ir.scalar import Element, Scalar, renumbered
+from tilewright.ir.scalar import Element, Scalar, elements_of, renumbered, without_zeros
 from tilewright.ops.access import Access
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly, pointwise
 
+Part = tuple[Definition, tuple[str, ...]]
+"""A definition, and the tensors that it reads."""
+_MOST_PARTS = 16
+_MOST_OPERANDS = 8
+"""Tensors that a map reads."""
+
 
 @dataclass(frozen=True)
 class FinishedParts:
-    """Joins an elementwise node with the parts of the result that it alone reads."""
+    """Joins an elementwise node with the parts of the results that it alone reads."""
 
     name: ClassVar[str] = "finished_parts"
 
@@ -32,57 +41,100 @@ class FinishedParts:
         made = {node.output: node for node in network.nodes}
         gone, nodes = set[str](), list[Node]()
         for node in network.nodes:
-            for before in (made[name] for name in node.inputs if name in made):
-                joined = _joined(before, node) if readers[before.output] == 1 else None
-                if joined is not None:
-                    gone.add(before.name)
-                    node = joined
-                    break
+            single = (made[x] for x in node.inputs if x in made and readers[x] == 1)
+            parts = {own.output: found for own in single if (found := _parts(own))}
+            first = next(iter(parts.values()), ())
+            alike = {x: own for x, own in parts.items() if _places(own) == _places(first)}
+            joined = _joined(alike, node)
+            if joined is not None:
+                gone |= {made[name].name for name in alike}
+                node = joined
             nodes.append(node)
         kept = tuple(node for node in nodes if node.name not in gone)
         return replace(network, nodes=kept) if gone else network
 
 
-def _joined(parts: Node, behind: Node) -> Node | None:
-    """The parts with what stands behind them on each, None where they are not all of a tensor, or
-    compute more than a map of floats.
+def _places(parts: tuple[Part, ...]) -> list[tuple[tuple[int, ...], Access]]:
+    return [(part.extents, part.result) for part, _ in parts]
+
+
+def _parts(node: Node) -> tuple[Part, ...]:
+    """The maps of floats that write every place of a result once; none where others do."""
+    op = node.op
+    if isinstance(op, Definition) and not op.is_named:
+        own = _with_zeros(op, node.inputs)
+    elif isinstance(op, Assembly):
+        own = tuple((p, tuple(node.inputs[i] for i in r))
+                    for p, r in zip(op.parts, op.reads, strict=True))  # fmt: skip
+    else:
+        return ()
+    maps = all((p.gather, p.finish, p.has_look_ups) == (None, "x0", False) for p, _ in own)
+    whole = sum(prod(p.extents) for p, _ in own) == prod(op.out_shape)
+    return own if maps and whole and op.numerics.is_float else ()
+
+
+def _with_zeros(op: Definition, read: tuple[str, ...]) -> tuple[Part, ...]:
+    """What writes every so many places, and parts for the zeros between these; none for others."""
+    plain = all(len(place) == 1 for place in op.result.terms)
+    steps = tuple(place[0][1] for place in op.result.terms) if plain else ()
+    own = op.result.offsets
+    if not 1 < prod(steps) <= _MOST_PARTS or any(o >= s for o, s in zip(own, steps, strict=True)):
+        return ()
+    return tuple(
+        (op, read) if at == own else (replace(
+            op, result=replace(op.result, offsets=at), operands=(), body="0.0", tensors=(),
+            dtype=str(op.numerics.result)), ())
+        for at in product(*map(range, steps))
+    )  # fmt: skip
+
+
+def _joined(made: Mapping[str, tuple[Part, ...]], behind: Node) -> Node | None:
+    """The parts with what stands behind them on each, None where that is no map of all of them, or
+    would read too many tensors.
     """
     last = pointwise(behind.op)
-    if not isinstance(parts.op, Assembly) or last is None or last.finish != "x0":
+    if not made or last is None or last.finish != "x0":
         return None
-    own = parts.op.parts
-    maps = all((p.gather, p.finish, p.has_look_ups) == (None, "x0", False) for p in own)
-    whole = sum(prod(p.extents) for p in own) == prod(parts.op.out_shape)
-    alike = (parts.op.out_shape, parts.op.dtype) == (last.extents, behind.op.dtype)
-    if not (maps and whole and alike and parts.op.numerics.is_float):
+    parts = [dict(zip(made, own, strict=True)) for own in zip(*made.values(), strict=True)]
+    first = next(iter(parts[0].values()))[0]
+    alike = first.out_shape == last.extents
+    if not alike or any(p.out_dtype != behind.op.dtype for own in parts for p, _ in own.values()):
         return None
-    found = [
-        _finished(part, [parts.inputs[i] for i in numbers], last, behind, parts.output)
-        for part, numbers in zip(own, parts.op.reads, strict=True)
-    ]
+    found = [_finished(own, last, behind) for own in parts]
     names = tuple(dict.fromkeys(name for _, read in found for name in read))
+    if max(len(read) for _, read in found) > _MOST_OPERANDS:
+        return None
     reads = tuple(tuple(names.index(name) for name in read) for _, read in found)
-    op = Assembly(tuple(part for part, _ in found), reads, parts.op.dtype)
+    op = Assembly(tuple(part for part, _ in found), reads, behind.op.dtype)
     return replace(behind, op=op, inputs=names)
 
 
-def _finished(
-    part: Definition, read: list[str], last: Definition, behind: Node, made: str
-) -> tuple[Definition, list[str]]:
-    """A part with the map of what it makes, and the tensors that it reads."""
-    places, names = list(part.operands), list(read)
+def _finished(made: Mapping[str, Part], last: Definition, behind: Node) -> Part:
+    """Parts that write the same places with the map of what they make, and what it reads."""
+    pairs: list[tuple[str, Access]] = []
     numbers: list[Scalar] = []
+    first = next(iter(made.values()))[0]
+
+    def read(name: str, access: Access) -> Element:
+        if (name, access) not in pairs:
+            pairs.append((name, access))
+        return Element(pairs.index((name, access)))
+
     for access, name in zip(last.operands, behind.inputs, strict=True):
-        if name == made:
-            numbers.append(part.scalar)
-            continue
-        pair = (name, _at(access, part.result))
-        if pair not in zip(names, places, strict=True):
-            names.append(name)
-            places.append(pair[1])
-        numbers.append(Element(list(zip(names, places, strict=True)).index(pair)))
-    body = str(renumbered(last.scalar, numbers))
-    return replace(part, operands=tuple(places), body=body, tensors=()), names
+        if name in made:
+            part, names = made[name]
+            own = [read(*pair) for pair in zip(names, part.operands, strict=True)]
+            numbers.append(renumbered(part.scalar, own))
+        else:
+            numbers.append(read(name, _at(access, first.result)))
+    body = without_zeros(renumbered(last.scalar, numbers))
+    used = sorted(elements_of(body))
+    places = [Element(used.index(i) if i in used else 0) for i in range(len(pairs))]
+    part = replace(
+        first, operands=tuple(pairs[i][1] for i in used), body=str(renumbered(body, places)),
+        tensors=(), dtype=behind.op.dtype,
+    )  # fmt: skip
+    return part, tuple(pairs[i][0] for i in used)
 
 
 def _at(access: Access, result: Access) -> Access:

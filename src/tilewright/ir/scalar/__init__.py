@@ -17,7 +17,7 @@ and written as C. The text form parses back equal, and nothing of it is executed
 """
 
 from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS, c_converted, c_number, c_real, c_text
-from tilewright.ir.scalar.derivative import derivative
+from tilewright.ir.scalar.derivative import derivative, without_zeros
 from tilewright.ir.scalar.expression import (
     Apply,
     Element,
@@ -62,5 +62,6 @@ __all__ = [
     "operations",
     "parse_scalar",
     "renumbered",
+    "without_zeros",
     "wrapped",
 ]

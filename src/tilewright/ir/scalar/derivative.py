@@ -41,7 +41,7 @@ def derivative(scalar: Scalar, operand: int) -> Scalar:
             for number, factor in enumerate(inner):
                 if factor != _ZERO:
                     outer = renumbered(_own(function, number), arguments)
-                    total = _sum(total, _product(_simplified(outer), factor))
+                    total = _sum(total, _product(without_zeros(outer), factor))
             return total
 
 
@@ -55,15 +55,15 @@ def _own(function: str, number: int) -> Scalar:
     raise ProgramError(f"{function!r} works on bits and has no derivative")
 
 
-def _simplified(scalar: Scalar) -> Scalar:
+def without_zeros(scalar: Scalar) -> Scalar:
     """The expression without what adds 0, multiplies by 0 or 1, or is a power of 0 or 1.
 
-    >>> str(_simplified(parse_scalar("1 * x0 + 0 * x1 - 2 * 3")))
+    >>> str(without_zeros(parse_scalar("1 * x0 + 0 * x1 - 2 * 3")))
     'x0 - 6.0'
     """
     match scalar:
         case Apply(function, arguments):
-            inner = tuple(map(_simplified, arguments))
+            inner = tuple(map(without_zeros, arguments))
             match function, inner:
                 case "+", (a, b):
                     return _sum(a, b)

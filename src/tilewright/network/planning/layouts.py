@@ -26,7 +26,7 @@ from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.lowering import writes_any_form, writes_inside
-from tilewright.network.planning.memory import given_form, in_order, unbordered
+from tilewright.network.planning.memory import given_form, in_order, is_unblocked, unbordered
 from tilewright.network.planning.products import Ranked, constants_of
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op
@@ -223,6 +223,8 @@ class WholeNetwork:
     def _edge(self, node: Node, name: str, held: Form, way: _Way) -> float:
         """Cycles for a way of a fused node to take a tensor that is held in a form."""
         if name == way.follows:
+            if not is_unblocked(held):
+                return 0.0 if self.planner.views else self._copy(held, unbordered(held))
             alike = _order(held) == _order(way.takes[name])
             return 0.0 if alike else _OTHER_ORDER * self._moving(held)
         if name in way.takes:
@@ -428,7 +430,7 @@ def _kept_order(op: Op, held: Form) -> Form:
 
 
 def _order(form: Form) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(d.axis for d in form.dims))
+    return tuple(d.axis for d in unbordered(form).dims)
 
 
 def _keep(ways: dict[tuple[object, ...], _Way], way: _Way) -> None:

@@ -167,7 +167,7 @@ class _Stages:
             tensor = self._interleaved(tensor)
         self.order = self._common_order(tensor)
         sources = [
-            [self._source(n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
+            [self._source(tensor, n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
             for a in tensor.addends
         ]
         y = self._result(tensor, sources[0])
@@ -244,7 +244,9 @@ class _Stages:
         orders = [order for _, order in sorted(found, key=lambda pair: -pair[0])]
         return orders[0] if len(orders) > 1 else ()
 
-    def _source(self, number: int, op: Definition, operand: int, *, mapped: bool) -> _Source:
+    def _source(
+        self, tensor: Computed, number: int, op: Definition, operand: int, *, mapped: bool
+    ) -> _Source:
         """An operand of a definition as its stage reads it."""
         memory, held, access = self.memory, self.held[number], op.operands[operand]
         if isinstance(held, np.ndarray):
@@ -254,9 +256,7 @@ class _Stages:
             return _Source(held)
         if mapped:
             return _Source(memory.held[held][0])
-        spans = [access.span(d, Box.whole(op.extents)) for d in range(len(access.shape))]
-        before = [max(0, -low) for low, _ in spans]
-        after = [max(0, high - n) for (_, high), n in zip(spans, access.shape, strict=True)]
+        before, after = self._border(tensor, number, access)
         if self.node.op.is_named:
             if access.fill is None:
                 return _Source(memory.source(held))
@@ -266,8 +266,8 @@ class _Stages:
         form, ordered = memory.held[held][0].form, len(access.shape) == len(self.order)
         if ordered:
             form = in_order(access.shape, self.order)
-        if access.fill is not None and any((*before, *after)):
-            return _Source(memory.in_form(held, bordered(form, before, after), access.fill))
+        if access.fill is not None and not access.is_inside(op.extents):
+            return _Source(memory.inside(held, form, before, after, access.fill))
         if ordered:
             return _Source(memory.in_form(held, form))
         turned = {a for a in op.kept for place in access.terms if dict(place).get(a, 0) < 0}
@@ -275,6 +275,20 @@ class _Stages:
             return _Source(memory.outermost(held, [d for d, place in enumerate(access.terms)
                                                    if turned & {a for a, _ in place}]))  # fmt: skip
         return _Source(memory.as_it_lies(held))
+
+    def _border(self, tensor: Computed, number: int, access: Access) -> tuple[list[int], list[int]]:
+        """The places before and behind an operand that parts of a tensor read with one fill."""
+        spans = [
+            [x.span(d, Box.whole(a.definition.extents)) for d in range(len(x.shape))]
+            for a in tensor.addends
+            for n, x in zip(a.reads, a.definition.operands, strict=True)
+            if isinstance(self.held[n], str)
+            and self.held[n] == self.held[number]
+            and x.fill == access.fill
+        ]
+        sides = [*zip(access.shape, zip(*spans, strict=True), strict=True)]
+        before = [max(0, *(-low for low, _ in own)) for _, own in sides]
+        return before, [max(0, *(high - n for _, high in own)) for n, own in sides]
 
     def _name(self, number: int) -> str:
         """The name of a tensor that a definition before computed."""
@@ -289,17 +303,17 @@ class _Stages:
         """New memory in the order of the first operand, that of a definition without look-ups if it
         has as many dimensions; or as a C array.
         """
-        output, number = self.node.output, len(self.held)
+        output, count = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
         if self.form is not None:
             return self.memory.value(output, self.form)
         form = row_major(shape)
         if self.order:
             form = in_order(shape, self.order)
-        elif self.node.op.is_named or _follows(tensor, sources):
-            form = in_order(shape, [d.axis for d in sources[0].place.form.dims])
-        if number + 1 < len(self.node.inputs) + len(self.node.op.definitions):
-            return self.memory.value(f"{output}_{self._name(number)}", form)
+        elif (number := 0 if self.node.op.is_named else _followed(tensor)) is not None:
+            form = in_order(shape, [d.axis for d in sources[number].place.form.dims])
+        if count + 1 < len(self.node.inputs) + len(self.node.op.definitions):
+            return self.memory.value(f"{output}_{self._name(count)}", form)
         keeps = self.node.op.is_named
         return self.memory.result(output, form) if keeps else self.memory.value(output, form)
 
@@ -469,12 +483,23 @@ def _alike(first: Definition, addend: Addend) -> bool:
     return same and plain and own.numerics.is_float
 
 
-def _follows(tensor: Computed, sources: Sequence[_Source]) -> bool:
-    """True if the dimensions of the result are moved by the axes of the first operand's."""
+def _followed(tensor: Computed) -> int | None:
+    """The number of the largest operand whose axes, along each dimension, are among those of the
+    result's: it may lie in the same order.
+    """
     own = tensor.addends[0].definition
-    if own.has_look_ups or not own.operands:
-        return False
-    return own.gather is None and _moving(own.result) == _moving(own.operands[0])
+    if own.has_look_ups or own.gather is not None:
+        return None
+    alike = [
+        (prod(x.shape), -number)
+        for number, x in enumerate(own.operands)
+        if len(x.shape) == len(own.out_shape)
+        and all(
+            b <= a and bool(a) == bool(b)
+            for a, b in zip(_moving(own.result), _moving(x), strict=True)
+        )
+    ]
+    return -max(alike)[1] if alike else None
 
 
 def _moving(access: Access) -> list[set[int]]:

@@ -133,6 +133,18 @@ class Memory:
         self.held[tensor].append(made)
         return made
 
+    def inside(
+        self, tensor: str, form: Form, before: Sequence[int], after: Sequence[int], filled: float
+    ) -> Located:
+        """The tensor in the order of a form, inside a border that is as wide at least."""
+        wanted = bordered(form, before, after)
+        for located in self.held[tensor]:
+            own, value = located.form, self.values[located.value]
+            alike = [d.axis for d in own.dims] == [d.axis for d in wanted.dims]
+            if alike and value.filled == filled and _is_wider(own, wanted):
+                return located
+        return self.in_form(tensor, wanted, filled)
+
     def as_it_lies(self, tensor: str) -> Located:
         """The tensor with each axis in one dimension, a border or not."""
         held = self.held[tensor][0]
@@ -319,6 +331,15 @@ def _types_text(operands: Sequence[str], computed: str, result: str) -> str:
     return f"{','.join(operands)}:{computed}:{result}"
 
 
+def _is_wider(a: Form, b: Form) -> bool:
+    """True if the border of `a` is as wide as that of `b`, of the same order, on every side."""
+    return all(
+        a.before[x.axis] >= b.before[y.axis]
+        and x.extent - a.before[x.axis] >= y.extent - b.before[y.axis]
+        for x, y in zip(a.dims, b.dims, strict=True)
+    )
+
+
 def is_unblocked(form: Form) -> bool:
     """True if each axis lies along one dimension."""
     return len({d.axis for d in form.dims}) == len(form.dims)
@@ -362,5 +383,8 @@ def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
 
 
 def unbordered(form: Form) -> Form:
-    """`form` with its axis order, one dimension per axis, without a border."""
-    return in_order(form.shape, [d.axis for d in form.dims])
+    """`form` with its axis order, one dimension per axis, without a border; of blocks an axis keeps
+    the place of the innermost dimension.
+    """
+    inwards = dict.fromkeys(d.axis for d in reversed(form.dims))
+    return in_order(form.shape, [*reversed(inwards)])
