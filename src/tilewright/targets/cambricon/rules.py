@@ -104,10 +104,12 @@ def _slid(
         every = _gathered(stmt, waits, loop, *rows)
         first = _part(stmt, rows[0], Const(0), rows[1].extent)
         if isinstance(rows[1].extent, Const) and not _varies(first, around[depth:]):
+            ahead = binary("<", rows[1].extent, substitute(loop.extent, {f.var: 0 for f in around}))
             start = {f.var: 0 for f in (loop, *around[depth:])}
-            firsts += [(depth, s) for s in (_at(first, start), *waits)]
-            behind += _following(stmt, waits, loop, around[depth:], rows[0], rows[1].extent.value)
-            every = every[1:]
+            firsts.append((depth, If(ahead, (_at(first, start), *waits))))
+            later = _following(stmt, loop, around[depth:], rows[0], rows[1].extent.value)
+            behind += (If(test * ahead, (row, *waits)) for test, row in later)
+            every = (replace(every[0], condition=every[0].condition * (1 - ahead)), every[1])
         inside += every
     slid = replace(loop, body=(*inside, *loop.body, *behind))
     begun = [stmt for depth, stmt in firsts if depth == len(around)]
@@ -150,14 +152,11 @@ def _at(stmt: Stmt, values: Mapping[str, IntLike]) -> Stmt:
 
 
 def _following(
-    stmt: Call | Transfer,
-    waits: tuple[Wait, ...],
-    loop: For,
-    around: Sequence[For],
-    dimension: int,
-    count: int,
-) -> Iterator[Stmt]:
-    """The first window of the next turn of the loops around, a row in each of the last turns."""
+    stmt: Call | Transfer, loop: For, around: Sequence[For], dimension: int, count: int
+) -> Iterator[tuple[Expr, Stmt]]:
+    """The first window of the next turn of the loops around, a row in each of the last turns: when,
+    and what moves.
+    """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
     for outer in reversed(around):
@@ -167,7 +166,7 @@ def _following(
     for row in range(count):
         turn = minimum(loop.extent - 1, maximum(loop.extent - count, 0) + row)
         moved = _at(_part(stmt, dimension, Const(row), Const(1)), following)
-        yield If(binary("==", Var(loop.var), turn) * (1 - carry), (moved, *waits))
+        yield binary("==", Var(loop.var), turn) * (1 - carry), moved
 
 
 def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
@@ -200,16 +199,15 @@ def _is_apart(
 
 def _gathered(
     stmt: Call | Transfer, waits: tuple[Wait, ...], loop: For, dimension: int, rows: Range
-) -> tuple[Stmt, ...]:
+) -> tuple[If, If]:
     """The first window's rows, and those that the next window has and the present one has not."""
     step = coefficient(rows.start, loop.var)
     new = minimum(step, rows.extent)
     later = (Var(loop.var) + 1) * step + (rows.extent - new)
-    parts = (
-        (binary("==", Var(loop.var), 0), _part(stmt, dimension, Const(0), rows.extent)),
-        (binary("<", Var(loop.var) + 1, loop.extent), _part(stmt, dimension, later, new)),
-    )
-    return tuple(If(condition, (part, *waits)) for condition, part in parts)
+    first = _part(stmt, dimension, Const(0), rows.extent), *waits
+    others = _part(stmt, dimension, later, new), *waits
+    is_first, goes_on = binary("==", Var(loop.var), 0), binary("<", Var(loop.var) + 1, loop.extent)
+    return If(is_first, first), If(goes_on, others)
 
 
 def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stmt:
