@@ -236,7 +236,8 @@ def _completed(item: Item, buffers: Mapping[str, int]) -> Item:
 
 
 def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
-    """(0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too.
+    """(0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
+    more last ones where as many conditions ask for one iteration each.
 
     A condition on the difference of two loops holds for a window of the one that moves with the
     other: every iteration of the shorter one is a kind of its own, of the other as many at both
@@ -248,8 +249,9 @@ def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
     if others and known:
         turns = min(known) - 1
         return (turns, 0) if loop.extent == Const(min(known)) else (turns, turns)
-    if any(_tests_zero(i.condition, loop.var) for i in touched):
-        return 1, 1
+    tests = frozenset[Expr]().union(*(_tested(i.condition, loop.var) for i in touched))
+    if Const(0) in tests or len(tests) > 1:
+        return int(Const(0) in tests), max(1, len(tests - {Const(0)}))
     shortened = any(loop.var in free_vars(f.extent) for f in loops)
     return (0, 1) if touched or shortened else (0, 0)
 
@@ -278,17 +280,15 @@ def _terms(e: Expr) -> frozenset[str]:
             return frozenset()
 
 
-def _tests_zero(condition: Expr, var: str) -> bool:
-    """True if `var == 0` is part of the condition."""
-    if var not in free_vars(condition):
-        return False
+def _tested(condition: Expr, var: str) -> frozenset[Expr]:
+    """What the condition asks `var` to be equal to."""
     match condition:
-        case Binary("==", Var(name), Const(0)):
-            return name == var
-        case Binary(_, a, b):
-            return _tests_zero(a, var) or _tests_zero(b, var)
+        case Binary("==", Var(name), value) if name == var:
+            return frozenset((value,))
+        case Binary(_, a, b) if var in free_vars(condition):
+            return _tested(a, var) | _tested(b, var)
         case _:
-            return False
+            return frozenset()
 
 
 def _outline(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Outline:

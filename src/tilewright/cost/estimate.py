@@ -502,7 +502,9 @@ def _beside(item: chain.Item, prepared: Prepared) -> int:
         for o in i.step.stmt.operands[1:]
         if isinstance(o, View) and o.buffer == written
     ]
-    if not read or not all(read) or any(i.level != item.level for i in users):
+    others = [i for i in users if i.level != item.level]
+    begun = [i for i in others if i.level < item.level and not i.after]
+    if not read or not all(read) or others != [i for i in begun if _names(i.step)[0] == written]:
         return 0
     return AHEAD if variable in _start(item.step) else BESIDE
 

@@ -196,7 +196,7 @@ class _Builder:
         self.weights = {t.name: t for t in network.weights}
         kind = main_type(self.types.values())
         views, aligned = layouts.forms if planner.views else None, planner.gathers_channels
-        self.memory = Memory(kind, views, self.types, aligned=aligned)
+        self.memory = Memory(kind, views, self.types, aligned=aligned, fills=planner.fills)
         self.inputs, self._arranges = [], planner.arranges
         for t in network.inputs:
             form = given_form(t.shape, arranged=planner.arranges)

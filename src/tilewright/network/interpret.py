@@ -52,7 +52,7 @@ def interpret_groups(
     """The outputs of groups with `inputs` of their own, which run each stage before the next one.
     Raises as `interpret_plan` does.
     """
-    known = dict(constants(plan, weights))
+    known = {**dict(constants(plan, weights)), **dict(_filled(plan))}
     memories = [{**known, **_given(plan, own)} for own in inputs]
     seen = [(n, v.origin) for n, v in enumerate(plan.values) if v.origin is not None]
     last = {
@@ -79,6 +79,16 @@ def interpret_groups(
         }
         for memory in memories
     ]
+
+
+def _filled(plan: Plan) -> Iterator[tuple[int, Array]]:
+    """(its number, its elements) of each value that is filled ahead of the first stage."""
+    for number, value in enumerate(plan.values):
+        if value.ahead:
+            array = _unwritten(value.form.elements, value.dtype)
+            around = value.form.places().reshape(-1) < 0
+            array[around] = converted(np.full(1, value.filled), dtype(value.dtype))
+            yield number, array
 
 
 def _given(plan: Plan, inputs: Mapping[str, Array]) -> dict[int, Array]:

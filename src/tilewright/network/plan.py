@@ -36,7 +36,8 @@ Work: TypeAlias = Literal["product", "elementwise", "window", "layout"]
 
 @dataclass(frozen=True)
 class Value:
-    """Memory that holds a tensor in a form; places that hold no element are `filled`.
+    """Memory that holds a tensor in a form; places that hold no element are `filled`, by a stage or
+    `ahead` of the first one.
 
     A constant is `made` of weights by an expression over their elements, or holds known `numbers`.
     Where groups have images of their own, those of a value that is `shared` see it all the same;
@@ -50,6 +51,7 @@ class Value:
     made: tuple[str, tuple[str, ...]] | None = None
     numbers: Array | None = field(default=None, compare=False, repr=False)
     filled: float = 0.0
+    ahead: bool = False
     shared: bool = False
     origin: tuple[int, int] | None = None
 

@@ -69,7 +69,8 @@ class Memory:
     """Values and drafts, appended to; `held` has the places of each tensor by name, `views` the
     forms in which tensors are wanted, None where stages do not work on views. Tensors have their
     `types`, what stages make between them the `dtype` that the node at hand computes in. Where they
-    are to be `aligned`, mappings take all operands in one order of dimensions.
+    are to be `aligned`, mappings take all operands in one order of dimensions. Places that hold no
+    element are filled by stages where these `fills`, else ahead of all.
     """
 
     def __init__(
@@ -79,9 +80,10 @@ class Memory:
         types: Mapping[str, str] | None = None,
         *,
         aligned: bool = False,
+        fills: bool = True,
     ) -> None:
         self.dtype, self.views, self._types = dtype, views, types or {}
-        self.aligned = aligned
+        self.aligned, self.fills = aligned, fills
         self.values: list[Value] = []
         self.drafts: list[Draft] = []
         self.held: dict[str, list[Located]] = {}
@@ -311,6 +313,9 @@ class Memory:
     def fill(self, name: str, result: Located) -> None:
         """Append the filling of the places of a value that hold no element."""
         own = self.values[result.value]
+        if not self.fills:
+            self.values[result.value] = replace(own, ahead=result.form.has_zeros)
+            return
         form, filled, kind = result.form, own.filled, own.dtype
         for axis, size in enumerate(form.shape):
             dims = [d for d, stored in enumerate(form.dims) if stored.axis == axis]

@@ -33,7 +33,7 @@ class Planner(Protocol):
     copies out of borders or into padding, and may write any form. `arranges`: the host gives
     images channels last, or in the form of the only stage that reads them, and takes outputs in
     the form that they have. `gathers_channels`: windows are gathered best of pixels whose channels
-    lie together.
+    lie together. `fills`: stages fill borders, which else are filled once, ahead of the first one.
     """
 
     @property
@@ -42,6 +42,8 @@ class Planner(Protocol):
     def arranges(self) -> bool: ...
     @property
     def gathers_channels(self) -> bool: ...
+    @property
+    def fills(self) -> bool: ...
     @property
     def forms(self) -> Forms: ...
 
@@ -81,6 +83,7 @@ class Programs:
     """Plans for machines whose stages are programs of the loop IR."""
 
     views = arranges = gathers_channels = False
+    fills = True
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()

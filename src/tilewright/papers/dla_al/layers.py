@@ -16,6 +16,7 @@ from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.window.hosted import RUNTIMES
+from tilewright.simulate.window.run import WindowRun
 
 TITLE = "the layers of Tables 2 and 3 as blocks, timing only"
 _QUICK = 1
@@ -145,11 +146,16 @@ LAYERS = (
 )
 
 
+def run_of_blocks(program: str, machine: Machine) -> WindowRun:
+    """A program of blocks, timed."""
+    table = load_table(TABLE)
+    image = link([assemble(program, table)], table)
+    return RUNTIMES.required(machine).run(image, machine, {}, values=False).run
+
+
 def cycles_by_blocks(layer: BlockLayer, machine: Machine) -> int:
     """Cycles of a layer's blocks."""
-    table = load_table(TABLE)
-    image = link([assemble(layer.program, table)], table)
-    return RUNTIMES.required(machine).run(image, machine, {}, values=False).run.cycles
+    return run_of_blocks(layer.program, machine).cycles
 
 
 def run(lab: Lab) -> Result:

@@ -49,7 +49,12 @@ from tilewright.targets.cambricon.rewrites import (
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.targets.cambricon.simulated import subjects_of
-from tilewright.targets.cambricon.vector_steps import require_steps, steps_of, with_constants
+from tilewright.targets.cambricon.vector_steps import (
+    raw_number,
+    require_steps,
+    steps_of,
+    with_constants,
+)
 
 _KINDS: dict[Role, TensorKind] = {
     "input": "input",
@@ -68,6 +73,7 @@ class _Planner(Programs):
     """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
 
     arranges = gathers_channels = True
+    fills = False  # each value has memory of its own, which the host has cleared
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """More for shorter runs, which are transfers; few where neighbouring dimensions trade
@@ -248,6 +254,10 @@ class DeviceNetwork:
     ) -> tuple[Outputs, WindowRun]:
         """The outputs by name, and the run. Raises GraphError for a missing tensor."""
         plan, tensors, device = self.plan, self.artifact.tensors, self.device()
+        bits = dtype(plan.dtype).fraction_bits
+        for value, tensor in zip(plan.values, tensors, strict=True):
+            if value.ahead and value.filled:
+                device.initialise(tensor.identifier, raw_number(value.filled, bits))
         for number, numbers in constants(plan, weights):
             device.upload(tensors[number].identifier, numbers)
         for name, number in plan.inputs:

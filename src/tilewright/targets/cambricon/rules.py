@@ -4,23 +4,26 @@ weights in the matrix scratchpad, every product rounded where it is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.expr import (
     Const,
     Expr,
+    IntLike,
     Var,
     binary,
     coefficient,
     free_vars,
+    maximum,
     minimum,
     product,
+    substitute,
 )
 from tilewright.ir.nodes import Call, For, If, Program, Range, Stmt, Transfer, View, Wait
 from tilewright.ir.primitives import Copy, Map, MatrixProduct
-from tilewright.ir.visit import calls_of, rewrite, walk
+from tilewright.ir.visit import calls_of, map_range, walk
 from tilewright.machine import Machine
 from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
@@ -40,49 +43,130 @@ from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundPro
 @dataclass(frozen=True)
 class SlideWindows:
     """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
-    product before its own runs, and rows that neighbouring windows share move once. What is fetched
+    product before its own runs, and rows that neighbouring windows share move once. The first
+    window of a column moves while the last products of the column before it run. What is fetched
     in one run stays whole, and so does what is pooled: its tiles are fetched ahead.
 
-    before:  copy(windows_tile, x_tile[0 : 7]); for pixel: product(windows_tile[pixel : pixel + 3])
-    after:   for pixel: if pixel == 0: copy(windows_tile[0 : 3], x_tile[0 : 3])
-                        if pixel + 1 < 5: copy(windows_tile[pixel + 3], x_tile[pixel + 3])
-                        product(windows_tile[pixel : pixel + 3])
+    before:  for column: copy(windows_tile, x_tile[column, 0 : 7])
+                         for pixel: product(windows_tile[pixel : pixel + 3])
+    after:   copy(windows_tile[0 : 3], x_tile[0, 0 : 3])
+             for column: for pixel:
+                 if pixel + 1 < 5: copy(windows_tile[pixel + 3], x_tile[column, pixel + 3])
+                 product(windows_tile[pixel : pixel + 3])
+                 if pixel == 2 and column + 1 < 9: copy(windows_tile[0], x_tile[column + 1, 0])
+                 ...                                                # rows 1 and 2 in turns 3 and 4
     """
 
     name: ClassVar[str] = "slide_windows"
 
     def apply(self, program: Program) -> Program:
         """The program with gathering inside the loops over windows."""
-
-        def change(stmt: Stmt) -> tuple[Stmt, ...] | None:
-            return (replace(stmt, body=slid(stmt.body)),) if isinstance(stmt, For) else None
-
-        def slid(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-            found = next((s for s in body if isinstance(s, For)), None)
-            multiplies = found and next(calls_of(found.body, MatrixProduct), None)
-            return _slid(body, found, program) if found and multiplies else body
-
-        return replace(program, body=slid(rewrite(program.body, change)))
+        return replace(program, body=_slid(program.body, (), {}, [], program))
 
 
-def _slid(body: tuple[Stmt, ...], loop: For, program: Program) -> tuple[Stmt, ...]:
-    """The body of which what fills a buffer that its loop moves over stands in that loop."""
-    inside: list[Stmt] = []
-    moved: set[Stmt] = set()
-    for stmt in body[: body.index(loop)]:
+Firsts = list[tuple[int, Stmt]]
+"""Statements that move first windows, and inside how many loops each of them stands."""
+
+
+def _slid(
+    body: tuple[Stmt, ...],
+    around: tuple[For, ...],
+    filled: Mapping[str, int],
+    firsts: Firsts,
+    program: Program,
+) -> tuple[Stmt, ...]:
+    """The body inside the loops `around` of which what fills a buffer that its loop moves over
+    stands in that loop; buffers are `filled` inside so many loops.
+    """
+    loop = next((s for s in body if isinstance(s, For)), None)
+    if loop is None:
+        return body
+    here = body[: body.index(loop)]
+    filled = {**filled, **{s.buffer: len(around) for s in here if isinstance(s, Transfer)}}
+    if any(isinstance(s, For) for s in loop.body):
+        inner = _slid(loop.body, (*around, loop), filled, firsts, program)
+        begun = [stmt for depth, stmt in firsts if depth == len(around)]
+        return _replaced(body, loop, replace(loop, body=inner), (), begun)
+    inside, behind, moved = list[Stmt](), list[Stmt](), set[Stmt]()
+    for stmt in here if next(calls_of(loop.body, MatrixProduct), None) else ():
+        waits: tuple[Wait, ...] = ()
         match stmt:
-            case Call(Copy(), (View(buffer), View())) | Transfer("get", _, _, buffer):
-                rows = _moving(loop, buffer)
+            case Call(Copy(), (View(buffer), View(source))):
+                depth = filled.get(source, len(around))
+            case Transfer("get", _, _, buffer):
+                waits, depth = (Wait(buffer, Const(0)),), 0
             case _:
                 continue
+        rows = _moving(loop, buffer)
         if rows is None or not _is_apart(stmt, loop, *rows, program):
             continue
-        waits = (Wait(buffer, Const(0)),) if isinstance(stmt, Transfer) else ()
         moved |= {stmt, *waits}
-        inside += _gathered(stmt, waits, loop, *rows)
-    rest = tuple(s for s in body if s not in moved)
-    slid = replace(loop, body=(*inside, *loop.body))
-    return tuple(slid if s is loop else s for s in rest)
+        every = _gathered(stmt, waits, loop, *rows)
+        first = _part(stmt, rows[0], Const(0), rows[1].extent)
+        if isinstance(rows[1].extent, Const) and not _varies(first, around[depth:]):
+            ahead = binary("<", rows[1].extent, substitute(loop.extent, {f.var: 0 for f in around}))
+            start = {f.var: 0 for f in (loop, *around[depth:])}
+            firsts.append((depth, If(ahead, (_at(first, start), *waits))))
+            later = _following(stmt, loop, around[depth:], rows[0], rows[1].extent.value)
+            behind += (If(test * ahead, (row, *waits)) for test, row in later)
+            every = (replace(every[0], condition=every[0].condition * (1 - ahead)), every[1])
+        inside += every
+    slid = replace(loop, body=(*inside, *loop.body, *behind))
+    begun = [stmt for depth, stmt in firsts if depth == len(around)]
+    return _replaced(body, loop, slid, moved, begun)
+
+
+def _replaced(
+    body: tuple[Stmt, ...], old: For, new: For, moved: Collection[Stmt], begun: Sequence[Stmt]
+) -> tuple[Stmt, ...]:
+    """The body with one loop for another, without what has `moved`, and with what has `begun`
+    before the loop.
+    """
+    kept = (s for s in body if s not in moved)
+    return tuple(x for s in kept for x in ((*begun, new) if s is old else (s,)))
+
+
+def _varies(stmt: Stmt, loops: Sequence[For]) -> bool:
+    """True if there are no loops, or what a statement moves has other extents in other turns."""
+    parts = stmt.operands if isinstance(stmt, Call) else (stmt,)
+    ranges = (r for part in parts if isinstance(part, View | Transfer) for r in part.ranges)
+    sizes = frozenset().union(*(free_vars(r.extent) for r in ranges))
+    return not loops or bool(sizes & {f.var for f in loops})
+
+
+def _at(stmt: Stmt, values: Mapping[str, IntLike]) -> Stmt:
+    """A transfer, call or wait at these indices of loops."""
+
+    def bound(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+        return tuple(map_range(r, lambda e: substitute(e, values)) for r in ranges)
+
+    match stmt:
+        case Transfer():
+            first = substitute(stmt.first, values)
+            return replace(stmt, ranges=bound(stmt.ranges), first=first)
+        case Call():
+            views = (replace(o, ranges=bound(o.ranges)) for o in stmt.operands)
+            return replace(stmt, operands=tuple(views))
+        case _:
+            return stmt
+
+
+def _following(
+    stmt: Call | Transfer, loop: For, around: Sequence[For], dimension: int, count: int
+) -> Iterator[tuple[Expr, Stmt]]:
+    """The first window of the next turn of the loops around, a row in each of the last turns: when,
+    and what moves.
+    """
+    following: dict[str, Expr] = {}
+    carry: Expr = Const(1)
+    for outer in reversed(around):
+        ends = carry * binary("==", Var(outer.var) + 1, outer.extent)
+        following[outer.var] = (Var(outer.var) + carry) * (1 - ends)
+        carry = ends
+    for row in range(count):
+        turn = minimum(loop.extent - 1, maximum(loop.extent - count, 0) + row)
+        moved = _at(_part(stmt, dimension, Const(row), Const(1)), following)
+        yield binary("==", Var(loop.var), turn) * (1 - carry), moved
 
 
 def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
@@ -115,16 +199,15 @@ def _is_apart(
 
 def _gathered(
     stmt: Call | Transfer, waits: tuple[Wait, ...], loop: For, dimension: int, rows: Range
-) -> tuple[Stmt, ...]:
+) -> tuple[If, If]:
     """The first window's rows, and those that the next window has and the present one has not."""
     step = coefficient(rows.start, loop.var)
     new = minimum(step, rows.extent)
     later = (Var(loop.var) + 1) * step + (rows.extent - new)
-    parts = (
-        (binary("==", Var(loop.var), 0), _part(stmt, dimension, Const(0), rows.extent)),
-        (binary("<", Var(loop.var) + 1, loop.extent), _part(stmt, dimension, later, new)),
-    )
-    return tuple(If(condition, (part, *waits)) for condition, part in parts)
+    first = _part(stmt, dimension, Const(0), rows.extent), *waits
+    others = _part(stmt, dimension, later, new), *waits
+    is_first, goes_on = binary("==", Var(loop.var), 0), binary("<", Var(loop.var) + 1, loop.extent)
+    return If(is_first, first), If(goes_on, others)
 
 
 def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stmt:

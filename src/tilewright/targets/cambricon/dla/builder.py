@@ -14,6 +14,9 @@ from tilewright.asm.diagnostics import Fault
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.dla.registers import VARIABLES, Use, statements
 
+PREFETCH = "prefetch"
+"""The parameter that says whether blocks load a tile while they compute the one before."""
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -28,11 +31,12 @@ class Buffer:
 @dataclass
 class Builder:
     """The statements of one block. `capacities` are elements of each scratchpad; `serial` tells the
-    labels of this block from those of others.
+    labels of this block from those of others; tiles are loaded `ahead` of the one before.
     """
 
     capacities: Mapping[str, int]
     serial: int
+    ahead: bool = True
     buffers: list[Buffer] = field(default_factory=list)
     _lines: list[str | Use] = field(default_factory=list)
     _variables: int = 0

@@ -81,17 +81,19 @@ class Assembly:
 
     def constant(self, e: Expr) -> int | None:
         """The value of an expression that is the same for all iterations in sight, else None."""
-        low, high = interval(self.folded(e), self.bounds)
+        low, high = interval(substitute(e, self._known), self.bounds)
         return low if low == high else None
 
     def folded(self, e: Expr) -> Expr:
-        """The expression with the variables replaced that have one value."""
-        return substitute(e, self._known)
+        """The expression with the parts of it replaced that have one value."""
+        known = self.constant(e)
+        if known is not None:
+            return Const(known)
+        return binary(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, Binary) else e
 
     def register(self, e: Expr) -> str:
         """A register that holds the value of an expression."""
-        known = self.constant(e)
-        return self._valued(Const(known) if known is not None else self.folded(e))[0]
+        return self._valued(self.folded(e))[0]
 
     def _valued(self, e: Expr) -> tuple[str, int]:
         """The register of a value, and the scope in which it is computed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import assert_never
 
 from tilewright.common.dtypes import dtype
@@ -21,6 +22,8 @@ from tilewright.ir.visit import expressions, walk
 from tilewright.targets.cambricon.emit.assembly import Assembly
 from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
 
+_LAST = 11
+"""Most last turns of a loop that may differ from the others: the rows of a window."""
 _MNEMONICS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
 
 
@@ -78,15 +81,15 @@ class _Writer:
 
     def _parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
         """Turns that have the same extents, and of a loop without loops inside the same branches:
-        all, or all but the first or the last, or each.
+        all, or all but the first or some last ones, or each.
         """
-        for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        for last, first in product(range(_LAST + 1), (0, 1)):
             self.out.bounds[loop.var] = (first, max(first, count - 1 - last))
             if self._is_even(loop.body, loop.var):
                 del self.out.bounds[loop.var]
                 yield 0, first
                 yield first, count - last
-                yield max(first, count - last), count
+                yield from ((i, i + 1) for i in range(max(first, count - last), count))
                 return
         del self.out.bounds[loop.var]
         yield from ((i, i + 1) for i in range(count))

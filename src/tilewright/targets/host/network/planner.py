@@ -44,7 +44,7 @@ from tilewright.tune.native import NativeMeasure
 class Rules:
     """Plans kernels and loops for one machine."""
 
-    views = True
+    views = fills = True
     arranges = gathers_channels = False
 
     def __init__(self, machine: Machine) -> None:

@@ -1,7 +1,8 @@
 """Steps of a block, one tile each: loaded while the one before is computed, repeated as loops.
 
-In: all steps of a block. Out: its statements, in the order of the paper's Code #2. Steps that come
-again at even distances in main memory become loops over address registers, with the same order.
+In: all steps of a block. Out: its statements, in the order of the paper's Code #2, or of its Code
+#1, where each is loaded just before it is computed. Steps that come again at even distances in main
+memory become loops over address registers, with the same order.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Step:
 def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
     """The statements of all steps; they may repeat after `period` of them, or twice as many."""
     places: dict[str, tuple[str, int]] = {}
-    _load(builder, steps[0], places)
+    if builder.ahead:
+        _load(builder, steps[0], places)
     for node in nested(_turns(steps), period):
         match node:
             case Turn():
@@ -112,16 +114,19 @@ def _step(
     places: dict[str, tuple[str, int]],
     counter: str = "",
 ) -> None:
-    """Load the next tile, compute and store this one. With the counter of a loop there is a next
-    one in all turns but the last, which this counts down.
+    """Load the next tile, or this one, compute and store this one. With the counter of a loop there
+    is a next one in all turns but the last, which this counts down.
     """
+    step = steps[at]
     if counter:
         builder.add(counter, -1)
+    if not builder.ahead:
+        _load(builder, step, places)
+    elif counter:
         with builder.where_positive(counter):
             _load(builder, steps[at + 1], places)
     elif at + 1 < len(steps):
         _load(builder, steps[at + 1], places)
-    step = steps[at]
     step.first()
     for needed in step.needs:
         _load_one(builder, needed, places)
