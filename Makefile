@@ -104,8 +104,9 @@ reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
 	PYTHONPATH=tests $(BIN)/python tools/error_reference.py
 	PYTHONPATH=benchmarks $(BIN)/python tools/results.py
 
-fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models; goes on where it stopped; SEED=0
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED)
+fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models, as many node tests, their code under sanitizers; goes on where it stopped; SEED=0
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED) --sanitized
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED) --sanitized --nodes
 
 fuzz-files: $(VENV)/installed-dev ## COUNT=10000 mutated machine descriptions, as many assembly programs; SEED=0
 	$(BIN)/python tools/fuzz_files.py machines --count $(COUNT) --seed $(SEED)

@@ -26,7 +26,7 @@ import numpy as np
 from support.definitions import by_index, integers_for, network_of, random_stage
 from support.native import NATIVE_HOSTS
 from support.networks import merged
-from support.plans import GROUP, quick_search
+from support.plans import GROUP, quick_ranking, quick_search
 from support.sanitized_networks import apart, sanitized_network
 from tilewright.codegen.artifact import Array
 from tilewright.common.errors import GraphError, TilewrightError
@@ -132,7 +132,7 @@ def on_group(subjects: Sequence[Subject]) -> tuple[list[Result], list[Result]]:
     def planned(one: Subject) -> Array:
         network = one.network(reads=True)
         require_lowered(network, GROUP)
-        plan = build_plan(network, GROUP, quick_search(network))
+        plan = build_plan(network, GROUP, ranked=quick_ranking(network))
         artifact = emit_network(plan, GROUP, ())
         block = constant_block(plan, network.values)
         cases.append((artifact, {**one.inputs, artifact.block: block}))

@@ -1,5 +1,6 @@
 """Runs the node tests of the onnx package on the reference and on this computer, and counts.
 
+Networks that the SW26010, and the Cambricon in fixed point, have all stages of are counted as well.
 Outcomes are kept in a folder, slice by slice, so that a stopped run goes on where it was; `--again`
 repeats the tests with an outcome, such as `refused`. Slices run in processes of their own: what
 kills one is an outcome, too. Exits with 1 where a result is wrong or no refusal in words. A whole
@@ -9,12 +10,14 @@ run writes the counts of each operator, which docs/reference/onnx.md shows.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -23,20 +26,41 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from support.onnx_backend import Outcome, Runnable, node_tests, on_host, on_reference, read
+from support.plans import GROUP
+from tilewright.common.errors import TilewrightError
+from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fixed_point import FixedPoint
+from tilewright.graph.rewriting import simplified
+from tilewright.machine import load_machine
+from tilewright.network.requirements import without_look_ups
+from tilewright.targets.cambricon.networks import NETWORKS as CAMBRICON
+from tilewright.targets.sw26010.networks import NETWORKS as SW26010
 
 COUNTS = Path(__file__).parents[1] / "docs" / "reference" / "onnx_node_tests.json"
 TOGETHER = 32
 """Tests of a slice."""
 FAULTS = ("wrong", "traceback", "died")
+GOOD = ("passed", "rounded", "has stages")
+DEVICE, FIXED = load_machine("dla-al"), FixedPoint("q8.8:q48.16:q8.8")
 
 Outcomes = dict[str, Outcome]
+REQUIRE: dict[str, Callable[[Network], None]] = {
+    "sw26010": lambda network: SW26010.require(without_look_ups(network), GROUP),
+    "cambricon": lambda network: CAMBRICON.require(FIXED.apply(network), DEVICE),
+}
+"""What raises where a machine lacks a stage."""
 
 
 class State(msgspec.Struct):
-    """Outcomes by name of the test."""
+    """Outcomes by place and by name of the test."""
 
     reference: Outcomes = {}
     host: Outcomes = {}
+    sw26010: Outcomes = {}
+    cambricon: Outcomes = {}
+
+
+PLACES = State.__struct_fields__
 
 
 def main() -> int:
@@ -45,13 +69,13 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("out/onnx-node-tests"))
     parser.add_argument("--again", nargs="*", default=[], help="outcomes that are tried again")
     parser.add_argument("--only", default="", help="a text that names of tests hold")
-    parser.add_argument("--reference", action="store_true", help="compile nothing")
+    parser.add_argument("--place", action="append", choices=PLACES, help="all by default")
     options = parser.parse_args()
     state = State() if (known := kept(options.folder)) is None else known
-    for outcomes in (state.reference, state.host):
+    for outcomes in (getattr(state, place) for place in PLACES):
         for name in [n for n, o in outcomes.items() if o.status in options.again]:
             del outcomes[name]
-    places = {"reference": state.reference, **({} if options.reference else {"host": state.host})}
+    places: dict[str, Outcomes] = {p: getattr(state, p) for p in options.place or PLACES}
     for place, outcomes in places.items():
         left = [name for name in names() if options.only in name and name not in outcomes]
         with Progress(
@@ -65,8 +89,8 @@ def main() -> int:
                 progress.advance(bar, len(part))
     for place, outcomes in places.items():
         report(place, outcomes)
-    if not options.only and not options.reference:
-        lines = (f'"{kind}": {list(own)}' for kind, own in counted(state).items())
+    if not options.only:
+        lines = (f'"{kind}": {own}' for kind, own in counted(places).items())
         COUNTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     found = (outcome.status for outcomes in places.values() for outcome in outcomes.values())
     return int(any(status in FAULTS for status in found))
@@ -103,12 +127,22 @@ def serve(pipe: Connection, place: str, part: Sequence[str]) -> None:
             read(c, Path(folder))])]  # fmt: skip
     runnables = [item for item in tried if isinstance(item, Runnable)]
     found = [item for item in tried if isinstance(item, Outcome)]
-    if place == "reference":
-        for item in runnables:
-            found += guarded(item.case.name, lambda i=item: [on_reference(i)])
-    else:
+    if place == "host":
         found += computed_here(runnables)
+    else:
+        judge = on_reference if place == "reference" else partial(in_stages, place)
+        for item in runnables:
+            found += guarded(item.case.name, lambda i=item: [judge(i)])
     pipe.send(found)
+
+
+def in_stages(place: str, runnable: Runnable) -> Outcome:
+    """Whether a machine has stages for a test's network."""
+    try:
+        REQUIRE[place](simplified(runnable.network))
+    except TilewrightError as error:
+        return Outcome(runnable.case.name, "refused", str(error))
+    return Outcome(runnable.case.name, "has stages")
 
 
 def computed_here(runnables: Sequence[Runnable]) -> list[Outcome]:
@@ -139,16 +173,22 @@ def keep(folder: Path, state: State) -> None:
     (folder / "outcomes.json").write_bytes(msgspec.json.encode(state))
 
 
-def counted(state: State) -> dict[str, tuple[int, int, int]]:
-    """Of each operator with tests of its own: tests, passed on the reference, and here."""
+def counted(places: Mapping[str, Outcomes]) -> dict[str, list[int]]:
+    """Of each operator with tests of its own: tests, and at each place those without a fault or
+    refusal; as they were counted before at others.
+    """
+    before = json.loads(COUNTS.read_text(encoding="utf-8"))
     counts: dict[str, list[int]] = {}
     for case in node_tests():
         for kind in {node.op_type for node in case.model.graph.node}:
-            own = counts.setdefault(kind, [0, 0, 0])
+            own = counts.setdefault(kind, [0] * (1 + len(PLACES)))
             own[0] += 1
-            for place, outcomes in enumerate((state.reference, state.host), 1):
-                own[place] += outcomes[case.name].status in ("passed", "rounded")
-    return {kind: (own[0], own[1], own[2]) for kind, own in sorted(counts.items())}
+            for number, place in enumerate(PLACES, 1):
+                if place in places:
+                    own[number] += places[place][case.name].status in GOOD
+                else:
+                    own[number] = [*before.get(kind, []), *own][number]
+    return dict(sorted(counts.items()))
 
 
 def report(place: str, outcomes: Outcomes) -> None:

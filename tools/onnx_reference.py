@@ -41,13 +41,15 @@ output. `2-4` behind an attribute or input are the operator sets that have it.
 - A tensor is computed by the network or stored in the file. A *constant* is known when the file is
   read: stored, or computed from shapes and constants by operators marked "folded".
 - *Tests* are the node tests of the onnx package {VERSION} whose models hold the operator: how many
-  pass on the reference, and how many by code for this computer, of how many there are. The others
-  are refused in words, mostly for element types of 8 bits and less (`make onnx-node-tests`).
+  pass on the reference and how many by code for this computer; for how many the SW26010, and the
+  Cambricon in fixed point, have all stages, which these tests do not run there; of how many there
+  are. The others are refused in words, mostly for element types of 8 bits and less, on the
+  Cambricon for whatever is no float of one type (`make onnx-node-tests`).
 - `= value` is what counts where the file gives no attribute; in braces are the only values handled.
 
 ## Operators that are read
 
-| Operator | Versions | Inputs | Attributes | Tests: reference, here, of | |
+| Operator | Versions | Inputs | Attributes | Tests: reference, here; SW26010, Cambricon; of | |
 |---|---|---|---|---|---|
 """
 
@@ -80,8 +82,8 @@ def _row(operator: Operator, counts: list[int] | None) -> str:
     more = "; ".join(note for note in notes if note)
     versions = ", ".join(map(str, operator.versions))
     dots = ", …" if operator.variadic else ""
-    count, reference, here = counts or (0, 0, 0)
-    tests = f"{reference}, {here} of {count}" if count else "none"
+    count, reference, here, group, device = counts or (0,) * 5
+    tests = f"{reference}, {here}; {group}, {device}; of {count}" if count else "none"
     return f"| {operator.kind} | {versions} | {inputs}{dots} | {attributes} | {tests} | {more} |"
 
 

@@ -44,7 +44,7 @@ class Outcome:
     """Outcome of a test: `detail` is the refusal, or how the result is wrong."""
 
     name: str
-    status: Literal["passed", "refused", "rounded", "wrong", "traceback", "died"]
+    status: Literal["passed", "refused", "rounded", "has stages", "wrong", "traceback", "died"]
     detail: str = ""
 
 

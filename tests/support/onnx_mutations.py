@@ -298,10 +298,20 @@ def _compared(
     for name, array in zip(network.outputs, expected, strict=True):
         try:
             assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-            np.testing.assert_allclose(found[name], array, 1e-4, 1e-4)
+            np.testing.assert_allclose(_at_an_end(found[name], array), array, 1e-4, 1e-4)
         except AssertionError as error:
             return Judgement("different", f"{name}: {error}")
     return Judgement("alike")
+
+
+def _at_an_end(found: Any, expected: Any) -> Any:
+    """Results, those alike where a conversion to integers leaves their range, as 0 to the power of
+    -1 does: onnxruntime's is then the least number, ours the end that is nearer.
+    """
+    if expected.dtype.kind != "i":
+        return found
+    ends = np.iinfo(expected.dtype)
+    return np.where((expected == ends.min) & (found == ends.max), expected, found)
 
 
 def _is_undefined(content: bytes) -> bool:

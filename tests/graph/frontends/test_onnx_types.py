@@ -116,6 +116,19 @@ def test_a_number_that_the_declared_type_lacks_is_not_bound(tmp_path, declared, 
     assert refusal(path, values={"s": given}) == f"{path}: the value of 's' is {shown}"
 
 
+def test_a_model_is_read_in_fixed_point(tmp_path):
+    """Halves times halves: products, sums and what is made of them are exact in eighths."""
+    nodes = [node("MatMul", "xw", "p"), node("Relu", "p", "y")]
+    weights = onnx.numpy_helper.from_array(X.T / 2, "w")
+    model = model_of(nodes, {"x": X})
+    model.graph.initializer.append(weights)
+    path = saved(tmp_path, model)
+    network = load_onnx(path, dtype="q8.8:q48.16:q8.8")
+    assert {t.dtype for t in network.tensors.values()} == {"q8.8"}
+    found = network.evaluate({"x": (X * 128).astype(np.int16)})["y"]
+    np.testing.assert_array_equal(found / 256, np.maximum(X / 2 @ X.T / 2, 0))
+
+
 def test_a_known_condition_is_its_branch(tmp_path):
     def branch(kind):
         result = onnx.helper.make_empty_tensor_value_info("b")

@@ -1,10 +1,13 @@
 """Functions of single precision by vectors: accurate for any argument, and the same everywhere."""
 
 import ctypes
+import subprocess
 
 import numpy as np
 import pytest
 
+from support.sanitized import have_sanitizers
+from tilewright.codegen.c.compiler import compiled
 from tilewright.common.dtypes import F32
 from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
@@ -68,6 +71,32 @@ def results(text, flags):
         pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (ARGUMENTS, found[name]))
         library[f"all_{name}"](*pointers, ctypes.c_long(ARGUMENTS.size))
     return found
+
+
+UNDEFINED = """\
+int main(void)
+{
+    float x, sum = 0.0f;
+    for (unsigned long bits = 0; bits < 1ul << 32; bits += 99971) {
+        const unsigned i = bits;
+        memcpy(&x, &i, sizeof x);
+        sum += SUM;
+    }
+    return sum == 1.0f;
+}
+"""
+
+
+@pytest.mark.skipif(not have_sanitizers(), reason="the compiler has no sanitizers")
+def test_no_argument_leads_to_what_c_leaves_undefined():
+    """Also those that are no numbers, of either sign."""
+    calls = " + ".join(f"{c}(x)" for c in vector_names().values())
+    text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names())
+    text += UNDEFINED.replace("SUM", calls)
+    flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-o", "program", "-lm")
+    (program,) = compiled("the tests", "sanitized", {"functions.c": text}, flags)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.fixture(scope="module")

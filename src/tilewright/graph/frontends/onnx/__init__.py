@@ -36,6 +36,7 @@ from tilewright.graph.frontends.onnx.model import (
 from tilewright.graph.frontends.onnx.operators import OPERATORS
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
+from tilewright.graph.rewrites.fixed_point import FixedPoint, is_fixed
 from tilewright.ops.op import Shape, show_shape
 
 _EXTERNAL = onnx.TensorProto.EXTERNAL
@@ -53,15 +54,18 @@ def load_onnx(
     """The network in the ONNX file at `path`.
 
     `batch` replaces the first extent of each input, `shapes` whole shapes by the input's name, and
-    `dtype` the element type of all floats; `values` are inputs that are constants from now on:
-    numbers, which take the type that the file declares, or arrays, which have it.
+    `dtype` the element type of all floats, or types of fixed point in their place; `values` are
+    inputs that are constants from now on: numbers, which take the type that the file declares, or
+    arrays, which have it.
     Raises GraphError for a file that cannot be read, everything in it that is not supported (with
     its nodes), and dimensions that it leaves open.
     """
     path = Path(path)
     try:
-        network = read_model(_parse(path), path, batch, dtype, shapes, values)
-        return replace(network, source=str(path))
+        fixed = FixedPoint(dtype) if dtype and ":" in dtype and is_fixed(dtype) else None
+        kind = "f64" if fixed else dtype
+        network = read_model(_parse(path), path, batch, kind, shapes, values)
+        return replace(fixed.apply(network) if fixed else network, source=str(path))
     except (GraphError, InternalError) as error:
         raise error.at(str(path)) from error.__cause__
     except ShapeError as error:

@@ -94,7 +94,8 @@ def _operations(text: str) -> int:
 
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
-    "absolute": 1, "choose": 1, "converted": 1, "limited": 2, "power_of_2": 2, "signed": 3,
+    "absolute": 1, "choose": 1, "converted": 1, "less": 1, "limited": 2, "power_of_2": 2,
+    "signed": 3,
 }  # fmt: skip
 
 
@@ -122,7 +123,6 @@ def _horner(into: str, of: str, coefficients: Sequence[float]) -> str:
 
 
 _HELPERS = """\
-static inline FLOAT tw_power_of_2@(INT n) { return tw_from_bits@((n + 127) << 23); }
 static inline FLOAT tw_absolute@(FLOAT x) { return tw_from_bits@(tw_bits@(x) & 0x7fffffff); }
 static inline FLOAT tw_signed@(FLOAT size, FLOAT x)
 {
@@ -130,6 +130,7 @@ static inline FLOAT tw_signed@(FLOAT size, FLOAT x)
 }
 """
 
+# Of arguments without a result, integers wrap around like those of vectors.
 _SCALAR = """\
 static inline float tw_from_bitsf(int i) { float x; memcpy(&x, &i, sizeof x); return x; }
 static inline int tw_bitsf(float x) { int i; memcpy(&i, &x, sizeof i); return i; }
@@ -141,6 +142,11 @@ static inline float tw_limitedf(float low, float x, float high)
 }
 static inline float tw_convertedf(int i) { return (float)i; }
 static inline float tw_fillf(float x) { return x; }
+static inline float tw_power_of_2f(int n)
+{
+    return tw_from_bitsf((int)(((unsigned)n + 127) << 23));
+}
+static inline int tw_lessf(int a, int b) { return (int)((unsigned)a - (unsigned)b); }
 """
 
 _VECTOR = """\
@@ -153,6 +159,8 @@ static inline FLOAT tw_limited@(float low, FLOAT x, float high)
 }
 static inline FLOAT tw_converted@(INT i) { return __builtin_convertvector(i, FLOAT); }
 static inline FLOAT tw_fill@(float x) { return tw_broadcast_f32(x); }
+static inline FLOAT tw_power_of_2@(INT n) { return tw_from_bits@((n + 127) << 23); }
+#define tw_less@(a, b) ((a) - (b))
 """
 
 # Adding 1.5 * 2 ** 23 rounds to an integer, which then stands in the lowest bits. ln 2 is 0.69...
@@ -208,8 +216,8 @@ static inline FLOAT tw_log@(FLOAT x)
 {{
     const INT small = ((tw_bits@(x) >> 23) - 1) >> 31;
     const INT i = tw_bits@(x * tw_from_bits@(0x3f800000 + (small & 0x0c800000)));
-    const INT above = i - 0x3f3504f3, e = above >> 23;
-    const FLOAT f = tw_from_bits@(i - (above & ~0x7fffff)) - 1.0f, square = f * f;
+    const INT above = tw_less@(i, 0x3f3504f3), e = above >> 23;
+    const FLOAT f = tw_from_bits@(tw_less@(i, above & ~0x7fffff)) - 1.0f, square = f * f;
     const FLOAT k = tw_converted@(e - (small & 25));
 {_polynomial("p", "f", *_LOG_FIT)}
     const FLOAT y = f - (0.5f * square - (f * square * p + k * -2.12194440e-4f));
