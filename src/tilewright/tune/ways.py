@@ -84,6 +84,9 @@ def _ways(
     for part in _partitions(op, machine, partition):
         try:
             own = _priced(seeds_for(part.piece, algorithm, **kind), machine)
+            if not algorithm:
+                outdone = lowering_of(machine).outdone(part.piece, machine)
+                own = [seed for seed in own if seed.name not in outdone] or own
             own = accurate(part.piece, own, machine, max_error, algorithm)
             if not algorithm and (max_roundings or 1) == 1:
                 own = _rounded_once(part.piece, own, machine)
