@@ -45,7 +45,7 @@ def test_double_precision_errs_by_nothing_that_matters():
 
 
 def test_on_this_computer_errors_are_limited_unless_an_algorithm_is_named():
-    assert algorithms() >= {"winograd2", "winograd4", "implicit"}
+    assert algorithms() >= {"winograd2", "winograd4", "direct"}
     assert "winograd6" not in algorithms()
     assert "winograd6" in algorithms(max_error=1e-4)
     assert algorithms(algorithm="winograd6") == {"winograd6"}

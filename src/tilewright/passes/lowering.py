@@ -7,7 +7,7 @@ cores compute.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.ir.primitive import Primitive
 from tilewright.machine import Capability, Machine
+from tilewright.ops import Op
 from tilewright.passes.staging import Staging, staging
 
 
@@ -35,6 +36,8 @@ class Lowering:
     transfers pass while the core computes, so that a second copy of a buffer is of use.
     Algorithms may have a largest deviation of `max_error` unless users say so. `lacking` are the
     primitives that the family has and this machine has not, each with the error that says why.
+    `outdone` names the algorithms that others compute an operator faster than, whatever the
+    schedule: they are priced where they are asked for.
     """
 
     buffer_bytes: Mapping[str, int]
@@ -51,6 +54,7 @@ class Lowering:
     max_error: float | None = None
     multiples: Mapping[str, int] = field(default_factory=dict)
     lacking: Mapping[type[Primitive], TilewrightError] = field(default_factory=dict)
+    outdone: Callable[[Op, Machine], frozenset[str]] = lambda op, machine: frozenset()
 
 
 class Lowers(Protocol):

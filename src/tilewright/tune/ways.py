@@ -80,10 +80,14 @@ def _ways(
     max_error, max_roundings = limits
     found: list[Way] = []
     refused: list[ScheduleError] = []
-    kind = {"addressed": rules_of(machine).in_place, "whole": lowering_of(machine).any_extent}
+    lowering = lowering_of(machine)
+    kind = {"addressed": rules_of(machine).in_place, "whole": lowering.any_extent}
     for part in _partitions(op, machine, partition):
         try:
             own = _priced(seeds_for(part.piece, algorithm, **kind), machine)
+            if not algorithm:
+                outdone = lowering.outdone(part.piece, machine)
+                own = [seed for seed in own if seed.name not in outdone] or own
             own = accurate(part.piece, own, machine, max_error, algorithm)
             if not algorithm and (max_roundings or 1) == 1:
                 own = _rounded_once(part.piece, own, machine)

@@ -14,6 +14,7 @@ from tilewright.ir.chains import ANY_CHAIN
 from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
+from tilewright.ops import Conv2d, Op
 from tilewright.passes.base import Pass
 from tilewright.passes.first_product import FirstProduct
 from tilewright.passes.handle_boundary import HandleBoundary
@@ -30,6 +31,21 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
     overwrite its result.
     """
     return InferDma(stages, workspace=False), HandleBoundary(), FirstProduct()
+
+
+def _outdone(op: Op, machine: Machine) -> frozenset[str]:
+    """The algorithms of a convolution that the model has behind others in every schedule: products
+    of one channel where groups make vectors, and copies of pixels and vectors of them where the
+    results of a pixel are whole vectors and those of a row fill a register block.
+    """
+    if not isinstance(op, Conv2d):
+        return frozenset()
+    if op.groups == op.in_channels == op.out_channels != 1 and op.numerics.is_float:
+        return frozenset(("explicit", "implicit", "direct", "pointwise"))
+    channels, pixels = op.out_channels // op.groups, op.out_shape[-1]
+    whole = channels % machine.core.lanes(op.out_dtype) == 0
+    fills = whole and pixels >= machine.section(GemmPrimitive).register_block_scalars
+    return frozenset(("explicit", "implicit")) if fills else frozenset()
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,7 @@ class HostRules:
             chains=ANY_CHAIN if gemm.chains else None,
             overlap=not machine.dma.synchronous,
             max_error=_MAX_ERROR,
+            outdone=_outdone,
         )
 
 
