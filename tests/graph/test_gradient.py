@@ -63,6 +63,24 @@ def test_the_first_of_equal_elements_takes_the_gradient():
     assert found.tolist() == [[[[1, 0, 0, 1], [0, 0, 0, 0]]]]
 
 
+@pytest.mark.parametrize(("window", "stride"), [((3, 3), 2), ((3, 3), 1), ((2, 4), 1)])
+def test_ties_in_windows_that_overlap_go_to_the_first_of_each(window, stride):
+    pool, rng = max_pool2d((1, 2, 7, 8), window, stride=stride, padding=1), np.random.default_rng(2)
+    net = NetworkBuilder("ties", "f64")
+    net.apply(pool, net.input("x", pool.input_shapes[0]), name="y")
+    whole, named = with_gradients(net.build(("y",)), "y", ("x",))
+    assert max(len(node.inputs) for node in whole.nodes) <= 8
+    x = rng.integers(0, 3, pool.input_shapes[0]).astype(float)
+    wide = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    expected = np.zeros_like(wide)
+    for place in np.ndindex(*pool.out_shape):
+        n, c, r, s = place[0], place[1], place[2] * stride, place[3] * stride
+        taken = wide[n, c, r : r + window[0], s : s + window[1]]
+        u, v = np.unravel_index(np.argmax(taken), window)
+        expected[n, c, r + u, s + v] += 1
+    assert np.array_equal(whole.evaluate({"x": x})[named["x"]], expected[:, :, 1:-1, 1:-1])
+
+
 @pytest.mark.parametrize("function", ["relu", "tanh", "sigmoid", "exp"])
 def test_where_the_result_gives_the_derivative_the_operand_is_not_kept(function):
     net, rng = NetworkBuilder("one", "f64"), np.random.default_rng(3)

@@ -19,7 +19,7 @@ from tilewright.graph.rewrites.images import FewerImages
 from tilewright.graph.rewriting import simplifications, simplified
 from tilewright.graph.weights import random_weights
 from tilewright.graph.zoo import list_networks, network
-from tilewright.ops import Unary, max_pool2d
+from tilewright.ops import Binary, Unary, conv2d, max_pool2d
 
 FILES = sorted((Path(__file__).parent / "rewrites").glob("*/*.txt"))
 REWRITES = {
@@ -65,6 +65,26 @@ def test_a_mask_behind_the_gradient_of_a_pooling_joins_its_parts():
     numbers = np.random.default_rng(0).integers(-2, 3, (2, 3, 4, 4)) / 4
     np.testing.assert_array_equal(
         after.evaluate({"x": numbers})[found[x]], given.evaluate({"x": numbers})[found[x]]
+    )
+
+
+def test_gradients_of_strides_are_added_and_masked_in_one_go():
+    net, rng = NetworkBuilder("strided", "f64"), np.random.default_rng(0)
+    x = net.apply(Unary("relu", (2, 3, 4, 4)), net.input("x", (2, 3, 4, 4)), name="relu")
+    conv = conv2d(batch=2, in_channels=3, out_channels=5, height=4, width=4, kernel=1, stride=2)
+    y, z = (net.apply(conv, x, net.weight(n, (5, 3, 1, 1)), name=f"c{n}") for n in "vw")
+    y = net.apply(Binary("mul", (2, 5, 2, 2), (2, 5, 2, 2)), y, z, name="product")
+    given, found = with_gradients(net.build((y,)), y, ["x"])
+    after = simplified(given)
+    (joined,) = (node for node in after.nodes if node.op.kind == "assembly")
+    assert joined.output == found["x"]
+    assert [part.body for part in joined.op.parts] == [
+        "x0 + x1 if x2 > 0.0 else 0.0", "0.0", "0.0", "0.0",
+    ]  # fmt: skip
+    shapes = {"x": (2, 3, 4, 4), "v": (5, 3, 1, 1), "w": (5, 3, 1, 1)}
+    feeds = {name: rng.integers(-3, 4, shape) for name, shape in shapes.items()}
+    np.testing.assert_array_equal(
+        after.evaluate(feeds)[found["x"]], given.evaluate(feeds)[found["x"]]
     )
 
 

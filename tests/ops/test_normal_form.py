@@ -76,6 +76,20 @@ def test_axes_of_any_name_and_order_are_those_of_a_product():
     ]
 
 
+def test_a_product_of_every_pixel_is_a_convolution_of_single_places():
+    assert steps("y[n,o,r,c] += w[i,o] * x[n,i,r,c]", n=2, i=3, o=4, r=5, c=6) == [
+        "transpose 3x4 by 1 0",
+        "reshape 4x3 -> 4x3x1x1",
+        "conv2d 2x3x5x6 -> 4, 1x1 s1 p0",
+    ]
+    strided = "y[n,o,2*r,2*c] += x[n,i,r,c] * w[o,i]"
+    assert steps(strided, n=2, i=3, o=4, r=5, c=6, y=(2, 4, 10, 12)) == [
+        "reshape 4x3 -> 4x3x1x1",
+        "conv2d 2x3x5x6 -> 4, 1x1 s1 p0",
+        "y[i0,i1,2*i2,2*i3] = x0[i0,i1,i2,i3]; i0=2, i1=4, i2=5, i3=6",
+    ]
+
+
 def test_what_is_filled_backwards_or_in_part_is_copied_first():
     convolution = "y[o,r] += x[i,r+u-1] * w[o,i,2-u]"
     assert steps(convolution, o=4, r=6, i=3, u=3, x=(3, 6), fill={"x": 2}) == [
