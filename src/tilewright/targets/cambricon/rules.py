@@ -161,7 +161,7 @@ def _following(
     carry: Expr = Const(1)
     for outer in reversed(around):
         ends = carry * binary("==", Var(outer.var) + 1, outer.extent)
-        following[outer.var] = (Var(outer.var) + carry) * (1 - ends)
+        following[outer.var] = (Var(outer.var) + carry) * (1 if outer is around[0] else 1 - ends)
         carry = ends
     for row in range(count):
         turn = minimum(loop.extent - 1, maximum(loop.extent - count, 0) + row)

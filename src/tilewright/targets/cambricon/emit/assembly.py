@@ -20,6 +20,8 @@ _PLENTY = 20
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
+_AHEAD = 3
+"""Operations in front of which addresses are computed: two in flight and one that waits."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
@@ -240,10 +242,13 @@ class Assembly:
         self._close()
         lines = self._scopes[-1].lines
         lines.append(f"{label}:")
-        lines += [_INDENT + line for line in _addresses_first(scope.lines)]
-        for register, (_, _, stride) in zip(registers, moving, strict=True):
-            self._line(f"{_INDENT}sadd {register}, {register}, #{stride}")
-        self._line(f"{_INDENT}ssub {counter}, {counter}, #1")
+        strides = [stride for _, _, stride in moving]
+        moves = [f"sadd {r}, {r}, #{n}" for r, n in zip(registers, strides, strict=True)]
+        turn = [
+            *scope.lines,
+            *(_INDENT + move for move in (*moves, f"ssub {counter}, {counter}, #1")),
+        ]
+        lines += [_INDENT + line for line in _addresses_first(turn)]
         self._line(f"{_INDENT}cb {counter}, {label}")
         for register in (counter, *registers):
             self._scopes[-1].owned.remove(register)
@@ -287,15 +292,17 @@ class Assembly:
 
 
 def _addresses_first(lines: Sequence[str]) -> list[str]:
-    """The statements of a loop with those on scalars as early as their registers allow: addresses
-    are computed while the operations before theirs wait for their turn.
+    """The statements of a loop with those on scalars as many as `_AHEAD` operations earlier, where
+    their registers allow it: addresses are computed while the operations before theirs wait for
+    their turn.
     """
     found: list[str] = []
     for line in lines:
-        place = len(found)
+        place, passed = len(found), 0
         if _is_scalar(line):
-            while place and _lets_pass(found[place - 1], line):
+            while place and passed < _AHEAD and _lets_pass(found[place - 1], line):
                 place -= 1
+                passed += not found[place].lstrip().startswith(";")
         found.insert(place, line)
     return found
 

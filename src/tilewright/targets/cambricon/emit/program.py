@@ -80,8 +80,8 @@ class _Writer:
                     self.body(loop.body)
 
     def _parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
-        """Turns that have the same extents, and of a loop without loops inside the same branches:
-        all, or all but the first or some last ones, or each.
+        """Turns that have the same extents, and of a loop of at most one more inside the same
+        branches: all, or all but the first or some last ones, or each.
         """
         for last, first in product(range(_LAST + 1), (0, 1)):
             self.out.bounds[loop.var] = (first, max(first, count - 1 - last))
@@ -96,13 +96,13 @@ class _Writer:
 
     def _is_even(self, body: Sequence[Stmt], variable: str) -> bool:
         """True if no extent in the body differs from turn to turn of the loop, nor any branch where
-        it is the innermost.
+        it is one of the two innermost.
         """
         statements = [*walk(tuple(body))]
-        inmost = not any(isinstance(s, For) for s in statements)
+        inmost = sum(isinstance(s, For) for s in statements) < 2
         known = [e for s in statements for e in _extents(s)]
         known += [s.condition for s in statements if isinstance(s, If) and inmost]
-        return all(variable not in free_vars(e) or self.out.constant(e) is not None for e in known)
+        return all(variable not in free_vars(self.out.folded(e)) for e in known)
 
     def _branch(self, condition: Expr, then: Sequence[Stmt], orelse: Sequence[Stmt]) -> None:
         known = self.out.constant(condition)
