@@ -67,8 +67,8 @@ def vectors(rows, columns):
 
 @pytest.mark.parametrize(("rows", "columns"), [(8, 64), (64, 192), (1024, 512)])
 def test_the_update_adds_the_outer_product_in_the_time_of_the_formula(rows, columns):
-    """Eight cycles more for each four rows, and some before the first and behind the last; fewer
-    than ours, which do not begin four rows between the last instructions of those before.
+    """Eight cycles more for each four rows, and some before the first and behind the last; ours
+    take 96 cycles a pass for 98.
     """
     given = vectors(rows, columns)
     found = listings.update(*given)
@@ -76,7 +76,7 @@ def test_the_update_adds_the_outer_product_in_the_time_of_the_formula(rows, colu
     closed, around = update_cycles(MACHINE, rows, columns), 60
     assert found.cycles == pytest.approx(closed, rel=0.03, abs=around)
     ours = run.update(MACHINE, *given).cycles
-    assert columns < 512 or 0 < ours / found.cycles - 1 < 0.015
+    assert columns < 512 or 0.98 < ours / found.cycles < 1
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(32, 64), (64, 192), (1024, 512)])

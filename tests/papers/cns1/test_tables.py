@@ -208,18 +208,18 @@ def test_steps_of_a_simulated_node_are_near_the_closed_form():
     recall = [found[f"{kernel} {matrix}"] for kernel in ("recall", "forward") for matrix in "AB"]
     assert all(abs(deviation) < 0.005 for deviation in recall)
     assert found["error"] < -0.1  # 48 cycles a pass for 53
-    others = [found["backpropagation B"], found["update A"], found["update B"]]
-    assert all(0 < deviation < 0.02 for deviation in others)
+    assert 0 < found["backpropagation B"] < 0.01
+    assert all(-0.02 < found[f"update {matrix}"] < 0 for matrix in "AB")
 
 
 def test_what_differs_around_the_rows_is_told_in_cycles():
-    """Beside its passes an update takes 29 cycles for each four rows, where the report has two less
-    than none; a line that opens for each four rows takes 13 in both.
+    """Beside its passes an update takes 8.5 cycles for each four rows, where the report has two
+    less than none; a line that opens for each four rows takes 13 in both.
     """
     rows, passes = 1024, 8
     simulated = simulate("update B").cycles
     around = simulated / (rows / 4) - 96 * passes - 13
-    assert around == pytest.approx(29, abs=0.5)
+    assert around == pytest.approx(8.5, abs=0.1)
     assert closed_form()["update B"] / (rows / 4) - 98 * passes - 13 == pytest.approx(-2, abs=0.5)
 
 

@@ -160,6 +160,12 @@ def test_the_vector_length_limits_what_is_computed_and_how_long():
     assert issue["$v3 = $v2[$8]"] - issue["$v2 = $v1 + $v1"] == 2
 
 
+def test_what_both_pipes_can_do_leaves_the_multiplier_to_products():
+    found = run("$v1 = $v2 + $v3\n$v4 = $v5 * $vs1\n$v6 = $v2 - $v3\n$v7 = $v8 * $vs1\n")
+    assert [one.unit for one in found.issues][:4] == ["VP1", "VP0", "VP1", "VP0"]
+    assert [one.cycle for one in found.issues][:4] == [0, 1, 4, 5]
+
+
 def test_a_table_is_looked_up_by_clipped_sums():
     table = np.arange(-128, 128).astype(np.int8)
     text = "vshift = $6\n$v1 = d[$7].w\n$v2 = $v0 addap0 $v1\n$v3 = m[$5+$v2].b\n"

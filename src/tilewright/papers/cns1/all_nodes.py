@@ -30,7 +30,7 @@ Array = NDArray[Any]
 TITLE = "recall and training on all nodes beside the closed form"
 _SHIFT, _HALF = 8, 1 << 14
 _WHY = {
-    "recall": "factors are copied to the cache for each chunk, sums leave behind whole chunks",
+    "recall": "factors are copied to the cache once, sums leave behind whole chunks",
     "training": "eight cycles more around each four rows of steps 6 to 9, and copies of factors",
 }
 SETS = {"training in sets of 2": 2, "training in sets of 3": 3}

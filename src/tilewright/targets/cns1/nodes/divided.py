@@ -6,7 +6,6 @@ and the run with every message. Several copies of the plan's nodes take passes i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,8 +16,6 @@ import numpy as np
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
 from tilewright.graph import Network
-from tilewright.graph.tables import rounded
-from tilewright.ir.scalar import parse_scalar
 from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.machine.messages import hops_to
@@ -27,7 +24,7 @@ from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import mapping
 from tilewright.ops.op import Array
-from tilewright.partition.layers import Layer, Step
+from tilewright.partition.layers import Step
 from tilewright.partition.moves import Held, held, moves
 from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
@@ -58,6 +55,7 @@ from tilewright.targets.cns1.nodes.shares import (
     Passed,
     node_shares,
     passed,
+    update_shift,
 )
 from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
 from tilewright.targets.cns1.sections import Hosts, Kernels
@@ -83,27 +81,6 @@ def step_part(op: Op, rows: int, columns: int) -> Op:
             f"{op.describe()} is no look-up and no map", fix="take one behind each product"
         )
     return mapping(rows * columns, found[0].body, dtype=str(op.numerics))
-
-
-_SHIFTED = re.compile(r">> (\d+)")
-
-
-def update_shift(layer: Layer) -> int | None:
-    """How far products are shifted before they are added to weights, None if they are not.
-
-    Raises PartitionError for other updates than those of `graph.tables`.
-    """
-    step = layer.steps[-1].op
-    body = definitions_in(step)[0].body
-    match = _SHIFTED.search(body)
-    shift = int(match[1]) if match else None
-    expected = f"{'x0' if shift is None else rounded('x0', shift)} + x1"
-    if parse_scalar(body) != parse_scalar(expected):
-        raise PartitionError(
-            f"layer {layer.name}: nodes do not update weights by {step.describe()}",
-            fix="take the step of a network of tables",
-        )
-    return shift
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,6 +341,7 @@ class _Places:
         self._held: dict[str, list[tuple[MemoryRows, Box]]] = {}
         own = [(i, shares[core]) for i, shares in enumerate(programs.shares) if core in shares]
         for number, share in own:
+            self._received(share)
             self.role.writer.place(f"layer_{number}")
             self._layer(number, share)
         self.role.writer.place("outputs")
@@ -411,6 +389,12 @@ class _Places:
         self._held[name].insert(0, self._held[name].pop())
         return rows
 
+    def _received(self, share: NodeShare) -> None:
+        """Takes from outside what a layer is the first to read."""
+        for name, box in self.programs.activations(share).items():
+            if name in self.programs.outside and self._find(name, box) is None:
+                self.role.receive(self._kept(name, box), 0, adds=False)
+
     def _layer(self, number: int, share: NodeShare) -> None:
         self._gathered(number, share)
         if share.layer.output in self.programs.states:
@@ -426,9 +410,6 @@ class _Places:
         places: dict[str, tuple[MemoryRows, Box]] = {}
         for name, box in self.programs.activations(share).items():
             if self._find(name, box) is not None:
-                continue
-            if name in self.programs.outside:
-                self.role.receive(self._kept(name, box), 0, adds=False)
                 continue
             before = list(self._held.get(name, ()))
             places[name] = self._kept(name, box), box

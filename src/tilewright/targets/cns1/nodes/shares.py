@@ -9,13 +9,17 @@ the next chunk is computed.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.common.errors import PartitionError
+from tilewright.graph.tables import rounded
+from tilewright.ir.scalar import parse_scalar
 from tilewright.ops import Gemm
 from tilewright.ops.box import Box
+from tilewright.ops.definitions import definitions_in
 from tilewright.partition.grids import CHANNELS, Grid
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Move
@@ -48,6 +52,27 @@ def product_of(layer: Layer) -> Gemm:
             fix="--dtype i8,i16:i32",
         )
     return product
+
+
+_SHIFTED = re.compile(r">> (\d+)")
+
+
+def update_shift(layer: Layer) -> int | None:
+    """How far products are shifted before they are added to weights, None if they are not.
+
+    Raises PartitionError for other updates than those of `graph.tables`.
+    """
+    step = layer.steps[-1].op
+    body = definitions_in(step)[0].body
+    match = _SHIFTED.search(body)
+    shift = int(match[1]) if match else None
+    expected = f"{'x0' if shift is None else rounded('x0', shift)} + x1"
+    if parse_scalar(body) != parse_scalar(expected):
+        raise PartitionError(
+            f"layer {layer.name}: nodes do not update weights by {step.describe()}",
+            fix="take the step of a network of tables",
+        )
+    return shift
 
 
 def chunk_columns(columns: int, parts: int) -> int:
