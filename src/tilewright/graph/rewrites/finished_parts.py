@@ -61,13 +61,11 @@ def _places(parts: tuple[Part, ...]) -> list[tuple[tuple[int, ...], Access]]:
 def _parts(node: Node) -> tuple[Part, ...]:
     """The maps of floats that write every place of a result once; none where others do."""
     op = node.op
-    if isinstance(op, Definition) and not op.is_named:
-        own = _with_zeros(op, node.inputs)
-    elif isinstance(op, Assembly):
-        own = tuple((p, tuple(node.inputs[i] for i in r))
-                    for p, r in zip(op.parts, op.reads, strict=True))  # fmt: skip
-    else:
+    if op.is_named or len(op.definitions) > 1:
         return ()
+    addends = op.definitions[0].addends
+    own = tuple((a.definition, tuple(node.inputs[i] for i in a.reads)) for a in addends)
+    own = _with_zeros(*own[0]) if len(own) == 1 else own
     maps = all((p.gather, p.finish, p.has_look_ups) == (None, "x0", False) for p, _ in own)
     whole = sum(prod(p.extents) for p, _ in own) == prod(op.out_shape)
     return own if maps and whole and op.numerics.is_float else ()
