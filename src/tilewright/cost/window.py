@@ -23,7 +23,7 @@ from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State,
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
-_TURN = 3.0
+_TURN = 2.0
 """Cycles of issue of the statements that move addresses and count in a turn of a loop."""
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
