@@ -23,6 +23,8 @@ from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State,
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
+_TURN = 2.0
+"""Cycles of issue of the statements that move addresses and count in a turn of a loop."""
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
 """Kinds of writes to a buffer that is in use."""
@@ -247,6 +249,7 @@ def _turn(s: State, w: Window, loop: int) -> None:
     """Begin an iteration of a loop: its items before the loop inside."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
+    w.state[0] += _TURN
     level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
     _items(s, w, body.before, body.before_end, body.looped)
 

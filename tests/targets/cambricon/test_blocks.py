@@ -358,3 +358,14 @@ def test_pooling_is_fused_where_segments_have_whole_windows() -> None:
     assert error.value.fix == (
         "give segments of whole images, or of whole windows that do not overlap"
     )
+
+
+def test_the_hand_written_order_computes_the_same_and_takes_longer() -> None:
+    """Code #1 of Fig. 7: each tile is loaded just before it is computed."""
+    source = (PROGRAMS / "two_layers.dla").read_text()
+    given = {"fc1_inp": elements(0, 1024), "fc1_weight": elements(1, 256, 1, 1, 1024),
+             "fc2_weight": elements(2, 128, 1, 1, 256)}  # fmt: skip
+    ahead = launched(source, MACHINE, **given)
+    natural = launched(source + "\n.static_rw\n@parameter prefetch, 0\n", MACHINE, **given)
+    assert np.array_equal(ahead.download("fc2_out"), natural.download("fc2_out"))
+    assert natural.wait().cycles > ahead.wait().cycles

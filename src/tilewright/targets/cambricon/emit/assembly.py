@@ -20,8 +20,8 @@ _PLENTY = 20
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
-_AHEAD = 3
-"""Operations in front of which addresses are computed: two in flight and one that waits."""
+_AHEAD = 2
+"""Operations in front of which addresses are computed: as many are in flight."""
 _INDENT = "  "
 _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
