@@ -36,8 +36,8 @@ class Lowering:
     transfers pass while the core computes, so that a second copy of a buffer is of use.
     Algorithms may have a largest deviation of `max_error` unless users say so. `lacking` are the
     primitives that the family has and this machine has not, each with the error that says why.
-    `outdone` names the algorithms that others compute an operator faster than, whatever the
-    schedule: they are priced where they are asked for.
+    `outdone` names the algorithms that others compute an operator faster than: they are priced
+    where they are asked for.
     """
 
     buffer_bytes: Mapping[str, int]

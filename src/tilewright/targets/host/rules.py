@@ -34,16 +34,18 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
 
 
 def _outdone(op: Op, machine: Machine) -> frozenset[str]:
-    """The algorithms of a convolution that the model has behind others in every schedule: products
-    of one channel where groups make vectors, and copies of pixels and vectors of them where the
-    results of a pixel are whole vectors and those of a row fill a register block.
+    """The algorithms of a convolution that the model had behind others in all layers that were
+    drawn: products of one channel where groups fill a vector, and copies of pixels and vectors of
+    them where the results of a pixel are whole vectors and those of a row fill a register block.
     """
     if not isinstance(op, Conv2d):
         return frozenset()
-    if op.groups == op.in_channels == op.out_channels != 1 and op.numerics.is_float:
+    lanes = machine.core.lanes(op.out_dtype)
+    one_each = op.groups == op.in_channels == op.out_channels
+    if one_each and op.groups >= lanes and op.numerics.is_float:
         return frozenset(("explicit", "implicit", "direct", "pointwise"))
     channels, pixels = op.out_channels // op.groups, op.out_shape[-1]
-    whole = channels % machine.core.lanes(op.out_dtype) == 0
+    whole = channels % lanes == 0
     fills = whole and pixels >= machine.section(GemmPrimitive).register_block_scalars
     return frozenset(("explicit", "implicit")) if fills else frozenset()
 
