@@ -34,6 +34,7 @@ def test_the_order_of_what_is_gathered_is_free() -> None:
     [
         define("y[i,j] max= x[i,j-t+2]", i=3, j=5, t=3, x=(3, 7)),
         define("y[i] min= x[2-i,3-k]", i=3, k=4),
+        define("y[2*a+b,0*a] += x[k,p-q+2,a]", a=2, b=2, k=3, p=3, q=3, x=(4, 6, 2), y=(4, 1)),
     ],
     ids=lambda op: op.describe(),
 )

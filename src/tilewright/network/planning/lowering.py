@@ -360,6 +360,18 @@ class _Stages:
                 flops = found.flops
         elif op.body == "x0" or op.has_look_ups:
             work = "layout"
+        self._mapped(op, work, found, y, places, flops)
+
+    def _mapped(
+        self,
+        op: Definition,
+        work: Work,
+        found: InMemory,
+        y: Located,
+        places: Sequence[Located],
+        flops: int,
+    ) -> None:
+        """Append the stages of some work, whose steps all run forwards."""
         parts = list(self._forwards(found))
         for part in parts:
             self.memory.mapped(
@@ -414,10 +426,7 @@ class _Stages:
             operands=(straight(shape, (kept, *range(kept))),),
             body="x0",
         )
-        self.memory.mapped(
-            self.node.name, "window", first, between, places, nodes=(self.node.name,),
-            label=self._label(op), flops=op.flops - last.flops,
-        )  # fmt: skip
+        self._mapped(op, "window", first, between, places, op.flops - last.flops)
         return last, [between]
 
     def _in_memory(self, op: Definition, sources: Sequence[_Source], y: Located) -> InMemory:
