@@ -142,7 +142,9 @@ def on_group(subjects: Sequence[Subject]) -> tuple[list[Result], list[Result]]:
     found = each(subjects, planned)
     results = dict(zip(numbers, run_emulated_many(cases), strict=True))
     emulated = [
-        y if isinstance(y := results.get(one.number, own), Exception) else y["y"]
+        y
+        if isinstance(y := results.get(one.number, own), Exception)
+        else y["y"].reshape(one.expected.shape)  # the tensor may be that of the last stage
         for one, own in zip(subjects, found, strict=True)
     ]
     return found, emulated
