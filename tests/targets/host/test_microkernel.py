@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import subprocess
 from dataclasses import replace
 from functools import cache
 
@@ -57,6 +58,14 @@ def variants(isa, kind):
         Microkernel(isa, kind, 2, 5, c_run=4, prefetch=PREFETCHES, epilogue=EPILOGUE),
         *(replace(one, streams=one.can_stream) for one in streaming(isa, kind)),
     )
+
+
+@pytest.mark.parametrize("isa", [AVX512, AVX2], ids=lambda isa: isa.name)
+def test_other_compilers_than_gcc_take_the_intrinsics_of_their_header(isa, tmp_path):
+    source = tmp_path / "vectors.c"
+    source.write_text(vector_text(isa, FLOATS))
+    flags = (*isa.compiler_flags, "-DTW_INTRINSICS", "-Wall", "-Wextra", "-Werror")
+    subprocess.run(["cc", *flags, "-Wno-unused-function", "-fsyntax-only", source], check=True)
 
 
 def streaming(isa, kind):

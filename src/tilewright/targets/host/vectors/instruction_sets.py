@@ -1,10 +1,10 @@
 """Vector instruction sets of host processors, each as a few C functions on one vector type.
 
 In: an instruction set and an element type. Out: C text of `tw_vector_f32` (or `_f64`) and of the
-operations on it that the micro-kernels are written in: GCC's vector extensions, with built-in
-functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes a compiler half a
-second to read, as long as a kernel.) Everything else has vectors of 16 bytes, which every processor
-has a register for.
+operations on it that the micro-kernels are written in: GCC's vector extensions, with GCC's built-in
+functions of AVX-512 and AVX2 for the rest. (The header of the intrinsics takes it half a second to
+read, as long as a kernel; other compilers, and whoever defines TW_INTRINSICS, read it.) Everything
+else has vectors of 16 bytes, which every processor has a register for.
 """
 
 from __future__ import annotations
@@ -85,45 +85,59 @@ static inline tw_vector_NAME tw_multiply_NAME(tw_vector_NAME a, tw_vector_NAME b
 """
 
 _AVX512 = """\
-static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
-{
-    return __builtin_ia32_loaduPS512_mask((const void *)p, (tw_vector_NAME){0}, (1u << n) - 1);
-}
-static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
-{
-    __builtin_ia32_storeuPS512_mask((void *)p, v, (1u << n) - 1);
-}
-static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { tw_past_caches(PS512, p, v); }
-static inline tw_vector_NAME tw_multiply_add_NAME(
-        tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
-{
-    return __builtin_ia32_vfmaddPS512_mask(a, b, c, ALL, 4);
-}
-static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
-{
-    return __builtin_ia32_maxPS512_mask(a, b, a, ALL, 4);
-}
+#ifdef TW_INTRINSICS
+#define tw_first_NAME(p, mask) _mm512_maskz_loadu_PS(mask, p)
+#define tw_put_first_NAME(p, mask, v) _mm512_mask_storeu_PS(p, mask, v)
+#define tw_past_caches_NAME(p, v) _mm512_stream_PS(p, v)
+#define tw_fused_NAME(a, b, c) _mm512_fmadd_PS(a, b, c)
+#define tw_larger_NAME(a, b) _mm512_max_PS(a, b)
+#else
+#define tw_first_NAME(p, mask) \\
+    __builtin_ia32_loaduPS512_mask((const void *)(p), (tw_vector_NAME){0}, mask)
+#define tw_put_first_NAME(p, mask, v) __builtin_ia32_storeuPS512_mask((void *)(p), v, mask)
+#define tw_past_caches_NAME(p, v) __builtin_ia32_movntPS512(p, v)
+#define tw_fused_NAME(a, b, c) __builtin_ia32_vfmaddPS512_mask(a, b, c, ALL, 4)
+#define tw_larger_NAME(a, b) __builtin_ia32_maxPS512_mask(a, b, a, ALL, 4)
+#endif
+#define tw_mask_NAME(n) ((1u << (n)) - 1)
 """
 
 _AVX2 = """\
+#ifdef TW_INTRINSICS
+#define tw_first_NAME(p, mask) _mm256_maskload_PS(p, (__m256i)(mask))
+#define tw_put_first_NAME(p, mask, v) _mm256_maskstore_PS(p, (__m256i)(mask), v)
+#define tw_past_caches_NAME(p, v) _mm256_stream_PS(p, v)
+#define tw_fused_NAME(a, b, c) _mm256_fmadd_PS(a, b, c)
+#define tw_larger_NAME(a, b) _mm256_max_PS(a, b)
+#else
+#define tw_first_NAME(p, mask) __builtin_ia32_maskloadPS256((const tw_vector_NAME *)(p), mask)
+#define tw_put_first_NAME(p, mask, v) \\
+    __builtin_ia32_maskstorePS256((tw_vector_NAME *)(p), mask, v)
+#define tw_past_caches_NAME(p, v) __builtin_ia32_movntPS256(p, v)
+#define tw_fused_NAME(a, b, c) __builtin_ia32_vfmaddPS256(a, b, c)
+#define tw_larger_NAME(a, b) __builtin_ia32_maxPS256(a, b)
+#endif
 static inline tw_truth_NAME tw_mask_NAME(long n) { return (TRUTH)n > (tw_truth_NAME){NUMBERS}; }
+"""
+
+_FROM_X86 = """\
 static inline tw_vector_NAME tw_load_first_NAME(const TYPE *p, long n)
 {
-    return __builtin_ia32_maskloadPS256((const tw_vector_NAME *)p, tw_mask_NAME(n));
+    return tw_first_NAME(p, tw_mask_NAME(n));
 }
 static inline void tw_store_first_NAME(TYPE *p, long n, tw_vector_NAME v)
 {
-    __builtin_ia32_maskstorePS256((tw_vector_NAME *)p, tw_mask_NAME(n), v);
+    tw_put_first_NAME(p, tw_mask_NAME(n), v);
 }
-static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { tw_past_caches(PS256, p, v); }
+static inline void tw_stream_NAME(TYPE *p, tw_vector_NAME v) { tw_past_caches_NAME(p, v); }
 static inline tw_vector_NAME tw_multiply_add_NAME(
         tw_vector_NAME a, tw_vector_NAME b, tw_vector_NAME c)
 {
-    return __builtin_ia32_vfmaddPS256(a, b, c);
+    return tw_fused_NAME(a, b, c);
 }
 static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 {
-    return __builtin_ia32_maxPS256(a, b);
+    return tw_larger_NAME(a, b);
 }
 """
 
@@ -168,16 +182,15 @@ static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 }
 """
 
-_STREAMS = """\
+_HEADER = """\
 #ifdef __clang__
-#define tw_past_caches(form, p, v) __builtin_nontemporal_store(v, (__typeof__(v) *)(p))
-#define __builtin_ia32_maxps512_mask(a, b, c, mask, mode) __builtin_ia32_maxps512(a, b, mode)
-#define __builtin_ia32_maxpd512_mask(a, b, c, mask, mode) __builtin_ia32_maxpd512(a, b, mode)
-#else
-#define tw_past_caches(form, p, v) __builtin_ia32_movnt##form(p, v)
+#define TW_INTRINSICS
+#endif
+#ifdef TW_INTRINSICS
+#include <immintrin.h>
 #endif
 """
-_TEXTS = {"avx512": _AVX512, "avx2": _AVX2, "portable": _PORTABLE}
+_TEXTS = {"avx512": _AVX512 + _FROM_X86, "avx2": _AVX2 + _FROM_X86, "portable": _PORTABLE}
 
 
 _WIDENED = """\
@@ -209,7 +222,7 @@ def vector_text(
     set's `compiler_flags`, where integers wrap with `WRAPPING` too. Operations on integers are
     those of GCC's vector extensions.
     """
-    parts = ["#include <string.h>\n", *([_STREAMS] if isa.streams else [])]
+    parts = ["#include <string.h>\n", *([_HEADER] if isa.streams else [])]
     for kind in kinds:
         own = (_CHOICES, _TEXTS[isa.name]) if kind.is_float else (_PORTABLE,)
         parts += (_for_type(text, isa, kind) for text in (_VECTORS, *own))
