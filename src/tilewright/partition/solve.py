@@ -30,8 +30,8 @@ else:  # heavy
 Costs = NDArray[np.float64]
 _OPTIONS = 48
 """Options that a node may keep: pairs of them are variables of the problem."""
-_WORK = 20.0
-"""Most work of the solver, in its own units: about seconds, but the same on any computer."""
+_WORK = 4.0
+"""Most work of the solver, in its own units: some seconds each, but the same on any computer."""
 _STEPS = 1e6
 
 
