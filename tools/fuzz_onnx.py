@@ -41,7 +41,7 @@ SAVE_EVERY = 50
 TOGETHER = 60
 """Models that are built together."""
 GOOD = ("right", "built before", "refused")
-"""What may become of code; many mutations do not change what is computed."""
+"""Outcomes of code; many mutations do not change results."""
 Outcome = tuple[int, str, str]
 """Number of a mutation, what became of its code, and more of that."""
 
@@ -170,7 +170,7 @@ def build_all(state: State, folder: Path, *, nodes: bool) -> None:
 def of_code(
     contents: dict[int, bytes], known: set[str], arena: Sequence[tuple[int, int]]
 ) -> Iterator[Outcome]:
-    """What becomes of each model's code under the sanitizers, but for `known` networks."""
+    """Outcomes of each model's code under the sanitizers, but for `known` networks."""
     cases: list[tuple[int, Network, Network]] = []
     with tempfile.TemporaryDirectory() as place:
         for number, content in contents.items():
@@ -221,7 +221,7 @@ def together(
 
 
 def compared(expected: dict[str, Any], results: Sequence[dict[str, Any]]) -> tuple[str, str]:
-    """Whether all results are what is expected, and else how one is not."""
+    """The outcome, and how the first result differs that does."""
     try:
         for name, y in expected.items():
             for own in results:

@@ -48,7 +48,7 @@ REQUIRE: dict[str, Callable[[Network], None]] = {
     "sw26010": lambda network: SW26010.require(without_look_ups(network), GROUP),
     "cambricon": lambda network: CAMBRICON.require(FIXED.apply(network), DEVICE),
 }
-"""What raises where a machine lacks a stage."""
+"""Checks that raise where a machine lacks a stage."""
 
 
 class State(msgspec.Struct):
@@ -137,7 +137,7 @@ def serve(pipe: Connection, place: str, part: Sequence[str]) -> None:
 
 
 def in_stages(place: str, runnable: Runnable) -> Outcome:
-    """Whether a machine has stages for a test's network."""
+    """Outcome of asking a machine for the stages of a test's network."""
     try:
         REQUIRE[place](simplified(runnable.network))
     except TilewrightError as error:

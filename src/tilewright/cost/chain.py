@@ -281,7 +281,7 @@ def _terms(e: Expr) -> frozenset[str]:
 
 
 def _tested(condition: Expr, var: str) -> frozenset[Expr]:
-    """What the condition asks `var` to be equal to."""
+    """Values that the condition compares `var` with."""
     match condition:
         case Binary("==", Var(name), value) if name == var:
             return frozenset((value,))

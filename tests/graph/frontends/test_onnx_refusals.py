@@ -397,7 +397,7 @@ def test_text_sequences_and_counts_by_data_are_refused_in_one_list(tmp_path):
 
 
 def test_all_nodes_that_cannot_be_translated_stand_in_one_list(tmp_path):
-    """What reads of one of them is left out: it has no fault of its own."""
+    """Readers of a refused node are left out: they have no fault of their own."""
     nodes = [
         node("Gather", "xi", "a", name="first"),
         node("Softmax", "a", "b", name="reader", axis=9),

@@ -72,7 +72,7 @@ def _parts(node: Node) -> tuple[Part, ...]:
 
 
 def _with_zeros(op: Definition, read: tuple[str, ...]) -> tuple[Part, ...]:
-    """What writes every so many places, and parts for the zeros between these; none for others."""
+    """The part that writes every so many places, and those of the zeros between; or nothing."""
     plain = all(len(place) == 1 for place in op.result.terms)
     steps = tuple(place[0][1] for place in op.result.terms) if plain else ()
     own = op.result.offsets

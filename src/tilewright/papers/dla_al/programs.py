@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tilewright.papers.dla_al.layers import BlockLayer
 
 NATURAL = ".static_rw\n@parameter prefetch, 0\n"
-"""What makes a program one in the hand-written order."""
+"""The declaration that gives a program the hand-written order."""
 
 
 def _program(calls: Sequence[str], data: Sequence[str]) -> str:

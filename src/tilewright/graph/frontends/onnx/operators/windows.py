@@ -241,7 +241,7 @@ def _lp_global(at: Importer) -> None:
 
 
 def _norm(at: Importer) -> tuple[str, str]:
-    """What is added up for a norm, and what is made of the sum."""
+    """Terms that a norm adds up, and the function of their sum."""
     if (p := at.node.number("p")) < 1:
         raise at.wrong(f"p = {p:g}, and a norm has at least 1")
     return f"pow(abs(x0), {p})", f"pow(x0, {1 / p!r})"
