@@ -24,7 +24,9 @@ from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State,
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
 _TURN = 2.0
-"""Cycles of issue of the statements that move addresses and count in a turn of a loop."""
+"""Cycles of issue of the statements that move addresses and count in a turn of a loop: one number
+for all loops, fitted to simulated programs.
+"""
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
 """Kinds of writes to a buffer that is in use."""
