@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 STATED = 100
 """Examples of a property that states no number; the profiles of Hypothesis scale from it."""
 
-QUICK = 40
+QUICK = 30
 """Per cent of the stated examples that a run of the suite draws: they are the same in each run."""
 
 ROUND = 8

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.examples import one_in
 from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
 from tilewright.targets.sw26010.timing.maps import MAPS
@@ -25,6 +26,7 @@ def _written(request: pytest.FixtureRequest) -> None:
             kind.write()
 
 
+@one_in(2)
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
 @pytest.mark.parametrize("kind", ELEMENTWISE)
 def test_the_shipped_timings_are_what_the_code_takes_today(kind: str, table: str) -> None:
