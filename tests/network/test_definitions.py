@@ -88,6 +88,18 @@ def test_the_plan_computes_what_the_definition_means(name):
     assert sum(run.by_cause().values()) == run.cycles
 
 
+def test_operands_that_count_blocks_along_all_axes_are_copied_apart_first():
+    """No tile lies within a block of both."""
+    op = define("y[i,j] = a[3*i+2*j] * b[i+2*j]", i=3, j=2)
+    plan = planned(network_of(op)).plan
+    stages = [stage.op.describe() for stage in plan.stages]
+    assert stages == ["copy 3x2"] * 2 + ["map 6: x0 * x1"]
+    a, b = integers_for(np.random.default_rng(0), op)
+    found = interpret_plan(plan, {"x0": a, "x1": b}, {})["y"]
+    i, j = np.ogrid[:3, :2]
+    np.testing.assert_array_equal(found, a[3 * i + 2 * j] * b[i + 2 * j])
+
+
 def test_generated_code_computes_what_the_definition_means():
     """Maps, reductions, loops around products, and what is copied first or last."""
     cases, expected = [], []

@@ -86,8 +86,7 @@ def _mapping(
     y = _tensor("y", "output", result)
     inputs = [_tensor(f"x{i}", "input", p, i) for i, p in enumerate(operands)]
     uses = [_use(x, p, axes) for x, p in zip(inputs, operands, strict=True)]
-    blocks = _blocks((result, *operands))
-    cut = tuple(a for n, a in enumerate(axes) if n not in blocks)
+    cut = tuple(axes[n] for n in _uncounted(rank, (result, *operands)))
     roles = dict(zip(LETTERS, cut, strict=False))
     body = nest("map", "map", axes, roles, _use(y, result, axes), *uses, expression=expression)
     if in_place:
@@ -97,6 +96,17 @@ def _mapping(
         space = spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
         space = space.limit(largest=1 << 14, most=MOST.get(rank, 3))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
+
+
+def cut_axes(op: InMemory) -> tuple[int, ...]:
+    """The axes of a mapping that tiles may cut; none where each counts blocks of some tensor."""
+    rank, result, operands, _ = _mapped(op)
+    return _uncounted(rank, (result, *operands))
+
+
+def _uncounted(rank: int, patterns: tuple[Pattern, ...]) -> tuple[int, ...]:
+    blocks = _blocks(patterns)
+    return tuple(n for n in range(rank) if n not in blocks)
 
 
 def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:

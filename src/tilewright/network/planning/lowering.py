@@ -39,6 +39,7 @@ from tilewright.ops.definitions import definitions_in, is_view, moves
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.numerics import real_types
 from tilewright.ops.op import Array, Shape
+from tilewright.seeds.mapping import cut_axes
 
 _GATHERED: dict[str, tuple[Gather, str]] = {
     "sum": ("sum", ""),
@@ -52,6 +53,7 @@ _LEAST_OF_BLOCK = 1024
 """Elements of a place in a block from which on steps of one block each pay."""
 _MOST_OPERANDS = 8
 """Tensors that a map of interleaved parts reads, as many as routines have pointers for."""
+_TOGETHER = 2
 _FEW_RESULTS = 512
 """Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
 
@@ -374,16 +376,39 @@ class _Stages:
         """Append the stages of some work, whose steps all run forwards."""
         parts = list(self._forwards(found))
         for part in parts:
+            own, given = self._apart(part, places)
             self.memory.mapped(
                 self.node.name,
                 work,
-                part,
+                own,
                 y,
-                places,
+                given,
                 nodes=(self.node.name,),
                 label=self._label(op) if op.gather is not None else "",
                 flops=flops // len(parts),
             )
+
+    def _apart(self, op: InMemory, places: Sequence[Located]) -> tuple[InMemory, Sequence[Located]]:
+        """The map and its operands; those that several axes move together are copied first, an
+        element a step, where blocks of theirs along each axis leave none to cut.
+        """
+        if op.gather is not None or op.has_look_ups or not op.extents or cut_axes(op):
+            return op, places
+        operands, given = list(op.operands), list(places)
+        for number, access in enumerate(operands):
+            if all(len(place) < _TOGETHER for place in access.terms):
+                continue
+            axes = sorted(access.axes)
+            shape = tuple(op.extents[a] for a in axes)
+            between = self.memory.value(f"{self.node.output}_steps{number}", row_major(shape))
+            own = tuple(tuple((axes.index(a), s) for a, s in place) for place in access.terms)
+            kind = op.numerics.operands[number].name
+            copy = InMemory(shape, straight(shape), (replace(access, terms=own),), dtype=kind)
+            self._mapped(op, "layout", copy, between, [places[number]], 0)
+            terms = tuple(((a, 1),) for a in axes)
+            operands[number] = Access(shape, terms, (0,) * len(axes))
+            given[number] = between
+        return replace(op, operands=tuple(operands)), given
 
     def _outermost(self, op: InMemory) -> int | None:
         """The axis of the outermost dimension of an operand where results lie along its innermost
