@@ -94,8 +94,8 @@ def _products() -> Iterator[Alternative]:
     """A product for each tap, whose sum runs over images or over columns too."""
     joined = Split("kernel_col", tile_factor("kernel_col")), Fuse("kernel_col", "k")
     order = Reorder((*_TILES, *_SUMS, *_TAPS))
-    for columns, letter in product(((), joined), "mn"):
-        yield *columns, order, Vectorize(letter), Stage("y", _SUMS[0]), Stage("x", _TAPS[0])
+    for columns, letter, loop in product(((), joined), "mn", _TAPS):
+        yield *columns, order, Vectorize(letter), Stage("y", _SUMS[0]), Stage("x", loop)
 
 
 @seed("conv2d", name="weight_gradient_taps", staged=True)
