@@ -4,8 +4,7 @@
 
 The 75 pairs of channels and sizes of swATOP's listing 1 at batch 128, 3 x 3 kernels with a border,
 in double precision: groups divide the images, and partial gradients are added up. By the model, or
-with `--simulate` by the simulator. Of one
-algorithm alone: where both sides have 128 channels and more, `implicit` is a hundredth better.
+with `--simulate` by the simulator, of the better of the two algorithms of such gradients.
 """
 
 from __future__ import annotations

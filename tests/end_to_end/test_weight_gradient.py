@@ -37,7 +37,7 @@ def test_generated_code_computes_the_operator_in_the_time_it_estimates(op):
     assert kernel.option.cycles == pytest.approx(kernel.simulate().cycles, rel=0.05)
 
 
-@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.9), ("sw26010_measured", 0.84)])
+@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.93), ("sw26010_measured", 0.88)])
 def test_groups_divide_images_and_columns_are_one_sum(name, share):
     machine = load_machine(name)
     (found,) = choose([gradient(128, 256, 128, 32)], machine, algorithm=NAME)
@@ -66,7 +66,7 @@ def test_joined_taps_are_exact_in_the_time_that_is_estimated(op):
     assert kernel.option.cycles == pytest.approx(kernel.simulate().cycles, rel=0.02)
 
 
-@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.77), ("sw26010_measured", 0.65)])
+@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.78), ("sw26010_measured", 0.69)])
 def test_taps_of_few_channels_fill_the_registers(name, share):
     machine, op = load_machine(name), gradient(64, 64, 128, 128)
     joined, others = (choose([op], machine, algorithm=a)[0].best for a in (TAPS, NAME))

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import State
+from tilewright.graph.rewrites.constants import FoldConstants
 from tilewright.graph.training import LOSS, Optimiser, passes_of, training_step
 from tilewright.ops import (
     BatchNorm,
@@ -226,3 +228,17 @@ def test_normalisation_is_by_the_statistics_of_the_batch(parts):
     for name, own in of_batch.items():
         assert np.allclose(following[name], 0.9 * states[name] + 0.1 * own.mean(0))
         assert loss(name, 1.0) == found["loss"][0]
+
+
+def test_numbers_that_a_state_begins_with_are_no_constants():
+    net = NetworkBuilder("halves", "f64")
+    x, w = net.input("x", (4, 3)), net.weight("w", (2, 6))
+    half = net.apply(tw.ops.Transpose((2, 6), (1, 0)), w, name="turned")
+    half = net.apply(Reshape((6, 2), (3, 4)), half, name="part")
+    y = net.apply(gemm(4, 4, 3), x, half, name="scores")
+    rng = np.random.default_rng(0)
+    step = training_step(net.build((y,), {"w": rng.standard_normal((2, 6))}), Optimiser("sgd", 0.1))
+    feeds = {"x": rng.standard_normal((4, 3)), "labels": np.eye(4), "w": np.ones((2, 6))}
+    folded = FoldConstants().apply(step)
+    assert np.array_equal(folded.evaluate(feeds)[LOSS], step.evaluate(feeds)[LOSS])
+    assert np.isclose(step.evaluate(feeds)[LOSS], np.log(4))

@@ -23,14 +23,15 @@ class FoldConstants:
     def apply(self, network: Network) -> Network:
         """The network whose nodes all need an input, or a weight whose numbers are not known."""
         values, weights = dict(network.values), list(network.weights)
-        kept = []
+        kept, known = [], values.keys() - {t.name for t in network.inputs}  # states change
         for node in network.nodes:
-            known = node.inputs and all(name in values for name in node.inputs)
-            if not known or node.output in network.outputs or not is_small(node):
+            ahead = node.inputs and known >= set(node.inputs) and is_small(node)
+            if not ahead or node.output in network.outputs:
                 kept.append(node)
                 continue
             with np.errstate(all="ignore"):
                 values[node.output] = node.op.reference(*(values[name] for name in node.inputs))
+            known.add(node.output)
             weights.append(Tensor(node.output, node.op.out_shape, node.op.out_dtype))
         if len(kept) == len(network.nodes):
             return network

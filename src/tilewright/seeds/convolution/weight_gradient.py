@@ -3,7 +3,7 @@
 There the channels of the images count as images, the images as channels, the pixels of the result's
 gradient as kernel, and the taps are the few pixels of the result. All of a result's tile stays in
 the scratchpad while the sum runs over pixels and images; the inputs of a pixel's taps are fetched
-at once, and those of several columns may be one sum.
+at once, or for a row of taps, and those of several columns may be one sum.
 """
 
 from __future__ import annotations
@@ -91,11 +91,13 @@ def _weight_gradient(window: Window) -> Seed:
 
 
 def _products() -> Iterator[Alternative]:
-    """A product for each tap, whose sum runs over images or over columns too."""
+    """A product for each tap, whose sum runs over images or over columns too. Inputs of a row of
+    taps leave room for longer sums, inputs of all taps have fewer transfers.
+    """
     joined = Split("kernel_col", tile_factor("kernel_col")), Fuse("kernel_col", "k")
     order = Reorder((*_TILES, *_SUMS, *_TAPS))
-    for columns, letter in product(((), joined), "mn"):
-        yield *columns, order, Vectorize(letter), Stage("y", _SUMS[0]), Stage("x", _TAPS[0])
+    for columns, letter, loop in product(((), joined), "mn", _TAPS):
+        yield *columns, order, Vectorize(letter), Stage("y", _SUMS[0]), Stage("x", loop)
 
 
 @seed("conv2d", name="weight_gradient_taps", staged=True)

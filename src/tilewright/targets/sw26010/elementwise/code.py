@@ -6,7 +6,7 @@ for the core's two pipes by the scheduler that the matrix primitive uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from struct import pack
 
@@ -35,6 +35,26 @@ class RoutineText:
             self.lines.append(f"{self.name}_{label}:")
         for index in self._order(code):
             self.lines.append(f"    {_named(code[index], self.name).text()}")
+
+    def rest(
+        self,
+        label: str,
+        mode: str,
+        unrolled: int,
+        length: int,
+        left: int,
+        items: Callable[[int], Sequence[Instruction]],
+    ) -> None:
+        """Append what a loop of `unrolled` items at a time leaves of register `length`: its halves,
+        as the bits say. Register `left` is overwritten. Most rows leave nothing: one branch.
+        """
+        some = with_number("and", length, (unrolled - 1) * item_elements(mode), left)
+        self.block(label, [some, op("beq", left, f"{label}_0")] if unrolled > 2 else [])
+        for count in halves(unrolled):
+            test = with_number("and", length, count * item_elements(mode), left)
+            self.block(f"{label}_{count}", [test, op("beq", left, f"{label}_{count // 2}")])
+            self.block("", items(count))
+        self.block(f"{label}_0", [])
 
     def _order(self, code: Sequence[Instruction]) -> Sequence[int]:
         last = code[-1] if code else None
@@ -126,6 +146,11 @@ def store(precision: Precision, mode: str) -> str:
 def item_elements(mode: str) -> int:
     """Elements of one item."""
     return VECTOR_LANES if mode == "vectors" else 1
+
+
+def halves(unrolled: int) -> tuple[int, ...]:
+    """The powers of two below one, largest first."""
+    return tuple(1 << i for i in reversed(range(unrolled.bit_length() - 1)))
 
 
 def saved(registers: Iterable[int], place: int, *, restore: bool = False) -> list[Instruction]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from tilewright.isa import Instruction
@@ -22,6 +23,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     MODES,
     STACK,
     RoutineText,
+    item_elements,
     move,
     op,
     saved,
@@ -60,7 +62,7 @@ by element.
 class Work(ABC):
     """The work that a routine does on its rows.
 
-    `unrolled` items are done in each iteration of a row's loop, the rest one by one. `saves` are
+    `unrolled` items are done in each iteration of a row's loop, the rest by halves. `saves` are
     kept registers that the work overwrites; a work that `spills` uses those of the nest as well.
     `pointers` are those of its own, to "x" or "y"; `scratch_bytes` of the frame are its own.
     """
@@ -191,7 +193,7 @@ def _start_of_loops(work: Work) -> list[Instruction]:
 
 def _rows(routine: RoutineText, work: Work, mode: str) -> None:
     """The loop over rows in one mode."""
-    group = work.unrolled * (VECTOR_LANES if mode == "vectors" else 1)
+    group = work.unrolled * item_elements(mode)
     opening = [move(Y, TO)] + ([move(X, FROM)] if work.has_source else [])
     if work.spills:
         opening += [op("stl", r, (SPILLED_AT + _WORD * i, STACK)) for i, r in enumerate(CONTROL)]
@@ -200,15 +202,7 @@ def _rows(routine: RoutineText, work: Work, mode: str) -> None:
     opening += work.row_starts()
     routine.block(f"{mode}_row", [*opening, op("beq", LEFT, f"{mode}_rest")])
     _loop(routine, f"{mode}_group", work.items(mode, work.unrolled))
-    rest = []
-    if work.unrolled > 1:
-        rest = [with_number("and", EXTENT, group - 1, LEFT)]
-        if mode == "vectors":
-            rest.append(with_number("srl", LEFT, 2, LEFT))
-        rest.append(op("beq", LEFT, f"{mode}_next"))
-    routine.block(f"{mode}_rest", rest)
-    if work.unrolled > 1:
-        _loop(routine, f"{mode}_single", work.items(mode, 1))
+    routine.rest(f"{mode}_rest", mode, work.unrolled, EXTENT, LEFT, partial(work.items, mode))
     _next_row(routine, work, mode)
 
 

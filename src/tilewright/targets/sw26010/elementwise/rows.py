@@ -8,6 +8,7 @@ zero; rows that shrink are moved first row first. So nothing is overwritten befo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from tilewright.isa import Instruction
 from tilewright.isa.dependence import AliasRules
@@ -63,16 +64,15 @@ def _grow(routine: RoutineText, precision: Precision) -> None:
         row = [move(_TO_ROW, _TO), move(_FROM_ROW, _FROM)]
         row += _counted(mode, _ADDED)
         routine.block(f"grow_{mode}", [*row, op("beq", _LEFT, f"zero_{mode}_rest")])
-        zeros = _stored(precision, mode, [ZERO] * UNROLLED, -1)
-        _loop(routine, f"zero_{mode}", zeros)
-        _rest(routine, f"zero_{mode}", mode, _ADDED, _stored(precision, mode, [ZERO], -1))
-        last = [with_number("subl", ROWS, 1, ROWS), op("beq", ROWS, "done")]
-        routine.block(f"zero_{mode}_over", last)
+        zeros = partial(_zeros, precision, mode)
+        _loop(routine, f"zero_{mode}", zeros(UNROLLED))
+        routine.rest(f"zero_{mode}_rest", mode, UNROLLED, _ADDED, _LEFT, zeros)
+        routine.block("", [with_number("subl", ROWS, 1, ROWS), op("beq", ROWS, "done")])
         _moves(routine, f"up_{mode}", precision, mode, OLD, -1)
         size = f"s{precision.element_bytes}addl"
         back = [op("subl", ZERO, NEW, 1), op(size, 1, _TO_ROW, _TO_ROW)]
         back += [op("subl", ZERO, OLD, 2), op(size, 2, _FROM_ROW, _FROM_ROW)]
-        routine.block(f"up_{mode}_over", [*back, op("br", f"grow_{mode}")])
+        routine.block("", [*back, op("br", f"grow_{mode}")])
 
 
 def _shrink(routine: RoutineText, precision: Precision) -> None:
@@ -86,7 +86,7 @@ def _shrink(routine: RoutineText, precision: Precision) -> None:
         routine.block(f"shrink_{mode}", [*row, op("beq", ROWS, "done")])
         routine.block("", [move(_TO_ROW, _TO), move(_FROM_ROW, _FROM)])
         _moves(routine, f"down_{mode}", precision, mode, NEW, 1)
-        routine.block(f"down_{mode}_over", [op("br", f"shrink_{mode}")])
+        routine.block("", [op("br", f"shrink_{mode}")])
 
 
 def _moves(
@@ -94,19 +94,9 @@ def _moves(
 ) -> None:
     """A row of `length` elements from `_FROM` to `_TO`, forward or backward."""
     routine.block("", [*_counted(mode, length), op("beq", _LEFT, f"{label}_rest")])
-    _loop(routine, label, _moved(precision, mode, UNROLLED, way))
-    _rest(routine, label, mode, length, _moved(precision, mode, 1, way))
-
-
-def _rest(
-    routine: RoutineText, label: str, mode: str, length: int, body: Sequence[Instruction]
-) -> None:
-    """The items left over by the unrolled loop, one at a time."""
-    code = [with_number("and", length, UNROLLED * item_elements(mode) - 1, _LEFT)]
-    if mode == "vectors":
-        code.append(with_number("srl", _LEFT, 2, _LEFT))
-    routine.block(f"{label}_rest", [*code, op("beq", _LEFT, f"{label}_over")])
-    _loop(routine, f"{label}_single", body)
+    moved = partial(_moved, precision, mode, way)
+    _loop(routine, label, moved(UNROLLED))
+    routine.rest(f"{label}_rest", mode, UNROLLED, length, _LEFT, moved)
 
 
 def _counted(mode: str, length: int) -> list[Instruction]:
@@ -119,7 +109,11 @@ def _loop(routine: RoutineText, label: str, body: Sequence[Instruction]) -> None
     routine.block(label, [*body, count, op("bne", _LEFT, label)])
 
 
-def _moved(precision: Precision, mode: str, count: int, way: int) -> list[Instruction]:
+def _zeros(precision: Precision, mode: str, count: int) -> list[Instruction]:
+    return _stored(precision, mode, [ZERO] * count, -1)
+
+
+def _moved(precision: Precision, mode: str, way: int, count: int) -> list[Instruction]:
     data = _DATA[:count]
     size, name = _item_bytes(precision, mode), load(precision, mode)
     places = [way * i * size if way > 0 else -(i + 1) * size for i in range(count)]

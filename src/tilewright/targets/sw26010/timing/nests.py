@@ -16,7 +16,7 @@ from tilewright.common.expr import Value
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
-from tilewright.targets.sw26010.elementwise.code import MODES, item_elements
+from tilewright.targets.sw26010.elementwise.code import MODES, halves, item_elements
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
@@ -41,8 +41,8 @@ Counts = tuple[int, ...]
 
 def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
     """The terms of a nest: call, further rows, the iterations of each loop around them, rows, and
-    in each row the trips of the unrolled loop and of the loop after it, and whether there are any.
-    After a loop of two items there is one or none.
+    in each row the trips of the unrolled loop, whether there are any, and of the rest whether there
+    is one and each of its parts.
     """
     count, items = rows.rows, rows.items
     many = np.greater(count, 1) * 1.0
@@ -78,10 +78,9 @@ def rows_terms(grows: bool, rows: Value, larger: Value, smaller: Value) -> list[
 def _row_terms(unrolled: int, items: Value) -> list[Value]:
     if unrolled == 1:
         return [1 + 0 * items, items]
-    groups = items // unrolled
-    rest = items - groups * unrolled
-    terms = [1 + 0 * items, groups, np.greater(groups, 0) * 1, rest]
-    return terms if unrolled == 2 else [*terms, np.greater(rest, 0) * 1]
+    bits = dict.fromkeys((unrolled - 1, *halves(unrolled)))
+    parts = [np.not_equal(items & some, 0) * 1 for some in bits]
+    return [1 + 0 * items, items // unrolled, np.greater_equal(items, unrolled) * 1, *parts]
 
 
 def _samples(routine: Routine, _: str) -> Iterable[Counts]:
