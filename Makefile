@@ -9,13 +9,14 @@ DEFINITIONS ?= 2000
 SEED ?= 0
 KILLS ?= 300
 OPERATORS ?= 5000
+EVERY ?= 1
 NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model host-functions reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +81,9 @@ bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-1
 bench-host: $(VENV)/installed-bench ## kernels and networks for this computer against libraries
 	$(BIN)/python benchmarks/host_rivals.py products resnet50
 	$(BIN)/python benchmarks/host_networks.py
+
+host-functions: $(VENV)/installed-bench ## largest error and speed of exp, log and others on this computer, over all 2^32 arguments; EVERY=1
+	$(BIN)/python benchmarks/host_functions.py --every $(EVERY)
 
 bench-model: $(VENV)/installed-bench ## the model's estimates and picks against this computer (hours)
 	$(BIN)/python benchmarks/model_on_silicon.py estimates

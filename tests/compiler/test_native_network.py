@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,11 +18,15 @@ from support.networks import (
     quickly_loaded,
     ranked_networks,
 )
+from tilewright.common.dtypes import F32
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.normalisation import FoldedNormalisation
+from tilewright.graph.zoo import network
 from tilewright.machine import Machine, load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
+from tilewright.network.planning.ahead import without_ahead
 from tilewright.network.planning.products import Ranked
 from tilewright.network.search import Search
 from tilewright.ops import (
@@ -117,6 +123,28 @@ def test_kernels_finish_what_follows_them_where_they_can() -> None:
         ("last", f"{conv}, 1x1 s1 p0 bias tanh"),
         ("last_bias_tanh_layout", "copy 32x144"),
     ]
+
+
+def test_what_several_nodes_make_of_one_result_is_part_of_its_kernel() -> None:
+    net, shape = NetworkBuilder("gated", "f32"), (1, 32, 12, 12)
+    op = conv2d(batch=1, in_channels=32, out_channels=32, height=12, width=12, kernel=3,
+                padding=1, dtype="f32")  # fmt: skip
+    y = net.apply(op, net.input("x", shape), net.weight("w", op.input_shapes[1]), name="conv")
+    gate = net.apply(Unary("sigmoid", shape, dtype="f32"), y, name="gate")
+    z = net.apply(Binary("mul", shape, shape, "f32"), y, gate, name="gated")
+    last = net.apply(op, z, net.weight("v", op.input_shapes[1]), name="last")
+    code = generated(net.build((last,)), load_machine("host_avx2"), DIRECT)
+    layer = "conv2d 1x32x12x12 -> 32, 3x3 s1 p1"
+    assert [s.label for s in code.stages if s.work != "layout"] == [f"{layer} sigmoid mul", layer]
+
+
+def test_constants_take_little_more_memory_than_weights() -> None:
+    given = FoldedNormalisation().apply(network("mobilenet2", 1, dtype="f32"))
+    own, _ = without_ahead(given)
+    code = generated(own, load_machine("host_avx2"), Search())
+    assert not any("winograd" in stage.algorithm for stage in code.stages)
+    weights = sum(prod(t.shape) * F32.size_bytes for t in own.weights)
+    assert code.constant_bytes < 1.15 * weights
 
 
 def test_tensors_are_joined_in_the_form_that_the_next_kernel_reads() -> None:

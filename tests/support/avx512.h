@@ -37,6 +37,12 @@
     {                                                                                  \
         TW_EACH_LANE(tw_emulated_##PS) b[i] = a[i] > b[i] ? a[i] : b[i];               \
         return b;                                                                      \
+    }                                                                                  \
+    static inline tw_emulated_##PS tw_emulated_min_##PS(                               \
+        tw_emulated_##PS a, tw_emulated_##PS b)                                        \
+    {                                                                                  \
+        TW_EACH_LANE(tw_emulated_##PS) b[i] = a[i] < b[i] ? a[i] : b[i];               \
+        return b;                                                                      \
     }
 
 TW_EMULATED(ps, float, uint16_t, __builtin_fmaf)
@@ -52,3 +58,5 @@ TW_EMULATED(pd, double, uint8_t, __builtin_fma)
 #define __builtin_ia32_vfmaddpd512_mask(a, b, c, mask, mode) tw_emulated_fmadd_pd(a, b, c)
 #define __builtin_ia32_maxps512_mask(a, b, without, mask, mode) tw_emulated_max_ps(a, b)
 #define __builtin_ia32_maxpd512_mask(a, b, without, mask, mode) tw_emulated_max_pd(a, b)
+#define __builtin_ia32_minps512_mask(a, b, without, mask, mode) tw_emulated_min_ps(a, b)
+#define __builtin_ia32_minpd512_mask(a, b, without, mask, mode) tw_emulated_min_pd(a, b)

@@ -1,7 +1,7 @@
 """Nodes that are computed in one go, as one operator.
 
-In: nodes of which each but the first reads what the one before it gives, and nobody else does. Out:
-an operator that means the same as they do one after the other.
+In: nodes of which each but the first reads what those before it give, and nobody else does. Out: an
+operator that means the same as they do one after the other.
 """
 
 from __future__ import annotations

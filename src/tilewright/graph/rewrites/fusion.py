@@ -1,12 +1,12 @@
 """Fusion: a node and the elementwise nodes that alone use its result become one node.
 
-Convolution, normalisation, activation become one `Fused` node. What a node reads beside has to be
-there before the first of them.
+Convolution, normalisation, activation become one `Fused` node, also where several of them read the
+same, as in x * sigmoid(x). What a node reads beside has to be there before the first of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -48,24 +48,33 @@ class Fusion:
 def _followed(
     first: Node, consumers: Mapping[str, Sequence[Node]], network: Network, known: set[str]
 ) -> tuple[Node, ...]:
-    """The node, and the elementwise ones that alone use the result of the one before; none follow
-    what another core group has, which is read where it lies. A state's next value is written in the
-    state's place by elementwise nodes alone.
+    """The node, and the elementwise ones that alone use what is made before them, as long as one
+    result comes out; none follow what another core group has, which is read where it lies. A
+    state's next value is written in the state's place by elementwise nodes alone.
     """
-    found, outputs = [first], set(network.outputs)
     held = {s.next for s in network.states} if not is_elementwise(first.op) else set()
     if first.op.of_group is not None:
         return (first,)
-    while (made := found[-1].output) not in outputs and len(consumers.get(made, ())) == 1:
-        (node,) = consumers[made]
-        if not is_elementwise(node.op) or node.inputs.count(made) != 1:
-            break
-        whole = node.op.input_shapes[node.inputs.index(made)] == node.op.out_shape
-        beside = [name for name in node.inputs if name != made]
-        if not whole or any(name not in known for name in beside) or node.output in held:
+    found, made, length = [first], {first.output}, 1
+    waiting = list(consumers.get(first.output, ()))
+    while waiting and made.isdisjoint(network.outputs):
+        node = next((n for n in waiting if known.union(made).issuperset(n.inputs)), None)
+        if node is None or node.output in held or not _is_whole(node, made):
             break
         found.append(node)
-    return tuple(found)
+        made.add(node.output)
+        waiting = [n for n in waiting if n is not node]
+        if not waiting:
+            length = len(found)
+        waiting += [n for n in consumers.get(node.output, ()) if n not in waiting]
+    return tuple(found[:length])
+
+
+def _is_whole(node: Node, made: Set[str]) -> bool:
+    """True for an elementwise node that takes what is `made` in the shape of its result."""
+    shapes = zip(node.inputs, node.op.input_shapes, strict=True)
+    whole = all(shape == node.op.out_shape for name, shape in shapes if name in made)
+    return whole and is_elementwise(node.op)
 
 
 def is_elementwise(op: Op) -> bool:

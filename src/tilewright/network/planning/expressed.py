@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tilewright.graph.graph import Node
 from tilewright.ir.scalar import Element, Scalar, renumbered
@@ -42,18 +41,17 @@ def expressed(nodes: Sequence[Node]) -> Expressed:
         reads = [Read((nodes[0].output,), tuple(range(len(nodes[0].op.out_shape))))]
     else:
         scalar, reads = first.scalar, _reads(nodes[0], first)
-    for before, node in pairwise(nodes):
-        found, at = elementwise(node.op), node.inputs.index(before.output)
+    made = {nodes[0].output: scalar}
+    for node in nodes[1:]:
+        found = elementwise(node.op)
         assert found is not None
         numbers: list[Scalar] = []
-        for operand, read in zip(found.operands, _reads(node, found), strict=True):
-            if operand.source == at:
-                numbers.append(scalar)
-            else:
-                if read not in reads:
-                    reads.append(read)
-                numbers.append(Element(reads.index(read)))
-        scalar = renumbered(found.scalar, numbers)
+        for read in _reads(node, found):
+            inside = made.get(read.tensors[0]) if read.made is None else None
+            if inside is None and read not in reads:
+                reads.append(read)
+            numbers.append(Element(reads.index(read)) if inside is None else inside)
+        made[node.output] = scalar = renumbered(found.scalar, numbers)
     return Expressed(scalar, tuple(reads))
 
 

@@ -47,8 +47,9 @@ def _depthwise(window: Window) -> Seed:
     space = (
         Space(sums)
         .split(sums.axis("group"))
+        .reorder(("image", "group", "out_row", "out_channel"))
         .choose(tuple(Stage(t.name, IN_PLACE) for t in (y, x, w)))
-        .limit(largest=1 << 31, most=1)
+        .limit(largest=1 << 31, most=32)
     )
     layouts = (((Layout("x", _PIXELS), Layout("y", _PIXELS)),), layout(w, _WEIGHTS))
     return Seed("depthwise", (x, w, y), (space,), layouts, ("x", "w"), "y")

@@ -36,7 +36,8 @@ class Pages(Struct, frozen=True, forbid_unknown_fields=True):
 class Caches(Section, frozen=True, forbid_unknown_fields=True):
     """The caches between a core and main memory, nearest first.
 
-    Cores that have them address main memory themselves: an operand may be used where it lies.
+    Cores that have them address main memory themselves: an operand may be used where it lies. Of
+    lines that a loop reads side by side, so many `streams` are fetched into the first one ahead.
     """
 
     key: ClassVar[str] = "memory.caches"
@@ -45,6 +46,7 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
     l2: Cache
     l3: Cache
     pages: Pages
+    streams: PositiveInt
 
     @property
     def levels(self) -> tuple[Cache, ...]:

@@ -11,6 +11,7 @@ from tilewright.ir.parser import parse
 from tilewright.ir.primitives import WinogradInput
 from tilewright.machine import load_machine
 from tilewright.targets.host.cost.streams import streamed_cycles
+from tilewright.targets.host.sections import Caches
 
 BLOCKS = """\
 def input(blocks):
@@ -58,6 +59,37 @@ def test_what_exceeds_the_cache_is_the_part_that_is_gone() -> None:
     points = 0.5 * BLOCK_COUNT * V * 2
     pixels = (1 - block / 2 / (X + V)) * BLOCK_COUNT * 4 * X_ROW
     assert cycles(block // 2) == pytest.approx(points + pixels)
+
+
+ROWS = """\
+def sums():
+    y: tensor("f32", "output", rows=7, cols=7, channels=64)
+    x: tensor("f32", "input", rows=11, cols=11, channels=64)
+    w: tensor("f32", "constant", kernel_rows=5, kernel_cols=5, channels=64)
+    for row in range(7):
+        window_sums(
+            y[at(row, 1), at(0, 7), at(0, 64)](".tg"),
+            x[at(row, 5), at(0, 11), at(0, 64)]("rcg"),
+            w[at(0, 5), at(0, 5), at(0, 64)]("xxg"),
+            rows=5,
+            cols=5,
+        )
+"""
+
+
+@pytest.mark.parametrize(("streams", "capacity"), [(79, 10_240), (79, 40_960), (80, 10_240)])
+def test_rows_come_again_where_more_lines_are_read_than_are_fetched_ahead(
+    streams: int, capacity: int
+) -> None:
+    """5 x (7 + 4) pixels and 5 x 5 factors, a line of each, which is 80."""
+    machine = load_machine(
+        "host_avx2",
+        {"memory.caches.streams": str(streams), "memory.caches.l1.capacity_bytes": str(capacity)},
+    )
+    read, written = (5 * 11 + 5 * 5) * 64 * 4, 7 * 64 * 4
+    gone = max(0.0, 1 - capacity / (read + written)) if streams < 80 else 0.0
+    expected = 7 * gone * read / machine.section(Caches).l1.fill_bytes_per_cycle
+    assert streamed_cycles(prepare(parse(ROWS)), machine, {}) == pytest.approx(expected)
 
 
 def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:

@@ -19,7 +19,8 @@ from tilewright.ir.nodes import Call, Tile
 from tilewright.ir.primitives import WindowSums, WinogradInput, WinogradOutput
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
-from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.sections import Cache, Caches
+from tilewright.targets.host.vectors.window_text import block_pixels
 
 _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
 
@@ -73,7 +74,23 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
         if any(isinstance(primitive, WindowSums) for primitive in called):
             moved = np.minimum(moved, stream.every_turn(counts))
         cycles = cycles + gone * moved * (machine.clock_hz / rate)
+    for primitive in called:
+        if isinstance(primitive, WindowSums) and _side_by_side(primitive, machine) > caches.streams:
+            cycles = cycles + calls * _refilled(streams, caches.l1)
     return cycles
+
+
+def _side_by_side(windows: WindowSums, machine: Machine) -> int:
+    """Lines that a block of windows reads: those of its pixels, and the factors."""
+    pixels = block_pixels(machine.core.registers)
+    return windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride)
+
+
+def _refilled(streams: Sequence[_Stream], l1: Cache) -> Value:
+    """Cycles in which a call reads what the one before it had, too, from behind the first cache."""
+    read = sum((stream.call_bytes for stream in streams[1:]), start=0.0)
+    gone = np.maximum(0.0, 1 - l1.capacity_bytes / (streams[0].call_bytes + read))
+    return gone * read / l1.fill_bytes_per_cycle
 
 
 def _tiles(prepared: Prepared) -> tuple[Tile, ...]:

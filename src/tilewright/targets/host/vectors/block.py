@@ -15,7 +15,7 @@ from tilewright.targets.host.vectors.epilogue import (
     VectorPosition,
     names,
     parameters,
-    with_finish,
+    write_finished,
 )
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
 
@@ -222,11 +222,11 @@ class Block:
     def _z(self, i: int, v: int) -> str:
         return f"z + {self._offset(i, v)}"
 
-    def _offset(self, i: int, v: int) -> str:
+    def _offset(self, i: int | str, v: int) -> str:
         """Elements from the block's first of C to vector v of row i."""
         return self._offset_of(i, v * self.kernel.lanes)
 
-    def _offset_of(self, i: int, column: int) -> str:
+    def _offset_of(self, i: int | str, column: int) -> str:
         if self.kernel.c_run:
             return f"{i} * ldz + (z_first + {i}) / {self.kernel.c_run} * z_gap + {column}"
         return f"{i} * ldz + {column}"
@@ -241,8 +241,7 @@ class Block:
                     writer.line(f"s{i}_{v} = tw_add_{kind}(s{i}_{v}, {loaded});")
         if self.kernel.epilogue:
             with writer.block("if (last)"):
-                for i, v in self._cells():
-                    self._write_epilogue(writer, i, v)
+                self._write_epilogue(writer)
         if self.kernel.streams and not self.tail:
             with writer.block(f"if ({self._has_whole_lines()})"):
                 for i, v in self._cells():
@@ -266,11 +265,14 @@ class Block:
             return f"tw_load_first_{self.kernel.dtype}({at}, tail)"
         return f"tw_load_{self.kernel.dtype}({at})"
 
-    def _write_epilogue(self, writer: CWriter, i: int, v: int) -> None:
-        tail = "tail" if self._is_partial(v) else ""
-        place = VectorPosition(str(i), str(v * self.kernel.lanes), self._offset(i, v), tail)
+    def _write_epilogue(self, writer: CWriter) -> None:
         kernel = self.kernel
-        value = with_finish(
-            f"s{i}_{v}", kernel.epilogue, self.name, kernel.dtype, place, kernel.vectorised
-        )
-        writer.line(f"s{i}_{v} = {value};")
+
+        def place(row: str, v: int) -> VectorPosition:
+            tail = "tail" if self._is_partial(v) else ""
+            return VectorPosition(row, str(v * kernel.lanes), self._offset(row, v), tail)
+
+        write_finished(
+            self.height, self.vectors, kernel.epilogue, self.name, kernel.dtype, place,
+            kernel.vectorised, writer,
+        )  # fmt: skip

@@ -102,15 +102,17 @@ def advanced(finish: Finish, bias: Callable[[Along], str], place: str) -> list[s
     ]
 
 
-def finish_function(finish: Finish, name: str, kind: DType) -> str:
+def finish_function(finish: Finish, name: str, kind: DType, *, apart: bool = False) -> str:
     """C text of the function of a vector of sums, and of one for each array beside it; empty where
-    sums are stored as they are. One that calls others stays out of line: blocks have many vectors.
+    sums are stored as they are. One that calls others stays `apart` from code with many vectors.
     """
     if not finish:
         return ""
     writer, vector = CWriter(), f"tw_vector_{kind}"
     operands = [f"x{i}" for i in range(len(finish.beside) + 1)]
-    inlined = "__attribute__((noinline))" if finish.calls else "inline"
+    inlined = "inline __attribute__((always_inline))"
+    if apart and finish.calls:
+        inlined = "__attribute__((noinline))"
     writer.head(f"static {inlined} {vector} {name}_finish", [f"{vector} {x}" for x in operands])
     with writer.block():
         scalar = parse_scalar(finish.expression)
@@ -139,3 +141,34 @@ def with_finish(
                 return f"tw_broadcast_{kind}({array}[{place.row}])"
 
     return f"{name}_finish({', '.join([value, *(beside(*one) for one in names(finish))])})"
+
+
+def write_finished(
+    rows: int,
+    vectors: int,
+    finish: Finish,
+    name: str,
+    kind: DType,
+    place: Callable[[str, int], VectorPosition],
+    vectorised: Along,
+    writer: CWriter,
+) -> None:
+    """Write the epilogue of a block's sums, s0_0, s0_1 and so on: a line for each or, where it
+    calls functions, a loop over its rows. The `place` is that of a row and a number of a vector.
+    """
+
+    def finished(value: str, row: str, v: int) -> str:
+        return f"{value} = {with_finish(value, finish, name, kind, place(row, v), vectorised)};"
+
+    cells = [(i, v) for i in range(rows) for v in range(vectors)]
+    if not finish.calls:
+        for i, v in cells:
+            writer.line(finished(f"s{i}_{v}", str(i), v))
+        return
+    sums = ", ".join(f"s{i}_{v}" for i, v in cells)
+    writer.line(f"tw_vector_{kind} s[{rows * vectors}] = {{{sums}}};")
+    with writer.block(f"for (long i = 0; i < {rows}; i++)"):
+        for v in range(vectors):
+            writer.line(finished(f"s[i * {vectors} + {v}]", "i", v))
+    for number, (i, v) in enumerate(cells):
+        writer.line(f"s{i}_{v} = s[{number}];")

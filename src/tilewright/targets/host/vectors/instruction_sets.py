@@ -91,6 +91,7 @@ _AVX512 = """\
 #define tw_past_caches_NAME(p, v) _mm512_stream_PS(p, v)
 #define tw_fused_NAME(a, b, c) _mm512_fmadd_PS(a, b, c)
 #define tw_larger_NAME(a, b) _mm512_max_PS(a, b)
+#define tw_smaller_NAME(a, b) _mm512_min_PS(a, b)
 #else
 #define tw_first_NAME(p, mask) \\
     __builtin_ia32_loaduPS512_mask((const void *)(p), (tw_vector_NAME){0}, mask)
@@ -98,6 +99,7 @@ _AVX512 = """\
 #define tw_past_caches_NAME(p, v) __builtin_ia32_movntPS512(p, v)
 #define tw_fused_NAME(a, b, c) __builtin_ia32_vfmaddPS512_mask(a, b, c, ALL, 4)
 #define tw_larger_NAME(a, b) __builtin_ia32_maxPS512_mask(a, b, a, ALL, 4)
+#define tw_smaller_NAME(a, b) __builtin_ia32_minPS512_mask(a, b, a, ALL, 4)
 #endif
 #define tw_mask_NAME(n) ((1u << (n)) - 1)
 """
@@ -109,6 +111,7 @@ _AVX2 = """\
 #define tw_past_caches_NAME(p, v) _mm256_stream_PS(p, v)
 #define tw_fused_NAME(a, b, c) _mm256_fmadd_PS(a, b, c)
 #define tw_larger_NAME(a, b) _mm256_max_PS(a, b)
+#define tw_smaller_NAME(a, b) _mm256_min_PS(a, b)
 #else
 #define tw_first_NAME(p, mask) __builtin_ia32_maskloadPS256((const tw_vector_NAME *)(p), mask)
 #define tw_put_first_NAME(p, mask, v) \\
@@ -116,6 +119,7 @@ _AVX2 = """\
 #define tw_past_caches_NAME(p, v) __builtin_ia32_movntPS256(p, v)
 #define tw_fused_NAME(a, b, c) __builtin_ia32_vfmaddPS256(a, b, c)
 #define tw_larger_NAME(a, b) __builtin_ia32_maxPS256(a, b)
+#define tw_smaller_NAME(a, b) __builtin_ia32_minPS256(a, b)
 #endif
 static inline tw_truth_NAME tw_mask_NAME(long n) { return (TRUTH)n > (tw_truth_NAME){NUMBERS}; }
 """
@@ -138,6 +142,10 @@ static inline tw_vector_NAME tw_multiply_add_NAME(
 static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
 {
     return tw_larger_NAME(a, b);
+}
+static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    return tw_smaller_NAME(a, b);
 }
 """
 
@@ -164,6 +172,13 @@ static inline tw_vector_NAME tw_maximum_NAME(tw_vector_NAME a, tw_vector_NAME b)
         v[i] = a[i] > b[i] ? a[i] : b[i];
     return v;
 }
+static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
+{
+    tw_vector_NAME v;
+    for (long i = 0; i < LANES; i++)
+        v[i] = a[i] < b[i] ? a[i] : b[i];
+    return v;
+}
 """
 
 _CHOICES = """\
@@ -175,10 +190,6 @@ static inline tw_vector_NAME tw_select_NAME(tw_truth_NAME c, tw_vector_NAME a, t
 static inline tw_vector_NAME tw_size_NAME(tw_vector_NAME a)
 {
     return (tw_vector_NAME)((tw_truth_NAME)a & (TRUTH)(~(uTRUTH)0 >> 1));
-}
-static inline tw_vector_NAME tw_minimum_NAME(tw_vector_NAME a, tw_vector_NAME b)
-{
-    return tw_select_NAME(a < b, a, b);
 }
 """
 

@@ -177,7 +177,7 @@ def emit_transform(one: Transform) -> str:
         text = text.replace(word, value)
     stores = ("tile", "store"), *([("stream", "stream")] if one.streams else [])
     tiles = (_tile_text(one, f"{one.name}_{word}", store) for word, store in stores)
-    return "\n".join((finish_function(one.epilogue, one.name, one.dtype), *tiles, text))
+    return "\n".join((finish_function(one.epilogue, one.name, one.dtype, apart=True), *tiles, text))
 
 
 def _tile_text(one: Transform, function: str, store: str) -> str:

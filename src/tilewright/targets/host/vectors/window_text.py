@@ -21,7 +21,7 @@ from tilewright.targets.host.vectors.epilogue import (
     advanced,
     finish_function,
     parameters,
-    with_finish,
+    write_finished,
 )
 
 _VECTORS = 2
@@ -140,6 +140,10 @@ def _write_block(
     def load(at: str) -> str:
         return f"tw_load_first_{kind}({at}, {tail})" if tail else f"tw_load_{kind}({at})"
 
+    def place(row: str, v: int) -> VectorPosition:
+        column = str(v * one.lanes)
+        return VectorPosition(row, column, f"{row} * {one.y_window} + {column}", tail)
+
     cells = [(p, v) for p in range(height) for v in range(vectors)]
     with writer.block():
         writer.line(f"const {vector} zero = tw_broadcast_{kind}(0);")
@@ -152,12 +156,10 @@ def _write_block(
             for p, v in cells:
                 x = load(f"a + {p * one.x_window + v * one.lanes}")
                 writer.line(f"s{p}_{v} = tw_multiply_add_{kind}({x}, w{v}, s{p}_{v});")
+        if one.epilogue:
+            write_finished(height, vectors, one.epilogue, name, kind, place, "n", writer)
         for p, v in cells:
-            offset = str(p * one.y_window + v * one.lanes)
-            place = VectorPosition(str(p), str(v * one.lanes), offset, tail)
-            if one.epilogue:
-                value = with_finish(f"s{p}_{v}", one.epilogue, name, kind, place, "n")
-                writer.line(f"s{p}_{v} = {value};")
+            offset = p * one.y_window + v * one.lanes
             if tail:
                 writer.line(f"tw_store_first_{kind}(y + {offset}, {tail}, s{p}_{v});")
             else:
