@@ -53,7 +53,6 @@ _LEAST_OF_BLOCK = 1024
 """Elements of a place in a block from which on steps of one block each pay."""
 _MOST_OPERANDS = 8
 """Tensors that a map of interleaved parts reads, as many as routines have pointers for."""
-_TOGETHER = 2
 _FEW_RESULTS = 512
 """Of no more results than a block of 64 bytes for each of 64 cores the sums are parted first."""
 
@@ -396,7 +395,7 @@ class _Stages:
             return op, places
         operands, given = list(op.operands), list(places)
         for number, access in enumerate(operands):
-            if all(len(place) < _TOGETHER for place in access.terms):
+            if sum(map(len, access.terms)) == sum(map(bool, access.terms)):
                 continue
             axes = sorted(access.axes)
             shape = tuple(op.extents[a] for a in axes)
