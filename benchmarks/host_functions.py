@@ -24,7 +24,7 @@ from shared.results import add_csv_option, write_results
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
-_ELEMENTS, _ROUNDS = 1 << 14, 41
+_ELEMENTS, _ROUNDS = 1 << 14, 401
 _WALK = """\
 void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at)
 {

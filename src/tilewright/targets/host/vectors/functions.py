@@ -1,7 +1,7 @@
 """Functions of single precision as C that compilers turn into vectors: no branch, no table.
 
 In: names of elementary functions of `ir.scalar`. Out: C text. Results are within 1.5 units in the
-last place for all 2^32 arguments, subnormal, infinite and no numbers included (`make
+last place on every fourth bit pattern, subnormal, infinite and no numbers included (`make
 host-functions`). Products are added by fused instructions, without these in double precision, where
 the sum of an exact product rounds twice: that no result differs is seen by trying every argument.
 Other products and sums round apart (`SEPARATE`), so that every instruction set gives the same bits.
