@@ -189,8 +189,6 @@ def _covers(cuts: Cut, extent: int) -> bool:
     return increasing and not gaps and cuts[0][0] == 0 and max(c[1] for c in cuts) == extent
 
 
-_TOLERANCE = 0.01
-"""Accepted gap of a plan to its bound, as a fraction of its cost, if cycles count."""
 _ROUNDS = 32
 """Rounds in which exchanges are priced exactly for a new choice."""
 
@@ -360,6 +358,8 @@ class Space:
     exchanges: dict[Exchange, Integers] = field(default_factory=dict)
     needs: dict[Exchange, Regions] = field(default_factory=dict)
     least_cycles: dict[Exchange, Cycles] = field(default_factory=dict)
+    tolerance: float = 0.01
+    """Accepted gap of a plan to its bound, as a fraction of its cost, if cycles count."""
 
     def __post_init__(self) -> None:
         made: dict[object, tuple[NDArray[np.intp], GridArrays]] = {}
@@ -372,7 +372,7 @@ class Space:
             numbers, table = made[key]
             self.numbers.append(numbers)
             self.tables.append(table)
-            for operand, (name, need) in enumerate(_named(layer, table)):
+            for operand, (name, need) in enumerate(read_regions(layer, table)):
                 if name not in at:
                     continue
                 source = at[name]
@@ -432,7 +432,8 @@ class Space:
         if not self.least_cycles:
             return self.chosen(cheapest(nodes, edges), bound)
         alike = self._alike()
-        return self.chosen(refined(nodes, edges, self._exact, _TOLERANCE, _ROUNDS, alike), bound)
+        found = refined(nodes, edges, self._exact, self.tolerance, _ROUNDS, alike)
+        return self.chosen(found, bound)
 
     def _alike(self) -> dict[tuple[int, int], object]:
         """A key for each edge, equal for edges between the same grids of equal layers."""
@@ -454,8 +455,8 @@ class Space:
         """Values that each grid of a layer loads of the network's own inputs."""
         table, made = self.tables[number], {layer.output for layer in self.layers}
         multicast = self.model is not None and self.model.multicasts
-        named = _named(self.layers[number], table)
-        inputs = (loaded(need, multicast) for name, need in named if name not in made)
+        read = read_regions(self.layers[number], table)
+        inputs = (loaded(need, multicast) for name, need in read if name not in made)
         return sum(inputs, np.zeros(len(table.grids), np.int64))
 
     def _exact(self, edge: tuple[int, int], first: int, second: int) -> float:
@@ -505,7 +506,7 @@ class Space:
         return Planned(layer, division, cores, volume, float(table.work[own]))
 
 
-def _named(layer: Layer, table: GridArrays) -> list[tuple[str, Integers]]:
+def read_regions(layer: Layer, table: GridArrays) -> list[tuple[str, Integers]]:
     """The regions that are needed, by the names that this layer reads: the table may be that of
     another layer with the same operators.
     """

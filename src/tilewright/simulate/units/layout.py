@@ -72,7 +72,7 @@ NEVER = 1 << 62
 WINDOW_CAPACITY = 64
 LINE_CAPACITY = 64
 BLOCK_CAPACITY = 64
-MESSAGE_KINDS, DIRECTIONS = 64, 4
+MESSAGE_KINDS, HANDLED_KINDS, DIRECTIONS = 256, 64, 4
 
 EFFECT_CODES: dict[Effect, int] = {effect: number for number, effect in enumerate(Effect)}
 
@@ -357,7 +357,7 @@ def core_dtype(
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
-        {"handlers": ("i8", (MESSAGE_KINDS,))},
+        {"handlers": ("i8", (HANDLED_KINDS,))},
         {"inbox": ("i8", (MESSAGE_KINDS,))},
         {"sending": ("i8", (DIRECTIONS,))},
         {"buffer_free": ("i8", (DIRECTIONS,))},

@@ -15,9 +15,9 @@ from tilewright.common.compiled import at, piece
 from tilewright.simulate.units.layout import (
     AWAIT,
     FAULTED,
+    HANDLED_KINDS,
     INTERFACE,
     ISSUING,
-    MESSAGE_KINDS,
     NEVER,
     NO_MULTICAST,
     NO_NODE,
@@ -94,7 +94,7 @@ def execute_message(s: State, m: MachineState, core: CoreState, row: RowState, t
     elif special == SPECIAL_ACCEPT:
         core.accepts = row.value
     elif special == SPECIAL_HANDLER:
-        core.handlers[core.registers_integer[row.a, 0] & (MESSAGE_KINDS - 1)] = (
+        core.handlers[core.registers_integer[row.a, 0] & (HANDLED_KINDS - 1)] = (
             following + row.value
         )
     elif special == SPECIAL_RESUME:
@@ -110,7 +110,7 @@ def note_interrupt(s: State, core: CoreState) -> None:
     """Set when the next accepted message interrupts."""
     core.interrupt = NEVER
     if core.accepts and not core.handling:
-        for kind in range(MESSAGE_KINDS):
+        for kind in range(HANDLED_KINDS):
             if core.accepts >> kind & 1 and core.inbox[kind]:
                 core.interrupt = min(core.interrupt, at(s.flights, core.inbox[kind] - 1).time)
     core.stop = min(core.horizon, core.interrupt)
@@ -123,7 +123,7 @@ def interrupted(s: State, m: MachineState, core: CoreState, t: int) -> bool:
     """
     if core.interrupt <= t and core.delayed < 0 and core.slot == 0:
         chosen, first = -1, NEVER
-        for kind in range(MESSAGE_KINDS):
+        for kind in range(HANDLED_KINDS):
             if core.accepts >> kind & 1 and core.inbox[kind]:
                 time = at(s.flights, core.inbox[kind] - 1).time
                 if time < first:

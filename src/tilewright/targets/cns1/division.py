@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import PartitionError
@@ -32,8 +33,9 @@ from tilewright.partition.grids import CHANNELS, Grid, cut, joined
 from tilewright.partition.layers import PREVIOUS, Layer, Step, layers_of
 from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times, by_reference
-from tilewright.partition.plan import PartitionPlan, Space
+from tilewright.partition.plan import PartitionPlan, Space, read_regions
 from tilewright.partition.strategies import find_strategy
+from tilewright.partition.volumes import sizes
 from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs, step_part
 from tilewright.targets.cns1.nodes.roles import (
     BLOCK,
@@ -144,6 +146,7 @@ class NodeSpace(Space):
     """
 
     machine: Machine = field(kw_only=True)
+    tolerance: float = 0.0
     behind: Mapping[int, Sequence[Layer]] = field(default_factory=dict)
 
     def alone(self, number: int) -> Cycles:
@@ -157,8 +160,29 @@ class NodeSpace(Space):
                                 for other in self.behind.get(number, ()))
                           for i, grid in enumerate(table.grids)])  # fmt: skip
         values = self.weights.sums * table.sums + self.weights.inputs * self._inputs(number)
-        cycles: Cycles = found + self.model.load_cycles(self._inputs(number))
+        cycles: Cycles = found + self.model.load_cycles(self._through_ports(number))
         return values + self.weights.cycles * cycles
+
+    def _through_ports(self, number: int) -> NDArray[np.int64]:
+        """Inputs as if all ports gave as many as the busiest, which serves columns of nodes: what
+        all nodes of a column take goes up once.
+        """
+        table, fabric = self.tables[number], self.machine.fabrics["torrents"]
+        made, ports = {layer.output for layer in self.layers}, self.machine.section(Hosts).ports
+        count, cores = len(table.grids), fabric.rows * fabric.columns
+        found = np.zeros((count, fabric.columns), np.int64)
+        for name, need in read_regions(self.layers[number], table):
+            if name not in made:
+                boxes = np.zeros((count, cores, *need.shape[2:]), np.int64)
+                boxes[:, : need.shape[1]] = need
+                boxes = boxes.reshape(count, fabric.rows, fabric.columns, *need.shape[2:])
+                alike = (boxes == boxes[:, :1]).all(axis=(1, 3, 4))
+                own = sizes(boxes)
+                found += np.where(alike, own[:, 0], own.sum(axis=1))
+        served = -(-fabric.columns // ports)
+        starts = np.arange(0, fabric.columns, served)
+        busiest: NDArray[np.int64] = ports * np.add.reduceat(found, starts, axis=1).max(axis=1)
+        return busiest
 
     def _grid(self, layer: Layer, grid: Grid, exchange: float, *, along: bool = False) -> float:
         """Cycles of a node's products, and of sending and receiving its sums; weights lie `along`

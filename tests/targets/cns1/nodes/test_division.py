@@ -16,6 +16,7 @@ from tilewright.ops.lookup import Lookup
 from tilewright.papers.cns1.digits import machine_of
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION, given_blocks, plans
+from tilewright.targets.cns1.nodes import divided
 from tilewright.targets.cns1.nodes.divided import node_programs
 
 MACHINE = machine_of(2, 4, 4)
@@ -88,8 +89,11 @@ def test_factors_beyond_the_data_cache_are_multiplied_part_by_part():
     outputs_are_those_of_the_reference(perceptron(3, 4160, 64), machine_of(1, 1, 1))
 
 
-def test_more_senders_than_a_node_tells_apart_are_refused():
-    """With 128 blocks of columns each node reads what 127 others have made."""
+def test_more_senders_than_a_node_tells_apart_are_refused(monkeypatch):
+    """With 128 blocks of columns each node reads what 127 others have made: too many if it tells 63
+    of them apart.
+    """
+    monkeypatch.setattr(divided, "KINDS", 64)
     machine = load_machine("cns1-128")
     network = perceptron(2, 64, 8192, 8192)
     layers, _ = DIVISION.planned(network, machine)

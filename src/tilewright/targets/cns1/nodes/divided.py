@@ -6,10 +6,10 @@ and the run with every message. Several copies of the plan's nodes take passes i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
@@ -60,6 +60,8 @@ from tilewright.targets.cns1.nodes.shares import (
 from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
 from tilewright.targets.cns1.sections import Hosts, Kernels
 from tilewright.targets.cns1.timing.layers import STRIPE
+
+_Pairs = Iterable[tuple[int | None, int | None]]
 
 
 def _is_table(op: Op, number: int) -> bool:
@@ -438,42 +440,51 @@ class _Places:
         columns, width = share.chunk, share.piece * SUM_BYTES
         product, weights = self._weights(share)
         routine = product_routine(product, self.programs.machine)
-        factors = self._have(share.layer.steps[0].operands[0], self._factors(share))
+        factors = self._have(share.layer.steps[0].operands[0], Box.of((0, share.rows), share.terms))
         chunk = self.role.room(share.rows * columns * SUM_BYTES)
         sums = MemoryRows(self.role.room(share.rows * width), share.rows, width, width)
         if len(share.group) == 1:
             self.role.call(routine, (factors.start, weights[0], sums.start, 0))
             return sums
-        arrived = False
-        order = [*range(1, share.chunks), 0]
+        arrived, order = False, [*range(1, share.chunks), 0]
         for before, distance in pairwise((-1, *order)):
             self.role.call(routine, (factors.start, weights[distance], chunk, int(before >= 0)))
-            for other in share.others(distance):
-                place = chunk + other % share.pieces * width
-                rows = MemoryRows(self.role.word(place), share.rows, width, columns * SUM_BYTES)
-                self.role.send(rows, self._node(share.group[other]), self._kind(share, other))
-            if before >= 0:
-                arrived = self._arriving(share, before, sums, adds=arrived)
-        arrived = self._arriving(share, 0, sums, adds=arrived)
+            senders = share.others(before) if before >= 0 else ()
+            pairs = zip_longest(share.others(distance), senders)
+            arrived |= self._exchanged(share, chunk, pairs, sums, arrived)
+        pairs = zip_longest((), share.others(0))
+        arrived |= self._exchanged(share, chunk, pairs, sums, arrived)
         own = chunk + share.own % share.pieces * width
         mine = MemoryRows(self.role.word(own), share.rows, width, columns * SUM_BYTES)
         self.role.move(mine, sums, adds=arrived)
         return sums
 
+    def _exchanged(
+        self, share: NodeShare, chunk: int, pairs: _Pairs, sums: MemoryRows, adds: bool
+    ) -> bool:
+        """Send pieces of a chunk to their targets, and to the own piece add those of senders, which
+        have sent before; True if there were any.
+        """
+        for target, sender in pairs:
+            if target is None:
+                assert sender is not None, "one of both is there"
+                self.role.receive(sums, self._kind(share, sender), adds=adds)
+            else:
+                place = chunk + target % share.pieces * sums.size_bytes
+                rows = replace(
+                    sums, start=self.role.word(place), step_bytes=share.chunk * SUM_BYTES
+                )
+                to = rows, self._node(share.group[target]), self._kind(share, target)
+                if sender is None:
+                    self.role.send(*to)
+                else:
+                    self.role.swap(*to, sums, self._kind(share, sender), adds=adds)
+            adds |= sender is not None
+        return adds
+
     def _kind(self, share: NodeShare, other: int) -> int:
         """The kind of messages from and to another of the group."""
         return self.programs.kinds[self.core ^ share.group[other]]
-
-    def _arriving(self, share: NodeShare, distance: int, sums: MemoryRows, *, adds: bool) -> bool:
-        """Add the sums of those whose chunk at a distance has the own piece."""
-        for sender in share.others(distance):
-            self.role.receive(sums, self._kind(share, sender), adds=adds)
-            adds = True
-        return adds
-
-    def _factors(self, share: NodeShare) -> Box:
-        """The region of the activations that a product reads."""
-        return Box.of((0, share.rows), share.terms)
 
     def _weights(self, share: NodeShare) -> tuple[Product, list[int | str]]:
         """The product of a chunk, and where the weights of the chunk at each distance begin. Those

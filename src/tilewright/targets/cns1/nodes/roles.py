@@ -251,6 +251,22 @@ class Exchange(NamedTuple):
     to_host: bool = False
 
 
+_ALONG = {"$7": "$12", "$8": "$13"}
+
+
+def _sent(kind: int) -> tuple[str, ...]:
+    return "$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"
+
+
+def _received(kind: int, *, adds: bool) -> tuple[str, ...]:
+    return f"$v1 = receive({kind})", *_stored(adds=adds)
+
+
+def _stored(*, adds: bool) -> tuple[str, ...]:
+    added = ("$v2 = m[$13].w", "$v1 = $v1 + $v2") if adds else ()
+    return *added, "m[$13+=$30].w = $v1"
+
+
 @dataclass
 class NodeRole:
     """A node's program under construction."""
@@ -311,29 +327,45 @@ class NodeRole:
 
     def send(self, rows: MemoryRows, target: int, kind: int, *, to_host: bool = False) -> None:
         """Send rows to another node, or to an I/O node."""
-        across, along = hops_to(self.fabric, self.node, target)
-        self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
-        self._exchanged(rows, Exchange(kind, 0, (across, along), to_host))
-        self._rows({"$7": rows}, ("$v1 = m[$12+=$30].w", f"send($5, $6, $v1, {kind})"))
+        self._exchange(rows, self._to(target, kind, to_host=to_host), {"$7": rows}, *_sent(kind))
 
     def receive(self, rows: MemoryRows, kind: int, *, adds: bool) -> None:
         """Put what arrives into rows, or add it."""
-        added = ("$v2 = m[$12].w", "$v1 = $v1 + $v2") if adds else ()
-        store = "m[$12+=$30].w = $v1"
-        self._exchanged(rows, Exchange(kind, 0))
-        self._rows({"$7": rows}, (f"$v1 = receive({kind})", *added, store))
+        self._exchange(rows, Exchange(kind, 0), {"$8": rows}, *_received(kind, adds=adds))
 
-    def _exchanged(self, rows: MemoryRows, one: Exchange) -> None:
-        self.exchanges += [one._replace(words=words) for words in rows.words] * rows.count
+    def swap(
+        self, sent: MemoryRows, target: int, kind: int, rows: MemoryRows, came: int, *, adds: bool
+    ) -> None:
+        """Send rows, and behind each message receive one of another kind into as many rows: that
+        takes some of the time that the interface is busy.
+        """
+        one, lines = self._to(target, kind), (*_sent(kind), *_received(came, adds=adds))
+        self._exchange(sent, one, {"$7": sent, "$8": rows}, *lines, behind=Exchange(came, 0))
+
+    def _to(self, target: int, kind: int, *, to_host: bool = False) -> Exchange:
+        """A message to a node, its hops in `$5` and `$6`."""
+        across, along = hops_to(self.fabric, self.node, target)
+        self.writer.add(f"$5 = {self.word(along)}", f"$6 = {self.word(across)}")
+        return Exchange(kind, 0, (across, along), to_host)
+
+    def _exchange(
+        self,
+        rows: MemoryRows,
+        one: Exchange,
+        pointers: dict[str, MemoryRows],
+        *lines: str,
+        behind: Exchange | None = None,
+    ) -> None:
+        for words in rows.words * rows.count:
+            self.exchanges += [e._replace(words=words) for e in (one, behind) if e is not None]
+        self._rows(pointers, lines)
 
     def move(self, source: MemoryRows, rows: MemoryRows, *, adds: bool) -> None:
         """Copy rows to others, or add them."""
-        added = ("$v2 = m[$13].w", "$v1 = $v1 + $v2") if adds else ()
-        lines = ("$v1 = m[$12+=$30].w", *added, "m[$13+=$30].w = $v1")
-        self._rows({"$7": source, "$8": rows}, lines)
+        self._rows({"$7": source, "$8": rows}, ("$v1 = m[$12+=$30].w", *_stored(adds=adds)))
 
     def _rows(self, pointers: dict[str, MemoryRows], lines: Sequence[str]) -> None:
-        """Write lines for each message of each row; `$12`, `$13` go along the rows."""
+        """Write lines for each message of each row; `$12`, `$13` go along rows of `$7`, `$8`."""
         writer, (first, *_) = self.writer, pointers.values()
         for register, rows in pointers.items():
             self.load(register, rows.start)
@@ -341,8 +373,8 @@ class NodeRole:
         if first.count > 1:
             writer.constant("$29", first.count)
             writer.place(again)
-        for i, register in enumerate(pointers):
-            writer.add(f"${12 + i} = {register}")
+        for register in pointers:
+            writer.add(f"{_ALONG[register]} = {register}")
         for words in first.words:
             if words != BLOCK // _WORD:
                 writer.add(f"$11 = {words}", "vlr = $11", *lines, "vlr = $28")

@@ -9,14 +9,13 @@ the next chunk is computed.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.common.errors import PartitionError
 from tilewright.graph.tables import rounded
-from tilewright.ir.scalar import parse_scalar
+from tilewright.ir.scalar import numbers_of, parse_scalar
 from tilewright.ops import Gemm
 from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
@@ -27,8 +26,8 @@ from tilewright.partition.parts import Part
 from tilewright.partition.plan import PartitionPlan, Planned
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
-VECTOR = 32
-KINDS = 64
+VECTOR, SUM_BITS = 32, 32
+KINDS = 256
 """Kinds of messages that a node can tell apart; 0 are those of inputs."""
 
 
@@ -54,25 +53,22 @@ def product_of(layer: Layer) -> Gemm:
     return product
 
 
-_SHIFTED = re.compile(r">> (\d+)")
-
-
 def update_shift(layer: Layer) -> int | None:
     """How far products are shifted before they are added to weights, None if they are not.
 
     Raises PartitionError for other updates than those of `graph.tables`.
     """
     step = layer.steps[-1].op
-    body = definitions_in(step)[0].body
-    match = _SHIFTED.search(body)
-    shift = int(match[1]) if match else None
-    expected = f"{'x0' if shift is None else rounded('x0', shift)} + x1"
-    if parse_scalar(body) != parse_scalar(expected):
-        raise PartitionError(
-            f"layer {layer.name}: nodes do not update weights by {step.describe()}",
-            fix="take the step of a network of tables",
-        )
-    return shift
+    body = parse_scalar(definitions_in(step)[0].body)
+    shifts = (int(number) for number in numbers_of(body) if 0 < number < SUM_BITS)
+    for shift in (None, *shifts):
+        added = "x0" if shift is None else rounded("x0", shift)
+        if body == parse_scalar(f"{added} + x1"):
+            return shift
+    raise PartitionError(
+        f"layer {layer.name}: nodes do not update weights by {step.describe()}",
+        fix="take the step of a network of tables",
+    )
 
 
 def chunk_columns(columns: int, parts: int) -> int:
