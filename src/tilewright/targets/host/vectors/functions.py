@@ -3,7 +3,8 @@
 In: names of elementary functions of `ir.scalar`. Out: C text. Results are within 1.5 units in the
 last place on every fourth bit pattern, subnormal, infinite and no numbers included (`make
 host-functions`). Products are added by fused instructions, without these in double precision, where
-the sum of an exact product rounds twice: that no result differs is seen by trying every argument.
+the sum of an exact product rounds twice: that no result differs is seen by trying arguments, all of
+them for exp, expm1 and log.
 Other products and sums round apart (`SEPARATE`), so that every instruction set gives the same bits.
 The polynomials are fits of our own, of the least relative error; reductions are Cody and Waite's,
 "Software Manual for the Elementary Functions" (1980).
