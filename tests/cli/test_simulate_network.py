@@ -210,7 +210,8 @@ def test_check_looks_at_the_images_of_one_group():
         "refused  lenet5: live tensors fit main memory: lenet5 needs 468,072 bytes of main memory, "
         "a group of sw26010_cg has 310,000; at the same time live"
     )
-    assert refused[1] == "         fix: a smaller --batch"
+    fix = "a smaller --batch, or --set memory.main.capacity_bytes=468072"
+    assert refused[1] == f"         fix: {fix}"
 
 
 def test_check_shows_layers_alone_where_that_is_asked():
