@@ -220,3 +220,10 @@ def test_check_shows_layers_alone_where_that_is_asked():
     assert run("check", "gemm", "--m", 8, "--n", 8, "--k", 8, "--layers", code=2).stderr == (
         "error: gemm is no network that is planned: leave --layers\n"
     )
+
+
+def test_strict_is_of_whole_networks():
+    words = ("gemm", "--m", 1, "--n", 8, "--k", 8, "-m", "dla-al", "--check", "--strict")
+    assert run("compile", *words, code=None).stderr == (
+        "error: --strict counts in the run of a whole network, not of layers alone\n"
+    )
