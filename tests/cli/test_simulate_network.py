@@ -210,7 +210,8 @@ def test_check_looks_at_the_images_of_one_group():
         "refused  lenet5: live tensors fit main memory: lenet5 needs 468,072 bytes of main memory, "
         "a group of sw26010_cg has 310,000; at the same time live"
     )
-    assert refused[1] == "         fix: a smaller --batch"
+    fix = "a smaller --batch, or --set memory.main.capacity_bytes=468072"
+    assert refused[1] == f"         fix: {fix}"
 
 
 def test_check_shows_layers_alone_where_that_is_asked():
@@ -218,4 +219,11 @@ def test_check_shows_layers_alone_where_that_is_asked():
     assert "ok       c1, implicit over whole: fits scratchpad and main memory\n" in alone
     assert run("check", "gemm", "--m", 8, "--n", 8, "--k", 8, "--layers", code=2).stderr == (
         "error: gemm is no network that is planned: leave --layers\n"
+    )
+
+
+def test_strict_is_of_whole_networks():
+    words = ("gemm", "--m", 1, "--n", 8, "--k", 8, "-m", "dla-al", "--check", "--strict")
+    assert run("compile", *words, code=None).stderr == (
+        "error: --strict counts in the run of a whole network, not of layers alone\n"
     )

@@ -88,6 +88,8 @@ def _way(asked: Compile, chain: Toolchain) -> str:
     if options.schedule is not None and not operator:
         raise UsageProblem(f"--schedule is for one operator, {', '.join(OPERATORS)}")
     divides = chain.divides is not None and not chain.divides.trains
+    if options.strict and (layers or operator):
+        raise UsageProblem("--strict counts in the run of a whole network, not of layers alone")
     if options.training and (layers or operator or divides):
         raise UsageProblem("--training is for networks that are compiled as a whole")
     if layers and operator:

@@ -134,10 +134,12 @@ def _cheapest(
             builder.read_inside(planner)
         if own.shared:
             builder.divide(machine)
-    ops = [d.op for builder in drafts for d in builder.memory.drafts if d.scheduled is None]
-    new, steps = [op for op in ops if op not in known], partial(progress, "schedule")
+    every = reversed([d for b in drafts for d in b.memory.drafts if d.scheduled is None])
+    ops = {d.op: d.name for d in every}
+    new = {op: name for op, name in ops.items() if op not in known}
+    steps = partial(progress, "schedule")
     known |= planner.scheduled(new, steps, divide=divide)
-    divided = [op for op in dict.fromkeys(ops) if known[op].division] if divide else []
+    divided = {op: name for op, name in ops.items() if divide and known[op].division}
     alone = planner.scheduled(divided, uncounted, divide=False)
     for builder in drafts if divided else ():
         builder.leave_whole(known, alone, machine)

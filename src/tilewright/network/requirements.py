@@ -20,6 +20,7 @@ from tilewright.graph.rewrites.over_groups import OverGroups
 from tilewright.graph.rewrites.recompute import Recompute
 from tilewright.graph.rewriting import simplified
 from tilewright.machine import Machine
+from tilewright.machine.check import capacity_setting
 from tilewright.network.planning.arena import Life
 from tilewright.network.planning.lowering import is_lowered
 from tilewright.ops import CONTRACTIONS
@@ -124,13 +125,13 @@ def refuse_crowded(
     raise CapacityError(
         f"{network.name} needs {most:,} bytes of main memory, a group of {machine.name} has "
         f"{room:,}; at the same time live {shown}{more}",
-        fix=_smaller(network),
+        fix=_smaller(network, most),
     )
 
 
-def _smaller(network: Network) -> str:
-    """Options that make the network's tensors smaller, else another machine."""
+def _smaller(network: Network, needed: int) -> str:
+    """Options that make the network's tensors smaller, or give main memory the `needed` bytes."""
     widest = max(dtype(t.dtype).size_bytes for t in network.tensors.values())
     ways = ["a smaller --batch"] * ((batch_of(network) or 1) > 1)
     ways += ["--dtype f32"] * (widest > dtype("f32").size_bytes)
-    return ", or ".join(ways) or "another --machine"
+    return ", or ".join([*ways, capacity_setting("main", needed) or "another --machine"])

@@ -287,11 +287,13 @@ class Reduce(Shaped):
 
     def __post_init__(self) -> None:
         require_shape(self.kind, "shape", self.shape)
-        require_one_type(self.kind, self.numerics)
+        if not self.numerics.in_reals:
+            require_one_type(self.kind, self.numerics)
         if self.function not in REDUCTIONS or not self.numerics.is_float:
             known = ", ".join(REDUCTIONS)
             raise ShapeError(
-                f"reduce: knows {known} of floats, found {self.function} of {self.dtype}"
+                f"reduce: knows {known} of floats and fixed point, found {self.function} of "
+                f"{self.dtype}"
             )
         for axis in self.axes:
             require_axis(self.kind, self.shape, axis)

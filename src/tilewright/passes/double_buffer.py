@@ -19,11 +19,11 @@ after:   get(a[0] -> t[0])
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tilewright.common.expr import Const, Expr, Var, binary, evaluate, product, substitute
+from tilewright.common.expr import Const, Expr, Var, binary, evaluate, free_vars, substitute
 from tilewright.ir.nodes import (
     Call,
     For,
@@ -131,10 +131,25 @@ def _slot(loops: Loops, ahead: int) -> Expr:
     """
     index: Expr = Const(0)
     for depth, loop in enumerate(loops):
-        first = {loop.var: 0}
-        inside = product(substitute(f.extent, first) for f in loops[depth + 1 :])
-        index = index + Var(loop.var) * inside
+        inside = [_at(f, {loop.var: Const(0)}) for f in loops[depth + 1 :]]
+        index = index + Var(loop.var) * _iterations(inside)
     return (index + ahead) % 2
+
+
+def _iterations(loops: Sequence[For]) -> Expr:
+    """The number of iterations of loops together, of which the last of each may be shorter."""
+    if not loops:
+        return Const(1)
+    loop, *inner = loops
+    whole = _iterations([_at(f, {loop.var: Const(0)}) for f in inner])
+    if not any(loop.var in free_vars(f.extent) for f in inner):
+        return loop.extent * whole
+    last = _iterations([_at(f, {loop.var: loop.extent - 1}) for f in inner])
+    return (loop.extent - 1) * whole + last
+
+
+def _at(loop: For, indices: Mapping[str, Expr]) -> For:
+    return replace(loop, extent=substitute(loop.extent, indices))
 
 
 def _stores(part: _Part, loops: Loops, program: Program) -> _Part:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from support.examples import examples
-from tilewright.common.errors import GraphError
+from tilewright.cli.compile import require_unsaturated
+from tilewright.common.errors import CapacityError, GraphError, SimulationError
 from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
@@ -14,13 +16,14 @@ from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.graph.zoo import network as known
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.search import BY_THE_MODEL
 from tilewright.ops import (
     Bias,
     LocalResponseNorm,
+    Reduce,
     Softmax,
     Unary,
     average_pool2d,
@@ -157,6 +160,67 @@ def test_a_bias_and_a_rectifier_stand_behind_the_product():
         s.split()[1] for s in text.splitlines() if s.strip().startswith(("; rounded", "; put"))
     ]
     assert calls == ["rounded_map", "rounded_product", "rounded_map", "put"]
+
+
+@pytest.mark.parametrize("function", ["mean", "max", "min", "sum"])
+def test_reductions_are_of_reals_and_rounded_once(function: str):
+    net = NetworkBuilder("reduced", "f64")
+    op = Reduce(function, (3, 6, 5), (0, 2))
+    network = FixedPoint(KINDS).apply(
+        net.build((net.apply(op, net.input("x", op.shape), name="y"),))
+    )
+    inputs = random_inputs(network)
+    found = planned(network).run(inputs["x"])["y"]
+    reals = getattr(np, function)(inputs["x"] / 256, axis=(0, 2), keepdims=True)
+    assert np.array_equal(found, np.clip(np.rint(reals * 256), -(2**15), 2**15 - 1))
+
+
+def test_elements_that_saturate_are_counted_by_layer():
+    """100 times 1.5 twice over: 300 is more than 127.996."""
+    net = NetworkBuilder("scores", "f64")
+    x, op = net.input("x", (1, 2)), gemm(1, 4, 2, transpose_b=True)
+    x = net.apply(op, x, net.weight("w", (4, 2)), name="product")
+    network = FixedPoint(KINDS).apply(net.build((net.apply(Unary("relu", (1, 4)), x, name="y"),)))
+    weights = {"w": np.array([[384, 384], [1, 1], [384, 384], [1, 1]], np.int16)}
+    made = planned(network)
+    (name,) = (stage.name for stage in made.plan.stages)
+    found = made.run(np.array([[25600, 25600]], np.int16), weights=weights)
+    assert found["y"].tolist() == [[32767, 200, 32767, 200]]
+    assert found.saturated == {name: 2}
+    figures = structs.replace(made.described(0.0), saturated=dict(found.saturated))
+    with pytest.raises(SimulationError) as caught:
+        require_unsaturated(figures)
+    assert str(caught.value) == (
+        f"scores: 2 elements saturated, 2 elements in {name}; smaller weights and inputs, or "
+        "leave --strict"
+    )
+
+
+def refusal(machine: Machine) -> str:
+    """Why a machine has no room for the small network."""
+    network = simplified(FixedPoint(KINDS).apply(small()))
+    with pytest.raises(CapacityError) as caught:
+        NETWORKS.compile(network, machine, BY_THE_MODEL, progress=silent)
+    return str(caught.value)
+
+
+def test_a_network_that_does_not_fit_names_the_least_main_memory():
+    text = refusal(load_machine("dla-al", {"memory.main.capacity_bytes": 1024}))
+    assert text == (
+        "small needs 4,908 bytes of main memory, a group of dla-al has 1,024; at the same time "
+        "live 'image' 1,944 bytes, 'v' 640 bytes, 'norm' 576 bytes, 'norm.squares' 576 bytes, "
+        "'relu' 576 bytes and 4 smaller ones; --set memory.main.capacity_bytes=4908"
+    )
+
+
+def test_a_stage_that_does_not_fit_names_the_least_scratchpad():
+    for too_few in (256, 286):
+        text = refusal(load_machine("dla-al", {"memory.vector.capacity_bytes": too_few}))
+        assert text == (
+            "norm: no tile of map 288: x1 / pow(2.0 + 0.2 * x0, 0.75) fits: the smallest tiles of "
+            "'map' take 288 bytes of memory 'vector', 48 of them for 'y', the limit is "
+            f"{too_few}; --set memory.vector.capacity_bytes=288"
+        )
 
 
 def test_functions_that_no_instructions_compute_are_refused_before_any_search():

@@ -34,7 +34,7 @@ def arranged_by_cores(work: GroupWork, machine: Machine) -> GroupWork:
         [_drafts(cut, group, given=cut is not work.result) for group in _movers(cut)]
         for cut in cuts
     ]
-    ops = [draft.op for cut in drafts for group in cut for draft in group]
+    ops = {draft.op: draft.name for cut in drafts for group in cut for draft in group}
     schedules = ranked_stages(ops, machine)
 
     def staged(cut: Cut, own: list[list[Draft]]) -> Cut:

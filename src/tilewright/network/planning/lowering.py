@@ -240,8 +240,9 @@ class _Stages:
             if len(x.shape) == len(own.out_shape):
                 if not isinstance(name, str) or _moving(x) != _moving(own.result):
                     return ()
-                dims = memory.held[name][0].form.dims
-                found.append((prod(x.shape), tuple(dict.fromkeys(d.axis for d in dims))))
+                named = dict.fromkeys(d.axis for d in memory.held[name][0].form.dims)
+                missing = dict.fromkeys(a for a in range(len(x.shape)) if a not in named)
+                found.append((prod(x.shape), (*missing, *named)))
         orders = [order for _, order in sorted(found, key=lambda pair: -pair[0])]
         return orders[0] if len(orders) > 1 else ()
 

@@ -73,7 +73,7 @@ class Planner(Protocol):
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Cycles that an expression over all results of an operator takes at least."""
 
-    def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
+    def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
         """Schedules of mappings and reductions; with `divide`, divided among groups where that is
         faster.
         """
@@ -128,10 +128,10 @@ class Programs:
         del op, epilogue
         return 0.0
 
-    def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
+    def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
         """The schedule of each, of a group's share where that is faster."""
         found: Schedules = ranked_stages(ops, self._machine, steps)
-        for op, part in (ranked_parts(ops, self._machine) if divide else {}).items():
+        for op, part in (ranked_parts(list(ops), self._machine) if divide else {}).items():
             if part.cycles < found[op].cycles:
                 found[op] = part
         return found

@@ -6,7 +6,7 @@ every layout of operands and result, for a group that computes all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -119,15 +119,16 @@ def ranked_products(
 
 
 def ranked_stages(
-    ops: Sequence[Op], machine: Machine, steps: Steps = uncounted
+    ops: Mapping[Op, str], machine: Machine, steps: Steps = uncounted
 ) -> dict[Op, Scheduled]:
-    """The best candidate of each mapping or reduction on one group; `steps` counts them."""
+    """The best candidate of each mapping or reduction on one group; `steps` counts them. `ops` have
+    names, which errors say.
+    """
     single = one_group(machine)
-    distinct = [op for op in dict.fromkeys(ops) if op.kind not in CONTRACTIONS]
+    distinct = [op for op in ops if op.kind not in CONTRACTIONS]
     if not distinct:
         return {}
-    names = [op.describe()[:60] for op in distinct]
-    choices = choose(distinct, single, keep=1, names=names, steps=steps)
+    choices = choose(distinct, single, keep=1, names=[ops[op] for op in distinct], steps=steps)
     found = {choice.op: choice.best.candidate for choice in choices}
     return {op: Scheduled(c.cycles, c) for op, c in found.items()}
 

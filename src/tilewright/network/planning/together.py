@@ -119,7 +119,7 @@ def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     of all of it for the first group where it has no shares.
     """
     found = ranked_parts(ops, machine)
-    for op, own in ranked_stages([op for op in ops if op not in found], machine).items():
+    for op, own in ranked_stages({op: op.kind for op in ops if op not in found}, machine).items():
         division = Division(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
         found[op] = replace(own, division=division)
     return found

@@ -106,7 +106,7 @@ class Rules:
         computed = self.arithmetic_cycles(op, epilogue)
         return max(moved, computed) - vectors * vector.load_cycles
 
-    def scheduled(self, ops: Sequence[Op], steps: Steps, *, divide: bool) -> Schedules:
+    def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
         """Loops, as long as it takes to read and write all from the last cache, or to compute."""
         del steps, divide
         return {op: Scheduled(self._cycles(op)) for op in ops}
