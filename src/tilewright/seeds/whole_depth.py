@@ -8,7 +8,7 @@ column are parts of the same tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -45,6 +45,12 @@ _ORDERS = (
 )
 """Weights of all channels for each part of a column of windows, or all of them for weights that
 stay."""
+_TURNED = {
+    "out_row": "out_col",
+    "out_col": "out_row",
+    "kernel_rows": "kernel_cols",
+    "kernel_cols": "kernel_rows",
+}
 _PIXEL, _COLUMN = "pixel", "column"
 """The loops over the windows of a part, and over the columns of one."""
 _LARGEST, _MOST = 1 << 30, 16
@@ -99,6 +105,29 @@ def _whole_windows(window: Window) -> Seed:
     one_column = window[0][1] == 1
     orders = layout(x, _BY_COLUMNS if one_column else CHANNELS_LAST)
     return Seed("whole_windows", *_windows(window, x), (orders, *_layouts(window)), ("x", "w"), "y")
+
+
+@seed("conv2d", name="turned_windows", whole=True)
+def turned_windows(op: Conv2d) -> Seed | None:
+    """As `whole_windows` along rows of an image that lies by columns: what one of the two writes in
+    runs the other reads in runs.
+    """
+    if op.dilation != (1, 1) or 1 in op.kernel:
+        return None
+    return _turned_windows((op.kernel, op.stride, op.dilation))
+
+
+@cache
+def _turned_windows(window: Window) -> Seed:
+    x = images()
+    weights_turned = tuple(_TURNED.get(d, d) for d in _WEIGHTS)
+    layouts = (
+        layout(x, _BY_COLUMNS),
+        layout(results(), CHANNELS_LAST, _BY_COLUMNS),
+        layout(weights(window[0]), weights_turned),
+    )
+    tensors, spaces = _windows(window, x, turned=True)
+    return Seed("turned_windows", tensors, spaces, layouts, ("x", "w"), "y")
 
 
 @seed("conv2d", name="whole_pixels", whole=True)
@@ -278,17 +307,20 @@ def _layouts(window: Window) -> tuple[Any, ...]:
     return layout(results(), CHANNELS_LAST, _BY_COLUMNS), layout(weights(window[0]), _WEIGHTS)
 
 
-def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
+def _windows(
+    window: Window, x: TensorSpec, *, turned: bool = False
+) -> tuple[tuple[TensorSpec, ...], tuple[Space, ...]]:
     """Tensors and space of a convolution of the images `x`, whole or in strips."""
-    w, y, conv = weights(window[0]), results(), _by_column(window, x)
+    w, y, conv = weights(window[0]), results(), _by_column(window, x, turned=turned)
+    along = conv.axis("out_col" if turned else "out_row")
     kernel_is_run = window[0][1] == 1 or "strips" in dict(x.dims)
     space = (
         Space(conv)
-        .split(conv.axis("out_channel"), conv.axis("out_row"))
+        .split(conv.axis("out_channel"), along)
         .spread(conv.axis("out_channel"), "rows")
-        .spread(conv.axis("out_row"), "columns")
-        .walk(conv.axis("out_row"), _PIXEL)
-        .choose(*_choices())
+        .spread(along, "columns")
+        .walk(along, _PIXEL)
+        .choose(*_choices(_TURNED if turned else {}))
         .vectorize("m")
         .prefetch(y, w, *([x] if kernel_is_run else []))
         .limit(largest=_LARGEST, most=_MOST)
@@ -296,9 +328,9 @@ def _windows(window: Window, x: TensorSpec) -> tuple[tuple[TensorSpec, ...], tup
     return (x, w, y), (space,)
 
 
-def _choices() -> Iterator[Alternative]:
-    """Loop orders, each with the places of transfers."""
-    for order in _ORDERS:
+def _choices(names: Mapping[str, str]) -> Iterator[Alternative]:
+    """Loop orders, each with the places of transfers; some loops have other `names`."""
+    for order in (tuple(names.get(loop, loop) for loop in own) for own in _ORDERS):
         for stages in _stages(order):
             yield Reorder(("group", "image", *order, _PIXEL)), *stages
 
@@ -313,12 +345,13 @@ def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
             yield Stage("x", x), Stage("y", y)
 
 
-def _by_column(window: Window, x: TensorSpec) -> Nest:
+def _by_column(window: Window, x: TensorSpec, *, turned: bool = False) -> Nest:
     """The loops of a convolution around the product of one window."""
     kernel, _, _ = window
     tensors = x, weights(kernel), results()
     in_channel = axis("in_channel", IN_CHANNELS, inner=True)
-    return _around_windows("whole_windows", window, tensors, axis("image", BATCH), in_channel)
+    name = "turned_windows" if turned else "whole_windows"
+    return _around_windows(name, window, tensors, axis("image", BATCH), in_channel)
 
 
 def _around_windows(
@@ -344,15 +377,16 @@ def _around_windows(
         if "strips" in dict(x.dims)
         else {"cols": out_col.var * stride[1] + kernel_col.var * dilation[1]}
     )
-    of_images = name == "whole_sums"
-    terms = (
-        (in_channel, kernel_row, kernel_col) if of_images else (kernel_row, kernel_col, in_channel)
-    )
+    runs, terms = out_row, (kernel_row, kernel_col, in_channel)
+    if name == "whole_sums":
+        runs, terms = image, (in_channel, kernel_row, kernel_col)
+    elif name == "turned_windows":
+        runs, terms = out_col, (kernel_col, kernel_row, in_channel)
     return nest(
         name,
         "gemm",
         (group, image, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col),
-        {"m": out_channel, "n": image if of_images else out_row, "k": terms},
+        {"m": out_channel, "n": runs, "k": terms},
         y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
         w.at(
             group=group,

@@ -116,7 +116,7 @@ class CambriconNetworks:
         nothing fits.
         """
         self.require(network, machine)
-        own, windows = with_windows(network)
+        own, windows = with_windows(network, machine)
         elements = machine.core.elements or ""
         own = with_whole_images(with_band_products(own, elements), elements)
         own = simplified(with_rows_first(with_separate_pools(own)))

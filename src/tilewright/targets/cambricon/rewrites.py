@@ -9,8 +9,10 @@ lays out each window by itself, so that those of many pixels are one run.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf, prod
 from typing import ClassVar
 
 import numpy as np
@@ -19,10 +21,23 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node, Tensor
-from tilewright.ops import Binary, Conv2d, LocalResponseNorm, Reshape, Transpose, conv2d
+from tilewright.machine import Machine
+from tilewright.ops import (
+    Binary,
+    Concat,
+    Conv2d,
+    LocalResponseNorm,
+    Op,
+    Pad,
+    Reshape,
+    Transpose,
+    conv2d,
+)
 from tilewright.ops.definition import Computed, one
 from tilewright.ops.definitions import Named
 from tilewright.ops.op import Shape
+from tilewright.targets.cambricon.instructions import instruction_cycles
+from tilewright.targets.cambricon.round_products import MATRIX
 
 _MOST_CHANNELS = 16
 """Channels of an image that the host lays out: its pixels are repeated for each window."""
@@ -108,17 +123,28 @@ def _band(op: LocalResponseNorm, fraction_bits: int) -> Array:
 
 @dataclass(frozen=True)
 class Windows:
-    """An input as the host lays it out: the window of each pixel by itself, as channels."""
+    """An input as the host lays it out: what is read for some pixels side by side, as channels of
+    one; of several the kernel stands at the place of each among zeros.
+    """
 
     tensor: str
     conv: Conv2d
+    pixels: int = 1
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Rows and columns that the pixels read."""
+        rows, cols = self.conv.kernel
+        return rows, cols + (self.pixels - 1) * self.conv.stride[1]
 
     @property
     def product(self) -> Conv2d:
         """The convolution as one of pixels whose channels are windows."""
-        op, terms = self.conv, self.conv.in_channels * self.conv.kernel[0] * self.conv.kernel[1]
-        return replace(op, in_channels=terms, height=op.out_height, width=op.out_width,
-                       kernel=(1, 1), stride=(1, 1), padding=(0, 0, 0, 0))  # fmt: skip
+        op = self.conv
+        return replace(op, in_channels=op.in_channels * prod(self.reach),
+                       out_channels=op.out_channels * self.pixels, height=op.out_height,
+                       width=op.out_width // self.pixels, kernel=(1, 1), stride=(1, 1),
+                       padding=(0, 0, 0, 0))  # fmt: skip
 
     @property
     def shape(self) -> Shape:
@@ -130,20 +156,35 @@ class Windows:
         op = self.conv
         top, left, bottom, right = op.padding
         x = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
-        every = sliding_window_view(x, op.kernel, axis=(2, 3))[
-            :, :, :: op.stride[0], :: op.stride[1]
+        every = sliding_window_view(x, self.reach, axis=(2, 3))[
+            :, :, :: op.stride[0], :: op.stride[1] * self.pixels
         ]
         return every.transpose(0, 1, 4, 5, 2, 3).reshape(self.shape)
 
+    def cycles(self, machine: Machine) -> float:
+        """Of all products; no less than any where the matrix fills more than half its memory."""
+        op, pixels = self.product, prod(self.product.out_shape[2:])
+        if 2 * prod(op.input_shapes[1]) * 2 > machine.space(MATRIX).capacity_bytes:
+            return inf
+        size = {"out_size": op.out_channels, "in_size": op.in_channels}
+        return float(pixels * instruction_cycles(machine, "mmv", **size))
 
-def with_windows(network: Network) -> tuple[Network, tuple[Windows, ...]]:
+    def fewest_cycles(self, machine: Machine) -> Windows:
+        """The windows with as many pixels in a product as make it best."""
+        width = self.conv.out_width
+        several = (replace(self, pixels=n) for n in range(2, width + 1) if width % n == 0)
+        return min((self, *several), key=lambda own: own.cycles(machine))
+
+
+def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Windows, ...]]:
     """The network that takes inputs in loading order, and those that the host lays out."""
     found: dict[str, Windows] = {}
     nodes: list[Node] = []
     names = {t.name for t in network.inputs} - {state.tensor for state in network.states}
     for node in network.nodes:
         if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
-            found[node.inputs[0]] = own = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
+            plain = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
+            found[node.inputs[0]] = own = plain.fewest_cycles(machine)
             nodes += _on_windows(node, own)
         else:
             nodes.append(node)
@@ -170,15 +211,41 @@ def _is_first(node: Node, inputs: set[str]) -> bool:
     )
 
 
-def _on_windows(node: Node, windows: Windows) -> tuple[Node, Node]:
+def _on_windows(node: Node, windows: Windows) -> Iterator[Node]:
     """The weights as channels of a pixel, and the convolution of pixels."""
-    (x, w), conv = node.inputs, windows.product
-    flat = f"{w}.windows"
-    as_channels = Reshape(windows.conv.input_shapes[1], conv.input_shapes[1], conv.out_dtype)
-    return (
-        Node(f"{node.name}_windows", as_channels, (w,), flat),
-        replace(node, op=conv, inputs=(x, flat)),
+    (x, w), conv, pixels = node.inputs, windows.product, windows.pixels
+    own, step = windows.conv.input_shapes[1], windows.conv.stride[1]
+    if pixels > 1:
+        ends = [(i * step, (pixels - 1 - i) * step) for i in range(pixels)]
+        pads = [Pad(own, (0, 0, 0, a), (0, 0, 0, b), dtype=conv.out_dtype) for a, b in ends]
+        names = tuple(f"{w}.at_{i}" for i in range(pixels))
+        for i, pad in enumerate(pads):
+            yield Node(f"{node.name}_at_{i}", pad, (w,), names[i])
+        beside = Concat(tuple(pad.out_shape for pad in pads), 0, conv.out_dtype)
+        own, w = beside.out_shape, f"{w}.beside"
+        yield Node(f"{node.name}_beside", beside, names, w)
+    as_channels = Reshape(own, conv.input_shapes[1], conv.out_dtype)
+    yield Node(f"{node.name}_windows", as_channels, (w,), f"{w}.windows")
+    made = node.output if pixels == 1 else f"{node.output}.beside"
+    yield replace(node, op=conv, inputs=(x, f"{w}.windows"), output=made)
+    if pixels > 1:
+        yield from _side_by_side(node, made, windows)
+
+
+def _side_by_side(node: Node, made: str, windows: Windows) -> Iterator[Node]:
+    """The channels of several pixels as pixels: memory has them so, with channels last."""
+    kind, own, out = node.op.out_dtype, windows.product.out_shape, windows.conv.out_shape
+    channels_last, channels_second = (0, 2, 3, 1), (0, 3, 1, 2)
+    before, after = (tuple(shape[d] for d in channels_last) for shape in (own, out))
+    moves: tuple[Op, ...] = (
+        Transpose(own, channels_last, kind),
+        Reshape(before, after, kind),
+        Transpose(after, channels_second, kind),
     )
+    for number, move in enumerate(moves):
+        to = node.output if move is moves[-1] else f"{made}_{number}"
+        yield Node(f"{node.name}_side_by_side_{number}", move, (made,), to)
+        made = to
 
 
 def with_whole_images(network: Network, elements: str) -> Network:
