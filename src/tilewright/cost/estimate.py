@@ -442,7 +442,7 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
     count, loops = len(buffers), max(1, len(prepared.loops))
     sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count)
     first = np.cumsum((0, *sizes)).astype(np.int64)
-    used = [_used(item, buffers) for item in prepared.items]
+    used = [_used(item, buffers, prepared) for item in prepared.items]
     writes = np.array([w for w, _ in used] or [-1], np.int64)
     reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
     for row, (_, own) in zip(reads, used, strict=False):
@@ -480,10 +480,31 @@ def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
     return (own, []) if step.stmt.direction == "get" else ("", [own])
 
 
-def _used(item: chain.Item, buffers: Mapping[str, int]) -> tuple[int, list[int]]:
-    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads."""
+def _used(
+    item: chain.Item, buffers: Mapping[str, int], prepared: Prepared
+) -> tuple[int, list[int]]:
+    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads. One
+    that works on results of earlier products waits for none of its loop.
+    """
     written, read = _names(item.step)
+    if written in read and _lags(item, prepared):
+        written, read = "", [name for name in read if name != written]
     return buffers.get(written, -1), [buffers[name] for name in read[:_MOST_OPERANDS]]
+
+
+def _lags(item: chain.Item, prepared: Prepared) -> bool:
+    """True for a call on a part of a buffer of which a product in its loop makes another part."""
+    assert isinstance(item.step, CallStep)
+    own = item.step.stmt.operands[0]
+    return any(
+        isinstance(i.step, CallStep)
+        and isinstance(i.step.stmt.primitive, MatrixProduct)
+        and isinstance(made := i.step.stmt.operands[0], View)
+        and made.buffer == _names(item.step)[0]
+        and made.ranges != own.ranges
+        for i in prepared.items
+        if (i.level, i.after) == (item.level, item.after)
+    )
 
 
 def _beside(item: chain.Item, prepared: Prepared) -> int:

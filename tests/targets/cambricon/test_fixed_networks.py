@@ -14,6 +14,7 @@ from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs, random_weights
 from tilewright.graph.zoo import network as known
+from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
@@ -84,10 +85,11 @@ def test_the_device_has_the_bits_of_the_plan(made: PlannedNetwork):
 
 
 def test_the_text_names_the_stages(made: PlannedNetwork):
+    """The first product takes six pixels at once."""
     (text,) = emit_network(made.plan).files.values()
     stages = [line.strip() for line in text.splitlines() if line.startswith("  ; stage")]
     assert stages[:2] == [
-        "; stage conv: conv2d 1x27x6x6 -> 8, 1x1 s1 p0",
+        "; stage conv: conv2d 1x117x6x1 -> 48, 1x1 s1 p0",
         "; stage relu: bias relu",
     ]
 
@@ -185,3 +187,50 @@ def test_mixed_types_have_no_fixed_point():
     assert str(caught.value) == (
         "mixed has tensors of i32, fixed point takes the place of one type of floats"
     )
+
+
+def layers(channels: int, features: int, height: int, width: int) -> Network:
+    """A convolution behind another one, with a bias and a rectifier."""
+    net = NetworkBuilder("layers", "f64")
+    x = net.input("x", (1, 24, height, width))
+    for name, taken, made in (("pre", 24, channels), ("conv", channels, features)):
+        op = conv2d(batch=1, in_channels=taken, out_channels=made, height=height, width=width,
+                    kernel=3, padding=1)  # fmt: skip
+        x = net.apply(op, x, net.weight(f"w_{name}", op.input_shapes[1]), name=name)
+    x = net.apply(Bias(net.shape(x), 1), x, net.weight("b", (features,)), name="bias")
+    x = net.apply(Unary("relu", net.shape(x)), x, name="relu")
+    return FixedPoint(KINDS).apply(net.build((x,)))
+
+
+@pytest.mark.parametrize("sizes", [(96, 128, 15, 12), (64, 96, 17, 20), (32, 320, 8, 9)])
+def test_a_bias_and_a_rectifier_run_beside_the_products(sizes: tuple[int, int, int, int]):
+    """One vector instruction for each product, on two pixels; those that are left come behind."""
+    network = layers(*sizes)
+    made, inputs, weights = planned(network), random_inputs(network), random_weights(network)
+    arranged = made.arranged(inputs)
+    found, run = DeviceNetwork(made.plan).run(arranged, {**weights, **made.weights})
+    meant = interpret_plan(made.plan, arranged, weights)
+    assert np.array_equal(found["relu"], meant["relu"])
+    assert run.cycles == pytest.approx(made.plan.estimate_cycles, rel=0.02)
+    stage = made.plan.stages[-1]
+    assert stage.label.endswith("bias relu")
+    text = print_program(made.plan.program(stage))
+    assert text.count("% 2 == 0):\n") == text.count("% 2 == 1):\n") == 1
+
+
+@pytest.mark.parametrize(("channels", "features", "width"), [(3, 64, 16), (1, 8, 15), (4, 20, 14)])
+def test_a_first_product_takes_pixels_side_by_side(channels: int, features: int, width: int):
+    """The kernel stands at the place of each of them: the same sums, in fewer products."""
+    net = NetworkBuilder("first", "f64")
+    op = conv2d(batch=2, in_channels=channels, out_channels=features, height=9, width=width,
+                kernel=3, padding=1)  # fmt: skip
+    x = net.input("x", op.input_shapes[0])
+    x = net.apply(op, x, net.weight("w", op.input_shapes[1]), name="y")
+    network = FixedPoint(KINDS).apply(net.build((x,)))
+    made, inputs, weights = planned(network), random_inputs(network), random_weights(network)
+    found = made.run(*inputs.values(), weights={**weights, **made.weights})["y"]
+    (wanted,) = network.evaluate({**inputs, **weights}).values()
+    assert np.array_equal(found, wanted)
+    products = made.plan.stages[0].op
+    assert products.out_shape[1] > features
+    assert products.out_shape[1] * products.out_shape[3] == features * width

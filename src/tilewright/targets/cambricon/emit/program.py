@@ -8,17 +8,17 @@ last turn is shorter are written twice: instructions have sizes that are known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import assert_never
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Const, Expr, free_vars
+from tilewright.common.expr import Binary, Const, Expr, Var, binary, free_vars
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Transfer, View, Wait
 from tilewright.ir.regions import Repeat, split
-from tilewright.ir.visit import expressions, walk
+from tilewright.ir.visit import expressions, map_body, walk
 from tilewright.targets.cambricon.emit.assembly import Assembly
 from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
 
@@ -73,11 +73,24 @@ class _Writer:
 
     def _loop(self, loop: For) -> None:
         count = self.context.number(loop.extent)
+        period = _period(loop)
+        if period > 1:
+            self._in_periods(loop, count, period)
+            return
         used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
         for low, high in self._parts(loop, count):
             if high > low:
                 with self.out.loop(loop.var, low, high, used=used):
                     self.body(loop.body)
+
+    def _in_periods(self, loop: For, count: int, period: int) -> None:
+        """A loop whose turns repeat after some: these are written one after the other."""
+        whole = count // period
+        turns = (_turn(loop, period, number) for number in range(period))
+        self._loop(replace(loop, extent=Const(whole), body=tuple(s for t in turns for s in t)))
+        for number in range(whole * period, count):
+            with self.out.loop(loop.var, number, number + 1):
+                self.body(loop.body)
 
     def _parts(self, loop: For, count: int) -> Iterator[tuple[int, int]]:
         """Turns that have the same extents, and of a loop of at most one more inside the same
@@ -150,6 +163,42 @@ class _Writer:
 
         slot = place + stmt.slot * buffer.elements + stmt.first
         repeated(context, axes, (slot, start), write)
+
+
+def _period(loop: For) -> int:
+    """After how many turns the conditions in a loop repeat."""
+    found = 1
+    for stmt in walk(loop.body):
+        if isinstance(stmt, If):
+            found = max(found, _modulus(stmt.condition, loop.var))
+    return found
+
+
+def _modulus(e: Expr, variable: str) -> int:
+    match e:
+        case Binary("%", Var(name), Const(value)) if name == variable:
+            return value
+        case Binary(_, a, b):
+            return max(_modulus(a, variable), _modulus(b, variable))
+        case _:
+            return 1
+
+
+def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:
+    """The body in one of the turns after which it repeats; the loop counts periods."""
+
+    def own(e: Expr) -> Expr:
+        match e:
+            case Binary("%", Var(name), Const(value)) if (name, value) == (loop.var, period):
+                return Const(number)
+            case Var(name) if name == loop.var:
+                return e * period + number
+            case Binary(op, a, b):
+                return binary(op, own(a), own(b))
+            case _:
+                return e
+
+    return map_body(loop.body, own)
 
 
 def _title(call: Call) -> str:
