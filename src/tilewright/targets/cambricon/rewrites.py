@@ -180,11 +180,14 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Win
     """The network that takes inputs in loading order, and those that the host lays out."""
     found: dict[str, Windows] = {}
     nodes: list[Node] = []
-    names = {t.name for t in network.inputs} - {state.tensor for state in network.states}
+    changing = {state.tensor for state in network.states}
+    names = {t.name for t in network.inputs} - changing
+    fixed = {t.name for t in network.weights} - changing
     for node in network.nodes:
         if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
-            plain = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
-            found[node.inputs[0]] = own = plain.fewest_cycles(machine)
+            own = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
+            own = own.fewest_cycles(machine) if node.inputs[1] in fixed else own
+            found[node.inputs[0]] = own
             nodes += _on_windows(node, own)
         else:
             nodes.append(node)
