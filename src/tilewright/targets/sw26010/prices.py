@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
+from tilewright.cost.fetches import CodeLines
 from tilewright.cost.prices import Limited, Prices
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
@@ -19,6 +20,7 @@ from tilewright.targets.sw26010.calls.compiled_loops import compiled_map, compil
 from tilewright.targets.sw26010.calls.prices import emitted_costs, emitted_map, emitted_reduce
 from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.gemm.reach import reaches
+from tilewright.targets.sw26010.routines import code_lines
 from tilewright.targets.sw26010.timing.products import chain_cycles, product_timing
 
 
@@ -75,6 +77,10 @@ class MeshPrices(Prices):
     """Prices of a mesh that computes a matrix product together."""
 
     costs = COSTS
+
+    def code(self, program: Program, machine: Machine) -> CodeLines | None:
+        """The lines of the program's routines."""
+        return code_lines(program, machine)
 
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]
