@@ -15,7 +15,7 @@ from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.cross_check.check import checked_time, missing_lines
-from tilewright.targets.sw26010.routines import code_lines
+from tilewright.targets.sw26010.prices import code_lines
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.refills import with_refills
