@@ -201,7 +201,8 @@ def record_of(case: str, candidate: Candidate, machine: Machine) -> Record:
         found = checked_time(artifact, machine, MOST_STATEMENTS)
     except TilewrightError as refusal:
         return Record(case, kind, refused=refusal.message)
-    model, simulated = estimated(Case(machine, candidate)), simulate(program, machine).cycles
+    simulated = simulate(program, machine, refills=False).cycles
+    model = estimated(Case(machine, candidate))
     record = Record(
         case, kind, *(round(n, 1) for n in (model, simulated, found.cycles, found.cold_cycles))
     )

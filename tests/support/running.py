@@ -70,7 +70,8 @@ def estimated(case: Case) -> float:
 
 def estimate_ratio(case: Case) -> float:
     """Estimated over simulated cycles."""
-    return estimated(case) / simulate(case.candidate.program(case.machine), case.machine).cycles
+    warm = simulate(case.candidate.program(case.machine), case.machine, refills=False)
+    return estimated(case) / warm.cycles
 
 
 def error_in_ulps(op: Op, operands: Operands, found: Array, *, per_element: bool) -> float:

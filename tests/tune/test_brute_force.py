@@ -29,7 +29,8 @@ def test_leaving_out_what_cannot_win_loses_nothing(algorithm):
     assert every.lowest_bound_ratio >= 1 - BOUND_MARGIN
     assert few.loss == 1 - every.best_cycles / every.picked_cycles
     program = Candidate(op, seed, few.best).program(MACHINE)
-    assert simulate(program, MACHINE).cycles == pytest.approx(few.best_cycles, rel=0.01)
+    warm = simulate(program, MACHINE, refills=False).cycles
+    assert warm == pytest.approx(few.best_cycles, rel=0.01)
 
 
 @pytest.mark.parametrize("algorithm", ["implicit", "explicit", "winograd4"])

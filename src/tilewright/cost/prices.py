@@ -19,6 +19,7 @@ from tilewright.cost.buffers import bytes_by_space
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.chain import Prepared
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
+from tilewright.cost.fetches import CodeLines
 from tilewright.cost.pipeline_types import GET, PUT
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape, transfer_cycles
@@ -134,6 +135,10 @@ class Prices:
         for one in self.limited(program, machine, env):
             fits = fits & np.less_equal(one.found_bytes, one.limit_bytes)
         return fits
+
+    def code(self, program: Program, machine: Machine) -> CodeLines | None:
+        """The routines of a program, where they do not fit a core's instruction cache together."""
+        return None
 
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]

@@ -50,7 +50,7 @@ class Simulator:
             program = Candidate(self.op, self.seed, (choice,)).program(self.machine)
             text = print_program(program)
             if text not in self.programs:
-                self.programs[text] = simulate(program, self.machine).cycles
+                self.programs[text] = simulate(program, self.machine, refills=False).cycles
             self._note(choice, self.programs[text])
         return self.cycles[id(choice)]
 

@@ -44,13 +44,15 @@ class NestChoice:
 class Candidate:
     """One way to compute an operator: an algorithm and a choice for each of its nests.
 
-    `blocks` are the sizes of the blocks that its nests share.
+    `blocks` are the sizes of the blocks that its nests share, `refill_cycles` what its routines
+    add by evicting each other from the instruction cache (`tune.refills`).
     """
 
     op: Op
     seed: Seed
     nests: tuple[NestChoice, ...]
     blocks: Mapping[str, int] = field(default_factory=dict)
+    refill_cycles: float = 0.0
 
     @property
     def values(self) -> Mapping[str, int]:
@@ -60,7 +62,7 @@ class Candidate:
     @property
     def cycles(self) -> float:
         """Estimated cycles of one core group."""
-        return sum(n.cycles for n in self.nests)
+        return sum(n.cycles for n in self.nests) + self.refill_cycles
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
         """The candidate's program, ready to run, simulate and emit."""

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilewright.common.errors import CapacityError, ScheduleError, SimulationError
 from tilewright.common.expr import evaluate
@@ -30,6 +31,7 @@ from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
+from tilewright.tune.refills import best_first, with_refills
 from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.sums import adding
@@ -142,9 +144,13 @@ def choose(
             for own in options
         ]
     return [
-        Choice(op, tuple(sorted(own, key=lambda option: option.cycles)), count)
+        Choice(op, best_first(own, partial(_refilled, machine=machine)), count)
         for op, own, count in zip(ops, options, counts, strict=True)
     ]
+
+
+def _refilled(option: Option, machine: Machine) -> Option:
+    return replace(option, candidate=with_refills(option.candidate, machine))
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +351,7 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
             (adding,) = additions([(part, seed)], machine)
             if part.partial and adding is None:
                 raise ScheduleError("what adds up the groups' partial results fits in no way")
-            options.append(Option(part, candidate, adding=adding))
+            options.append(Option(part, with_refills(candidate, machine), adding=adding))
         except ScheduleError as error:
             refused.append(error)
     if not options:

@@ -61,7 +61,8 @@ def by_text(op: ops.Op, algorithm: str) -> CheckedTime:
 def compared(case: Case, machine: Machine = MACHINE) -> tuple[float, float]:
     """Cycles by the model and by the kernel simulation."""
     program = case.candidate.program(machine)
-    return estimated(Case(machine, case.candidate)), simulate(program, machine).cycles
+    warm = simulate(program, machine, refills=False).cycles
+    return estimated(Case(machine, case.candidate)), warm
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from msgspec import structs
@@ -23,6 +24,7 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
+from tilewright.tune.refills import best_first, with_refills
 from tilewright.tune.roundings import few_roundings
 from tilewright.tune.ways import ways
 
@@ -115,7 +117,8 @@ def ranked_products(
         candidates = {
             op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
         }
-    return Ranked({op: by_cycles(own) for op, own in candidates.items()}, images)
+    refilled = partial(with_refills, machine=single)
+    return Ranked({op: best_first(own, refilled) for op, own in candidates.items()}, images)
 
 
 def ranked_stages(

@@ -14,8 +14,10 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.simulate.kernel.program import PreparedProgram
 
-STATEMENTS, FLOPS, BARRIER, FIXED = 0, 1, 2, 3
-"""Counters of every run: statements executed, useful flops of all cores, cycles in barriers."""
+STATEMENTS, FLOPS, BARRIER, FETCH, FIXED = range(5)
+"""Counters of every run: statements executed, useful flops of all cores, cycles in barriers and of
+fetching instructions that other routines evicted.
+"""
 
 USEFUL, PADDING, OVERHEAD = 0, 1, 2
 """Counters of a primitive, from its first: a primitive other than gemm is all overhead."""
@@ -31,7 +33,8 @@ class Cause:
     Kinds: compute useful (flops at the cores' peak), compute padding (flops on elements beyond the
     tensors at peak), compute overhead (the rest of the matrix primitive), primitive (any other),
     dma issue (the core builds descriptors), wait latency (the engine is idle), wait bandwidth (the
-    engine serves requests), barrier, issue (no unit of a core with a window works).
+    engine serves requests), barrier, instruction cache (lines of routines that evict each other),
+    issue (no unit of a core with a window works).
     """
 
     kind: str
@@ -83,7 +86,10 @@ class Ledger:
 
     def causes(self, counts: Sequence[int]) -> tuple[Cause, ...]:
         """Every cause with cycles, the largest first."""
-        found = [Cause("barrier", "", counts[BARRIER])]
+        found = [
+            Cause("barrier", "", counts[BARRIER]),
+            Cause("instruction cache", "", counts[FETCH]),
+        ]
         for kind, column in self._primitives.items():
             useful, padding, rest = counts[column : column + OVERHEAD + 1]
             overhead = "compute overhead" if kind is MatrixProduct else "primitive"

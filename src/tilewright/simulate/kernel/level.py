@@ -8,8 +8,9 @@ two sums"). Loops in a steady state are multiplied instead of repeated, with the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeAlias, assert_never
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs
-from tilewright.cost.prices import call_costs
+from tilewright.cost.fetches import Fetches
+from tilewright.cost.prices import call_costs, prices_of
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
 from tilewright.ir.primitives import MatrixProduct
@@ -26,6 +28,7 @@ from tilewright.machine import Capability, Machine
 from tilewright.simulate.kernel.account import (
     BANDWIDTH,
     BARRIER,
+    FETCH,
     FLOPS,
     LATENCY,
     OVERHEAD,
@@ -185,12 +188,14 @@ class _Executor:
         *,
         skip: bool,
         barrier_cycles: int,
+        fetches: Fetches | None = None,
+        code: int = 0,
     ) -> None:
         self._prepared, self._machine, self._costs = prepared, machine, costs
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
         self.ledger = Ledger(prepared)
-        self.state = State()
+        self.state, self._fetches = State(code=code), fetches
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
         self.peak_bytes = 0
@@ -379,12 +384,21 @@ class _Executor:
         replaced = work.call.primitive.replaces or result_slot not in known
         if replaced and result_slot[0] != MAIN_MEMORY:
             self._hold(result_slot, WHOLE)
+        if self._fetches is not None:
+            self._fetch(self._fetches, work, values[2 * operands :][: len(work.dims)])
         self._timeline.busy(work.call.primitive.name, work.text, self.state.now, cost.cycles)
         self.state.spend(cost.cycles, together=isinstance(work.call.primitive, MatrixProduct))
         column = self.ledger.work_columns[work.number]
         self.counts[FLOPS] += cost.useful_flops
         self.counts[column : column + OVERHEAD + 1] += cost.counters
         self._timeline.occupancy(self.state, self._used_bytes)
+
+    def _fetch(self, fetches: Fetches, work: Work, dims: tuple[int, ...]) -> None:
+        state = self.state
+        cycles, state.code = fetches.cycles(state.code, work.number, dims)
+        self._timeline.busy("instruction cache", work.text, state.now, cycles)
+        state.spend(cycles)
+        self.counts[FETCH] += cycles
 
     def _sync(self) -> None:
         self._count_statement()
@@ -404,6 +418,7 @@ _BOUNDS = {
     "wait latency": "dma latency",
     "wait bandwidth": "dma bandwidth",
     "barrier": "barriers",
+    "instruction cache": "instruction cache",
     "issue": "issue",
 }
 """Name of each kind of cause as the bound of a run."""
@@ -472,6 +487,13 @@ class KernelRun:
         )
 
 
+def _again(execute: Callable[..., _Executor], fetches: Fetches, timeline: Timeline) -> _Executor:
+    """An executor that starts with the instruction cache as a run before leaves it."""
+    before = execute(Timeline(0), fetches=fetches)
+    before.run()
+    return execute(timeline, fetches=fetches, code=before.state.code)
+
+
 class SimulatesCode(Protocol):
     """A family with a simulator of its own code, which takes the place of this one."""
 
@@ -493,13 +515,15 @@ def simulate(
     skip: bool = True,
     costs: Costs | None = None,
     barrier_cycles: int = 0,
+    refills: bool = True,
 ) -> KernelRun:
     """Run `program` on one core group of `machine`; with `inputs` also compute its output tensors.
     A family that simulates its own code does that instead, without a trace.
 
     `trace_limit` is how many events are recorded in detail (0: no trace); `skip=False` executes
     every iteration; `costs` replaces the cycles that the machine's family gives to primitives; a
-    barrier takes `barrier_cycles`. Raises SimulationError where a slot is misused, with buffer,
+    barrier takes `barrier_cycles`. Without `refills` all routines lie in the instruction cache,
+    else the launch follows its like. Raises SimulationError where a slot is misused, with buffer,
     slot and statement, CapacityError where the buffers do not fit the scratchpad, ProgramError
     where the numbers cannot be computed.
     """
@@ -509,14 +533,12 @@ def simulate(
         return replace(own.simulate(program, machine), outputs=outputs)
     prepared = prepare(program, machine)
     timeline = Timeline(trace_limit)
-    executor = _Executor(
-        prepared,
-        machine,
-        KernelCosts(machine, call_costs(machine) if costs is None else costs),
-        timeline,
-        skip=skip,
-        barrier_cycles=barrier_cycles,
+    own_costs = KernelCosts(machine, call_costs(machine) if costs is None else costs)
+    execute = partial(
+        _Executor, prepared, machine, own_costs, skip=skip, barrier_cycles=barrier_cycles
     )
+    lines = prices_of(machine).code(program, machine) if refills else None
+    executor = execute(timeline) if lines is None else _again(execute, Fetches(lines), timeline)
     executor.run()
     counts = [int(count) for count in np.asarray(executor.counts)]
     cycles = executor.state.now

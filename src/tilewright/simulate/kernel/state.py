@@ -56,6 +56,7 @@ Snapshot: TypeAlias = tuple[
     tuple[tuple[str, Busy], ...],
     tuple[tuple[Slot, Pending], ...],
     tuple[tuple[Slot, int], ...],
+    int,
 ]
 
 
@@ -67,7 +68,7 @@ class State:
     others, at `first`.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
-    `kernel_execute`).
+    `kernel_execute`), `code` is the number of what the instruction cache holds.
     """
 
     now: int = 0
@@ -75,6 +76,7 @@ class State:
     queues: dict[str, Queue] = field(default_factory=dict)
     pending: dict[Slot, Pending] = field(default_factory=dict)
     contents: dict[Slot, int] = field(default_factory=dict)
+    code: int = 0
 
     def queue(self, name: str) -> Queue:
         """The queue of that name."""
@@ -147,11 +149,12 @@ class State:
             (slot, Pending(max(first - self.first, 0), max(ready - now, 0), move, queue))
             for slot, (first, ready, move, queue) in sorted(self.pending.items())
         ]
-        return now - self.first, queues, tuple(pending), tuple(sorted(self.contents.items()))
+        contents = tuple(sorted(self.contents.items()))
+        return now - self.first, queues, tuple(pending), contents, self.code
 
     def restore(self, snapshot: Snapshot, now: int) -> None:
         """Become the state that `snapshot` describes, at cycle `now`."""
-        ahead, queues, pending, contents = snapshot
+        ahead, queues, pending, contents, self.code = snapshot
         self.now, self.first = now, now - ahead
         self.queues = {
             name: Queue([(a + self.first, b + self.first) for a, b in intervals], last)

@@ -1,0 +1,51 @@
+"""Fetching again what routines evict of each other, in the price of candidates that may be chosen.
+
+In: candidates with their estimates, which take routines to lie in the instruction cache. Out: the
+candidates with what refills add. A refill may hide behind transfers, so that the simulation says
+what it adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import inf
+from typing import Protocol, TypeVar
+
+from tilewright.cost.prices import prices_of
+from tilewright.machine import Machine
+from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.candidate import Candidate
+
+
+class _Priced(Protocol):
+    @property
+    def cycles(self) -> float: ...
+
+
+_Kind = TypeVar("_Kind", bound=_Priced)
+
+
+def best_first(every: Iterable[_Kind], refilled: Callable[[_Kind], _Kind]) -> tuple[_Kind, ...]:
+    """All by their cycles, those `refilled` that may be the best: what takes longer without refills
+    than another one with them keeps its estimate.
+    """
+    least, found = inf, list[_Kind]()
+    for one in sorted(every, key=lambda own: own.cycles):
+        own = refilled(one) if one.cycles < least else one
+        least = min(least, own.cycles)
+        found.append(own)
+    return tuple(sorted(found, key=lambda own: own.cycles))
+
+
+def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
+    """The candidate with what refills add to a launch that follows its like; nothing where its
+    routines fit the cache together.
+    """
+    if machine.core.instruction_table is None:
+        return candidate
+    program = candidate.program(machine)
+    if prices_of(machine).code(program, machine) is None:
+        return candidate
+    cold, warm = (simulate(program, machine, refills=own).cycles for own in (True, False))
+    return replace(candidate, refill_cycles=cold - warm)

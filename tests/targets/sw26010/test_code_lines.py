@@ -1,0 +1,82 @@
+"""Routines of a kernel that do not fit the instruction cache together."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright import ops
+from tilewright.cost.fetches import CodeLines, Fetches
+from tilewright.isa.table import InstructionCache
+from tilewright.machine import load_machine
+from tilewright.seeds.space import seeds_for
+from tilewright.simulate.kernel.level import simulate
+from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.cross_check.check import checked_time, missing_lines
+from tilewright.targets.sw26010.prices import code_lines
+from tilewright.tune.candidate import Candidate
+from tilewright.tune.choose import choose
+from tilewright.tune.refills import with_refills
+from tilewright.tune.search import rank
+
+MACHINE = load_machine("sw26010_cg")
+PRODUCT = ops.gemm(300, 500, 200)
+"""Its best candidate by the estimate has two products of 12 KB, for whole tiles and the last."""
+
+
+@cache
+def best_without_refills() -> Candidate:
+    (seed,) = seeds_for(PRODUCT, "gemm")
+    (ranking,) = rank([(PRODUCT, seed)], MACHINE, keep=1)
+    return ranking.best[0]
+
+
+def test_a_launch_that_follows_its_like_takes_what_the_text_says() -> None:
+    """The text executes fewer lines than the routines have."""
+    priced = with_refills(best_without_refills(), MACHINE)
+    program = priced.program(MACHINE)
+    text = checked_time(CODE.emit(program, MACHINE), MACHINE)
+    assert text.repeated_cycles > 1.1 * text.cycles
+    assert priced.cycles == pytest.approx(text.repeated_cycles, rel=0.05)
+    run = simulate(program, MACHINE)
+    assert run.cycles == pytest.approx(text.repeated_cycles, rel=0.05)
+    assert run.by_kind()["instruction cache"] % 30 == 0
+    assert sum(run.by_kind().values()) == run.cycles
+
+
+def test_of_two_candidates_the_one_whose_routines_fit_is_chosen() -> None:
+    (choice,) = choose([PRODUCT], MACHINE, algorithm="gemm")
+    chosen, estimate = choice.best.candidate, best_without_refills()
+    assert estimate.cycles < chosen.cycles < with_refills(estimate, MACHINE).cycles
+    assert chosen.refill_cycles == 0
+    program = chosen.program(MACHINE)
+    assert code_lines(program, MACHINE) is None
+    assert "instruction cache" not in simulate(program, MACHINE).by_kind()
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.lists(st.integers(0, 2), max_size=12),
+    st.sampled_from([1, 2]),
+)
+def test_lines_are_missing_as_the_cross_check_counts_them(
+    counts: list[int], drawn: list[int], ways: int
+) -> None:
+    own = InstructionCache(capacity_bytes=64, line_bytes=8, miss_cycles=1, ways=ways)
+    starts = np.cumsum([0, *counts[:-1]]).tolist()
+    calls = {(number, ()): number for number in range(len(counts))}
+    fetches = Fetches(CodeLines(own, tuple(zip(starts, counts, strict=True)), calls))
+    order, content, found = [number % len(counts) for number in drawn], 0, []
+    for number in order:
+        cycles, content = fetches.cycles(content, number, ())
+        found.append(cycles)
+    lines = [np.arange(a, a + n) for a, n in zip(starts, counts, strict=True)]
+    cores, numbers = np.zeros(len(order), np.int64), np.array(order, np.int64)
+    assert found == missing_lines(cores, numbers, lines, own).tolist()
+
+
+def test_a_call_without_a_routine_fetches_nothing() -> None:
+    own = InstructionCache(capacity_bytes=64, line_bytes=8, miss_cycles=1)
+    assert Fetches(CodeLines(own, (), {})).cycles(0, 5, (1, 2)) == (0, 0)
