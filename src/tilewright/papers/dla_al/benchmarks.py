@@ -26,6 +26,9 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.model import Row, compare
 from tilewright.papers.published import read_published
 
+UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in the paper"
+"""All that can be said of a distance from its numbers."""
+
 
 class Layer(Struct, frozen=True):
     """A row of Table 2 or 3; sides are those of square images."""
@@ -147,5 +150,5 @@ def mean_row(name: str, found: Sequence[float], value: float, note: str) -> Row:
     """The published mean beside ours."""
     return compare(
         name, value, round(fmean(found), 3), "simulated", note=note,
-        explanation="the paper's blocks are nearer to its own optimum than ours to the planner's",
+        explanation=UNKNOWN,
     )  # fmt: skip

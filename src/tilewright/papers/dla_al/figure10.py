@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.machine import Machine, load_machine
-from tilewright.papers.dla_al.benchmarks import mean_row, published, published_layers, ratios
+from tilewright.papers.dla_al.benchmarks import (
+    UNKNOWN,
+    mean_row,
+    published,
+    published_layers,
+    ratios,
+)
 from tilewright.papers.dla_al.layers import LAYERS, BlockLayer, run_of_blocks
 from tilewright.papers.dla_al.loops import PAPER_MACHINE
 from tilewright.papers.dla_al.programs import GRADIENTS, NATURAL, alexnet, conv_relu_pool
@@ -19,8 +25,6 @@ from tilewright.papers.model import Result, Row, compare
 
 TITLE = "ten benchmarks: hand-written order, blocks, the automatic schedule"
 _BENCHMARKS, _QUICK = 10, 1
-_WHY = "our blocks cut sums into segments, the automatic schedule takes whole windows"
-_UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in the paper"
 
 
 def run(lab: Lab) -> Result:
@@ -36,7 +40,7 @@ def run(lab: Lab) -> Result:
         for name, ours in (("FC", fc), ("conv3", found["conv3"])):
             value = published(name, "hand-optimised")
             rows.append(compare(f"{name} against hand-optimised", value, round(ours, 3),
-                                "simulated", explanation=_WHY))  # fmt: skip
+                                "simulated", explanation=UNKNOWN))  # fmt: skip
     for layers, direction in ((LAYERS[:_BENCHMARKS], "forward"), (GRADIENTS, "backward")):
         rows += _hand_written(lab, layers, direction, machine)
     rows += () if lab.quick else _wholes(machine)
@@ -79,7 +83,7 @@ def _hand_written(
 
     def row(name: str, value: float | None, ours: float, note: str = "") -> Row:
         title = f"{name}: hand-written over blocks, {direction}"
-        return compare(title, value, round(ours, 3), "simulated", note=note, explanation=_UNKNOWN)
+        return compare(title, value, round(ours, 3), "simulated", note=note, explanation=UNKNOWN)
 
     printed = {"conv3": published("conv3", "hand-written")} if direction == "forward" else {}
     rows = [row(name, printed.get(name), ours) for name, ours in found.items()]
@@ -102,6 +106,6 @@ def _wholes(machine: Machine) -> list[Row]:
         (f"{subject}: memory access time saved", saved, 100 * (1 - less / moving), "%"),
     )  # fmt: skip
     return [
-        compare(name, value, round(ours, 3), "simulated", unit=unit, explanation=_UNKNOWN)
+        compare(name, value, round(ours, 3), "simulated", unit=unit, explanation=UNKNOWN)
         for name, value, ours, unit in rows
     ]
