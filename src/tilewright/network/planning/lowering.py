@@ -392,14 +392,17 @@ class _Stages:
         """The map and its operands; those that several axes move together are copied first, an
         element a step, where blocks of theirs along each axis leave none to cut.
         """
-        if op.gather is not None or op.has_look_ups or not op.extents or cut_axes(op):
+        if op.gather is not None or op.has_look_ups or not op.operands:
             return op, places
-        operands, given = list(op.operands), list(places)
+        few = normalised(op)
+        if not few.extents or cut_axes(few):
+            return op, places
+        operands, given = list(few.operands), list(places)
         for number, access in enumerate(operands):
             if sum(map(len, access.terms)) == sum(map(bool, access.terms)):
                 continue
             axes = sorted(access.axes)
-            shape = tuple(op.extents[a] for a in axes)
+            shape = tuple(few.extents[a] for a in axes)
             between = self.memory.value(f"{self.node.output}_steps{number}", row_major(shape))
             own = tuple(tuple((axes.index(a), s) for a, s in place) for place in access.terms)
             kind = op.numerics.operands[number].name
@@ -408,7 +411,7 @@ class _Stages:
             terms = tuple(((a, 1),) for a in axes)
             operands[number] = Access(shape, terms, (0,) * len(axes))
             given[number] = between
-        return replace(op, operands=tuple(operands)), given
+        return replace(few, operands=tuple(operands)), given
 
     def _outermost(self, op: InMemory) -> int | None:
         """The axis of the outermost dimension of an operand where results lie along its innermost
