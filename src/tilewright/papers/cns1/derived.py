@@ -10,11 +10,12 @@ from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL, SMALL_WORST, Case
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.targets.cns1.sections import Rdram
+from tilewright.targets.cns1.sections import Caches, Messages, Rdram
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     Conditions,
     parameter_cycles,
+    preload_cycles,
     product_cycles,
     sigmoid_cycles,
 )
@@ -31,9 +32,17 @@ from tilewright.targets.cns1.timing.messages import (
     block_cycles,
     block_spacing_cycles,
     block_transfer_cycles,
+    global_sum_processor_cycles,
+    hidden_sum,
 )
 from tilewright.targets.cns1.timing.recall import startup_cycles, top_row_cycles, writing_cycles
-from tilewright.targets.cns1.timing.training import error_pass_cycles, local_cycles
+from tilewright.targets.cns1.timing.training import (
+    backward_times,
+    error_pass_cycles,
+    error_preload_cycles,
+    local_cycles,
+    update_cycles,
+)
 
 TITLES = {
     "chapter2": "cycles in the text of chapter 2",
@@ -68,6 +77,7 @@ def chapter4_text(lab: Lab) -> Result:
     large = Case(128, "768M", "4.5 Mb")
     local = on_each_node(machine, large.layers)
     product = product_cycles(machine, local.inputs, local.hidden, 2)
+    sharing, (ports, hits) = hidden_sum(machine), _block_accesses()
     slower = large.recall(BEST).forward.hidden.product_cycles / product
     ours: dict[str, float] = {
         "m_length": message,
@@ -79,6 +89,14 @@ def chapter4_text(lab: Lab) -> Result:
         "storing a block at worst": write_cycles(machine, _LARGE_BLOCK).clean_miss,
         "step 4 beside its messages": _writing(machine, Case(128, "192M", "4.5 Mb")),
         "activations in blocks: slower [percent]": 100 * (slower - 1),
+        "between two messages, left for storing": message
+        - machine.section(Messages).processor_receive_cycles,
+        "processor in a round of a global sum": global_sum_processor_cycles(machine, sharing)
+        / sharing.rounds,
+        "a store with a miss of code, at most": machine.section(Caches).instruction_miss_cycles
+        + write_cycles(machine, VECTOR_BYTES).dirty_miss,
+        "a block of activations: misses": ports,
+        "a block of activations: hits": hits,
     }
     for chips in CHIPS:
         own = {f"{chips}: {name}": cycles for name, cycles in _step23(chips).items()}
@@ -116,8 +134,31 @@ def chapter6(lab: Lab) -> Result:
                 "t_hit": error_pass_cycles(machine)[0],
                 "t_miss beside the access": error_pass_cycles(machine)[1] - read.dirty_miss,
                 "T_lc beside the accesses": empty,
+                "scaling beside the store": backward_times(
+                    machine, on_each_node(machine, MODEL.layers)
+                ).scaling_cycles
+                - write.clean_miss,
+                "T_update beside the parameter": update_cycles(machine, 0, 0)
+                - read_cycles(machine, WORD_BYTES).dirty_miss,
+                "T_preload beside the accesses": error_preload_cycles(machine, 0),
+                "T_preload of 2048 errors: hits": (
+                    error_preload_cycles(machine, 2048)
+                    - error_preload_cycles(machine, 0)
+                    - read.dirty_miss
+                )
+                / read.hit,
+                "a block of hidden units: hits": _block_accesses()[1],
             }
     return reproduced(lab, "chapter6", TITLES["chapter6"], ours)
+
+
+def _block_accesses() -> tuple[float, float]:
+    """Dirty misses and hits of a block of 2 KB, from chips whose dirty misses differ."""
+    machines = [Case(128, "192M", chips).machine() for chips in CHIPS]
+    reads = [read_cycles(machine, VECTOR_BYTES) for machine in machines]
+    cycles = [preload_cycles(machine, 2048) for machine in machines]
+    misses = (cycles[1] - cycles[0]) / (reads[1].dirty_miss - reads[0].dirty_miss)
+    return misses, (cycles[0] - misses * reads[0].dirty_miss) / reads[0].hit
 
 
 def _step23(chips: str) -> dict[str, float]:
