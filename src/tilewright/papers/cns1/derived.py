@@ -110,13 +110,10 @@ def chapter6(lab: Lab) -> Result:
     ours: dict[str, float] = {}
     for chips in CHIPS:
         machine = Case(128, "192M", chips).machine()
-        read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)
         hidden = [
             Case(128, network, chips).training(BEST).forward.hidden.sigmoid_cycles
             for network in ("192M", "1536M")
         ]
-        longer = read.dirty_miss - read.clean_miss
-        empty = local_cycles(machine, Layers(0, 0, 0)) + 8 * read.hit - longer
         numbers = {
             "parameters of steps 2 and 3": parameter_cycles(machine, 3),
             "a word at worst": read_cycles(machine, WORD_BYTES).dirty_miss,
@@ -124,32 +121,35 @@ def chapter6(lab: Lab) -> Result:
         }
         ours |= {f"{chips}: {name}": cycles for name, cycles in numbers.items()}
         ours |= _lookups(chips, 2)
-        if chips == MODEL.chips:
-            ours |= {
-                "H_startup, at most": startup_cycles(machine),
-                "last arrival in the top row": top_row_cycles(machine),
-                "last store": write.hit + VECTOR_CYCLES,
-                "w_h": write.hit,
-                "r_h": read.hit,
-                "t_hit": error_pass_cycles(machine)[0],
-                "t_miss beside the access": error_pass_cycles(machine)[1] - read.dirty_miss,
-                "T_lc beside the accesses": empty,
-                "scaling beside the store": backward_times(
-                    machine, on_each_node(machine, MODEL.layers)
-                ).scaling_cycles
-                - write.clean_miss,
-                "T_update beside the parameter": update_cycles(machine, 0, 0)
-                - read_cycles(machine, WORD_BYTES).dirty_miss,
-                "T_preload beside the accesses": error_preload_cycles(machine, 0),
-                "T_preload of 2048 errors: hits": (
-                    error_preload_cycles(machine, 2048)
-                    - error_preload_cycles(machine, 0)
-                    - read.dirty_miss
-                )
-                / read.hit,
-                "a block of hidden units: hits": _block_accesses()[1],
-            }
+    ours |= _training_terms()
     return reproduced(lab, "chapter6", TITLES["chapter6"], ours)
+
+
+def _training_terms() -> dict[str, float]:
+    """Terms of the formulas of chapter 6 that do not depend on the memory chips."""
+    machine = MODEL.machine()
+    read, write = read_cycles(machine, VECTOR_BYTES), write_cycles(machine, VECTOR_BYTES)
+    hit, miss = error_pass_cycles(machine)
+    columns = local_cycles(machine, Layers(0, 0, 0)) + 8 * read.hit
+    scaling = backward_times(machine, on_each_node(machine, MODEL.layers)).scaling_cycles
+    parameter = read_cycles(machine, WORD_BYTES).dirty_miss
+    preload = error_preload_cycles(machine, 0)
+    hits = (error_preload_cycles(machine, 2048) - preload - read.dirty_miss) / read.hit
+    return {
+        "H_startup, at most": startup_cycles(machine),
+        "last arrival in the top row": top_row_cycles(machine),
+        "last store": write.hit + VECTOR_CYCLES,
+        "w_h": write.hit,
+        "r_h": read.hit,
+        "t_hit": hit,
+        "t_miss beside the access": miss - read.dirty_miss,
+        "T_lc beside the accesses": columns - (read.dirty_miss - read.clean_miss),
+        "scaling beside the store": scaling - write.clean_miss,
+        "T_update beside the parameter": update_cycles(machine, 0, 0) - parameter,
+        "T_preload beside the accesses": preload,
+        "T_preload of 2048 errors: hits": hits,
+        "a block of hidden units: hits": _block_accesses()[1],
+    }
 
 
 def _block_accesses() -> tuple[float, float]:
