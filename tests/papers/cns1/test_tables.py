@@ -1,7 +1,12 @@
 """Every printed number of the report has a row that says what became of it."""
 
+import csv
 import re
+import tomllib
+from collections import Counter
 from decimal import Decimal
+from importlib import resources
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -27,9 +32,12 @@ COUNTS = {
     "table2_1": (4, 0, 0, 0, 8),
     "table2_2": (0, 0, 0, 0, 24),
     "table3_1": (25, 0, 0, 0, 25),
+    "chapter2": (5, 1, 0, 0, 2),
     "chapter3": (1, 0, 0, 1, 1),
     "chapter4": (9, 0, 0, 0, 0),
+    "chapter4_text": (28, 0, 0, 1, 0),
     "chapter5": (6, 5, 0, 14, 1),
+    "chapter6": (21, 0, 0, 0, 2),
     "chapter7": (24, 6, 5, 19, 1),
     "chapter8": (5, 2, 0, 7, 0),
     "figure2_1": (0, 0, 0, 0, 5),
@@ -55,7 +63,7 @@ COUNTS = {
 }
 """Numbers of each table: as printed, within a printed limit, slips, off, fitted."""
 
-TOTAL = [242, 13, 30, 99, 79]
+TOTAL = [296, 14, 30, 100, 83]
 
 OWN = {"all_nodes", "design", "digits", "listings", "node_steps", "plans", "simulated"}
 """Tables that the report does not have."""
@@ -87,6 +95,49 @@ def test_every_printed_number_is_judged(judged):
     }
     assert found == COUNTS
     assert [sum(column) for column in zip(*COUNTS.values(), strict=True)] == TOTAL
+
+
+def test_the_list_of_the_reports_numbers_names_rows_and_keys_that_exist():
+    """Each line names a table of `reproduce`, all of whose numbers it counts, or a key of the
+    machine file with its value, or is open.
+    """
+    package = resources.files("tilewright")
+    with package.joinpath("papers/cns1/numbers.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    machine = package.joinpath("targets/cns1/machines/cns1-128.toml").read_text(encoding="utf-8")
+    listings = {path.name for path in package.joinpath("papers/cns1/listings").iterdir()}
+    counted, totals = {}, Counter()
+    for line in lines:
+        kind, where, numbers = line["kind"], line["where"], int(line["numbers"])
+        totals[kind] += numbers if kind != "program" else 1
+        if where.startswith("cns1/"):
+            assert (where, kind) not in counted
+            counted[where, kind] = numbers
+        elif kind == "input":
+            value = tomllib.loads(machine)
+            for part in where.split("."):
+                value = value[part]
+            assert (numbers, value) == (1, float(line["value"])), line
+        else:
+            assert kind in ("open", "program")
+            assert where in ({"", *listings} if kind == "program" else {""})
+            assert line["what"]
+    expected = {
+        (f"cns1/{name}", kind): numbers
+        for name, (*judged, fitted) in COUNTS.items()
+        for kind, numbers in (("row", sum(judged)), ("input", fitted))
+        if numbers
+    }
+    assert counted == expected
+    assert totals == {"row": 440, "input": 107, "open": 109, "program": 9}
+    page = Path(__file__).parents[3] / "docs/explanation/reproduced.md"
+    found = re.search(
+        r"counts (\d+) numbers of chapters 2 to 8: (\d+) with a row, (\d+) inputs, (\d+)\sopen",
+        " ".join(page.read_text(encoding="utf-8").split()),
+    )
+    assert found is not None
+    told = [int(number) for number in found.groups()]
+    assert told == [sum(told[1:]), totals["row"], totals["input"], totals["open"]]
 
 
 def test_a_row_says_what_became_of_it(judged):
