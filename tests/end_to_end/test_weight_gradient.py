@@ -66,7 +66,7 @@ def test_joined_taps_are_exact_in_the_time_that_is_estimated(op):
     assert kernel.option.cycles == pytest.approx(kernel.simulate().cycles, rel=0.02)
 
 
-@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.78), ("sw26010_measured", 0.69)])
+@pytest.mark.parametrize(("name", "share"), [("sw26010", 0.74), ("sw26010_measured", 0.66)])
 def test_taps_of_few_channels_fill_the_registers(name, share):
     machine, op = load_machine(name), gradient(64, 64, 128, 128)
     joined, others = (choose([op], machine, algorithm=a)[0].best for a in (TAPS, NAME))

@@ -28,12 +28,13 @@ _CHAINS = "primitives.gemm.chains"
 def _with_changes(document, now):
     """A stored SW26010 without what its primitives take, which is derived from their code now, and
     with what came later: what a launch and barriers take, and chains of products; this computer's
-    with pages.
+    with pages and streams.
     """
     if document["target"] == "host":
-        later = document_of(now)["memory"]["caches"]["pages"]
-        document["memory"]["caches"]["pages"] = later
-        why = ([key, why] for key, why in now.sources if key.startswith("memory.caches.pages."))
+        caches, later = document_of(now)["memory"]["caches"], ("pages", "streams")
+        document["memory"]["caches"] |= {key: caches[key] for key in later}
+        added = tuple(f"memory.caches.{key}" for key in later)
+        why = ([key, why] for key, why in now.sources if key.startswith(added))
         document["sources"] = sorted([*document["sources"], *why])
     if document["target"] != "sw26010":
         return document

@@ -151,6 +151,7 @@ def chained_windows():
     return net.build((y,))
 
 
+@pytest.mark.usefixtures("routines_in_the_cache")
 @pytest.mark.parametrize("algorithm", ["winograd2", "winograd4", "winograd2_fused"])
 def test_transformed_tiles_take_epilogues_and_borders_and_are_exact(algorithm):
     net = chained_windows()

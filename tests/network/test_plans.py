@@ -181,7 +181,8 @@ def test_a_network_beyond_main_memory_names_its_largest_tensors():
         build_plan(net.build((z,)), small)
     assert str(error.value) == (
         "big needs 1,048,576 bytes of main memory, a group of sw26010_cg has 1,000,000; at the "
-        "same time live 'x' 524,288 bytes, 'z' 524,288 bytes; --dtype f32"
+        "same time live 'x' 524,288 bytes, 'z' 524,288 bytes; --dtype f32, or "
+        "--set memory.main.capacity_bytes=1048576"
     )
 
 

@@ -21,7 +21,7 @@ from tilewright.simulate.kernel.level import KernelRun, simulate
 
 SW26010 = load_machine("sw26010_cg")
 
-FILL_CYCLES = 38
+FILL_CYCLES = 35
 """Cycles of the routine that fills, for one row of four vectors and its call."""
 
 ROUND = load_machine(

@@ -53,7 +53,7 @@ from tilewright.network.planning.memory import (
 )
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.planner import Planner, Programs
-from tilewright.network.planning.products import Ranked, ranked_products
+from tilewright.network.planning.products import Ranked, one_group, ranked_products
 from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
@@ -69,6 +69,7 @@ from tilewright.network.waits import Use, cycles_before, meetings
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
+from tilewright.tune.refills import Refills
 
 
 def build_plan(
@@ -91,13 +92,15 @@ def build_plan(
     alone = ranked.images == 1
     part = within_memory(network, machine) if alone else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
-    drafts, known = list[_Builder](), Schedules()
+    drafts, known, refills = list[_Builder](), Schedules(), Refills(one_group(machine))
     planner = planner or Programs(machine)
     for own, variant in product(options, planner.variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
         if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafts):
             divide = bool(ranked.shares)
-            found = _cheapest(variant, own, machine, planner, known, progress, divide=divide)
+            found = _cheapest(
+                variant, own, machine, planner, known, refills, progress, divide=divide
+            )
             drafts.append(found)
     best = min(drafts, key=lambda builder: builder.cycles(known, machine))
     least = options[0].least_cycles(part) - max(builder.saved_cycles for builder in drafts)
@@ -110,6 +113,7 @@ def _cheapest(
     machine: Machine,
     planner: Planner,
     known: Schedules,
+    refills: Refills,
     progress: Progress,
     *,
     divide: bool,
@@ -138,9 +142,13 @@ def _cheapest(
     ops = {d.op: d.name for d in every}
     new = {op: name for op, name in ops.items() if op not in known}
     steps = partial(progress, "schedule")
-    known |= planner.scheduled(new, steps, divide=divide)
+    scheduled = planner.scheduled(new, steps, divide=divide)
+    known |= {op: _refilled(own, refills) for op, own in scheduled.items()}
     divided = {op: name for op, name in ops.items() if divide and known[op].division}
-    alone = planner.scheduled(divided, uncounted, divide=False)
+    scheduled = planner.scheduled(divided, uncounted, divide=False)
+    alone = {op: _refilled(own, refills) for op, own in scheduled.items()}
+    for builder in drafts:
+        builder.refill(refills)
     for builder in drafts if divided else ():
         builder.leave_whole(known, alone, machine)
     cycles = [builder.cycles(known, machine) for builder in drafts]
@@ -232,6 +240,13 @@ class _Builder:
                 meets -= fewer
             else:
                 uses[number] = before
+
+    def refill(self, refills: Refills) -> None:
+        """Price what routines of the products add by evicting each other."""
+        for number, draft in enumerate(self.memory.drafts):
+            if draft.scheduled is not None:
+                scheduled = _refilled(draft.scheduled, refills)
+                self.memory.drafts[number] = replace(draft, scheduled=scheduled)
 
     def uses(self, schedules: Schedules) -> list[Use]:
         """Values that each stage reads and writes, and how many groups compute it."""
@@ -552,6 +567,18 @@ class _Builder:
         lives = [(values[number].name, life) for number, life in (lasting | scratch).items()]
         needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())
         refuse_crowded(self.network, lives, machine, needed)
+
+
+def _refilled(own: Scheduled, refills: Refills) -> Scheduled:
+    """A stage's schedule with what its routines add by evicting each other, which the choice of
+    layouts knows of the fastest products alone.
+    """
+    if own.candidate is None or own.candidate.refill_cycles:
+        return own
+    candidate = refills.added(own.candidate)
+    if candidate is own.candidate:
+        return own
+    return replace(own, candidate=candidate, cycles=own.cycles + candidate.refill_cycles)
 
 
 def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> _Builder:

@@ -13,6 +13,7 @@ from math import inf
 from typing import Protocol, TypeVar
 
 from tilewright.cost.prices import prices_of
+from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.candidate import Candidate
@@ -42,10 +43,27 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
     """The candidate with what refills add to a launch that follows its like; nothing where its
     routines fit the cache together.
     """
-    if machine.core.instruction_table is None:
+    name = machine.core.instruction_table
+    if name is None or load_table(name).instruction_cache is None:
         return candidate
     program = candidate.program(machine)
     if prices_of(machine).code(program, machine) is None:
         return candidate
     cold, warm = (simulate(program, machine, refills=own).cycles for own in (True, False))
     return replace(candidate, refill_cycles=cold - warm)
+
+
+class Refills:
+    """Candidates with what refills add to them on a machine, each simulated once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[int, tuple[Candidate, Candidate]] = {}
+
+    def added(self, candidate: Candidate) -> Candidate:
+        """The candidate as `with_refills` has it; equal objects give one."""
+        found = self._known.get(id(candidate))
+        if found is None:
+            found = candidate, with_refills(candidate, self._machine)
+            self._known[id(candidate)] = found
+        return found[1]

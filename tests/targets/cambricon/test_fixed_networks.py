@@ -209,9 +209,9 @@ def refusal(machine: Machine) -> str:
 def test_a_network_that_does_not_fit_names_the_least_main_memory():
     text = refusal(load_machine("dla-al", {"memory.main.capacity_bytes": 1024}))
     assert text == (
-        "small needs 4,908 bytes of main memory, a group of dla-al has 1,024; at the same time "
-        "live 'image' 1,944 bytes, 'v' 640 bytes, 'norm' 576 bytes, 'norm.squares' 576 bytes, "
-        "'relu' 576 bytes and 4 smaller ones; --set memory.main.capacity_bytes=4908"
+        "small needs 25,104 bytes of main memory, a group of dla-al has 1,024; at the same time "
+        "live 'w.beside' 11,232 bytes, 'w.at_0' 1,872 bytes, 'w.at_1' 1,872 bytes, 'w.at_2' 1,872 "
+        "bytes, 'w.at_3' 1,872 bytes and 8 smaller ones; --set memory.main.capacity_bytes=25104"
     )
 
 

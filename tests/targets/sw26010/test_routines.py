@@ -133,7 +133,7 @@ def calls():
     assert found == (
         RoutineCycles("tw_fill_f64", "6 rows of 2 vectors", 160, 160, 6),
         RoutineCycles("tw_fill_f64", "6 rows of 3 elements", 166, 166, 1),
-        RoutineCycles("tw_fill_f64", "1 row of 96 vectors", 134, 134, 1),
+        RoutineCycles("tw_fill_f64", "1 row of 96 vectors", 133, 133, 1),
     )
 
 
