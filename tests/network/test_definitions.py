@@ -14,6 +14,8 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.simulate import simulate_plan
+from tilewright.ops.access import Access, straight
+from tilewright.ops.definition import Definition
 from tilewright.ops.notation import define
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.objective import TRAFFIC
@@ -60,6 +62,7 @@ OPERATORS = {
     "transposed convolution": define(
         "y[n,o,2*r+u] += x[n,i,r] * w[i,o,u]", n=2, o=9, r=7, i=8, u=3
     ),
+    "product of scalars": Definition((3,), straight((3,)), (Access((), (), ()),) * 2, "x0 * x1"),
 }  # fmt: skip
 
 
@@ -68,6 +71,7 @@ EMULATED = (
     "dilated maximum",
     "tensor x matrix",
     "transposed convolution",
+    "product of scalars",
 )
 
 

@@ -304,6 +304,8 @@ def _alike(
     """The distinct values of `numbers` of `owner`, each with the cores that have them."""
 
     def found() -> list[tuple[tuple[int, ...], Cores]]:
+        if not numbers:  # of a tensor without dimensions
+            return [((), EVERY_CORE)]
         values = [np.broadcast_to(evaluate(e, env), state.mesh).reshape(-1) for e in numbers]
         table = np.stack(values, axis=-1)
         rows = sorted(set(map(tuple, table.tolist())))
