@@ -53,7 +53,7 @@ from tilewright.network.planning.memory import (
 )
 from tilewright.network.planning.pieces import Beside, Share
 from tilewright.network.planning.planner import Planner, Programs
-from tilewright.network.planning.products import Ranked, one_group, ranked_products
+from tilewright.network.planning.products import Ranked, one_group, ranked_products, refilled
 from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
 from tilewright.network.requirements import (
@@ -138,19 +138,7 @@ def _cheapest(
             builder.read_inside(planner)
         if own.shared:
             builder.divide(machine)
-    every = reversed([d for b in drafts for d in b.memory.drafts if d.scheduled is None])
-    ops = {d.op: d.name for d in every}
-    new = {op: name for op, name in ops.items() if op not in known}
-    steps = partial(progress, "schedule")
-    scheduled = planner.scheduled(new, steps, divide=divide)
-    known |= {op: _refilled(own, refills) for op, own in scheduled.items()}
-    divided = {op: name for op, name in ops.items() if divide and known[op].division}
-    scheduled = planner.scheduled(divided, uncounted, divide=False)
-    alone = {op: _refilled(own, refills) for op, own in scheduled.items()}
-    for builder in drafts:
-        builder.refill(refills)
-    for builder in drafts if divided else ():
-        builder.leave_whole(known, alone, machine)
+    _schedule(drafts, known, planner, refills, machine, progress, divide=divide)
     cycles = [builder.cycles(known, machine) for builder in drafts]
     best = drafts[cycles.index(min(cycles))]
     best.saved_cycles = saved_cycles(requests, own, epilogues)
@@ -158,6 +146,32 @@ def _cheapest(
         cost, bound = ceil(chosen.cost), ceil(chosen.bound)
         best.choice = LayoutChoice(cost, bound, chosen.proven, cycles[-1] <= min(cycles))
     return best
+
+
+def _schedule(
+    drafts: Sequence[_Builder],
+    known: Schedules,
+    planner: Planner,
+    refills: Refills,
+    machine: Machine,
+    progress: Progress,
+    *,
+    divide: bool,
+) -> None:
+    """Add the schedules of work that is not `known`, and price refills in all drafts."""
+    every = reversed([d for b in drafts for d in b.memory.drafts if d.scheduled is None])
+    ops = {d.op: d.name for d in every}
+    new = {op: name for op, name in ops.items() if op not in known}
+    steps = partial(progress, "schedule")
+    scheduled = planner.scheduled(new, steps, divide=divide)
+    known |= {op: refilled(own, refills) for op, own in scheduled.items()}
+    divided = {op: name for op, name in ops.items() if divide and known[op].division}
+    scheduled = planner.scheduled(divided, uncounted, divide=False)
+    alone = {op: refilled(own, refills) for op, own in scheduled.items()}
+    for builder in drafts:
+        builder.refill(refills)
+    for builder in drafts if divided else ():
+        builder.leave_whole(known, alone, machine)
 
 
 def rank_network(
@@ -245,7 +259,7 @@ class _Builder:
         """Price what routines of the products add by evicting each other."""
         for number, draft in enumerate(self.memory.drafts):
             if draft.scheduled is not None:
-                scheduled = _refilled(draft.scheduled, refills)
+                scheduled = refilled(draft.scheduled, refills)
                 self.memory.drafts[number] = replace(draft, scheduled=scheduled)
 
     def uses(self, schedules: Schedules) -> list[Use]:
@@ -567,18 +581,6 @@ class _Builder:
         lives = [(values[number].name, life) for number, life in (lasting | scratch).items()]
         needed = place(scratch)[1] + sum(life.size_bytes for life in lasting.values())
         refuse_crowded(self.network, lives, machine, needed)
-
-
-def _refilled(own: Scheduled, refills: Refills) -> Scheduled:
-    """A stage's schedule with what its routines add by evicting each other, which the choice of
-    layouts knows of the fastest products alone.
-    """
-    if own.candidate is None or own.candidate.refill_cycles:
-        return own
-    candidate = refills.added(own.candidate)
-    if candidate is own.candidate:
-        return own
-    return replace(own, candidate=candidate, cycles=own.cycles + candidate.refill_cycles)
 
 
 def drafted(variant: Variant, layouts: Layouts, forms: Forms, planner: Planner) -> _Builder:

@@ -24,7 +24,7 @@ from tilewright.seeds.space import Seed
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.kept import kept_rankings
-from tilewright.tune.refills import best_first, with_refills
+from tilewright.tune.refills import Refills, best_first, with_refills
 from tilewright.tune.roundings import few_roundings
 from tilewright.tune.ways import ways
 
@@ -117,8 +117,8 @@ def ranked_products(
         candidates = {
             op: few_roundings(own, single, most, lambda c: c) for op, own in candidates.items()
         }
-    refilled = partial(with_refills, machine=single)
-    return Ranked({op: best_first(own, refilled) for op, own in candidates.items()}, images)
+    added = partial(with_refills, machine=single)
+    return Ranked({op: best_first(own, added) for op, own in candidates.items()}, images)
 
 
 def ranked_stages(
@@ -144,3 +144,15 @@ def constants_of(seed: Seed) -> frozenset[str]:
 def by_cycles(candidates: Iterable[_Kind]) -> tuple[_Kind, ...]:
     """Candidates, best first."""
     return tuple(sorted(candidates, key=lambda c: c.cycles))
+
+
+def refilled(own: Scheduled, refills: Refills) -> Scheduled:
+    """A stage's schedule with what its routines add by evicting each other, which the choice of
+    layouts knows of the fastest products alone.
+    """
+    if own.candidate is None or own.candidate.refill_cycles:
+        return own
+    candidate = refills.added(own.candidate)
+    if candidate is own.candidate:
+        return own
+    return replace(own, candidate=candidate, cycles=own.cycles + candidate.refill_cycles)
