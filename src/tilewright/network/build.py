@@ -163,11 +163,9 @@ def _schedule(
     ops = {d.op: d.name for d in every}
     new = {op: name for op, name in ops.items() if op not in known}
     steps = partial(progress, "schedule")
-    scheduled = planner.scheduled(new, steps, divide=divide)
-    known |= {op: refilled(own, refills) for op, own in scheduled.items()}
+    known |= planner.scheduled(new, steps, divide=divide)
     divided = {op: name for op, name in ops.items() if divide and known[op].division}
-    scheduled = planner.scheduled(divided, uncounted, divide=False)
-    alone = {op: refilled(own, refills) for op, own in scheduled.items()}
+    alone = planner.scheduled(divided, uncounted, divide=False)
     for builder in drafts:
         builder.refill(refills)
     for builder in drafts if divided else ():

@@ -149,7 +149,7 @@ def _routine(
         extents = dims["m"], dims["n"], dims["k"] // links, links
         shapes = [(i.shape.m, i.shape.n, i.shape.k, i.shape.links) for i in instances]
         own = instances[shapes.index(extents)]
-        return own.symbol, emit_gemm_assembly("x", [own])
+        return own.symbol, _product_text(own)
     if isinstance(call.primitive, Map) and has_loops(dims) and call.primitive.dtype is None:
         rows = map_rows(cast("PricedCall[Map]", call))
         if has_as_many_loops(rows):
@@ -175,6 +175,11 @@ def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
                 yield step
             case _:
                 pass
+
+
+@cache
+def _product_text(own: GemmInstance) -> str:
+    return emit_gemm_assembly("x", [own])
 
 
 @cache
