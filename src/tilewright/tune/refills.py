@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Protocol, TypeVar
 
+from tilewright.common.cache import Cache
+from tilewright.common.digest import digest, own_sources
 from tilewright.cost.prices import prices_of
+from tilewright.ir.nodes import Program
+from tilewright.ir.printer import print_program
 from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.candidate import Candidate
+from tilewright.tune.kept import is_shipped
+
+_KEPT = Cache("refills")
 
 
 class _Priced(Protocol):
@@ -41,16 +49,26 @@ def best_first(every: Iterable[_Kind], refilled: Callable[[_Kind], _Kind]) -> tu
 
 def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
     """The candidate with what refills add to a launch that follows its like; nothing where its
-    routines fit the cache together.
+    routines fit the cache together. Numbers of machines that ship with tilewright are kept.
     """
     name = machine.core.instruction_table
     if name is None or load_table(name).instruction_cache is None:
         return candidate
     program = candidate.program(machine)
+    find = partial(_refill_cycles, program, machine)
+    if is_shipped(machine):
+        key = digest(print_program(program), machine.content_hash(), own_sources())
+        found = _KEPT.value(key, int, find)
+    else:
+        found = find()
+    return replace(candidate, refill_cycles=found) if found else candidate
+
+
+def _refill_cycles(program: Program, machine: Machine) -> int:
     if prices_of(machine).code(program, machine) is None:
-        return candidate
+        return 0
     cold, warm = (simulate(program, machine, refills=own).cycles for own in (True, False))
-    return replace(candidate, refill_cycles=cold - warm)
+    return cold - warm
 
 
 class Refills:

@@ -80,3 +80,9 @@ def test_lines_are_missing_as_the_cross_check_counts_them(
 def test_a_call_without_a_routine_fetches_nothing() -> None:
     own = InstructionCache(capacity_bytes=64, line_bytes=8, miss_cycles=1)
     assert Fetches(CodeLines(own, (), {})).cycles(0, 5, (1, 2)) == (0, 0)
+
+
+def test_what_refills_add_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = with_refills(best_without_refills(), MACHINE)
+    monkeypatch.delattr("tilewright.tune.refills.simulate")
+    assert with_refills(best_without_refills(), MACHINE).refill_cycles == first.refill_cycles > 0

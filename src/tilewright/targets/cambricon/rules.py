@@ -388,7 +388,7 @@ class _Finishing:
         return replace(call, operands=tuple(map(part, call.operands)))
 
     def laid(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
-        """What fills a narrow buffer fills that much."""
+        """A statement that fills a narrow buffer, for that much of it; None for others."""
         match stmt:
             case Call(Fill(), (View(name, _, (_,)),)) if name in self.narrow:
                 size = self.elements[name]

@@ -6,12 +6,13 @@ instruction cache that the routines of a program lie on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import cast
 
 import numpy as np
 
+from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall, priced_call
@@ -28,6 +29,7 @@ from tilewright.isa import load_table
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.passes.lowering import lowering_of
 from tilewright.targets.sw26010.calls.compiled_loops import compiled_map, compiled_reduce
+from tilewright.targets.sw26010.calls.expressions import ROUTINES
 from tilewright.targets.sw26010.calls.nest_rows import has_loops
 from tilewright.targets.sw26010.calls.prices import (
     emitted_costs,
@@ -119,17 +121,17 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
         return None
     bound, own = instantiate(program, mesh_bindings(machine)), table.instruction_cache
     instances = {id(call): every for call, every in called_instances(bound, machine)}
-    texts: dict[str, str] = {}
+    words: dict[str, int] = {}
     routines: dict[tuple[int, tuple[int, ...]], str] = {}
     for group in executed(bound, machine)[1]:
         if min(group.dims.values(), default=1) > 0:
             call = priced_call(group.stmt, group.dims, bound)
             found = _routine(call, instances.get(id(group.stmt), ()))
             if found is not None:
-                texts[found[0]] = found[1]
+                words[found[0]] = found[1]
                 routines[id(group.stmt), tuple(group.dims.values())] = found[0]
-    order = sorted(texts, key=lambda routine: routine.startswith("tw_"))
-    counts = [-(-_bytes(texts[one], table.word_bits) // own.line_bytes) for one in order]
+    order = sorted(words, key=lambda routine: routine.startswith("tw_"))
+    counts = [-(-words[one] * table.word_bits // 8 // own.line_bytes) for one in order]
     if sum(counts) <= own.sets * own.ways:
         return None
     numbers = {id(step.stmt): n for n, step in enumerate(_calls(bound, machine))}
@@ -140,8 +142,8 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
 
 def _routine(
     call: PricedCall[Primitive], instances: Sequence[GemmInstance]
-) -> tuple[str, str] | None:
-    """The name and the text of a call's routine, None for a loop that a compiler makes."""
+) -> tuple[str, int] | None:
+    """The name and the instructions of a call's routine, None for a loop that a compiler makes."""
     found: MapRoutine | ReduceRoutine | Routine | None = None
     dims = call.dims
     if isinstance(call.primitive, MatrixProduct):
@@ -149,7 +151,7 @@ def _routine(
         extents = dims["m"], dims["n"], dims["k"] // links, links
         shapes = [(i.shape.m, i.shape.n, i.shape.k, i.shape.links) for i in instances]
         own = instances[shapes.index(extents)]
-        return own.symbol, _product_text(own)
+        return own.symbol, _instructions(own)
     if isinstance(call.primitive, Map) and has_loops(dims) and call.primitive.dtype is None:
         rows = map_rows(cast("PricedCall[Map]", call))
         if has_as_many_loops(rows):
@@ -159,7 +161,7 @@ def _routine(
         found = routine_of_code(call, int(loops.code)) if loops.priced else None
     elif not isinstance(call.primitive, Map | Reduce):
         found = routine_of(call.primitive, call.dtype)
-    return None if found is None else (found.name, found.text())
+    return None if found is None else (found.name, _instructions(found))
 
 
 def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
@@ -178,15 +180,20 @@ def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
 
 
 @cache
-def _product_text(own: GemmInstance) -> str:
-    return emit_gemm_assembly("x", [own])
+def _instructions(routine: GemmInstance | MapRoutine | ReduceRoutine | Routine) -> int:
+    """Instructions of a routine, kept beside the texts of routines."""
+    key = digest("instructions", own_sources(), repr(routine))
+    return ROUTINES.value(key, int, partial(_counted, routine))
 
 
-@cache
-def _bytes(text: str, word_bits: int) -> int:
-    """Bytes of the instructions of a text, one a line that is indented and no directive."""
+def _counted(routine: GemmInstance | MapRoutine | ReduceRoutine | Routine) -> int:
+    """Instructions of the text: one on each line that is indented and no directive."""
+    if isinstance(routine, GemmInstance):
+        text = emit_gemm_assembly("x", [routine])
+    else:
+        text = routine.text()
     lines = (line.split("//")[0].strip() for line in text.splitlines() if line[:1] == " ")
-    return sum(bool(line) and line[0] != "." for line in lines) * word_bits // 8
+    return sum(bool(line) and line[0] != "." for line in lines)
 
 
 class MeshPrices(Prices):
