@@ -7,6 +7,7 @@ from tilewright.targets.host.vectors.instruction_sets import AVX2, INSTRUCTION_S
 
 CPU = """\
 processor\t: 0
+vendor_id\t: AuthenticAMD
 model name\t: Some Processor 9000
 cpu family\t: 25
 model\t\t: 17
@@ -48,7 +49,8 @@ def root(tmp_path):
 
 def test_everything_told(root):
     host = detect_host(root)
-    assert (host.cpu_name, host.family, host.model) == ("Some Processor 9000", "25", "17")
+    assert host.cpu_name == "Some Processor 9000"
+    assert (host.vendor, host.family, host.model) == ("AuthenticAMD", "25", "17")
     assert host.threads_per_core == 2
     assert host.memory_bytes == 1000 * 1024
     assert host.instruction_set is AVX2

@@ -53,6 +53,16 @@ def test_a_cache_has_no_more_ways_than_bytes():
     )
 
 
+def test_ranges_of_model_numbers_are_ranges(tmp_path):
+    path = tmp_path / "m.toml"
+    path.write_text('base = "host"\nprocessor.models = ["16-31", "97"]\n')
+    with pytest.raises(MachineError) as caught:
+        load_machine(str(path))
+    assert str(caught.value) == (
+        f"{path}: processor.models: expected ranges such as 16-31, found '97'"
+    )
+
+
 def test_partial_blocks_need_a_mesh_of_one_core():
     with pytest.raises(MachineError) as caught:
         load_machine("host", {"mesh.rows": "2"})

@@ -34,10 +34,12 @@ class CacheLevel:
 class HostDescription:
     """The processor: names, the processors this process may use, caches nearest first, features.
 
-    `assumptions` says in words what the system did not tell.
+    `vendor`, `family` and `model` are as in /proc/cpuinfo, where an Arm processor has them as
+    implementer, architecture and part. `assumptions` says in words what the system did not tell.
     """
 
     cpu_name: str
+    vendor: str
     family: str
     model: str
     processors: int
@@ -73,8 +75,9 @@ def detect_host(root: Path = Path("/")) -> HostDescription:
         assumptions.append(f"the size of main memory is not told: {memory} bytes")
     return HostDescription(
         fields.get("model name") or platform.processor() or platform.machine(),
-        fields.get("cpu family", ""),
-        fields.get("model", ""),
+        fields.get("vendor_id") or fields.get("CPU implementer", ""),
+        fields.get("cpu family") or fields.get("CPU architecture", ""),
+        fields.get("model") or fields.get("CPU part", ""),
         usable_processors(),
         _threads_per_core(fields),
         memory,

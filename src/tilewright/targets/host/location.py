@@ -1,19 +1,31 @@
 """Resolve `host` to the description that fits the computer at hand.
 
 In: the name of a machine, as users give it. Out: that of the description. `host` is the user's
-calibration where there is one, else the shipped description with the vectors that the processor
-has. Other names, and `load_machine`, know nothing of the computer.
+calibration where there is one, else the shipped description that was measured on a processor like
+this one, else that for its vectors with the rates of a short probe. Other names, and
+`load_machine`, know nothing of the computer.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from tilewright.common.errors import ToolError
+from tilewright.machine.load import load_machine
+from tilewright.machine.model import Machine
 from tilewright.targets.host.calibrating.description import calibration_path
-from tilewright.targets.host.native import native_instruction_sets
+from tilewright.targets.host.calibrating.probe import probed_description
+from tilewright.targets.host.detect import HostDescription, detect_host
+from tilewright.targets.host.emit.products import instruction_set_of
+from tilewright.targets.host.sections import Processor
 
 THIS_COMPUTER = "host"
 _SHIPPED = {"avx512": "host", "avx2": "host_avx2", "portable": "host_portable"}
+_FOLDER = Path(__file__).parent / "machines"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -28,9 +40,39 @@ class HostLocation:
 
 
 def description_of_host() -> str:
-    """The calibration's path, or the name of a shipped machine."""
+    """The path of a description, calibrated or probed, or the name of a shipped machine."""
     path = calibration_path()
-    return str(path) if path.is_file() else _SHIPPED[native_instruction_sets()[0].name]
+    if path.is_file():
+        return str(path)
+    host = detect_host()
+    return _measured_on(host) or _probed(host, load_machine(_SHIPPED[host.instruction_set.name]))
+
+
+@cache
+def _measured_on(host: HostDescription) -> str:
+    """The shipped machine whose numbers are those of a processor like this one, "" if none."""
+    for path in sorted(_FOLDER.glob("*.toml")):
+        machine = load_machine(path.stem)
+        if instruction_set_of(machine) == host.instruction_set and _is_like(host, machine):
+            return machine.name
+    return ""
+
+
+def _is_like(host: HostDescription, machine: Machine) -> bool:
+    processor = machine.find_section(Processor)
+    if processor is None or not (host.family.isdigit() and host.model.isdigit()):
+        return False
+    told = host.vendor, int(host.family)
+    return told == (processor.vendor, processor.family) and processor.has(int(host.model))
+
+
+def _probed(host: HostDescription, base: Machine) -> str:
+    """The path of the probed description, or the name of `base` where there is no compiler."""
+    try:
+        return str(probed_description(host, base))
+    except ToolError as error:
+        _LOG.warning("%s is taken as %s: %s", host.cpu_name, base.name, error.message)
+        return base.name
 
 
 LOCATION = HostLocation()

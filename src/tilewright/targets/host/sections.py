@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from msgspec import Struct
 
 from tilewright.machine.model import Machine, Section
-from tilewright.machine.parts import NonNegativeFloat, PositiveFloat, PositiveInt
+from tilewright.machine.parts import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Text,
+)
 from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
+
+_RANGE = re.compile(r"[0-9]{1,5}-[0-9]{1,5}", re.ASCII)
 
 
 class Cache(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,8 +73,32 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
         return ""
 
 
+class Processor(Section, frozen=True, forbid_unknown_fields=True):
+    """The processors that a description was measured on, as /proc/cpuinfo names them: those of
+    `vendor` and `family` with a model number in one of the ranges `models`, such as 16-31.
+    """
+
+    key: ClassVar[str] = "processor"
+
+    vendor: Text
+    family: NonNegativeInt
+    models: tuple[Text, ...]
+
+    def problem(self, machine: Machine) -> str:
+        """A range that is none."""
+        for text in self.models:
+            if not _RANGE.fullmatch(text):
+                return f"processor.models: expected ranges such as 16-31, found {text!r}"
+        return ""
+
+    def has(self, model: int) -> bool:
+        """Whether the model number lies in one of the ranges."""
+        ends = (text.split("-") for text in self.models)
+        return any(int(first) <= model <= int(last) for first, last in ends)
+
+
 SECTIONS = Sections(
     required=(GemmPrimitive, VectorPrimitive),
-    optional=(Caches,),
+    optional=(Caches, Processor),
     needs=("memory.spm", "memory.main", "dma.get", "dma.put"),
 )

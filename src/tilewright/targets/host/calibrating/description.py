@@ -14,11 +14,18 @@ from pathlib import Path
 from tilewright.codegen.fitting import fit_relative
 from tilewright.codegen.folder import write_text
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.calibrating.measure import CopyRate, KernelTiming, Measurements
+from tilewright.targets.host.calibrating.measure import (
+    Bandwidth,
+    CopyRate,
+    KernelTiming,
+    Measurements,
+)
+from tilewright.targets.host.detect import HostDescription
 from tilewright.targets.host.vectors.microkernel import DEFAULT_BLOCKS, LINE_BYTES
 
 _LEVELS = ("l1", "l2", "l3")
-_SIZE_OF = {"f64": "core", "f32": "core.f32"}
+PARTS = {"f64": "core", "f32": "core.f32"}
+"""Keys of the numbers of one element type."""
 
 Setting = tuple[str, float, str]
 """Dotted key, value, where it comes from."""
@@ -46,11 +53,18 @@ def write_calibration(measured: Measurements, path: Path) -> None:
 
 def calibration_text(measured: Measurements) -> str:
     """The machine description as TOML."""
-    found = list(settings(measured))
     about = f"{measured.host.cpu_name}, calibrated on {measured.date}, one thread"
+    text = description_text("host", about, list(settings(measured)))
+    written = (
+        "# Written by `tilewright calibrate host`; everything else is as in the shipped machine."
+    )
+    return f"{written}\n{text}"
+
+
+def description_text(base: str, about: str, found: Sequence[Setting]) -> str:
+    """TOML of a machine called `host`: that called `base` with the settings `found`."""
     lines = [
-        "# Written by `tilewright calibrate host`; everything else is as in the shipped machine.",
-        'base = "host"',
+        f"base = {_quoted(base)}",
         'name = "host"',
         f"description = {_quoted(about)}",
         *(f"{key} = {_number(value)}" for key, value, _ in found),
@@ -85,31 +99,41 @@ def settings(measured: Measurements) -> Iterator[Setting]:
 
 
 def _memory(measured: Measurements, here: str) -> Iterator[Setting]:
-    """Capacities, and what a byte costs that comes from beyond each cache. The last one stands for
-    those that are missing, beyond which nothing costs more.
-    """
     host, kernels = measured.host, list(measured.kernels.values())
     yield "memory.main.capacity_bytes", host.memory_bytes, f"/proc/meminfo, {here}"
+    exposed = [
+        sum(k.exposed_cycles_per_byte[i] for k in kernels) / len(kernels)
+        for i in range(len(host.caches))
+    ]
+    source = f"matrix kernel with an operand from behind this cache, {here}"
+    yield from cache_settings(host, measured.reads, exposed, source, measured.clock_hz, here)
+
+
+def cache_settings(
+    host: HostDescription,
+    reads: Sequence[Bandwidth],
+    exposed: Sequence[float],
+    exposed_source: str,
+    clock_hz: float,
+    here: str,
+) -> Iterator[Setting]:
+    """Capacities, and what a byte costs that comes from beyond each cache: `exposed` cycles, and no
+    more come than `reads` says of the level behind. The last cache stands for those that are
+    missing, beyond which nothing costs more.
+    """
     packed = host.cache(2).size_bytes * 3 // 4
     yield "memory.spm.capacity_bytes", packed, f"three quarters of the level 2 cache, {here}"
-    far = measured.reads[-1]
-    yield (
-        "memory.main.direct_bytes_per_second",
-        far.bytes_per_cycle * measured.clock_hz,
-        f"reading {far.size_bytes} bytes, {here}",
-    )
+    far = reads[-1]
+    source = f"reading {far.size_bytes} bytes, {here}"
+    yield "memory.main.direct_bytes_per_second", far.bytes_per_cycle * clock_hz, source
     for number, level in enumerate(_LEVELS):
         i = min(number, len(host.caches) - 1)
-        cache = host.caches[i]
-        yield f"memory.caches.{level}.capacity_bytes", cache.size_bytes, f"/sys, {here}"
-        exposed = sum(k.exposed_cycles_per_byte[i] for k in kernels) / len(kernels)
-        exposed = exposed if i == number else 0.0
-        source = f"matrix kernel with an operand from behind this cache, {here}"
-        yield f"memory.caches.{level}.exposed_cycles_per_byte", exposed, source
-        behind = measured.reads[i + 1]
-        source = f"reading {behind.size_bytes} bytes, {here}"
-        yield f"memory.caches.{level}.fill_bytes_per_cycle", behind.bytes_per_cycle, source
-        yield f"memory.caches.{level}.ways", cache.ways, f"/sys, {here}"
+        cache, behind = host.caches[i], reads[i + 1]
+        key, source = f"memory.caches.{level}", f"reading {behind.size_bytes} bytes, {here}"
+        yield f"{key}.capacity_bytes", cache.size_bytes, f"/sys, {here}"
+        yield f"{key}.exposed_cycles_per_byte", exposed[i] if i == number else 0.0, exposed_source
+        yield f"{key}.fill_bytes_per_cycle", behind.bytes_per_cycle, source
+        yield f"{key}.ways", cache.ways, f"/sys, {here}"
 
 
 def copy_rule(rates: Sequence[CopyRate]) -> tuple[float, float]:
@@ -138,7 +162,7 @@ def _copies(
 def _kernel(
     name: str, timing: KernelTiming, measured: Measurements, here: str
 ) -> Iterator[Setting]:
-    isa, part = measured.host.instruction_set, _SIZE_OF[name]
+    isa, part = measured.host.instruction_set, PARTS[name]
     lanes = isa.vector_bytes // (8 if name == "f64" else 4)
     yield f"{part}.vector_lanes", lanes, f"vectors of {isa.name}"
     measure = f"independent multiply-adds, {timing.peak_flops_per_cycle:.2f} measured, {here}"

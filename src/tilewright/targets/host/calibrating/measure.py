@@ -201,7 +201,7 @@ class Measurements:
     saturating: float
 
 
-class _Run:
+class ClockedRun:
     """Interleaved runs with the clock in each."""
 
     def __init__(self, probes: Probes, protocol: Protocol) -> None:
@@ -227,13 +227,13 @@ def measure_host(
     Raises ToolError where there is no C compiler, or the computer is too busy for any good sample.
     """
     probes = load_probes(host.instruction_set)
-    run = _Run(probes, protocol)
+    run = ClockedRun(probes, protocol)
     kernels = {}
     for number, kind in enumerate(FLOATS):
         progress(_STAGE, number, _PARTS)
         kernels[kind.name] = _kernel_timing(host, kind, run)
     progress(_STAGE, len(FLOATS), _PARTS)
-    reads = tuple(_read(run, size) for size in _working_sets(host))
+    reads = tuple(read_rate(run, size) for size in working_sets(host))
     progress(_STAGE, len(FLOATS) + 1, _PARTS)
     gets, puts = _copies(host, run, out=False), _copies(host, run, out=True)
     progress(_STAGE, len(FLOATS) + 2, _PARTS)
@@ -260,27 +260,28 @@ def measure_host(
 
 def _saturating(host: HostDescription, probes: Probes, threads: int, waiting: Protocol) -> float:
     """Read bandwidth of main memory of all threads together over that of one, at least 1."""
-    size = _working_sets(host)[-1] // threads
+    size = working_sets(host)[-1] // threads
     alone, together = probes.read(size * threads), probes.read_together(size, threads)
     long = replace(waiting, rounds=_READING_ROUNDS)
     times = interleaved([alone, together], long)
     return max(1.0, times[alone.name].best_seconds / times[together.name].best_seconds)
 
 
-def _working_sets(host: HostDescription) -> list[int]:
+def working_sets(host: HostDescription) -> list[int]:
     """Working sets in bytes: one that fits each cache, and one that fits none."""
     last = max(c.size_bytes for c in host.caches)
     return [*(c.size_bytes // 2 for c in host.caches), 4 * last]
 
 
-def _read(run: _Run, size_bytes: int) -> Bandwidth:
+def read_rate(run: ClockedRun, size_bytes: int) -> Bandwidth:
+    """The rate of reading a working set of `size_bytes` again and again."""
     contender = run.probes.read(size_bytes)
     (timing,) = run([contender]).values()
     moved = run.probes.read_bytes(size_bytes)
     return Bandwidth(size_bytes, moved / timing.best_seconds, timing.spread)
 
 
-def _copies(host: HostDescription, run: _Run, *, out: bool) -> tuple[CopyRate, ...]:
+def _copies(host: HostDescription, run: ClockedRun, *, out: bool) -> tuple[CopyRate, ...]:
     """Copies from or to a working set in the last cache, where a layer's tensors mostly are."""
     size = max(c.size_bytes for c in host.caches) // 4
     contenders = [run.probes.copy(n, _COPIED_BYTES // n, size, out=out) for n in _RUN_BYTES]
@@ -295,7 +296,7 @@ def _grid(kernel: Microkernel) -> list[Extents]:
     return [Extents(s * kernel.scalars, v * kernel.width, k) for s, v, k in counts]
 
 
-def _kernel_timing(host: HostDescription, kind: DType, run: _Run) -> KernelTiming:
+def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> KernelTiming:
     kernel = default_kernel(host.instruction_set, kind)
     grid = _grid(kernel)
     timed = _load_kernel(kernel, {e.m for e in grid})
@@ -348,7 +349,7 @@ def _fitted(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[
     return full
 
 
-def _exposed(host: HostDescription, timed: TimedKernel, run: _Run) -> tuple[float, ...]:
+def _exposed(host: HostDescription, timed: TimedKernel, run: ClockedRun) -> tuple[float, ...]:
     """Cycles per byte of B from each level behind the first, beyond the same product near by; each
     byte is used often enough for its level to keep up.
     """
@@ -356,7 +357,7 @@ def _exposed(host: HostDescription, timed: TimedKernel, run: _Run) -> tuple[floa
     timed = _load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
     columns = _STREAM_PANELS * kernel.width
     extents = Extents(_STREAM_BLOCKS * kernel.scalars, columns, _STREAM_DEPTH)
-    sizes = _working_sets(host)[1:]
+    sizes = working_sets(host)[1:]
     timings = run([timed.contender(extents), *(timed.contender(extents, s) for s in sizes)])
     near = timings[contender_name(kind, extents)].best_seconds
     moved = columns * extents.k * kind.size_bytes

@@ -1,0 +1,135 @@
+"""Probe a processor that no shipped description was measured on, once, in a tenth of a second.
+
+In: the processor as detected, and the shipped description for its vectors. Out: the path of a
+description in the cache: clock, multiply-adds a cycle, capacities of caches and read rates are this
+processor's; what takes longer to measure (`calibrate` does) is the shipped one's by the ratio of
+the rates that it follows.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.common.cache.store import Cache
+from tilewright.common.digest import digest
+from tilewright.common.dtypes import FLOATS, DType
+from tilewright.common.version import tool_version
+from tilewright.machine.model import Machine
+from tilewright.machine.sections import GemmPrimitive
+from tilewright.targets.host.calibrating.description import (
+    PARTS,
+    Setting,
+    cache_settings,
+    description_text,
+)
+from tilewright.targets.host.calibrating.measure import (
+    Bandwidth,
+    ClockedRun,
+    read_rate,
+    working_sets,
+)
+from tilewright.targets.host.calibrating.probes import load_probes, peak_flops_per_call
+from tilewright.targets.host.detect import HostDescription
+from tilewright.targets.host.sections import Caches
+from tilewright.tune.sampling import DEFAULT_PROTOCOL
+
+_PROTOCOL = DEFAULT_PROTOCOL.hurried(3, 1e-3)
+_KEPT = Cache("processors")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first.
+
+    `load` is that of the computer meanwhile.
+    """
+
+    clock_hz: float
+    peaks: Mapping[str, float]
+    reads: tuple[Bandwidth, ...]
+    load: float
+
+    @property
+    def source(self) -> str:
+        """How the rates were found."""
+        return f"probed at first use, load {self.load:.1f}"
+
+
+def probed_description(host: HostDescription, base: Machine) -> Path:
+    """The description of `host`, from the cache or probed; what it does not give is that of `base`.
+
+    Raises ToolError where there is no C compiler.
+    """
+    processor = host.cpu_name, host.vendor, host.family, host.model, host.caches, base.name
+
+    def make(folder: Path) -> None:
+        text = probed_text(host, base, probe(host))
+        (folder / "host.toml").write_text(text, encoding="utf-8")
+
+    (path,) = _KEPT.files(digest(tool_version(), repr(processor)), make)
+    return path
+
+
+def probe(host: HostDescription) -> Rates:
+    """Measure the rates, some milliseconds each."""
+    probes = load_probes(host.instruction_set)
+    run = ClockedRun(probes, _PROTOCOL)
+    timings = run([probes.peak(kind) for kind in FLOATS])
+    peaks = {
+        kind.name: peak_flops_per_call(host.instruction_set, kind) / timings[f"peak {kind}"].seconds
+        for kind in FLOATS
+    }
+    reads = tuple(read_rate(run, size) for size in working_sets(host))
+    return Rates(statistics.median(run.clocks), peaks, reads, os.getloadavg()[0])
+
+
+def probed_text(host: HostDescription, base: Machine, rates: Rates) -> str:
+    """The machine description as TOML."""
+    about = f"{host.cpu_name}, {rates.source}; `tilewright calibrate host` measures more"
+    settings = [
+        ("clock_hz", round(rates.clock_hz), f"chain of dependent additions, {rates.source}"),
+        *_products(host, base, rates),
+        *_memory(host, base, rates),
+    ]
+    return description_text(base.name, about, settings)
+
+
+def _products(host: HostDescription, base: Machine, rates: Rates) -> Iterator[Setting]:
+    for kind in FLOATS:
+        part, timing = PARTS[kind.name], base.section(GemmPrimitive).timing(kind.name)
+        units = _units(host, kind, rates.peaks[kind.name])
+        peak = units * 2 * host.instruction_set.lanes(kind)
+        source = f"independent multiply-adds, {rates.peaks[kind.name]:.2f} measured, {rates.source}"
+        yield f"{part}.flops_per_cycle", peak, source
+        if timing is None:
+            continue
+        slower = base.core.arithmetic[kind.name].flops_per_cycle / peak
+        source = f"those of {base.name}, by the ratio of flops_per_cycle"
+        yield f"primitives.gemm.{kind}.cycles_per_k", timing.cycles_per_k * slower, source
+        yield f"primitives.gemm.{kind}.block_cycles", timing.block_cycles * slower, source
+
+
+def _units(host: HostDescription, kind: DType, peak_flops_per_cycle: float) -> int:
+    """Vector multiply-adds that start in one cycle."""
+    return max(1, round(peak_flops_per_cycle / (2 * host.instruction_set.lanes(kind))))
+
+
+def _memory(host: HostDescription, base: Machine, rates: Rates) -> Iterator[Setting]:
+    levels, behind = base.section(Caches).levels, [read.bytes_per_cycle for read in rates.reads[1:]]
+    exposed = [
+        level.exposed_cycles_per_byte * level.fill_bytes_per_cycle / rate
+        for level, rate in zip(levels, behind, strict=False)
+    ]
+    source = f"that of {base.name}, by the ratio of fill_bytes_per_cycle"
+    yield from cache_settings(host, rates.reads, exposed, source, rates.clock_hz, rates.source)
+    beyond = min(1, len(behind) - 1)
+    faster = behind[beyond] * rates.clock_hz
+    faster /= levels[beyond].fill_bytes_per_cycle * base.clock_hz
+    source = f"that of {base.name}, by the ratio of reading from behind the second cache"
+    for name, direction in base.transfer_engine("spm").directions.items():
+        peak = direction.peak_bytes_per_second * faster
+        yield f"dma.{name}.peak_bytes_per_second", peak, source
