@@ -1,6 +1,7 @@
 """Random stages of expressions and accesses, exact on every machine that has them.
 
-    PYTHONPATH=tests python tools/fuzz_stages.py [--count N] [--seed N] [--on MACHINE]... [--definitions]
+    PYTHONPATH=tests python tools/fuzz_stages.py [--count N] [--seed N] [--on MACHINE]...
+        [--definitions]
 
 A stage is a definition of a random expression over up to three operands, read at places with steps
 either way, joint axes, borders and look-ups, gathered or not, in f64, f32 or i32; its numbers are
