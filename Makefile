@@ -59,10 +59,11 @@ kill-training: $(VENV)/installed-dev ## KILLS=300 trainings killed: nothing told
 fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)
 
-fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned, as many mutated texts; goes on where it stopped
+fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned and as many computed here, as many mutated texts; goes on where it stopped
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT)
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(DEFINITIONS) --plans
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT) --texts
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_stages.py --count $(DEFINITIONS) --seed $(SEED) --definitions --on "this computer"
 
 fuzz-stages: $(VENV)/installed-dev ## DEFINITIONS=2000 random stages: reference, this computer and sanitizers, SW26010, Cambricon
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_stages.py --count $(DEFINITIONS) --seed $(SEED)

@@ -1,11 +1,12 @@
 """Contractions that no operator is named for, against a matrix product of equal roles or einsum.
 
-    PYTHONPATH=src python benchmarks/contractions.py [sw26010_cg | host] [--only NAME]
+    PYTHONPATH=src python benchmarks/contractions.py [sw26010_cg | host] [--only NAME] [--csv FILE]
 
 On a simulated machine: cycles of each beside those of `gemm` or `batched_matmul` of the same rows,
 columns, terms and batch, and the model's estimate over the simulation. On this computer: one thread
-in single precision beside `numpy.einsum(optimize=True)`, interleaved, in processor time; "arranged"
-takes in what brings operands into the kernel's order.
+in single precision beside `numpy.einsum(optimize=True)` and beside independent multiply-adds of
+registers, the peak, interleaved, in processor time. "Arranged" takes in what brings operands into
+the kernel's order; no code could be faster than einsum by more than the peak is.
 """
 
 from __future__ import annotations
@@ -14,21 +15,26 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from shared.output import text_table
+from shared.output import note, text_table
+from shared.results import add_csv_option, write_results
 
 import tilewright as tw
-from tilewright.machine import find_machine
+from tilewright.common.dtypes import dtype
+from tilewright.machine import Machine, find_machine
 from tilewright.ops import CONTRACTIONS, Op, gemm
 from tilewright.ops.definition import Definition
 from tilewright.ops.notation import define
+from tilewright.targets.host.calibrating.probes import load_probes, peak_flops_per_call
+from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.tune.native import measured_seconds
 
-_ROUNDS = 5
+_ROUNDS, _PEAK_CALLS = 5, 50_000
 
 
 def contractions(dtype: str) -> Iterator[tuple[str, Definition, Op]]:
@@ -89,9 +95,9 @@ def simulated(machine: str, only: str) -> None:
     print(text_table(heads, rows))
 
 
-def native(machine: str, only: str) -> None:
+def native(machine: str, only: str, csv: Path | None) -> None:
     """The table of this computer."""
-    rows, target = [], find_machine(machine)
+    rows, target = list[dict[str, object]](), find_machine(machine)
     for name, op, _ in contractions("f32"):
         if only in name:
             kernel = tw.compile(op, machine=target).plan.only
@@ -99,18 +105,44 @@ def native(machine: str, only: str) -> None:
             operands = [rng.standard_normal(s).astype(np.float32) for s in op.input_shapes]
             einsum = _einsum(op, operands)
             named = {f"x{i}": x for i, x in enumerate(operands)}
-            own, theirs, whole = [], [], []
+            own, theirs, whole, peaks = [], [], [], []
             for _ in range(_ROUNDS):
                 own.append(measured_seconds(kernel.artifact, target))
                 theirs.append(_seconds(einsum))
                 whole.append(_seconds(lambda: kernel.run(**named)))  # noqa: B023
-            seconds, other = min(own), min(theirs)
-            rows.append((name, kernel.option.algorithm, f"{op.flops / seconds / 1e9:.1f}",
-                         f"{op.flops / other / 1e9:.1f}", f"{other / seconds:.2f}",
-                         f"{other / min(whole):.2f}"))  # fmt: skip
-            print(*rows[-1], flush=True)
-    heads = ("contraction", "algorithm", "Gflop/s", "einsum", "speed over it", "arranged")
-    print(text_table(heads, rows))
+                peaks.append(_peak_flops(target))
+            seconds, other, peak = min(own), min(theirs), max(peaks)
+            row = {
+                "contraction": name,
+                "algorithm": kernel.option.algorithm,
+                "gflops": f"{op.flops / seconds / 1e9:.1f}",
+                "einsum_gflops": f"{op.flops / other / 1e9:.1f}",
+                "peak_gflops": f"{peak / 1e9:.1f}",
+                "speed_over_einsum": f"{other / seconds:.2f}",
+                "peak_over_einsum": f"{peak * other / op.flops:.2f}",
+                "arranged_over_einsum": f"{other / min(whole):.2f}",
+            }
+            note(" ".join(map(str, row.values())))
+            rows.append(row)
+    print(text_table([*rows[0]], [[*row.values()] for row in rows]))
+    write_results(
+        csv,
+        rows,
+        title="Contractions beside einsum, one thread",
+        kind="measured",
+        machine=target.name,
+        conditions=f"f32, numpy {np.__version__}, least of {_ROUNDS} interleaved rounds, processor "
+        "time; the peak is that of independent multiply-adds of registers in the same rounds, so no"
+        " code can exceed peak over einsum",
+    )
+
+
+def _peak_flops(machine: Machine) -> float:
+    """Operations a second of multiply-adds whose operands are registers."""
+    isa, kind = instruction_set_of(machine), dtype("f32")
+    contender = load_probes(isa).peak(kind)
+    seconds = _seconds(lambda: contender.run(_PEAK_CALLS))
+    return _PEAK_CALLS * peak_flops_per_call(isa, kind) / seconds
 
 
 def _einsum(op: Definition, operands: list[Any]) -> Callable[[], Any]:
@@ -134,9 +166,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("machine", nargs="?", default="sw26010_cg")
     parser.add_argument("--only", default="")
+    add_csv_option(parser)
     arguments = parser.parse_args()
-    table = native if arguments.machine == "host" else simulated
-    table(arguments.machine, arguments.only)
+    if arguments.machine == "host":
+        native(arguments.machine, arguments.only, arguments.csv)
+    else:
+        simulated(arguments.machine, arguments.only)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tilewright.graph import network
 from tilewright.machine import Machine, load_machine
 from tilewright.partition.parts import by_reference
 from tilewright.targets.bwdsp.core import core_machine
-from tilewright.targets.bwdsp.programs import programs_of
+from tilewright.targets.bwdsp.division import programs_of
 
 
 def main() -> int:

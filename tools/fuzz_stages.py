@@ -1,6 +1,7 @@
 """Random stages of expressions and accesses, exact on every machine that has them.
 
     PYTHONPATH=tests python tools/fuzz_stages.py [--count N] [--seed N] [--on MACHINE]...
+        [--definitions]
 
 A stage is a definition of a random expression over up to three operands, read at places with steps
 either way, joint axes, borders and look-ups, gathered or not, in f64, f32 or i32; its numbers are
@@ -8,7 +9,9 @@ small integers. It is computed by explicit index arrays, and the same has to com
 reference; of this computer by optimised code, and under the address and undefined-behaviour
 sanitizers; of the programs of a core group of the SW26010 by the interpreter and as emulated C; and
 of the programs of a Cambricon in fixed point, on its simulated device. What a machine refuses is
-counted by reason. Stages come in batches, one network and one build for each. Prints what fails.
+counted by reason. Stages come in batches, one network and one build for each. With `--definitions`
+they are those that `fuzz_definitions.py` draws from the same seeds, four a network: of up to seven
+axes, with any gather. Prints what fails.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from support.definitions import by_index, integers_for, network_of, random_stage
+from support.definitions import by_index, integers_for, network_of, random_definition, random_stage
 from support.native import NATIVE_HOSTS
 from support.networks import merged
 from support.plans import GROUP, quick_ranking, quick_search
@@ -43,7 +46,7 @@ from tilewright.targets.host.network.run import load_network
 from tilewright.targets.sw26010.emulation.run import Case, run_emulated_many
 from tilewright.targets.sw26010.network.code import constant_block, emit_network
 
-BATCH = 25
+BATCH, FEW = 25, 4
 DEVICE, TYPES, ONE = load_machine("dla-al"), "q8.8", 256
 """A Cambricon, its elements, and what stands for 1 in one."""
 ARENA = apart(setattr)
@@ -76,10 +79,10 @@ Result = Array | Exception
 """A machine's result for a subject; a TilewrightError where it refuses it."""
 
 
-def drawn(number: int) -> Subject:
+def drawn(number: int, *, definitions: bool) -> Subject:
     """The stage of a seed."""
     rng = np.random.default_rng(number)
-    op = random_stage(rng)
+    op = random_definition(rng, look_ups=True) if definitions else random_stage(rng)
     operands = integers_for(rng, op)
     return Subject(number, op, operands, by_index(op, *operands))
 
@@ -185,11 +188,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--on", action="append", choices=ORDER, help="a machine; all unless given")
+    parser.add_argument("--definitions", action="store_true")
     asked = parser.parse_args()
+    batch = FEW if asked.definitions else BATCH
     exact, refused, failed = Counter[str](), Counter[tuple[str, str]](), 0
-    for first in range(asked.seed, asked.seed + asked.count, BATCH):
-        last = min(first + BATCH, asked.seed + asked.count)
-        begun, subjects = time.process_time(), [drawn(n) for n in range(first, last)]
+    for first in range(asked.seed, asked.seed + asked.count, batch):
+        last, begun = min(first + batch, asked.seed + asked.count), time.process_time()
+        subjects = [drawn(n, definitions=asked.definitions) for n in range(first, last)]
         for name, results in checked(subjects, asked.on or ORDER).items():
             for one, y in zip(subjects, results, strict=True):
                 if isinstance(y, TilewrightError):

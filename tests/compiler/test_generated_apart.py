@@ -23,9 +23,8 @@ from tilewright.network.search import Search
 from tilewright.ops import Conv2d, conv2d
 from tilewright.seeds.convolution import direct as conv2d_direct
 from tilewright.seeds.space import Seed, seed, unregister
-from tilewright.targets.host.network.apart import generated_apart
 from tilewright.targets.host.network.generate import generated
-from tilewright.targets.host.network.native import compile_network
+from tilewright.targets.host.network.native import compile_network, generated_apart
 
 MACHINE = load_machine("host_avx2")
 SOURCES = Path(tilewright.__file__).parents[1]

@@ -4,8 +4,10 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from support.definitions import CONVOLUTION, mutated_text
+from support.definitions import CONVOLUTION, mutated_text, random_definition
 from tilewright.common.errors import TilewrightError
 from tilewright.ops import conv2d
 from tilewright.ops.notation import define
@@ -50,6 +52,8 @@ def test_a_convolution_is_one_line():
         ("y[i] = x[i] + x[i+1]", {"i": 4, "x": (5,)}, lambda x, again: x[:-1] + again[1:]),
         ("y[i] = x[i] * x[i]", {"i": 4}, lambda x: x * x),
         ("y[i] = 2.5", {"i": 4}, lambda: np.full(4, 2.5)),
+        ("y[] += x[i] * w[i]", {"i": 4}, lambda x, w: x @ w),
+        ("y[i] = x[i] + a[ ] * a[()]", {"i": 4}, lambda x, a: x + a * a),
     ],
 )
 def test_what_a_statement_means(text, sizes, meaning):
@@ -72,6 +76,34 @@ def test_sums_that_share_places_of_the_result_are_solved_for_them():
 def test_sizes_of_axes_follow_from_shapes():
     op = define("y[n,o] += x[n,i] * w[o,i]", x=(8, 16), w=(4, 16))
     assert op.describe() == "y[n,o] += x[n,i] * w[o,i]; n=8, o=4, i=16"
+
+
+def by_name(op):
+    """Extents by axis, and the access of each tensor: its shape, its fill where one is read, the
+    name of what each dimension is read from.
+    """
+    accesses = {}
+    for number, access in enumerate((op.result, *op.operands)):
+        fill = None if access.is_inside(op.extents) else access.fill
+        read = [k if k is None else op.tensor_name(k + 1) for k in access.read_from]
+        accesses[op.tensor_name(number)] = access.shape, fill, read
+    return {op.axis_name(a): n for a, n in enumerate(op.extents)}, accesses
+
+
+@pytest.mark.hypothesis
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_definition_is_read_back_from_its_text(seed):
+    op = random_definition(np.random.default_rng(seed), look_ups=True)
+    text = op.describe().partition(";")[0]
+    extents, accesses = by_name(op)
+    shapes = {name: shape for name, (shape, *_) in accesses.items()}
+    fills = {name: fill for name, (_, fill, _) in accesses.items()}
+    kinds = [*op.operand_dtypes, op.out_dtype]
+    again = define(text, fill=fills, **extents, **shapes)
+    assert again.describe().partition(";")[0] == text
+    assert by_name(again) == (extents, accesses)
+    assert (again.gather, again.finish) == (op.gather, op.finish)
+    assert sorted([*again.operand_dtypes, again.out_dtype]) == sorted(kinds)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +182,16 @@ def test_sizes_of_axes_follow_from_shapes():
             {"n": 3},
             "a statement of 1,000,011 characters, at most 16,384 are read",
         ),
+        (
+            "y[n] = a[] + x[n",
+            {"n": 3},
+            "'y[n] = a[] + x[n', character 15: no expression can be read here",
+        ),
+        (
+            "y[] += x[n] + 2[]",
+            {"n": 3},
+            "'y[] += x[n] + 2[]', character 15: a tensor is called by a name",
+        ),
         ("y[n] = x[n][n]", {"n": 8}, "'y[n] = x[n][n]', character 8: a tensor is called by a name"),
         ("y[n] = x[n]", {"n": (3,)}, "'n' is the extent of an axis, found (3,)"),
         ("y[n] = x[n]", {"x": 3}, "'x' is the shape of a tensor, found 3"),
@@ -168,7 +210,14 @@ def test_what_is_refused(text, sizes, message):
 
 @pytest.mark.parametrize(
     "body",
-    ["__import__('os').abort()", "x[n].__class__", "(lambda: 1)()", "[x[n] for n in x]", "x[n:2]"],
+    [
+        "__import__('os').abort()",
+        "x[n].__class__",
+        "(lambda: 1)()",
+        "[x[n] for n in x]",
+        "x[n:2]",
+        "x()",
+    ],
 )
 def test_nothing_of_a_text_is_executed(body):
     with pytest.raises(TilewrightError):

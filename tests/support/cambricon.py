@@ -12,7 +12,7 @@ from tilewright.asm import assemble, link
 from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.ops.gemm import gemm
-from tilewright.simulate.window.launch import simulate_window
+from tilewright.simulate.window.launch import window_executor
 from tilewright.simulate.window.memories import Range
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.runtime import Device
@@ -33,9 +33,9 @@ def run(
     """Assemble, link and run statements."""
     image = link([assemble(text, TABLE)], TABLE)
     instructions = [placed.instruction for placed in image.instructions]
-    return simulate_window(
+    return window_executor(
         instructions, TABLE, machine, memories=memories, values=values, read_only=read_only
-    )
+    ).run()
 
 
 def names(text: str, run: WindowRun) -> list[str]:

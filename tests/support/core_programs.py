@@ -13,7 +13,7 @@ from tilewright.partition.divided import execute
 from tilewright.partition.layers import layers_of
 from tilewright.partition.parts import Operands, Task, by_reference
 from tilewright.partition.plan import best_plan
-from tilewright.targets.bwdsp.programs import CorePrograms
+from tilewright.targets.bwdsp.division import CorePrograms
 
 _LARGEST = 4
 """Whole numbers up to this, so that all sums are exact in single precision."""

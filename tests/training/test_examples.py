@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import ShapeError
-from tilewright.training.examples import Examples, read_examples
+from tilewright.training.epochs import Examples, read_examples
 
 IMAGES = np.arange(40, dtype=np.float32).reshape(10, 2, 2)
 LABELS = np.arange(10) % 3

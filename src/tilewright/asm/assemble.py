@@ -434,15 +434,13 @@ def _placed(
     return layout
 
 
-def assemble_file(
-    path: Path, table: InstructionTable, *, limits: Limits = DEFAULT_LIMITS
-) -> Object:
+def assemble_file(path: Path, table: InstructionTable) -> Object:
     """The object of an assembly file; it may include files of its folder. Errors: AssemblyError."""
     try:
         source = read_file(path)
     except OSError as error:
         raise AssemblyError(f"cannot read it: {error.strerror}", where=str(path)) from error
-    return assemble(source, table, filename=path.name, folder=path.parent, limits=limits)
+    return assemble(source, table, filename=path.name, folder=path.parent)
 
 
 def _place(

@@ -240,13 +240,11 @@ class Kernel:
         work = group_work(option.partition, option.candidate, adding)
         return arranged_by_cores(work, self.machine)
 
-    def check_groups(
-        self, operands: Sequence[Array] | None = None, *, data: Data = "integers", seed: int = 0
-    ) -> CheckResult:
+    def check_groups(self) -> CheckResult:
         """Run the driver of all core groups on the host, on whole operands, and compare with the
         reference. Raises as `check` does.
         """
-        given = operands if operands is not None else random_operands(self.op, data, seed)
+        given = random_operands(self.op, "integers", 0)
         chosen, runs = self.option.candidate.seed, RUNS.required(self.machine)
         inputs = dict(zip(chosen.operands, given, strict=True))
         outputs = runs.run(self.driven, self.machine, inputs)

@@ -53,9 +53,9 @@ def looks_up(network: Network) -> bool:
     return any(is_table(node.op) for node in network.nodes)
 
 
-def table_step(network: Network, rate: int = RATE, scaling: Scaling | None = SCALING) -> Network:
+def table_step(network: Network, scaling: Scaling | None = SCALING) -> Network:
     """One step of training. Inputs are the network's own, then `labels`, the outputs to be had;
-    outputs are `rate` times the errors, then the weights' next values. Without `scaling` weights
+    outputs are `RATE` times the errors, then the weights' next values. Without `scaling` weights
     and errors wrap, and the 1 of the sigmoid's derivative is an integer, as the report has it.
 
     Raises GraphError for networks that are no products with a table behind each.
@@ -73,7 +73,7 @@ def table_step(network: Network, rate: int = RATE, scaling: Scaling | None = SCA
         builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
     step = _Step(builder, scaling)
     error = errors = step.mapped(
-        f"{-rate} * (x[i,j] - y[i,j])", (output, labels), "i8:i32:i16:even:wrap", "errors"
+        f"{-RATE} * (x[i,j] - y[i,j])", (output, labels), "i8:i32:i16:even:wrap", "errors"
     )
     states = []
     for product, _ in reversed(chain):

@@ -34,7 +34,7 @@ class Sum:
         return len(self.terms) - any(c == 1 for c, _ in self.terms)
 
 
-def shared_sums(matrix: Matrix, given: str = "p", made: str = "q") -> tuple[Sum, ...]:
+def shared_sums(matrix: Matrix) -> tuple[Sum, ...]:
     """The sums that give q0, q1, ... = matrix x (p0, p1, ...).
 
     >>> for one in shared_sums(np.array([[4.0, 2.0, 1.0], [4.0, -2.0, 1.0]])):
@@ -43,7 +43,7 @@ def shared_sums(matrix: Matrix, given: str = "p", made: str = "q") -> tuple[Sum,
     q0 ((2.0, 'p1'), (1.0, 'even0'))
     q1 ((-2.0, 'p1'), (1.0, 'even0'))
     """
-    names = [f"{given}{k}" for k in range(matrix.shape[1])]
+    names = [f"p{k}" for k in range(matrix.shape[1])]
     before, columns, names = _joined_columns(matrix, names)
     found, done = list(before), set[int]()
     for i, row in enumerate(columns):
@@ -51,9 +51,9 @@ def shared_sums(matrix: Matrix, given: str = "p", made: str = "q") -> tuple[Sum,
         if i in done:
             continue
         if partner is None:
-            found.append(Sum(f"{made}{i}", _terms(row, names)))
+            found.append(Sum(f"q{i}", _terms(row, names)))
             continue
-        found += _pair(columns, i, partner, names, made)
+        found += _pair(columns, i, partner, names)
         done.add(partner)
     return tuple(found)
 
@@ -89,7 +89,7 @@ def _partner(matrix: Matrix, i: int, done: set[int]) -> int | None:
     return None
 
 
-def _pair(matrix: Matrix, i: int, j: int, names: Sequence[str], made: str) -> list[Sum]:
+def _pair(matrix: Matrix, i: int, j: int, names: Sequence[str]) -> list[Sum]:
     """Two rows by their common part and the part of opposite signs, its last coefficient put
     aside so that one multiply-add joins them.
     """
@@ -103,8 +103,8 @@ def _pair(matrix: Matrix, i: int, j: int, names: Sequence[str], made: str) -> li
     if more:
         start, common = 1.0, f"even{i}"
         found.append(Sum(common, even))
-    found.append(Sum(f"{made}{i}", ((scale, last), (start, common))))
-    found.append(Sum(f"{made}{j}", ((-scale, last), (start, common))))
+    found.append(Sum(f"q{i}", ((scale, last), (start, common))))
+    found.append(Sum(f"q{j}", ((-scale, last), (start, common))))
     return found
 
 

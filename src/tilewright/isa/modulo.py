@@ -104,7 +104,6 @@ def modulo_schedule(
     aliases: AliasRules | None = None,
     effort: Effort | None = None,
     register_limit: int | None = None,
-    relax_addresses: bool = True,
 ) -> ModuloSchedule:
     """The shortest software pipeline of a loop body: least interval, then least lead-in.
 
@@ -112,9 +111,7 @@ def modulo_schedule(
     `register_limit` is refused. `effort` bounds the search. Errors: CapacityError.
     """
     _check_registers(operations, register_limit)
-    graph = build_dependences(
-        operations, rules=rules, aliases=aliases, relax_addresses=relax_addresses
-    )
+    graph = build_dependences(operations, rules=rules, aliases=aliases)
     bounds = interval_bounds(graph, rules)
     fallback = _list_fallback(graph, rules, aliases, bounds)
     found = search_interval(graph, rules, bounds, fallback.interval_cycles, effort or Effort())

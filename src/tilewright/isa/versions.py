@@ -16,7 +16,6 @@ from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ScheduleError
 from tilewright.isa.dependence import (
     AddressUse,
-    AliasRules,
     Dependence,
     DependenceGraph,
     Operation,
@@ -38,7 +37,6 @@ def build_version_dependences(
     versions: Sequence[Iterable[int]],
     *,
     rules: IssueRules,
-    aliases: AliasRules | None = None,
     also: Iterable[Dependence] = (),
 ) -> DependenceGraph:
     """The union of the versions' dependence graphs, with the additional orderings `also`."""
@@ -47,7 +45,7 @@ def build_version_dependences(
     members = [tuple(sorted(version)) for version in versions]
     for version in members:
         body = [operations[index] for index in version]
-        graph = build_dependences(body, rules=rules, aliases=aliases)
+        graph = build_dependences(body, rules=rules)
         for e in graph.edges:
             source, target = version[e.source], version[e.target]
             edges[Dependence(source, target, e.distance, e.delay_cycles, e.kind, e.what)] = None

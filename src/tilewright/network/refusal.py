@@ -18,17 +18,16 @@ else:  # heavy: lark
 
 
 def require_networks(
-    machine: Machine, layers: str = "", *, simulated: bool = False, divided: bool = True
+    machine: Machine, layers: str = "", *, simulated: bool = False
 ) -> CompilesNetworks:
     """The compiler of networks for `machine`.
 
     Raises ToolError where it runs none, with what it does instead (`layers` is how products are
-    taken alone) and the machines that do: not this computer where a network is `simulated`, nor,
-    unless that will do, machines whose cores have it `divided`.
+    taken alone) and the machines that do: not this computer where a network is `simulated`.
     """
-    also, beside = (DIVIDES,) if divided else (), (LOADS,) if simulated else ()
+    beside = (LOADS,) if simulated else ()
     found = NETWORKS.of(machine)
-    return found or NETWORKS.required(machine, _instead(machine, layers), also, beside)
+    return found or NETWORKS.required(machine, _instead(machine, layers), (DIVIDES,), beside)
 
 
 def _instead(machine: Machine, layers: str) -> str:

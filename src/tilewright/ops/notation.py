@@ -31,6 +31,8 @@ _LONGEST = 1 << 14
 _MOST = 1 << 31
 _GATHERS: dict[str, Gather | None] = {sign: gather for gather, sign in SIGNS.items()}
 _ASSIGNMENT = re.compile(r"(?<![=<>!+*])\s(?P<sign>\+=|\*=|max=|min=|any=|=)(?!=)")
+_WITHOUT_INDICES = re.compile(r"(?<=[\w\]])\[(\s*)\]")
+"""`a[]`, an element of a tensor without dimensions: Python has a tree of `a()`, as long, alone."""
 _INDICES = "i64"
 """The type of what names places, where no types are named."""
 
@@ -151,12 +153,28 @@ def _parsed(statement: Statement, start: int, end: int) -> ast.expr:
         if not text.isascii():
             wide = next(i for i, c in enumerate(text.lstrip()) if not c.isascii())
             raise SyntaxError("", ("", 1, wide + 1, ""))
-        return expression_tree(text)
+        tree = expression_tree(_WITHOUT_INDICES.sub(r"(\1)", text))
     except SyntaxError as error:
         at = _column(statement, start) + max(0, (error.offset or 1) - 1)
         raise statement.refused("no expression can be read here", at) from None
     except (ValueError, RecursionError, MemoryError):
         raise statement.refused("the expression is too deep to read", start) from None
+    tree = _Scalars(statement.text[_column(statement, start) :]).visit(tree)
+    assert isinstance(tree, ast.expr)
+    return tree
+
+
+class _Scalars(ast.NodeTransformer):
+    """Puts `a[()]` in the place of the calls that stand for `a[]` in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if self.text[(node.end_col_offset or 0) - 1] != "]":
+            return self.generic_visit(node)
+        none = ast.Tuple([], ast.Load())
+        return ast.copy_location(ast.Subscript(self.visit(node.func), none, ast.Load()), node)
 
 
 class _Reader(ast.NodeTransformer):

@@ -215,6 +215,8 @@ def _binding(bounds: IntervalBounds, bound: int) -> list[str]:
 # the program.
 
 _LEFT = 16
+_WORST = 8
+"""Instructions that are shown to have waited longest."""
 
 
 def pipeline_text(
@@ -282,7 +284,7 @@ def _timeline_row(run: CoreRun, issue: Issue, previous: int, first: int, width: 
     return f"{head:<{_LEFT}}{''.join(glyphs)}  {instruction.text()}"
 
 
-def stall_text(run: CoreRun, instructions: int = 8) -> str:
+def stall_text(run: CoreRun) -> str:
     """Cycles by cause, by register waited for, and the instructions that waited longest."""
     total = max(run.cycles, 1)
     rows = [("issuing", run.issue_cycles), *_descending(run.stalls)]
@@ -292,7 +294,7 @@ def stall_text(run: CoreRun, instructions: int = 8) -> str:
     if run.hazards:
         pairs = ", ".join(f"{name} {n}" for name, n in _descending(run.hazards))
         lines.append(f"waited for registers (cycles): {pairs}")
-    worst = sorted(enumerate(run.stalled.tolist()), key=lambda pair: -pair[1])[:instructions]
+    worst = sorted(enumerate(run.stalled.tolist()), key=lambda pair: -pair[1])[:_WORST]
     for number, waited in worst:
         if waited:
             lines.append(f"{waited:>9} cycles before [{number}] {run.instruction(number).text()}")

@@ -363,17 +363,14 @@ def core_after(
     program: Program,
     cycles: int,
     *,
-    entry: str | int = 0,
     registers: Registers | None = None,
     local_memory: ArrayLike | None = None,
-    ideal_communication: bool = False,
 ) -> CoreRun:
     """One core alone as it is once everything of the first `cycles` cycles has issued, whether the
     program has ended or not. Arguments and errors as in `simulate_core`.
     """
-    mesh = Mesh(1, 1, ideal_communication=ideal_communication)
-    cores = [Core(program, program.entry(entry), registers or {}, False)]
+    cores = [Core(program, program.entry(0), registers or {}, False)]
     images = None if local_memory is None else [local_memory]
-    state, bases = launch(cores, mesh, images, cycles - 1, 0)
+    state, bases = launch(cores, Mesh(1, 1), images, cycles - 1, 0)
     run_in_order(state)
     return collect(state, [program], bases).cores[0]

@@ -129,13 +129,12 @@ def encode_program(
     instructions: Sequence[Instruction],
     table: InstructionTable,
     *,
-    symbols: Mapping[str, int] | None = None,
     name: str = "program",
     code_address: int = 0,
 ) -> Program:
-    """Rows for the simulator; labels are resolved, other names are looked up in `symbols`.
+    """Rows for the simulator; labels are resolved.
 
-    The timing is that of `table`. Errors: AssemblyError for a name that is neither, or defined
+    The timing is that of `table`. Errors: AssemblyError for a name that is no label, or defined
     twice; MachineError for instructions of another set, or an effect that the lanes cannot carry
     out.
     """
@@ -147,9 +146,8 @@ def encode_program(
                 raise AssemblyError(f"label '{label}' is defined twice", where=f"{name}")
             labels[label] = number
     code = np.zeros(len(instructions), layout.plain_dtype(layout.RowState))
-    values = dict(symbols or {})
     for number, instruction in enumerate(instructions):
-        _encode(code[number], instruction, number, labels, values)
+        _encode(code[number], instruction, number, labels)
     return Program(table, tuple(instructions), labels, code, name, code_address)
 
 
@@ -158,13 +156,12 @@ def _encode(
     instruction: Instruction,
     number: int,
     labels: Mapping[str, int],
-    symbols: Mapping[str, int],
 ) -> None:
     table, spec = instruction.table, instruction.spec
     _check_lanes(table, spec.effect)
     row["effect"] = layout.EFFECT_CODES[spec.effect]
     row["kind"] = _class_of(spec.effect)
-    _encode_operands(row, instruction, number, labels, symbols)
+    _encode_operands(row, instruction, number, labels)
     row["latency"] = spec.latency_cycles
     row["occupancy"] = spec.occupancy_cycles
     row["units"] = sum(1 << table.units.index(unit) for unit in spec.units)
@@ -193,7 +190,6 @@ def _encode_operands(
     instruction: Instruction,
     number: int,
     labels: Mapping[str, int],
-    symbols: Mapping[str, int],
 ) -> None:
     zero, sink = instruction.table.register_count, instruction.table.register_count + 1
     row["a"] = row["b"] = row["c"] = row["waits"] = zero
@@ -204,11 +200,11 @@ def _encode_operands(
                 row[role] = _row_register(instruction, register, role)
             case Memory(displacement, base):
                 row["b"] = _row_register(instruction, base.number, "b")
-                row["value"] = _value(displacement, instruction, symbols)
+                row["value"] = _value(displacement, instruction)
             case Label(name) if role == "target" and name in labels:
                 row["value"] = labels[name] + operand.addend - number - 1
             case Label() | int():
-                row["value"] = _value(operand, instruction, symbols)
+                row["value"] = _value(operand, instruction)
     if row["d"] != sink:
         row["waits"] = row["d"]
 
@@ -219,21 +215,11 @@ def _row_register(instruction: Instruction, number: int, role: str) -> int:
     return number
 
 
-def _value(operand: int | Label, instruction: Instruction, symbols: Mapping[str, int]) -> int:
+def _value(operand: int | Label, instruction: Instruction) -> int:
     if isinstance(operand, int):
         return operand
-    if operand.name not in symbols:
-        where = f"line {instruction.line}" if instruction.line else ""
-        raise AssemblyError(f"'{operand.name}' is not defined", where=where)
-    value = symbols[operand.name] + operand.addend
-    low = (value & 0xFFFF) - ((value & 0x8000) << 1)
-    match operand.part:
-        case "lo":
-            return low
-        case "hi":
-            return (value - low) >> 16
-        case _:
-            return value
+    where = f"line {instruction.line}" if instruction.line else ""
+    raise AssemblyError(f"'{operand.name}' is not defined", where=where)
 
 
 def _class_of(effect: Effect) -> int:

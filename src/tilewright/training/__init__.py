@@ -4,7 +4,6 @@ The step is a network (`graph.training`) that the machine's family compiles; her
 that it is given, the epochs, and what is kept on the way.
 """
 
-from tilewright.training.epochs import Settings, Trained, train
-from tilewright.training.examples import Examples, digits, read_examples
+from tilewright.training.epochs import Examples, Settings, Trained, digits, read_examples, train
 
 __all__ = ["Examples", "Settings", "Trained", "digits", "read_examples", "train"]

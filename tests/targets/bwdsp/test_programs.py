@@ -15,7 +15,7 @@ from tilewright.partition.layers import layers_of
 from tilewright.partition.parts import Task, tasks_of
 from tilewright.partition.plan import fixed_plan
 from tilewright.targets.bwdsp.core import READ, RESULTS, core_machine
-from tilewright.targets.bwdsp.programs import programs_of
+from tilewright.targets.bwdsp.division import programs_of
 
 MACHINE = load_machine("bwdsp-56")
 CORE = core_machine(MACHINE)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.targets.cambricon.dla.layouts import Layout
+from tilewright.targets.cambricon.dla.declarations import Layout
 
 
 @st.composite

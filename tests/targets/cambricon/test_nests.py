@@ -13,7 +13,7 @@ from support.cambricon import device
 from support.examples import examples
 from tilewright.machine import load_machine
 from tilewright.targets.cambricon.dla.blocks import steps
-from tilewright.targets.cambricon.dla.blocks.nests import Loop, Node, Turn, nested
+from tilewright.targets.cambricon.dla.blocks.steps import Loop, Node, Turn, nested
 
 Written = tuple[object, tuple[tuple[str, int], ...]]
 

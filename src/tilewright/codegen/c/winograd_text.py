@@ -36,9 +36,9 @@ def transform_name(points: str) -> str:
     return "_".join([str(tile), *words])
 
 
-def winograd_prototypes(kind: DType, every: Sequence[str] = TILES_OF_CORES) -> str:
-    """The declarations of all transforms for some points and one element type."""
-    pairs = [(transform, points) for points in every for transform in TRANSFORMS]
+def winograd_prototypes(kind: DType) -> str:
+    """The declarations of all transforms of cores for one element type."""
+    pairs = [(transform, points) for points in TILES_OF_CORES for transform in TRANSFORMS]
     return "\n".join(f"{_signature(transform, points, kind)};" for transform, points in pairs)
 
 

@@ -8,7 +8,7 @@ from tilewright.machine import load_machine
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
-from tilewright.simulate.window.launch import simulate_window
+from tilewright.simulate.window.launch import window_executor
 
 TITLE = "one load of a segment against several"
 _IMAGES = ((7, 512), (14, 512), (28, 256), (56, 128))
@@ -54,4 +54,4 @@ def _cycles(loads: int, size: int) -> int:
     instructions = [placed.instruction for placed in image.instructions]
     # as much of the vector scratchpad as the largest segment takes
     machine = load_machine(PAPER_MACHINE, {"memory.vector.capacity_bytes": 1 << 20})
-    return simulate_window(instructions, table, machine, values=False).cycles
+    return window_executor(instructions, table, machine, values=False).run().cycles

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.asm import assemble, link
 from tilewright.isa import load_table
 from tilewright.machine import load_machine
-from tilewright.simulate.window.launch import simulate_window
+from tilewright.simulate.window.launch import window_executor
 from tilewright.simulate.window.run import WindowRun
 
 TABLE = "cambricon"
@@ -101,7 +101,9 @@ def simulated(
     table = load_table(TABLE)
     image = link([assemble(source(tiles, order), table)], table)
     instructions = [placed.instruction for placed in image.instructions]
-    return simulate_window(instructions, table, load_machine(machine, settings or {}), values=False)
+    return window_executor(
+        instructions, table, load_machine(machine, settings or {}), values=False
+    ).run()
 
 
 def cycles(run: WindowRun) -> int:

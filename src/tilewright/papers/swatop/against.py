@@ -306,15 +306,15 @@ def speedups(found: Iterable[Pair]) -> list[float]:
     return [pair.speedup for pair in found if pair.speedup is not None]
 
 
-def pair_row(pair: Pair, published: float | None = None) -> Row:
+def pair_row(pair: Pair) -> Row:
     """The speedup of one pair, with both efficiencies, or why there is none."""
     if pair.speedup is None:
         missing = pair.manual if pair.manual.refusal else pair.tuned
-        return compare(pair.name, published, None, "simulated", note=missing.refusal, unit="x")
+        return compare(pair.name, None, None, "simulated", note=missing.refusal, unit="x")
     note = f"{100 * pair.tuned.efficiency:.0f} % of the peak, {100 * pair.manual.efficiency:.0f} %"
     if pair.manual.cycles < pair.tuned.cycles:
         note += "; slower"
-    return compare(pair.name, published, pair.speedup, "simulated", note=note, unit="x")
+    return compare(pair.name, None, pair.speedup, "simulated", note=note, unit="x")
 
 
 def average(found: Sequence[Pair]) -> float | None:

@@ -38,9 +38,13 @@ def window_executor(
     max_cycles: int = MOST_WINDOW_CYCLES,
     code_address: int = 0,
 ) -> Executor:
-    """Executor of linked instructions; arguments and errors as of `simulate_window`.
+    """What runs linked instructions until they end; registers by name, the others start at zero.
 
-    `code_address` is the first instruction's, in units of the table's addresses.
+    `memories` are elements from address 0; what they lack is zero. Without `values` operations are
+    timed and not computed. `code_address` is the first instruction's, in units of the table's
+    addresses. Running raises SimulationError for a span outside its memory, a write to a
+    `read_only` range, a branch out of the program, more than `max_cycles`; a machine whose cores
+    have no window is a MachineError here.
     """
     rules = machine.issue
     if rules is None or rules.rule != "window":
@@ -61,36 +65,6 @@ def window_executor(
         code_address=code_address,
         parameters=family.parameters(machine),
     )
-
-
-def simulate_window(
-    instructions: Sequence[Instruction],
-    table: InstructionTable,
-    machine: Machine,
-    *,
-    registers: Mapping[str, int] | None = None,
-    memories: Mapping[str, NDArray[Any]] | None = None,
-    read_only: Sequence[Range] = (),
-    values: bool = True,
-    max_cycles: int = MOST_WINDOW_CYCLES,
-) -> WindowRun:
-    """Run linked instructions until they end; registers by name, the others start at zero.
-
-    `memories` are elements from address 0; what they lack is zero. Without `values` operations are
-    timed and not computed. Errors: SimulationError for a span outside its memory, a write to a
-    `read_only` range, a branch out of the program, more than `max_cycles`; MachineError for a
-    machine whose cores have no window.
-    """
-    return window_executor(
-        instructions,
-        table,
-        machine,
-        registers=registers,
-        memories=memories,
-        read_only=read_only,
-        values=values,
-        max_cycles=max_cycles,
-    ).run()
 
 
 def simulate_registers(

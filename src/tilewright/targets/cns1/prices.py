@@ -36,11 +36,12 @@ from tilewright.targets.cns1.emit.calls import (
     write_update,
 )
 from tilewright.targets.cns1.emit.elements import Streamed, write_elements
+from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels import lookups
 from tilewright.targets.cns1.kernels.bodies import ROWS
 from tilewright.targets.cns1.kernels.elements import PASS, Elements
+from tilewright.targets.cns1.node import assembled, node_table, run_node
 from tilewright.targets.cns1.sections import Kernels, Rdram, Vectors
-from tilewright.targets.cns1.text_cycles import finished, started
 from tilewright.targets.cns1.timing.layers import STRIPE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 
@@ -440,6 +441,22 @@ class Cns1Prices(Prices):
         )
         others = ({f"{k}.{name}": new} for k, name, now, new in choices if new != now)
         return faster, hits, *others
+
+
+def started() -> Writer:
+    """A text with the vector length and its bytes set."""
+    writer = Writer()
+    writer.add("$28 = 32", "vlr = $28", "$30 = 128")
+    return writer
+
+
+def finished(
+    machine: Machine, writer: Writer, main_bytes: int, registers: Mapping[str, int] | None = None
+) -> int:
+    """Cycles of a text on so many zeros."""
+    writer.add("goto $31", "nop")
+    program, main = assembled(writer.text(), node_table(machine)), np.zeros(main_bytes, np.uint8)
+    return run_node(program, main=main, registers=registers).cycles
 
 
 PRICES = Cns1Prices()

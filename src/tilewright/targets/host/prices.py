@@ -1,24 +1,145 @@
-"""The prices of this computer: copies by the core itself, caches, threads."""
+"""The prices of this computer: copies by the core itself, caches, threads.
+
+Cost of primitives on a processor with caches: partial blocks of the product, and loops whose
+loads and arithmetic overlap.
+
+Cycles that a core waits while Winograd's transforms and sums of windows stream their operands.
+
+In: a prepared nest, a machine and the values of its parameters. Out: cycles, of the values' form.
+They compute little per byte, so their traffic beyond the level 2 cache costs what a copy costs.
+The traffic follows from the working set between two uses: what exceeds the cache has been evicted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec import structs
 
-from tilewright.common.expr import Value
+from tilewright.common.dtypes import F32, F64, dtype
+from tilewright.common.expr import Value, evaluate, free_vars
+from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.chain import Prepared
+from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.pipeline_types import COPY
 from tilewright.cost.prices import Prices
 from tilewright.cost.timing import TransferShape, transfer_cycles
-from tilewright.ir.nodes import Direction, Program
+from tilewright.ir.nodes import Call, Direction, Program, Tile
+from tilewright.ir.primitives import MatrixProduct, WindowSums, WinogradInput, WinogradOutput
+from tilewright.ir.shared_sums import shared_sums
+from tilewright.ir.visit import walk
+from tilewright.ir.winograd import Matrix
 from tilewright.machine import Machine
+from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimitive
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
-from tilewright.targets.host.cost.calls import COSTS
-from tilewright.targets.host.cost.streams import streamed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
-from tilewright.targets.host.sections import Caches
+from tilewright.targets.host.sections import Cache, Caches
+from tilewright.targets.host.vectors.window_text import block_pixels
+
+
+def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
+    """swATOP Eq. 2 for blocks that need not be full: each step of k takes a multiply-add per
+    vector, and the core waits for what is beyond the level 1 cache.
+    """
+    dims, product = call.dims, call.primitive
+    scalars, width, k = dims[product.across], dims[product.along], dims["k"]
+    gemm, kind = machine.section(GemmPrimitive), call.dtype
+    timing, lanes = _timing(machine, kind), machine.core.lanes(kind)
+    rows = -(-width // (lanes * gemm.register_block_vectors))
+    columns = -(-scalars // gemm.register_block_scalars)
+    full = gemm.register_block_vectors * gemm.register_block_scalars
+    products = k * scalars * -(-width // lanes) * (timing.cycles_per_k / full)
+    blocks = rows * columns * (timing.block_cycles + gemm.switch_cycles)
+    fixed = timing.call_cycles + rows * timing.row_cycles + blocks
+    caches = machine.find_section(Caches)
+    if caches is None:
+        return fixed + products
+    busy, missed, moved = _cached(machine, caches.l1, call, products, rows, columns)
+    return fixed + busy + missed + moved
+
+
+def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
+    """For each vector of results and each point a load and a multiply-add, whichever takes longer;
+    factors are loaded once for a block of pixels, results stored once.
+    """
+    windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
+    lanes, pixels = core.lanes(call.dtype), call.dims["t"]
+    blocks = -(-pixels // block_pixels(machine.core.registers))
+    vectors = call.dims["elements"] // pixels
+    vectors = -(-vectors // lanes)
+    points = windows.rows * windows.cols * call.dims["k"]
+    loads = vectors * (points * (pixels + blocks) + pixels) * vector.load_cycles
+    added = points * pixels * vectors * (2 * lanes / core.peak_flops_per_cycle(call.dtype))
+    gemm = _timing(machine, call.dtype)
+    return gemm.call_cycles + vectors * blocks * vector.loop_cycles + np.maximum(loads, added)
+
+
+def _timing(machine: Machine, kind: str) -> GemmTiming:
+    """The calibrated timing of a float; of integers that of the float of the same size, at the rate
+    of the integers.
+    """
+    gemm, element, core = machine.section(GemmPrimitive), dtype(kind), machine.core
+    if element.is_float:
+        return gemm.given_timing(kind)
+    alike = F64.name if element.size_bytes == F64.size_bytes else F32.name
+    known = gemm.given_timing(alike)
+    slower = core.peak_flops_per_cycle(alike) / core.peak_flops_per_cycle(kind)
+    return structs.replace(known, cycles_per_k=known.cycles_per_k * slower)
+
+
+def _cached(
+    machine: Machine,
+    l1: Cache,
+    call: PricedCall[MatrixProduct],
+    products: Value,
+    rows: Value,
+    columns: Value,
+) -> tuple[Value, Value, Value]:
+    """Cycles of the multiply-adds and what streams in meanwhile, of misses, and of moving C.
+
+    Misses are those of the broadcast factor, once for each block along the vectors, and of a large
+    C, in and out. A loaded block that the level 1 cache cannot hold is streamed again for each
+    block along the other dimension; the hardware prefetches it, so it costs only the part of its
+    transfer that exceeds the arithmetic. Where both factors are `packed` and the level 1 cache
+    holds a loaded block beside the current and the next broadcast elements, nothing is lost within
+    a block.
+    """
+    dims, gemm, kind = call.dims, machine.section(GemmPrimitive), call.dtype
+    scalars, width, k = dims[call.primitive.across], dims[call.primitive.along], dims["k"]
+    size, lanes = dtype(kind).size_bytes, machine.core.lanes(kind)
+    if call.packed:
+        near = (lanes * gemm.register_block_vectors + 2 * gemm.register_block_scalars) * k * size
+        rate = _ideal_rate(machine, kind)
+        products = products * np.where(near <= l1.capacity_bytes, rate, 1.0)
+    block = (lanes * gemm.register_block_vectors + gemm.register_block_scalars) * k * size
+    streamed = np.where(block <= l1.capacity_bytes, 1, columns) * width * k * size
+    missed = (width + rows * scalars) * k * size * l1.exposed_cycles_per_byte
+    result = width * scalars * size
+    moved = np.where(result > l1.capacity_bytes // 2, 2 * result, 0) / l1.fill_bytes_per_cycle
+    return np.maximum(products, streamed / l1.fill_bytes_per_cycle), missed, moved
+
+
+def _ideal_rate(machine: Machine, kind: str) -> float:
+    """How much faster full blocks are at the core's peak than at the calibrated rate."""
+    gemm, lanes = machine.section(GemmPrimitive), machine.core.lanes(kind)
+    full = gemm.register_block_vectors * gemm.register_block_scalars
+    ideal = 2 * lanes * full / machine.core.peak_flops_per_cycle(kind)
+    return float(np.minimum(1.0, ideal / _timing(machine, kind).cycles_per_k))
+
+
+def _shared_operations(matrix: Matrix) -> int:
+    """Arithmetic operations of the generated transforms, which share sums."""
+    return sum(one.operations for one in shared_sums(matrix))
+
+
+COSTS: Costs = {
+    MatrixProduct: product_cycles,
+    WindowSums: window_sums_cycles,
+    **elementwise_costs(LoopForm(overlapped=True, operations=_shared_operations)),
+}
 
 
 class HostPrices(Prices):
@@ -66,6 +187,99 @@ class HostPrices(Prices):
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
         """True if the buffers fit the caches."""
         return has_room(program, machine, env)
+
+
+_STREAMING = (WindowSums, WinogradInput, WinogradOutput)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """One operand: bytes of a call and of its whole tensor, and which loops move it."""
+
+    call_bytes: Value
+    tensor_bytes: Value
+    moved_by: tuple[bool, ...]
+
+    def touched(self, depth: int, counts: Sequence[Value]) -> Value:
+        """Bytes that the loops inside `depth` loops touch together."""
+        touched = self.call_bytes
+        for moves, count in list(zip(self.moved_by, counts, strict=True))[depth:]:
+            touched = touched * (count if moves else 1)
+        return np.minimum(touched, self.tensor_bytes)
+
+    def every_turn(self, counts: Sequence[Value]) -> Value:
+        """Bytes of the whole tensor in each turn of the loops that do not move it: what calls have
+        in common, as rows of neighbouring windows, is still near.
+        """
+        turns: Value = 1
+        for moves, count in zip(self.moved_by, counts, strict=True):
+            turns = turns * (1 if moves else count)
+        return self.tensor_bytes * turns
+
+
+def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
+    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed."""
+    caches, tiles = machine.find_section(Caches), _tiles(prepared)
+    if caches is None or not tiles:
+        return 0.0
+    at_start = {**env, **dict.fromkeys((f.var for f in prepared.loops), 0)}
+    counts = [evaluate(f.extent, at_start) for f in prepared.loops]
+    calls: Value = 1
+    for count in counts:
+        calls = calls * count
+    streams = [_stream(tile, prepared, at_start) for tile in tiles]
+    called = [s.primitive for s in walk(prepared.program.body) if isinstance(s, Call)]
+    put, get = (e.peak_bytes_per_second for e in (machine.dma.put, machine.dma.get))
+    cycles: Value = 0.0
+    for stream, rate in zip(streams, (put, *[get] * (len(streams) - 1)), strict=True):
+        depth = (*stream.moved_by, True).index(True)
+        between: Value = 0
+        for other in streams:
+            between = between + other.touched(depth, counts)
+        gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
+        moved = stream.call_bytes * calls
+        if any(isinstance(primitive, WindowSums) for primitive in called):
+            moved = np.minimum(moved, stream.every_turn(counts))
+        cycles = cycles + gone * moved * (machine.clock_hz / rate)
+    for primitive in called:
+        if isinstance(primitive, WindowSums) and _side_by_side(primitive, machine) > caches.streams:
+            cycles = cycles + calls * _refilled(streams, caches.l1)
+    return cycles
+
+
+def _side_by_side(windows: WindowSums, machine: Machine) -> int:
+    """Lines that a block of windows reads: those of its pixels, and the factors."""
+    pixels = block_pixels(machine.core.registers)
+    return windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride)
+
+
+def _refilled(streams: Sequence[_Stream], l1: Cache) -> Value:
+    """Cycles in which a call reads what the one before it had, too, from behind the first cache."""
+    read = sum((stream.call_bytes for stream in streams[1:]), start=0.0)
+    gone = np.maximum(0.0, 1 - l1.capacity_bytes / (streams[0].call_bytes + read))
+    return gone * read / l1.fill_bytes_per_cycle
+
+
+def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
+    """Written tile, then read tiles, of a call that streams all in place; empty without one."""
+    calls = (s for s in walk(prepared.program.body) if isinstance(s, Call))
+    for call in calls:
+        found = tuple(o for o in call.operands if isinstance(o, Tile))
+        if isinstance(call.primitive, _STREAMING) and len(found) == len(call.operands):
+            return found
+    return ()
+
+
+def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream:
+    tensor = prepared.program.tensor(tile.tensor)
+    call_bytes: Value = dtype(tensor.dtype).size_bytes
+    tensor_bytes = call_bytes
+    for r, size in zip(tile.ranges, tensor.shape, strict=True):
+        extent = evaluate(size, env)
+        tensor_bytes = tensor_bytes * extent
+        call_bytes = call_bytes * np.minimum(evaluate(r.extent, env), extent)
+    used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
+    return _Stream(call_bytes, tensor_bytes, tuple(f.var in used for f in prepared.loops))
 
 
 PRICES = HostPrices()

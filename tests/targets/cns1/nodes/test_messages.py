@@ -11,8 +11,13 @@ from tilewright.machine import load_machine
 from tilewright.machine import messages as described
 from tilewright.simulate.instruction_level import DeadlockError
 from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
-from tilewright.targets.cns1.nodes.sums import Sum, begun
-from tilewright.targets.cns1.nodes.transfers import exchange_cycles, sum_of_all, transfer_cycles
+from tilewright.targets.cns1.nodes.transfers import (
+    Sum,
+    begun,
+    exchange_cycles,
+    sum_of_all,
+    transfer_cycles,
+)
 from tilewright.targets.cns1.timing import messages as closed
 
 MACHINE = load_machine("cns1-128")

@@ -7,7 +7,7 @@ import pytest
 from tilewright.cost.calls import PricedCall
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.host.cost.calls import product_cycles
+from tilewright.targets.host.prices import product_cycles
 
 GEMM = {
     "f64.call_cycles": 100,

@@ -10,7 +10,7 @@ from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import WinogradInput
 from tilewright.machine import load_machine
-from tilewright.targets.host.cost.streams import streamed_cycles
+from tilewright.targets.host.prices import streamed_cycles
 from tilewright.targets.host.sections import Caches
 
 BLOCKS = """\

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.errors import MachineError
-from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.isa import Effect, InstructionTable
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
@@ -51,14 +50,7 @@ def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
     return msgspec.structs.replace(fabric, rows=fabric.rows + hosts)
 
 
-def run_nodes(
-    machine: Machine,
-    nodes: Sequence[Node],
-    fabric: Fabric,
-    *,
-    cold: bool = False,
-    max_cycles: int = MOST_CORE_CYCLES,
-) -> MeshRun:
+def run_nodes(machine: Machine, nodes: Sequence[Node], fabric: Fabric) -> MeshRun:
     """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
     table = node_table(machine)
     texts = {text: assembled(text, table) for text in {node.text for node in nodes}}
@@ -66,10 +58,9 @@ def run_nodes(
         _require_handlers(program, machine.section(Caches))
     return simulate_mesh(
         [texts[node.text] for node in nodes],
-        Mesh(fabric.rows, fabric.columns, fabric=fabric, cold=cold),
+        Mesh(fabric.rows, fabric.columns, fabric=fabric),
         registers=[node.registers for node in nodes],
         local_memory=_Memories(nodes, table),
-        max_cycles=max_cycles,
     )
 
 

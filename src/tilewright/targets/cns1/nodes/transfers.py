@@ -2,28 +2,32 @@
 4.1.1 and 4.2.2 of ICSI TR-93-046).
 
 In: a machine. Out: cycles from when the first message is sent until the last one is received.
+
+Exchanges and global sums of vectors as text of the Torrent: sends, and handlers of messages.
+
+In: a machine and the exchanges of a sum, one a round. Out: the lines that begin a sum and the
+handler of each round. A node sends its vector to the partner of the round, adds the partner's, and
+sends the sum to the next one (ICSI TR-93-046, section 4.2.2). Vectors are summed one after the
+other: `$v11` is the one at hand, those after it follow. A handler puts aside the scalars that it
+uses; beyond its own instructions it takes what `messages.sum_cycles` charges for administration.
+Registers: `$vs18` has the node's column, `$vs19` its row, `$vs20` the vectors that are left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.common.errors import MachineError
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
-from tilewright.targets.cns1.nodes.sums import (
-    SUMMED,
-    Sum,
-    begun,
-    direction,
-    handlers,
-    installed,
-    sent,
-)
+from tilewright.targets.cns1.sections import Messages
 from tilewright.targets.cns1.timing.messages import GlobalSum
 
 VECTOR = 32
@@ -98,3 +102,131 @@ def constant_sum_cycles(machine: Machine, sharing: GlobalSum, fabric: Fabric) ->
     """Cycles of the global sum of one vector over all nodes."""
     ones = np.ones((fabric.rows * fabric.columns, 1, VECTOR), np.int64)
     return sum_of_all(machine, sharing, fabric, ones)[2]
+
+
+SUMMED = 11
+"""First vector register of a sum."""
+INCOMING, TURNED = "$v15", "$v16"
+PLACES = {"ring": "$vs18", "column": "$vs19"}
+KEPT = ("$vs16", "$vs17")
+LEFT = "$vs20"
+WORD_BITS = 32
+_FIRST_OWN, _LAST_OWN = 7, 12
+"""Instructions before the first send, and from the last vector's arrival to the sum's end."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A global sum of `vectors` vectors: its messages have kinds from `first_kind` on. When it is
+    done the register `pending` is zero.
+    """
+
+    sharing: GlobalSum
+    vectors: int
+    first_kind: int
+    pending: str
+
+    @property
+    def kinds(self) -> range:
+        """A kind for each round."""
+        return range(self.first_kind, self.first_kind + self.sharing.rounds)
+
+    def result(self, vector: int) -> str:
+        """The register of a vector's sum: each but the last is turned to the end of the others."""
+        turned = 1 if self.sharing.rounds else 0
+        return f"$v{SUMMED + (vector + turned) % self.vectors}"
+
+    def label(self, round_: int) -> str:
+        """The handler of a round."""
+        return f"sum_{self.kinds[round_]}"
+
+
+def direction(sharing: GlobalSum, round_: int, into: str) -> list[str]:
+    """The hops to the partner of a round: `distance` up where the place's bit is 0, else down."""
+    distance, bit = sharing.distances[round_], sharing.distances[round_].bit_length() - 1
+    return [
+        f"{into} = {PLACES[sharing.axis(round_)]}",
+        f"{into} = {into} << {WORD_BITS - 1 - bit}",
+        f"{into} = {into} >> {WORD_BITS - 1}",
+        f"{into} = {into} << {bit + 1}",
+        f"{into} = {into} + {distance}",
+    ]
+
+
+def sent(sharing: GlobalSum, round_: int, hops: str, vector: str, kind: int) -> str:
+    """The instruction that sends a vector to the partner of a round."""
+    where = f"$0, {hops}" if sharing.axis(round_) == "ring" else f"{hops}, $0"
+    return f"send({where}, {vector}, {kind})"
+
+
+def installed(sums: tuple[Sum, ...], scratch: str) -> Iterator[str]:
+    """Make the handlers known."""
+    for one in sums:
+        for round_, kind in enumerate(one.kinds):
+            yield from (f"{scratch} = {kind}", f"handler {scratch} = {one.label(round_)}")
+
+
+def begun(machine: Machine, one: Sum, scratch: str) -> list[str]:
+    """Send the first vector, and only then accept the partner's. Raises MachineError where the
+    administration takes longer than it may (`messages.sum_cycles`).
+    """
+    if not one.sharing.rounds:
+        return [f"{one.pending} = 0"]
+    spare = _spare(machine, _FIRST_OWN + _LAST_OWN)
+    own = [f"{one.pending} = {one.vectors}", f"{LEFT} = {one.pending}"]
+    send = sent(one.sharing, 0, scratch, f"$v{SUMMED}", one.kinds[0])
+    accept = f"accept {_mask(one, 0)}"
+    return [*own, *direction(one.sharing, 0, scratch), *["nop"] * spare, send, accept]
+
+
+def handlers(machine: Machine, one: Sum) -> Iterator[str]:
+    """The handlers of all rounds."""
+    for round_ in range(one.sharing.rounds):
+        yield from _handler(machine, one, round_)
+
+
+def _handler(machine: Machine, one: Sum, round_: int) -> Iterator[str]:
+    last = round_ == one.sharing.rounds - 1
+    sharing, following = one.sharing, 0 if last else round_ + 1
+    lines = [
+        *(f"{kept} = {scalar}" for kept, scalar in zip(KEPT, ("$5", "$6"), strict=True)),
+        f"{INCOMING} = receive({one.kinds[round_]})",
+        f"$v{SUMMED} = $v{SUMMED} + {INCOMING}",
+    ]
+    if last:
+        lines += [f"$5 = {LEFT}", "$5 = $5 - 1", f"{LEFT} = $5"]
+        lines += [f"if ($5 == $0) sum_{one.kinds[-1]}_done", f"$5 = {KEPT[0]}"]
+    lines += [f"accept {_mask(one, following)}", *direction(sharing, following, "$6")]
+    own = len(lines) - 1
+    lines += ["nop"] * _spare(machine, own)
+    vector = f"$v{SUMMED + (1 if last and one.vectors > 1 else 0)}"
+    lines.append(sent(sharing, following, "$6", vector, one.kinds[following]))
+    if last:
+        lines += _turned(one.vectors)
+    yield f"{one.label(round_)}: {lines[0]}"
+    yield from lines[1:]
+    yield from (f"$5 = {KEPT[0]}", "resume", f"$6 = {KEPT[1]}")
+    if last:
+        yield from (f"sum_{one.kinds[-1]}_done: {one.pending} = 0", "accept 0", "resume", "nop")
+
+
+def _turned(vectors: int) -> list[str]:
+    """The vector at hand goes behind the others."""
+    numbers = [f"$v{SUMMED + i}" for i in range(vectors)]
+    moved = [f"{a} = {b}" for a, b in pairwise(numbers)]
+    return [f"{TURNED} = {numbers[0]}", *moved, f"{numbers[-1]} = {TURNED}"] if moved else []
+
+
+def _mask(one: Sum, round_: int) -> int:
+    return 1 << one.kinds[round_]
+
+
+def _spare(machine: Machine, own: int) -> int:
+    """Cycles of administration beyond the handler's own instructions."""
+    found = machine.section(Messages).sum_cycles - own
+    if found < 0:
+        raise MachineError(
+            f"messages.sum_cycles: a round of a global sum takes {own} instructions beside its "
+            f"messages, found {machine.section(Messages).sum_cycles}"
+        )
+    return found
