@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.common.classes import FACTOR, SHIFT, classes_of
+from tilewright.common.classes import classes_of
+from tilewright.common.compiled_classes import FACTOR, SHIFT, classes_by_hashes
 
 FAR = 1 << 62
 
@@ -33,7 +34,9 @@ def test_rows_of_near_and_of_far_values(data):
     column = st.lists(value, min_size=rows, max_size=rows).map(lambda v: np.array(v, np.int64))
     columns = data.draw(st.lists(column, min_size=1, max_size=6))
     columns.append(columns[0].copy())
-    assert lists(classes_of(columns, rows)) == by_comparison(columns)
+    expected = by_comparison(columns)
+    assert lists(classes_of(columns, rows)) == expected
+    assert lists(classes_by_hashes(np.array(columns))) == expected
 
 
 @pytest.mark.parametrize("columns", [[], [np.array([4, 4, 4])]])
@@ -51,4 +54,5 @@ def test_different_rows_of_equal_hashes_are_told_apart(a, b, c):
 
     d = np.array((mixed(a) + c - mixed(b)) % (1 << 64), np.uint64).astype(np.int64).item()
     columns = [np.array([a, b, a], np.int64), np.array([c, d, c], np.int64)]
+    assert (classes_by_hashes(np.array(columns)) is None) == ((a, c) != (b, d))
     assert lists(classes_of(columns, 3)) == by_comparison(columns)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.compiled import entry_point
+from tilewright.common.deferred import Deferred
+
+if TYPE_CHECKING:
+    from tilewright.common import compiled_classes as compiled
+else:  # heavy: Numba
+    compiled = Deferred("tilewright.common.compiled_classes")
 
 Ints = npt.NDArray[np.int64]
-_Hashes = npt.NDArray[np.uint64]
-
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number whose multiples spread over all bits: 2^64 over the golden ratio."""
-SHIFT = np.uint64(29)
+_MANY_ROWS = 1 << 16
+"""From here on a table of hashes, which is compiled first, is faster."""
+_PLACES = 8
+"""Places of an array for each row; where values lie farther apart they are sorted."""
 
 
 def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
@@ -34,45 +39,40 @@ def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
 
 def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
     """`classes_of` the rows of a table (columns, rows)."""
+    if table.shape[1] < _MANY_ROWS:
+        return _by_columns(table)
+    return compiled.classes_by_hashes(table) or _by_columns(table)
+
+
+def _by_columns(table: Ints) -> tuple[Ints, Ints]:
     rows = table.shape[1]
-    code, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    slots = np.full(2 << max(1, rows).bit_length(), -1, np.int64)
-    count = _find(table, table.view(np.uint64), np.zeros(rows, np.uint64), slots, code, first)
-    if count < 0:
-        return _by_sorting(table)
-    return code, first[:count].copy()
-
-
-@entry_point()
-def _find(table: Ints, bits: _Hashes, hashes: _Hashes, slots: Ints, code: Ints, first: Ints) -> int:
-    """Fill in the classes and return their number, -1 where different rows have equal hashes;
-    `slots` are places of an open table, a power of two and more than twice the rows.
-    """
-    columns, rows = table.shape
-    for c in range(columns):
-        for i in range(rows):
-            mixed = (hashes[i] + bits[c, i]) * FACTOR
-            hashes[i] = mixed ^ (mixed >> SHIFT)
-    count = 0
-    for i in range(rows):
-        place = np.int64(hashes[i] >> np.uint64(1)) & (slots.size - 1)
-        while slots[place] >= 0 and hashes[first[slots[place]]] != hashes[i]:
-            place = (place + 1) & (slots.size - 1)
-        if slots[place] < 0:
-            slots[place] = count
-            first[count] = i
-            count += 1
-        code[i] = slots[place]
-    for c in range(columns):
-        for i in range(rows):
-            if table[c, i] != table[c, first[code[i]]]:
-                return -1
-    return count
-
-
-def _by_sorting(table: Ints) -> tuple[Ints, Ints]:
-    _, first, code = np.unique(table, axis=1, return_index=True, return_inverse=True)
+    code, count = np.zeros(rows, np.int64), min(rows, 1)
+    for column in table:
+        code, count = _joined(code, count, column)
+    first = np.empty(count, np.int64)
+    first[code[::-1]] = np.arange(rows)[::-1]  # of equal places the last one written stays
     order = np.argsort(first)
-    number = np.empty_like(order)
-    number[order] = np.arange(len(order))
-    return number[code.ravel()], first[order]
+    number = np.empty_like(first)
+    number[order] = np.arange(count)
+    return number[code], first[order]
+
+
+def _joined(code: Ints, count: int, column: Ints) -> tuple[Ints, int]:
+    """The classes, of which there are `count`, told apart by one more column."""
+    least = int(column.min(initial=0))
+    span = int(column.max(initial=0)) - least + 1
+    if count * span >= 1 << 62:
+        column, span = _numbered(column)
+        least = 0
+    key = code * span + (column - least)
+    if count * span > _PLACES * len(code):
+        return _numbered(key)
+    there = np.zeros(count * span, np.int64)
+    there[key] = 1
+    number = np.cumsum(there)
+    return number[key] - 1, int(number[-1])
+
+
+def _numbered(values: Ints) -> tuple[Ints, int]:
+    distinct, code = np.unique(values, return_inverse=True)
+    return code, len(distinct)

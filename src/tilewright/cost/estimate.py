@@ -16,19 +16,19 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.common.classes import classes_of_table
+from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Const, Value, evaluate, free_vars
 from tilewright.cost import chain
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import Prepared, prepare
 from tilewright.cost.moments import Costed
-from tilewright.cost.pipeline import least_cycles, play
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
@@ -50,17 +50,26 @@ from tilewright.cost.pipeline_types import (
     records,
 )
 from tilewright.cost.prices import Prices, prices_of
+from tilewright.cost.serial import serial_cycles
 from tilewright.cost.steps import CallStep, TransferStep, first_core
 from tilewright.cost.timing import issue_cycles
-from tilewright.cost.window import AHEAD, BESIDE, Window, play_window
 from tilewright.ir.nodes import Program, View
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 
+if TYPE_CHECKING:
+    from tilewright.cost import pipeline, window
+else:  # heavy: Numba, for which this computer's nests have no need
+    pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
+
 Cycles = tuple[Value, Value]
 """(of service or of the call, of issue), of the form (kinds, tiles) or what broadcasts to it."""
+
+
+_FEW_ROWS = 256
+"""Numbers of so few tiles are priced without finding equal ones, which would take longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +135,9 @@ def _priced_once(
         ends = accumulate(map(prod, shapes), initial=0)
         for value, shape, span in zip(columns[c], shapes, pairwise(ends), strict=True):
             own[slice(*span)].reshape(shape)[...] = value
+    if table.shape[1] < _FEW_ROWS:
+        numbers = [table[varying.index(c)] if c in varying else n for c, n in enumerate(numbers)]
+        return _cycles(items[0], numbers, machine, prices)
     code, first = classes_of_table(table)
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
@@ -401,24 +413,41 @@ def _played(
     """The estimate of a nest by its tables."""
     prepared, prices = nest.prepared, prices_of(machine)
     shape = (len(nest.doubles), tables.iterations.shape[1])
-    cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
     wanted = np.ones(shape, np.bool_) if wanted is None else wanted
-    state = first_of(records_of(prepared, tables, prices, machine))
-    contests = int(tables.contest.max(initial=0)) + 1
-    all_matter = prices.waits or keep >= cycles.size
-    best = np.full((contests, 0 if all_matter else keep), np.inf)
-    least = np.zeros(shape[1])
-    if best.size:
-        least_cycles(state, tables, least)
-    order = np.argsort(least, kind="stable")
-    if machine.has_window:
-        window = _window_of(prepared, machine, prices)
-        play_window(state, window, tables, wanted, order, least, best, cycles, compute, busy)
+    if not machine.has_window and all(_kind(i.step, prices) <= COPY for i in prepared.items):
+        every, calls = serial_cycles(prepared, tables)
+        cycles, compute, busy = (np.where(wanted, c, np.inf) for c in (every, calls, 0.0))
     else:
-        play(state, tables, wanted, order, least, best, cycles, compute, busy)
+        cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
+        _overlapped(nest, tables, wanted, machine, keep, (cycles, compute, busy))
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
+
+
+def _overlapped(
+    nest: BoundNest,
+    tables: Tables,
+    wanted: Flags,
+    machine: Machine,
+    keep: int,
+    found: tuple[Floats, Floats, Floats],
+) -> None:
+    """Fill in the cycles of `Estimate`, with calls and an engine's transfers side by side."""
+    prices, cycles = prices_of(machine), found[0]
+    state = first_of(records_of(nest.prepared, tables, prices, machine))
+    contests = int(tables.contest.max(initial=0)) + 1
+    all_matter = prices.waits or keep >= cycles.size
+    best = np.full((contests, 0 if all_matter else keep), np.inf)
+    least = np.zeros(cycles.shape[1])
+    if best.size:
+        pipeline.least_cycles(state, tables, least)
+    order = np.argsort(least, kind="stable")
+    if machine.has_window:
+        own = _window_of(nest.prepared, machine, prices)
+        window.play_window(state, own, tables, wanted, order, least, best, *found)
+    else:
+        pipeline.play(state, tables, wanted, order, least, best, *found)
 
 
 def _doubles(program: Program, env: Env) -> Flags:
@@ -434,7 +463,7 @@ UNITS = 4
 _MOST_OPERANDS = 8
 
 
-def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
+def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.Window:
     """The window of a core, empty, for the items of one nest."""
     rules = machine.issue
     assert rules is not None
@@ -451,7 +480,7 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> Window:
     rotates = [
         i not in moved and b.copies == Const(2) for i, b in enumerate(prepared.program.buffers)
     ]
-    return Window(
+    return window.Window(
         np.zeros(int(first[-1])),
         first,
         np.zeros(max(1, count), np.int64),
@@ -527,7 +556,7 @@ def _beside(item: chain.Item, prepared: Prepared) -> int:
     begun = [i for i in others if i.level < item.level and not i.after]
     if not read or not all(read) or others != [i for i in begun if _names(i.step)[0] == written]:
         return 0
-    return AHEAD if variable in _start(item.step) else BESIDE
+    return window.AHEAD if variable in _start(item.step) else window.BESIDE
 
 
 def _overlaps(item: chain.Item) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -60,14 +61,24 @@ class Region:
 
 @dataclass(frozen=True)
 class _Operand:
-    """One operand: the regions it touches inside each number of loops, the loops that move its
-    region, and whether each of several threads has a part of its own.
+    """One operand: the `reach`, regions it touches inside each number of loops, (depths, tiles),
+    the loops that move its region, and whether each of several threads has a part of its own.
     """
 
     tile: Tile
-    regions: tuple[Region, ...]
+    reach: Region
     moved_by: tuple[bool, ...]
     own: Value = True
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions it touches inside each number of loops."""
+        fields = (self.reach.bytes, self.reach.run, self.reach.pitch)
+        return tuple(map(Region, *map(_rows, fields)))
+
+    def rooms(self, cache: Cache) -> list[Value]:
+        """Bytes of the cache sets that hold each of them."""
+        return _rows(self.reach.room(cache))
 
     def traffic(self, depth: int, counts: Sequence[Value]) -> Value:
         """Bytes that come into a cache that holds what is touched inside `depth` loops."""
@@ -78,6 +89,11 @@ class _Operand:
         for count in counts[: moving[-1]]:
             times = times * count
         return times * self.regions[moving[-1]].bytes
+
+
+def _rows(table: Value) -> list[Value]:
+    """The rows of a table, numbers where there is one column."""
+    return list(table[:, 0] if table.shape[1] == 1 else table)
 
 
 def exposed_cycles(
@@ -138,8 +154,8 @@ def _without_stored(
             for moves, count in zip(mine.moved_by, counts, strict=True):
                 past = past & (moves | np.equal(count, 1))
             stored = np.where(past, mine.regions[0].bytes, 0)
-            regions = (replace(r, bytes=np.where(past, 0, r.bytes)) for r in mine.regions)
-            mine = replace(mine, regions=tuple(regions))
+            kept = np.where(past, 0, mine.reach.bytes)
+            mine = replace(mine, reach=replace(mine.reach, bytes=kept))
         found.append(mine)
     return found, stored
 
@@ -227,13 +243,11 @@ def _operand(
     tensor = program.tensor(tile.tensor)
     shape = [evaluate(e, env) for e in tensor.shape]
     steps = [evaluate(r.step, env) for r in tile.ranges]
-    regions = []
-    for depth in range(depths + 1):
-        pairs = zip(tile.ranges, shape, strict=True)
-        counts = [np.minimum(_touched(r, loops[depth:], env), extent) for r, extent in pairs]
-        regions.append(_region(tensor, counts, steps, shape))
+    pairs = zip(tile.ranges, shape, strict=True)
+    counts = [np.minimum(_touched(r, loops, depths, env), extent) for r, extent in pairs]
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
-    return _Operand(tile, tuple(regions), tuple(name in used for name, _ in loops[:depths]))
+    reach = _region(tensor, counts, steps, shape)
+    return _Operand(tile, reach, tuple(name in used for name, _ in loops[:depths]))
 
 
 def _region(
@@ -252,7 +266,8 @@ def _region(
         run = np.where(whole, run * count, run)
         whole = whole & np.equal(count, extent)
         stride = stride * extent
-    return Region(size * prod(counts), run, 0 if tensor.kind == "constant" else pitch)
+    whole = np.broadcast_arrays(size * prod(counts), run, pitch)
+    return Region(whole[0], whole[1], whole[2] * (tensor.kind != "constant"))
 
 
 def _set_conflicts(
@@ -347,17 +362,25 @@ def _extent(call: Call, letter: str, env: Mapping[str, Value]) -> Value:
     return found
 
 
-def _touched(r: Range, inside: Sequence[tuple[str, Value]], env: Mapping[str, Value]) -> Value:
-    """Indices of one dimension that the loops `inside` touch together."""
+def _touched(
+    r: Range, loops: Sequence[tuple[str, Value]], depths: int, env: Mapping[str, Value]
+) -> Value:
+    """Indices of one dimension that the loops inside each number of loops touch together, (depths,
+    tiles).
+    """
     extent = evaluate(r.extent, env)
     span: Value = (extent - 1) * evaluate(r.step, env) + 1
-    number: Value = extent
-    for loop, count in inside:
+    found, number = [np.minimum(span, extent)], extent
+    for loop, count in reversed(loops):
         step = coefficient(r.start, loop)
         if step != Const(0):
             span = span + (count - 1) * evaluate(step, env)
             number = number * count
-    return np.minimum(span, number)
+            found.append(np.minimum(span, number))
+        else:
+            found.append(found[-1])
+    rows = np.broadcast_arrays(*found[: -depths - 2 : -1])
+    return np.stack([np.atleast_1d(row) for row in rows])
 
 
 def _traffic(
@@ -373,9 +396,10 @@ def _traffic(
     room = cache.capacity_bytes - threads * buffer_bytes
     shares = [np.where(o.own, 1.0, 1.0 / threads) for o in operands]
     pairs = list(zip(operands, shares, strict=True))
+    rooms = [o.rooms(cache) for o in operands]
     bytes_in: Value = prod(counts) * _sum(o.regions[-1].bytes * share for o, share in pairs)
     for depth in range(len(counts), -1, -1):
-        held = _sum(o.regions[depth].room(cache) * share for o, share in pairs)
+        held = _sum(own[depth] * share for own, share in zip(rooms, shares, strict=True))
         now = _sum(o.traffic(depth, counts) * share for o, share in pairs) if depth else 0
         bytes_in = np.where(threads * held <= room, now, bytes_in)
     return bytes_in

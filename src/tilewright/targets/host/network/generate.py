@@ -23,15 +23,24 @@ from tilewright.targets.host.emit.products import compiler_flags, instruction_se
 from tilewright.targets.host.network.emit import Emitted, emit_network
 from tilewright.targets.host.network.kernels import Kernels
 from tilewright.targets.host.network.places import placed
-from tilewright.targets.host.network.planner import Rules, moved_bytes, ranked_kernels
+from tilewright.targets.host.network.planner import Rules, moved_bytes, rank_beside, ranked_kernels
 from tilewright.targets.host.network.run import NetworkCode, StageInfo
 
 
 def generated(
-    network: Network, machine: Machine, search: Search, progress: Progress = silent
+    network: Network,
+    machine: Machine,
+    search: Search,
+    progress: Progress = silent,
+    *,
+    beside: bool = False,
 ) -> NetworkCode:
-    """The code of a network, not compiled yet; GraphError where a node cannot be run."""
+    """The code of a network, not compiled yet; GraphError where a node cannot be run. `beside`:
+    forked copies of this process rank its kernels, too.
+    """
     require_lowered(network, machine)
+    if beside:
+        rank_beside(network, machine, search, progress)
     ranked = ranked_kernels(network, machine, search, progress)
     return network_code(network, machine, ranked, progress)
 

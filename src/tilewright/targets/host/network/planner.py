@@ -7,8 +7,9 @@ in a kernel is one pass over memory, priced as reading and writing from the last
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from tilewright.common.dtypes import DType, dtype
@@ -36,9 +37,11 @@ from tilewright.targets.host.network.epilogues import (
     finish_of,
 )
 from tilewright.targets.host.vectors.expressions import vector_operations
+from tilewright.tune.beside import call_beside
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Choice, choose, confirm_choice
 from tilewright.tune.native import NativeMeasure
+from tilewright.tune.ways import ways
 
 
 class Rules:
@@ -197,18 +200,14 @@ def _choices(
     network: Network, machine: Machine, search: Search, progress: Progress
 ) -> list[Choice]:
     """The choice for each distinct product."""
-    firsts: dict[Op, str] = {op: layer for layer, op in reversed(list(network.layers()))}
-    if not firsts:
-        return []
-    by_weights = [op for op in firsts if _takes_weights(op, network)]
-    others = [op for op in firsts if op not in by_weights]
+    firsts = _firsts(network)
     choices: list[Choice] = []
 
     def steps(done: int, total: int) -> None:
         """Report the priced share of `ops`, in proportion to their number."""
         progress("choose", len(choices) + len(ops) * done // max(1, total), len(firsts))
 
-    for ops, algorithm in ((others, search.algorithm), (by_weights, "prepacked")):
+    for ops, algorithm in _searched(firsts, network, search):
         choices += choose(
             ops,
             machine,
@@ -222,6 +221,40 @@ def _choices(
     if search.top:
         choices = _confirmed(choices, search.top, machine, progress)
     return choices
+
+
+def rank_beside(network: Network, machine: Machine, search: Search, progress: Progress) -> None:
+    """Rank the kernels of each product on all cores, for `ranked_kernels` to find them kept; those
+    of one seed are priced together.
+    """
+    calls: list[Callable[[], object]] = []
+    for ops, algorithm in _searched(_firsts(network), network, search):
+        apart: dict[frozenset[int], list[Op]] = {}
+        every = ways(ops, machine, algorithm=algorithm, max_error=search.max_error, strict=False)
+        for op, own in zip(ops, every, strict=True):
+            apart.setdefault(frozenset(id(seed) for _, seed in own), []).append(op)
+        keep = max(search.keep, search.top)
+        calls += [
+            partial(choose, own, machine, algorithm=algorithm, max_error=search.max_error,
+                    strict=False, keep=keep)
+            for own in apart.values()
+        ]  # fmt: skip
+    call_beside(calls, partial(progress, "choose"))
+
+
+def _firsts(network: Network) -> dict[Op, str]:
+    """The distinct products, each with the name of its first layer."""
+    return {op: layer for layer, op in reversed(list(network.layers()))}
+
+
+def _searched(
+    products: Iterable[Op], network: Network, search: Search
+) -> Iterator[tuple[list[Op], str | None]]:
+    """Products that are ranked together, and the algorithm that is asked for."""
+    apart, names = (list[Op](), list[Op]()), (search.algorithm, "prepacked")
+    for op in products:
+        apart[_takes_weights(op, network)].append(op)
+    return ((ops, name) for ops, name in zip(apart, names, strict=True) if ops)
 
 
 def _confirmed(

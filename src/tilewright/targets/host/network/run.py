@@ -294,10 +294,10 @@ def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwor
 
 
 def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> list[Path]:
-    """One object per C file, two at a time."""
+    """One object per C file, two at a time, the longest first: the last one ends alone."""
     files = code.files
     headers = {name: text for name, text in files.items() if name.endswith(".h")}
-    units = sorted(name for name in files if name.endswith(".c"))
+    units = sorted((-len(text), name) for name, text in files.items() if name.endswith(".c"))
 
     def one(name: str) -> Path:
         text = files[name]
@@ -309,7 +309,7 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
 
     found: list[Path] = []
     with ThreadPoolExecutor(2) as threads:
-        for path in threads.map(one, units):
+        for path in threads.map(one, [name for _, name in units]):
             found.append(path)
             progress("compile", len(found), len(units))
     return found

@@ -49,7 +49,7 @@ def _serve(request: Any, answers: BinaryIO) -> None:
     try:
         gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
         generate = import_module("tilewright.targets.host.network.generate")
-        answer = generate.generated(*request, lambda *told: send(told))
+        answer = generate.generated(*request, lambda *told: send(told), beside=True)
     except BrokenPipeError:
         raise
     except Exception as error:

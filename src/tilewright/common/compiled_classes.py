@@ -1,0 +1,55 @@
+"""Classes of equal rows by a table of hashes, compiled: for tables of many rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.common.compiled import entry_point
+
+_Ints = npt.NDArray[np.int64]
+_Hashes = npt.NDArray[np.uint64]
+
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number whose multiples spread over all bits: 2^64 over the golden ratio."""
+SHIFT = np.uint64(29)
+
+
+def classes_by_hashes(table: _Ints) -> tuple[_Ints, _Ints] | None:
+    """The classes of a table (columns, rows), as `classes_of_table` numbers them; None where
+    different rows have equal hashes.
+    """
+    rows = table.shape[1]
+    code, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    slots = np.full(2 << max(1, rows).bit_length(), -1, np.int64)
+    count = _find(table, table.view(np.uint64), np.zeros(rows, np.uint64), slots, code, first)
+    return None if count < 0 else (code, first[:count].copy())
+
+
+@entry_point()
+def _find(
+    table: _Ints, bits: _Hashes, hashes: _Hashes, slots: _Ints, code: _Ints, first: _Ints
+) -> int:
+    """Fill in the classes and return their number, -1 where different rows have equal hashes;
+    `slots` are places of an open table, a power of two and more than twice the rows.
+    """
+    columns, rows = table.shape
+    for c in range(columns):
+        for i in range(rows):
+            mixed = (hashes[i] + bits[c, i]) * FACTOR
+            hashes[i] = mixed ^ (mixed >> SHIFT)
+    count = 0
+    for i in range(rows):
+        place = np.int64(hashes[i] >> np.uint64(1)) & (slots.size - 1)
+        while slots[place] >= 0 and hashes[first[slots[place]]] != hashes[i]:
+            place = (place + 1) & (slots.size - 1)
+        if slots[place] < 0:
+            slots[place] = count
+            first[count] = i
+            count += 1
+        code[i] = slots[place]
+    for c in range(columns):
+        for i in range(rows):
+            if table[c, i] != table[c, first[code[i]]]:
+                return -1
+    return count

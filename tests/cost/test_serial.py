@@ -1,0 +1,60 @@
+"""Sums of what a core does by itself are what playing its loops through comes to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from tilewright.cost.chain import Prepared, prepare
+from tilewright.cost.estimate import BoundNest, records_of, tables_of
+from tilewright.cost.pipeline import play
+from tilewright.cost.pipeline_types import Floats, Tables, first_of
+from tilewright.cost.prices import prices_of
+from tilewright.cost.serial import serial_cycles
+from tilewright.machine.load import load_machine
+from tilewright.ops import Conv2d, Op, gemm
+from tilewright.passes.lowering import lowering_of
+from tilewright.schedule.factors import blocks_of, factor_grid
+from tilewright.seeds.space import parameters, seeds_for
+from tilewright.tune.legal import structures_on
+
+HOST = load_machine("host_avx2")
+CONV = Conv2d(4, 6, 10, 9, 9, (3, 3), (1, 1), (1, 1, 1, 1), dtype="f32")
+
+
+def played(prepared: Prepared, tables: Tables) -> tuple[Floats, Floats]:
+    """(cycles of all items, of the calls) of each tile, its loops played through."""
+    width = tables.service.shape[1]
+    cycles, calls, busy = (np.full((1, width), np.inf) for _ in range(3))
+    records = records_of(prepared, tables, prices_of(HOST), HOST)
+    all_tiles, none = np.arange(width), np.full((1, 0), np.inf)
+    wanted, least = np.ones((1, width), np.bool_), np.zeros(width)
+    play(first_of(records), tables, wanted, all_tiles, least, none, cycles, calls, busy)
+    assert not busy.any()
+    return cycles[0], calls[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [(CONV, "direct"), (CONV, "winograd2"), (gemm(70, 90, 50, dtype="f32"), "gemm")],
+    ids=["direct", "winograd", "gemm"],
+)
+@given(st.data())
+@examples(12)
+def test_every_tile_costs_as_much(op: Op, algorithm: str, data: st.DataObject) -> None:
+    (seed,) = seeds_for(op, algorithm, addressed=True)
+    space = data.draw(st.sampled_from(seed.spaces))
+    structure = data.draw(st.sampled_from(structures_on(HOST, seed, space, op.dtype)))
+    sizes = data.draw(st.sampled_from(list(seed.blocks(parameters(op)))))
+    values = {**parameters(op), **sizes}
+    prepared = prepare(structure.staged, chains=lowering_of(HOST).chains)
+    grid = factor_grid(structure, values, blocks_of(HOST, op.dtype))
+    env = {**values, **grid.tiles, **dict.fromkeys(grid.copies, 1)}
+    doubles = np.zeros((1, len(prepared.program.buffers)), np.bool_)
+    (tables,) = tables_of([BoundNest(prepared, env, None, doubles)], HOST, prices_of(HOST))
+    found = serial_cycles(prepared, tables)
+    for summed, expected in zip(found, played(prepared, tables), strict=True):
+        np.testing.assert_allclose(summed, expected, rtol=1e-12)

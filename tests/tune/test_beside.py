@@ -1,0 +1,57 @@
+"""Calls are made once each, by this process or by copies of it, whatever some of them raise."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tilewright.tune.beside import call_beside
+
+
+def note(folder: Path, number: int) -> None:
+    (folder / f"{number}-{os.getpid()}").touch()
+    if number % 3 == 0:
+        raise ValueError(number)
+
+
+@pytest.mark.parametrize("cores", [2, 5])
+def test_every_call_is_made_once(
+    cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    told: list[tuple[int, int]] = []
+    call_beside([partial(note, tmp_path, n) for n in range(20)], lambda *t: told.append(t))
+    made = sorted(int(path.name.partition("-")[0]) for path in tmp_path.iterdir())
+    assert made == list(range(20))
+    mine = [path for path in tmp_path.iterdir() if path.name.endswith(f"-{os.getpid()}")]
+    assert told == sorted((int(path.name.partition("-")[0]), 20) for path in mine)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_one_core_leaves_them_to_whoever_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    call_beside([partial(note, tmp_path, n) for n in range(3)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_ends_the_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+
+    def interrupted(_: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    def endless() -> None:
+        while os.getppid() > 1:
+            pass
+
+    copies = [endless] * 2
+    with pytest.raises(KeyboardInterrupt):
+        call_beside([*copies, partial(note, tmp_path, 1)], interrupted)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
