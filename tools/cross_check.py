@@ -3,10 +3,12 @@
 Random operators by every algorithm and the distinct kernels of networks of one image, of both
 element types, on one core group and on four. Each kernel is recorded when it is done, so that a run
 that was stopped goes on where it was; `--seconds` cuts a run. Prints a table by kind of kernel: how
-far the text is from the simulation and from the estimate, and what kernels have in common whose
+far the text is from the simulation and from the estimate, the text launched again from the
+simulation with refills where routines evict each other, and what kernels have in common whose
 simulation is off.
 
     PYTHONPATH=tests python tools/cross_check.py --count 300 --networks lenet5
+    PYTHONPATH=tests python tools/cross_check.py --count 0 --networks alexnet --evicting
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from support.running import estimated
 from tilewright import ops
 from tilewright.common.digest import digest
 from tilewright.common.errors import TilewrightError
+from tilewright.cost.prices import prices_of
 from tilewright.cost.totals import executed
 from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
@@ -51,10 +54,13 @@ TYPES, STEMS = ("f64", "f32"), ("winograd", "implicit", "explicit")
 
 SMALL = 0.03
 """The share of the time from which on a difference has a cause."""
+LARGE = 0.05
+"""The share from which on each kernel is named."""
 
 COLUMNS = {
     "text": "deviation",
     "of estimate": "of_estimate",
+    "with refills": "of_refills",
     "cold cache": "fetched",
 }
 """Columns of the table, and what they show of a record."""
@@ -62,8 +68,9 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Record:
-    """One kernel: cycles by the model, the simulation, the text and the text with an empty
-    instruction cache; the cause of a difference, or why there is no text.
+    """One kernel: cycles by the model, the simulation, the text, the text with an empty instruction
+    cache; where its routines evict each other, by the simulation with refills and the text launched
+    again, else 0; the cause of a difference, or why there is no text.
     """
 
     case: str
@@ -72,6 +79,8 @@ class Record:
     simulated: float = 0.0
     text: float = 0.0
     cold: float = 0.0
+    refilled: float = 0.0
+    again: float = 0.0
     cause: str = ""
     refused: str = ""
 
@@ -84,6 +93,11 @@ class Record:
     def of_estimate(self) -> float:
         """Text against model."""
         return abs(self.text / self.estimated - 1)
+
+    @property
+    def of_refills(self) -> float | None:
+        """Text launched again against simulation with refills."""
+        return abs(self.again / self.refilled - 1) if self.refilled else None
 
     @property
     def fetched(self) -> float:
@@ -100,6 +114,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300, help="random kernels")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--networks", nargs="*", default=[], help="networks of the zoo")
+    parser.add_argument(
+        "--evicting", action="store_true", help="only kernels whose routines evict each other"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--records", type=Path, default=ROOT / "out/cross_check.jsonl")
     given = parser.parse_args()
@@ -111,7 +128,7 @@ def main() -> None:
         for case, drawn in track([one for one in wanted if f"{one[0]}:" not in done], "kernels"):
             if time.monotonic() > end:
                 break
-            for record in checked(case, drawn, known):
+            for record in checked(case, drawn, known, given.evicting):
                 known[record.case] = record
                 file.write(json.dumps(asdict(record)) + "\n")
                 file.flush()
@@ -178,20 +195,21 @@ def random_operator(rng: random.Random) -> ops.Op:
     )
 
 
-def checked(case: str, drawn: Drawn, known: dict[str, Record]) -> Iterator[Record]:
+def checked(case: str, drawn: Drawn, known: dict[str, Record], evicting: bool) -> Iterator[Record]:
     """The records of a case that are not known, and the one that ends it."""
     try:
         for what, candidate, machine in drawn():
-            name = f"{case}: {candidate.seed.name} {what}"
-            if name not in known:
-                yield record_of(name, candidate, machine)
+            name, program = f"{case}: {candidate.seed.name} {what}", candidate.program(machine)
+            evict = prices_of(machine).code(program, machine) is not None
+            if name not in known and (evict or not evicting):
+                yield record_of(name, candidate, machine, evict)
         yield Record(f"{case}:", "")
     except TilewrightError as refusal:
         yield Record(f"{case}:", "", refused=refusal.message)
 
 
-def record_of(case: str, candidate: Candidate, machine: Machine) -> Record:
-    """One kernel by its three times."""
+def record_of(case: str, candidate: Candidate, machine: Machine, evict: bool) -> Record:
+    """One kernel by its times."""
     program = candidate.program(machine)
     artifact = CODE.emit(program, machine)
     kind = kind_of(candidate)
@@ -203,9 +221,10 @@ def record_of(case: str, candidate: Candidate, machine: Machine) -> Record:
         return Record(case, kind, refused=refusal.message)
     simulated = simulate(program, machine, refills=False).cycles
     model = estimated(Case(machine, candidate))
-    record = Record(
-        case, kind, *(round(n, 1) for n in (model, simulated, found.cycles, found.cold_cycles))
-    )
+    cycles = [model, simulated, found.cycles, found.cold_cycles]
+    if evict:
+        cycles += simulate(program, machine).cycles, found.repeated_cycles
+    record = Record(case, kind, *(round(n, 1) for n in cycles))
     return replace(record, cause=cause_of(program, machine) if record.deviation > SMALL else "")
 
 
@@ -230,15 +249,23 @@ def summed_up(records: Sequence[Record]) -> None:
     for kind in [*kinds, "all"]:
         own = [r for r in records if kind in (r.kind, "all") and not r.refused]
         if own:
-            pairs = [[getattr(r, name) for r in own] for name in COLUMNS.values()]
-            cells = (f"{100 * sum(p) / len(p):6.2f}{100 * max(p):9.2f}" for p in pairs)
+            cells = (cell_of([getattr(r, name) for r in own]) for name in COLUMNS.values())
             print(f"{kind:14}{len(own):>8}" + "".join(f"{cell:>16}" for cell in cells))
     for cause, count in Counter(r.cause for r in records if not r.refused).most_common():
         print(f"{count:5} {cause or f'less than {SMALL:.0%} off'}")
     for reason, count in Counter(r.refused for r in records if r.refused).most_common():
         print(f"{count:5} refused: {reason}")
-    for worst in sorted((r for r in records if not r.refused), key=lambda r: -r.deviation)[:5]:
-        print(f"{100 * worst.deviation:6.2f} % {worst.case}")
+    for name in ("deviation", "of_refills"):
+        found = [(getattr(r, name), r.case) for r in records if not r.refused]
+        off = sorted((pair for pair in found if pair[0] is not None), reverse=True)
+        for share, case in [pair for pair in off if pair[0] > LARGE] or off[:5]:
+            print(f"{name} {100 * share:6.2f} % {case}")
+
+
+def cell_of(shares: Sequence[float | None]) -> str:
+    """Mean and worst of those there are."""
+    known = [share for share in shares if share is not None]
+    return f"{100 * sum(known) / len(known):6.2f}{100 * max(known):9.2f}" if known else "-"
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ class TransferShape:
     is one block). The blocks of `adjoining` cores lie side by side, their starts `beside_bytes`
     apart, which need not be a multiple. All move together, by the `moves` (bytes, turns), and lie
     `offset_bytes` behind a multiple. `space` is the memory of the core's. This is what a `share`
-    of the cores moves; `others` move less, the rest nothing.
+    of the cores moves; `others` move less, the rest nothing. The last one that moves anything is at
+    the end of the share `until` of the cores, row after row.
     """
 
     block_bytes: Value
@@ -76,6 +77,7 @@ class TransferShape:
     offset_bytes: Value = field(default=0, repr=False)
     share: Value = field(default=1, repr=False)
     others: tuple[TransferShape, ...] = field(default=(), repr=False)
+    until: Value = field(default=1, repr=False)
 
     @property
     def asked_bytes(self) -> Value:
@@ -179,10 +181,13 @@ def with_edges(
     and several are cut along a line, half of them count as the first, half as the last.
     """
     ways: list[list[tuple[Value, dict[int, Value]]]] = []
+    until: Value = 1
     for line in dict.fromkeys(lines):
         d = lines.index(line)
         if line and (parts := _parts_of_line(extents[d], distances[d], cores[d], left[d])):
             ways.append([(share, {d: extent}) for share, extent in parts])
+            if line != "cid":  # the columns are in every row
+                until = until * sum(share * np.greater(extent, 0) for share, extent in parts)
     shapes: list[TransferShape] = []
     for way in combinations(*ways):
         share = prod(part for part, _ in way)
@@ -190,7 +195,7 @@ def with_edges(
         if not shapes or np.any(np.greater(share, 0)):
             own = shape_of([changed.get(d, extent) for d, extent in enumerate(extents)])
             shapes.append(replace(own, share=_plain(share)))
-    return replace(shapes[0], others=tuple(shapes[1:]))
+    return replace(shapes[0], others=tuple(shapes[1:]), until=_plain(until))
 
 
 def _parts_of_line(
@@ -459,6 +464,17 @@ def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
     kinds = {"grows": True, "cut": False}
     parts = (name.split("_") for name in dims)
     return [RepackedAxis(int(axis[0]), kinds[kind]) for kind, *axis in parts if kind in kinds]
+
+
+def with_data(dims: Mapping[str, int]) -> dict[str, int]:
+    """The dims of a re-packing, of the cores alone that have any data."""
+    found = dict(dims)
+    for axis in repacked_axes(dims):
+        least = found[axis.least] if found[axis.least] > 1 else found[axis.most]
+        if least <= 1:
+            found[axis.most] = least = found[axis.whole] + 1
+        found[axis.least] = least
+    return found
 
 
 def _repack_dims(call: Call) -> dict[str, Expr]:

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
-from tilewright.cost.timing import asked_bytes, issue_cycles, moved_bytes
+from tilewright.cost.timing import asked_bytes, issue_cycles, moved_bytes, with_data
+from tilewright.ir.primitives import Repack
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
     ASKED,
@@ -34,6 +35,7 @@ from tilewright.simulate.kernel.account import (
 )
 from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import Move, Region, Work
+from tilewright.simulate.kernel.state import Part
 
 Values: TypeAlias = tuple[int, ...]
 Counters: TypeAlias = npt.NDArray[np.int64]
@@ -42,12 +44,13 @@ Extents: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MoveCost:
-    """One transfer of all cores; `elements` are those of core (0, 0)."""
+    """One transfer of the cores with a `part`; `elements` are those of core (0, 0)."""
 
     elements: int
     requests: int
     issue_cycles: int
     service_cycles: int
+    part: Part
     asked_bytes: int
     moved_bytes: int
 
@@ -70,9 +73,10 @@ class MoveCost:
 @dataclass(frozen=True)
 class WorkCost:
     """One call: its cycles, of which useful and padding at the cores' peak, and the useful flops of
-    all cores."""
+    all cores; `own_cycles` are those of cores that have any data."""
 
     cycles: int
+    own_cycles: int
     useful_cycles: int
     padding_cycles: int
     useful_flops: int
@@ -101,7 +105,7 @@ class KernelCosts:
         self._call_costs = call_costs
         self._rid, self._cid = np.ogrid[: machine.mesh.rows, : machine.mesh.columns]
         self._moves: dict[tuple[int, Values], MoveCost] = {}
-        self._calls: dict[tuple[int, Values], int] = {}
+        self._calls: dict[tuple[int, Values], tuple[int, int]] = {}
         self._works: dict[tuple[int, Values, Values], WorkCost] = {}
         self._regions: dict[tuple[int, Values], int] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
@@ -124,6 +128,7 @@ class KernelCosts:
             requests=int(shape.requests),
             issue_cycles=ceil(issue_cycles(machine, shape)),
             service_cycles=ceil(service),
+            part=Part(round(machine.cores * shape.moving), round(machine.cores * shape.until)),
             asked_bytes=round(asked_bytes(machine, shape)),
             moved_bytes=round(moved_bytes(machine, shape)),
         )
@@ -157,18 +162,25 @@ class KernelCosts:
     def work(self, work: Work, values: Values, contents: Values) -> WorkCost:
         """Cost of a call whose expressions have `values`, on slots with these contents."""
         if not work.axes:
-            return WorkCost(self._call_cycles(work, values), 0, 0, 0)
+            return WorkCost(*self._call_cycles(work, values), 0, 0, 0)
         key = (work.number, values, contents)
         if key not in self._works:
             self._works[key] = self._product(work, values, contents)
         return self._works[key]
 
-    def _call_cycles(self, work: Work, values: Values) -> int:
+    def _call_cycles(self, work: Work, values: Values) -> tuple[int, int]:
+        """Cycles of all cores, and of those that have any data."""
         key = (work.number, values)
         if key not in self._calls:
-            call = replace(work.priced, dims=self._dims(work, values))
-            self._calls[key] = ceil(call_cycles(self._machine, call, self._call_costs))
+            dims = self._dims(work, values)
+            full = with_data(dims) if isinstance(work.call.primitive, Repack) else dims
+            cycles = [self._cycles(work, of) for of in (dims, full)]
+            self._calls[key] = cycles[0], cycles[1]
         return self._calls[key]
+
+    def _cycles(self, work: Work, dims: Mapping[str, int]) -> int:
+        call = replace(work.priced, dims=dims)
+        return ceil(call_cycles(self._machine, call, self._call_costs))
 
     def _dims(self, work: Work, values: Values) -> dict[str, int]:
         first = 2 * len(work.buffers)
@@ -176,7 +188,7 @@ class KernelCosts:
 
     def _product(self, work: Work, values: Values, contents: Values) -> WorkCost:
         machine = self._machine
-        cycles = self._call_cycles(work, values)
+        cycles, _ = self._call_cycles(work, values)
         dims = self._dims(work, values)
         core, kind = machine.core, work.priced.dtype
         peak = machine.cores * core.peak_flops_per_cycle(
@@ -188,7 +200,7 @@ class KernelCosts:
         useful_flops = min(sum(2 * m * n * k for m, n, k in extents), flops)
         useful = min(useful_flops // peak, cycles)
         padding = min(flops // peak, cycles) - useful
-        return WorkCost(cycles, useful, padding, useful_flops)
+        return WorkCost(cycles, cycles, useful, padding, useful_flops)
 
     def _useful_extents(
         self, work: Work, values: Values, contents: Values, link: int

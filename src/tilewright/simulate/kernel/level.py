@@ -54,6 +54,7 @@ from tilewright.simulate.kernel.program import (
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
     WHOLE,
+    Asked,
     Pending,
     Request,
     Slot,
@@ -195,7 +196,7 @@ class _Executor:
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
         self.ledger = Ledger(prepared)
-        self.state, self._fetches = State(code=code), fetches
+        self.state, self._fetches = State(cores=machine.cores, code=code), fetches
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
         self.peak_bytes = 0
@@ -322,16 +323,17 @@ class _Executor:
         if not cost.requests:
             return
         issued = state.now
-        state.spend(cost.issue_cycles)
         queue, latency, request = self._served(move)
         if self._rule.remembers:
             busy = state.queue(queue)
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        asked = cost.requests, cost.issue_cycles, cost.service_cycles
-        start, first, last = state.serve(queue, latency, self._machine.cores, asked)
-        state.pending[slot] = Pending(first, last, move.number, queue)
+        asked = Asked(cost.requests, cost.issue_cycles, cost.service_cycles, cost.part)
+        start, *ready = state.serve(queue, latency, asked)
+        state.pending[slot] = Pending(*ready, cost.part, move.number, queue)
+        if state.now - issued != cost.issue_cycles:  # the last of all cores has no part
+            cost = replace(cost, issue_cycles=state.now - issued)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters
         self._timeline.issued(move, slot, cost, issued, start)
@@ -357,8 +359,7 @@ class _Executor:
             return
         move = self._prepared.moves[pending.move]
         column = self.ledger.move_columns[pending.move]
-        self.state.first = max(self.state.first, pending.first_ready_cycle)
-        for cause, start, cycles in self.state.advance(pending.queue, pending.ready_cycle):
+        for cause, start, cycles in self.state.wait(pending):
             self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
             self._timeline.stalled(move, slot, cause, start, cycles)
         if move.stmt.direction == "put":
@@ -386,8 +387,13 @@ class _Executor:
             self._hold(result_slot, WHOLE)
         if self._fetches is not None:
             self._fetch(self._fetches, work, values[2 * operands :][: len(work.dims)])
-        self._timeline.busy(work.call.primitive.name, work.text, self.state.now, cost.cycles)
-        self.state.spend(cost.cycles, together=isinstance(work.call.primitive, MatrixProduct))
+        if isinstance(work.call.primitive, MatrixProduct):
+            self.state.together()
+        started = self.state.now
+        spent = self.state.spend(cost.cycles, cost.own_cycles)
+        if spent != cost.cycles:
+            cost = replace(cost, cycles=spent)
+        self._timeline.busy(work.call.primitive.name, work.text, started, cost.cycles)
         column = self.ledger.work_columns[work.number]
         self.counts[FLOPS] += cost.useful_flops
         self.counts[column : column + OVERHEAD + 1] += cost.counters
@@ -403,7 +409,8 @@ class _Executor:
     def _sync(self) -> None:
         self._count_statement()
         self._timeline.busy("barrier", "barrier()", self.state.now, self._barrier_cycles)
-        self.state.spend(self._barrier_cycles, together=True)
+        self.state.together()
+        self.state.spend(self._barrier_cycles)
         self.counts[BARRIER] += self._barrier_cycles
 
 
