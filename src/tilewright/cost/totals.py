@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,24 +70,30 @@ def executed(
     program: Program, machine: Machine
 ) -> tuple[tuple[TransferGroup, ...], tuple[CallGroup, ...]]:
     """Every transfer and call that `program` executes. Errors: ProgramError for free parameters."""
+    env, found = first_core(machine), list[TransferGroup]()
+    for occurrence in _every(program, machine):
+        if isinstance(occurrence.step, TransferStep):
+            found += _transfers(occurrence.step, occurrence, env)
+    return tuple(found), executed_calls(program, machine)
+
+
+def executed_calls(program: Program, machine: Machine) -> tuple[CallGroup, ...]:
+    """Every call that `program` executes. Errors: ProgramError for free parameters."""
+    env, found = first_core(machine), list[CallGroup]()
+    for occurrence in _every(program, machine):
+        if isinstance(occurrence.step, CallStep):
+            found += _calls(occurrence.step, occurrence, env)
+    return tuple(found)
+
+
+def _every(program: Program, machine: Machine) -> Iterator[_Occurrence]:
     if program.parameters:
         raise ProgramError(
             f"program {program.name!r} has parameters without a value: "
             f"{', '.join(program.parameters)}",
             fix="instantiate it first",
         )
-    env = first_core(machine)
-    transfers: list[TransferGroup] = []
-    calls: list[CallGroup] = []
-    for occurrence in _occurrences(steps_of(program, chains=lowering_of(machine).chains), (), ()):
-        match occurrence.step:
-            case CallStep() as call:
-                calls += _calls(call, occurrence, env)
-            case TransferStep() as transfer:
-                transfers += _transfers(transfer, occurrence, env)
-            case _:
-                assert_never(occurrence.step)
-    return tuple(transfers), tuple(calls)
+    yield from _occurrences(steps_of(program, chains=lowering_of(machine).chains), (), ())
 
 
 def cycles_of(group: CallGroup, program: Program, machine: Machine) -> float:

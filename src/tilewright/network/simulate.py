@@ -17,7 +17,8 @@ from tilewright.network.plan import Plan, Stage, Work
 from tilewright.network.planning.form import form_text
 from tilewright.network.planning.products import one_group
 from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds, StageResult
-from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelTime
+from tilewright.tune.refills import simulated
 
 Kind = TypeVar("Kind", bound=str)
 
@@ -27,7 +28,7 @@ class PlanRun:
     """One simulated pass of a group over its images."""
 
     plan: Plan
-    runs: tuple[KernelRun, ...]
+    runs: tuple[KernelTime, ...]
 
     @property
     def cycles(self) -> int:
@@ -70,13 +71,13 @@ def _largest_first(cycles: dict[Kind, int]) -> dict[Kind, int]:
 def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:
     """Simulate every stage, equal ones once."""
     single = one_group(plan.machine)
-    known: dict[int, KernelRun] = {}
+    known: dict[int, KernelTime] = {}
     runs = []
     for number, stage in enumerate(plan.stages):
         progress("simulate", number, len(plan.stages))
         key = id(stage.candidate)
         if key not in known:
-            known[key] = simulate(stage.candidate.program(single), single)
+            known[key] = simulated(stage.candidate, single)
         runs.append(known[key])
     progress("simulate", len(plan.stages), len(plan.stages))
     return PlanRun(plan, tuple(runs))

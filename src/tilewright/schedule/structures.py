@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
+from tilewright.common.digest import digest
 from tilewright.common.errors import ProgramError, ScheduleError, TilewrightError
 from tilewright.common.expr import Const, Expr, coefficient, free_vars, substitute
 from tilewright.ir.matrix import Matrix, as_view
@@ -30,7 +31,7 @@ from tilewright.seeds.steps import Layout, Step, Vectorize
 class Structure:
     """One set of discrete choices for one nest, lowered by `program` to a parametric program on
     first use. One whose program differs from that of `unmarked` in which tensors are shared alone
-    is as legal.
+    is as legal. `changes` say how the program was altered behind its lowering.
     """
 
     space: Space
@@ -38,6 +39,7 @@ class Structure:
     rules: Rules
     program: Callable[[], Program]
     unmarked: Structure | None = None
+    changes: tuple[str, ...] = ()
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -48,6 +50,11 @@ class Structure:
     def staged(self) -> Program:
         """The parametric program."""
         return self.program()
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of all that decides its program on a machine, for elements of a type."""
+        return digest(repr((self.space, self.steps, self.changes)))
 
     @cached_property
     def layouts(self) -> frozenset[Layout]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ScheduleError
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
@@ -63,6 +64,20 @@ class Candidate:
     def cycles(self) -> float:
         """Estimated cycles of one core group."""
         return sum(n.cycles for n in self.nests) + self.refill_cycles
+
+    def key(self, machine: Machine) -> str:
+        """Digest of all that decides its program on a machine, by these sources of tilewright."""
+        seed = self.seed
+        kept = (
+            seed.name,
+            seed.tensors,
+            seed.layouts,
+            seed.together,
+            self.op,
+            [*self.values.items()],
+        )
+        nests = ((n.structure.key, sorted(n.factors.items())) for n in self.nests)
+        return digest(repr(kept), repr([*nests]), machine.content_hash(), own_sources())
 
     def program(self, machine: Machine, observer: Observer | None = None) -> Program:
         """The candidate's program, ready to run, simulate and emit."""

@@ -65,7 +65,7 @@ def kept_rankings(
 ) -> list[Ranking]:
     """`search.rank`, with rankings from the cache where it has them."""
     together = told_apart(shared or [frozenset()] * len(cases), machine)
-    if keep > _MOST or users_own() or not is_shipped(machine):
+    if keep > _MOST or not keeps(machine):
         return rank(cases, machine, shared=together, keep=keep, steps=steps)
     asked: dict[Op, Cases] = {}
     for (op, seed), names in zip(cases, together, strict=True):
@@ -94,10 +94,11 @@ def kept_rankings(
     return [by_case[op, id(seed), n] for (op, seed), n in zip(cases, together, strict=True)]
 
 
-def is_shipped(machine: Machine) -> bool:
-    """True if the machine's prices ship with tilewright."""
+def keeps(machine: Machine) -> bool:
+    """True if the seeds and the machine's prices ship with tilewright."""
     own = __name__.partition(".")[0]
-    return not machine.target or find_family(machine.target).package.partition(".")[0] == own
+    shipped = not machine.target or find_family(machine.target).package.partition(".")[0] == own
+    return shipped and not users_own()
 
 
 def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:

@@ -14,17 +14,15 @@ from math import inf
 from typing import Protocol, TypeVar
 
 from tilewright.common.cache import Cache
-from tilewright.common.digest import digest, own_sources
 from tilewright.cost.prices import prices_of
 from tilewright.ir.nodes import Program
-from tilewright.ir.printer import print_program
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.simulate.kernel.level import simulate
+from tilewright.simulate.kernel.level import KernelTime, simulate
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.kept import is_shipped
+from tilewright.tune.kept import keeps
 
-_KEPT = Cache("refills")
+_KEPT, _RUNS = Cache("refills"), Cache("runs")
 
 
 class _Priced(Protocol):
@@ -54,21 +52,28 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
     name = machine.core.instruction_table
     if name is None or load_table(name).instruction_cache is None:
         return candidate
-    program = candidate.program(machine)
-    find = partial(_refill_cycles, program, machine)
-    if is_shipped(machine):
-        key = digest(print_program(program), machine.content_hash(), own_sources())
-        found = _KEPT.value(key, int, find)
-    else:
-        found = find()
+    find = partial(_refill_cycles, candidate, machine)
+    found = _KEPT.value(candidate.key(machine), int, find) if keeps(machine) else find()
     return replace(candidate, refill_cycles=found) if found else candidate
 
 
-def _refill_cycles(program: Program, machine: Machine) -> int:
+def _refill_cycles(candidate: Candidate, machine: Machine) -> int:
+    program = candidate.program(machine)
     if prices_of(machine).code(program, machine) is None:
         return 0
-    cold, warm = (simulate(program, machine, refills=own).cycles for own in (True, False))
-    return cold - warm
+    warm = simulate(program, machine, refills=False)
+    return simulated(candidate, machine, program).cycles - warm.cycles
+
+
+def simulated(candidate: Candidate, machine: Machine, program: Program | None = None) -> KernelTime:
+    """The time of a candidate, whose `program` may be known, on one core group. Runs on machines
+    that ship with tilewright are kept.
+    """
+
+    def run() -> KernelTime:
+        return simulate(program or candidate.program(machine), machine)
+
+    return _RUNS.value(candidate.key(machine), KernelTime, run) if keeps(machine) else run()
 
 
 class Refills:

@@ -10,7 +10,7 @@ from math import ceil, prod
 from typing import TypeVar
 
 from tilewright.common.errors import ScheduleError
-from tilewright.cost.totals import executed
+from tilewright.cost.totals import executed_calls
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import Machine
 from tilewright.tune.candidate import Candidate
@@ -20,7 +20,7 @@ _Item = TypeVar("_Item")
 
 def roundings(candidate: Candidate, machine: Machine) -> int:
     """The products, each rounded, that make a result, 1 where none does."""
-    _, calls = executed(candidate.program(machine), machine)
+    calls = executed_calls(candidate.program(machine), machine)
     written = sum(
         int(call.count * call.dims["m"] * call.dims["n"])
         for call in calls

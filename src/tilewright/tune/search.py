@@ -228,7 +228,8 @@ def sharing(structure: Structure, shared: frozenset[str]) -> Structure:
     if shared.isdisjoint(use.tensor.name for use in structure.space.nest.every_use):
         return structure
     marked = partial(_marked, structure, shared)
-    return replace(structure, program=marked, unmarked=structure)
+    changes = (*structure.changes, f"shared {sorted(shared)}")
+    return replace(structure, program=marked, unmarked=structure, changes=changes)
 
 
 def _marked(structure: Structure, shared: frozenset[str]) -> Program:

@@ -87,7 +87,7 @@ def bordered(
             staged = _inside(staged, name, border) if staged and border else None
         if staged is None:
             return None
-        nests.append(_priced_anew(nest, staged, candidate.values, machine))
+        nests.append(_priced_anew(nest, staged, borders, candidate.values, machine))
     parts = (candidate.op, candidate.seed, tuple(nests), candidate.blocks)
     return Bordered(*parts, form=form, around=beside) if nests else None
 
@@ -107,7 +107,7 @@ def reading_inside(
         staged = _inside(nest.structure.staged, name, border)
         if staged is None:
             return None
-        nests.append(_priced_anew(nest, staged, candidate.values, machine))
+        nests.append(_priced_anew(nest, staged, {name: border}, candidate.values, machine))
     return replace(candidate, nests=tuple(nests))
 
 
@@ -174,9 +174,15 @@ def _behind(r: Range, places: int) -> Range:
 
 
 def _priced_anew(
-    nest: NestChoice, staged: Program, values: Mapping[str, int], machine: Machine
+    nest: NestChoice,
+    staged: Program,
+    borders: Mapping[str, Border | None],
+    values: Mapping[str, int],
+    machine: Machine,
 ) -> NestChoice:
-    """The nest by another program of the same schedule: its price differs as the estimates do."""
+    """The nest by a program of the same schedule with tensors inside borders: its price differs as
+    the estimates do.
+    """
     if staged is nest.structure.staged:
         return nest
     bound = {**values, **nest.factors}
@@ -184,5 +190,6 @@ def _priced_anew(
         float(estimate(program, machine, bound).cycles.min())
         for program in (nest.structure.staged, staged)
     )
-    structure = replace(nest.structure, program=lambda: staged)
+    changes = (*nest.structure.changes, f"inside {sorted(borders.items())}")
+    structure = replace(nest.structure, program=lambda: staged, changes=changes)
     return replace(nest, structure=structure, cycles=nest.cycles + after - before)

@@ -432,8 +432,8 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True)
-class KernelRun:
-    """One simulated run on one core group.
+class KernelTime:
+    """The time of one simulated run on one core group.
 
     `causes` sum to `cycles`. `useful_flops` are those of matrix products on elements of tensors,
     all cores together. `allocated_bytes` is what the buffers take of one scratchpad, `peak_bytes`
@@ -451,8 +451,6 @@ class KernelRun:
     peak_bytes: int
     statements: int
     simulated_statements: int
-    outputs: Mapping[str, Array] | None = None
-    trace: Trace | None = None
 
     def by_kind(self) -> dict[str, int]:
         """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
@@ -472,6 +470,14 @@ class KernelRun:
         """The bound that takes the largest part of the time."""
         parts = self.by_bound()
         return max(parts, key=lambda part: parts[part]) if parts else "compute"
+
+
+@dataclass(frozen=True)
+class KernelRun(KernelTime):
+    """One simulated run on one core group, with what it computed and its trace where wanted."""
+
+    outputs: Mapping[str, Array] | None = None
+    trace: Trace | None = None
 
     def then(self, other: KernelRun, called: str) -> KernelRun:
         """This run and another one behind it, with the outputs and the trace of this one; the name

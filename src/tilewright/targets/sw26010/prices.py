@@ -20,7 +20,7 @@ from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.fetches import CodeLines
 from tilewright.cost.prices import Limited, Prices
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, steps_of
-from tilewright.cost.totals import executed
+from tilewright.cost.totals import executed_calls
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, MultiplyAccumulate, Reduce
@@ -45,8 +45,9 @@ from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
-from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly
+from tilewright.targets.sw26010.gemm.assembly import frame
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
+from tilewright.targets.sw26010.gemm.length import kernel_length
 from tilewright.targets.sw26010.gemm.reach import reaches
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.timing.products import chain_cycles, product_timing
@@ -123,7 +124,7 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
     instances = {id(call): every for call, every in called_instances(bound, machine)}
     words: dict[str, int] = {}
     routines: dict[tuple[int, tuple[int, ...]], str] = {}
-    for group in executed(bound, machine)[1]:
+    for group in executed_calls(bound, machine):
         if min(group.dims.values(), default=1) > 0:
             call = priced_call(group.stmt, group.dims, bound)
             found = _routine(call, instances.get(id(group.stmt), ()))
@@ -187,12 +188,13 @@ def _instructions(routine: GemmInstance | MapRoutine | ReduceRoutine | Routine) 
 
 
 def _counted(routine: GemmInstance | MapRoutine | ReduceRoutine | Routine) -> int:
-    """Instructions of the text: one on each line that is indented and no directive."""
+    """Instructions of a product, and of a text: one on each line that is indented and no
+    directive.
+    """
     if isinstance(routine, GemmInstance):
-        text = emit_gemm_assembly("x", [routine])
-    else:
-        text = routine.text()
-    lines = (line.split("//")[0].strip() for line in text.splitlines() if line[:1] == " ")
+        around = [*frame("", chain=routine.shape.links > 1)]
+        return len(around) + kernel_length(routine.plan)
+    lines = (line.split("//")[0].strip() for line in routine.text().splitlines() if line[:1] == " ")
     return sum(bool(line) and line[0] != "." for line in lines)
 
 

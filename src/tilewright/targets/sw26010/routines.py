@@ -17,7 +17,7 @@ from tilewright.codegen.artifact import RoutineCycles
 from tilewright.common.expr import Value
 from tilewright.cost.calls import PricedCall, call_cycles, priced_call
 from tilewright.cost.prices import call_costs
-from tilewright.cost.totals import CallGroup, executed
+from tilewright.cost.totals import CallGroup, executed_calls
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, Reduce
@@ -93,7 +93,7 @@ class _Calls:
 
     def found(self) -> Iterator[RoutineCycles]:
         """One entry per call of a routine."""
-        for group in executed(self.program, self.machine)[1]:
+        for group in executed_calls(self.program, self.machine):
             if min(group.dims.values(), default=1) > 0:
                 call = priced_call(group.stmt, group.dims, self.program)
                 yield from self._of(group, call)

@@ -146,7 +146,7 @@ def gemm_kernel(variant: GemmVariant, shape: GemmShape, name: str = "") -> GemmK
     return GemmKernel(plan, tuple(named), entry)
 
 
-def _address_entries(mesh: int) -> list[tuple[int, str]]:
+def address_entries(mesh: int) -> list[tuple[int, str]]:
     """(workspace offset, label) of jump targets, by role number: n(now) + 4 n(then), or n(role)."""
     entries = []
     for targets, pairs, label in (
@@ -172,13 +172,13 @@ def _setup(plan: GemmPlan) -> list[Instruction]:
         instruction("rcsr", Register(ROW), _special("row")),
         instruction("rcsr", Register(COLUMN), _special("column")),
     ]
-    for number, (offset, label) in enumerate(_address_entries(plan.shape.mesh)):
+    for number, (offset, label) in enumerate(address_entries(plan.shape.mesh)):
         scratch = 23 + number % 3
         code.append(instruction("ldi", Register(scratch), Memory(Label(label), Register(ANCHOR))))
         code.append(instruction("stl", Register(scratch), (offset, table)))
     chain = plan.shape.links > 1
-    code += _step_tables(plan)
-    code += chain_pointers(plan, ROW, COLUMN) if chain else _pointers(plan)
+    code += step_tables(plan)
+    code += chain_pointers(plan, ROW, COLUMN) if chain else product_pointers(plan)
     body = scheduled(code)
     body[0] = replace(body[0], labels=("anchor",))
     return opening + body + (chain_distances(plan) if chain else [])
@@ -210,7 +210,7 @@ def _number_register(step: int) -> int:
     return FIRST_NUMBER if step == 0 else STEP_NUMBERS[step % len(STEP_NUMBERS)]
 
 
-def _step_tables(plan: GemmPlan) -> list[Instruction]:
+def step_tables(plan: GemmPlan) -> list[Instruction]:
     """Copies, for each step, the target that fits its role and the next step's into the tables."""
     code = _step_number(plan, 0)
     last, chain = plan.shape.mesh - 1, plan.shape.links > 1
@@ -243,7 +243,7 @@ def _copied(
     return code
 
 
-def _pointers(plan: GemmPlan) -> list[Instruction]:
+def product_pointers(plan: GemmPlan) -> list[Instruction]:
     by_m = plan.variant.vectorised == "m"
     vector, scalar = (A_ADDRESS, B_ADDRESS) if by_m else (B_ADDRESS, A_ADDRESS)
     start, load = (0, vector), "ldi"
@@ -262,7 +262,7 @@ def _pointers(plan: GemmPlan) -> list[Instruction]:
 def _rows(plan: GemmPlan) -> list[Instruction]:
     """The outermost loop, over blocks of the vectorised dimension, and the return."""
     scratch, target = Register(SCRATCH[0]), Register(TARGET)
-    opening, closing = chain_rows(plan) if plan.shape.links > 1 else _product_rows(plan)
+    opening, closing = chain_rows(plan) if plan.shape.links > 1 else product_rows(plan)
     restored = [
         instruction("ldl", Register(r), (SAVED + 8 * i, TABLE_POINTER)) for i, r in enumerate(KEPT)
     ]
@@ -276,7 +276,7 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
     ]
 
 
-def _product_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
+def product_rows(plan: GemmPlan) -> tuple[list[Instruction], list[Instruction]]:
     """Code before and after a row of blocks of a single product."""
     scratch, target = Register(SCRATCH[0]), Register(TARGET)
     across = plan.scalar_blocks - 1
