@@ -23,6 +23,7 @@ from tilewright.ops import Conv2d, Unary, conv2d, relu
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.network.planner import Rules, ranked_kernels
 from tilewright.tune.candidate import Candidate
+from tilewright.tune.refills import Refills
 
 SHAPE = (1, 32, 28, 28)
 HOST = load_machine("host_avx2")
@@ -86,7 +87,7 @@ def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
     candidates[layer(3)] = priced(layer(3), {PIXELS: 1e6, CHANNELS: 1e6 + gain})
     ranked = Ranked(candidates)
     whole = WholeNetwork(variant.network, variant.chains, ranked, {}, planner, HOST)
-    found = whole.cheapest()
+    found = whole.cheapest(Refills(HOST))
     assert found.choice is not None
     assert found.choice.proven
     taken = found.products["c1"]

@@ -129,7 +129,7 @@ def _cheapest(
     found = [nearest(part, chains, own, epilogues, planner)]
     progress("lay out", 1, 3)
     whole = WholeNetwork(part, chains, own, epilogues, planner, machine)
-    found.append(whole.cheapest())
+    found.append(whole.cheapest(refills))
     progress("lay out", 2, 3)
     drafts = [drafted(variant, layouts, forms, planner) for layouts in found]
     progress("lay out", 3, 3)

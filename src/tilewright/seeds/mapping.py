@@ -94,6 +94,11 @@ def _mapping(
         space = space.limit(largest=1 << 31, most=1)
     else:
         space = spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
+        within = _within((result, *operands))
+        for x, (places, _) in zip(inputs, operands, strict=True):
+            moving = {a for terms in places for a, _ in terms}
+            if moving and moving <= within:
+                space = space.stage(x, axes[0])
         space = space.limit(largest=1 << 14, most=MOST.get(rank, 3))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
 
@@ -121,6 +126,14 @@ def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
             if any(apart and apart < together for apart in dims):
                 found |= together - {min(terms, key=lambda term: term[1])[0]}
     return frozenset(found)
+
+
+def _within(patterns: tuple[Pattern, ...]) -> set[int]:
+    """The axes that count the places within a block: of what moves with these alone there is
+    little, which is fetched once.
+    """
+    dims = (terms for places, _ in patterns for terms in places if len(terms) > 1)
+    return {min(terms, key=lambda term: term[1])[0] for terms in dims}
 
 
 @seed("reduce", name="reduce")

@@ -20,7 +20,7 @@ from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.expressed import expressed
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.pieces import Beside, Pieces, Share
-from tilewright.network.planning.products import Ranked, constants_of, one_group
+from tilewright.network.planning.products import Ranked, by_cycles, constants_of, one_group
 from tilewright.network.planning.together import shares_in
 from tilewright.network.waits import next_cycles
 from tilewright.ops import Op
@@ -135,8 +135,8 @@ def ranked_epilogues(
     known: Rankings,
     arithmetic_cycles: Callable[[Op, Epilogue], float],
 ) -> dict[Request, tuple[Candidate, ...]]:
-    """The candidates that pay of each product with its epilogue, best first: of the algorithm and
-    the pieces of the plain product's best candidate, or of the best one that makes whole windows
+    """The candidates that pay of each product with its epilogue, best first: of the algorithms and
+    the pieces of plain candidates that pay, or of the best one that makes whole windows
     where these are pooled, by the schedules that are good for plain products. They pay if they are
     faster than the best one and a pass over its result, with the cycles of its arithmetic. What is
     `known` is not ranked again.
@@ -144,29 +144,29 @@ def ranked_epilogues(
     limits = {
         r: _limit(*r, ranked, machine) + arithmetic_cycles(*r) for r in dict.fromkeys(requests)
     }
-    bases = {r: base for r in limits if (base := _base(ranked, r)) is not None}
-    alike: dict[tuple[int, Epilogue], list[Request]] = {}
-    for request, base in bases.items():
-        alike.setdefault((id(base.seed), request[1]), []).append(request)
+    alike: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
+    for request, limit in limits.items():
+        for base in _bases(ranked, request, limit):
+            alike.setdefault((id(base.seed), request[1]), {})[request] = base
     pairs: list[tuple[Op, Seed]] = []
     shared: list[frozenset[str]] = []
     asked: list[tuple[Request, Pieces | None]] = []
     for (_, epilogue), own in alike.items():
-        plain = [c for r in own for c in _alike(ranked, r[0], bases[r])]
+        plain = [c for r, base in own.items() for c in _alike(ranked, r[0], base)]
         seed = known.seed(plain, epilogue)
         if seed is None:
             continue
-        for request in own:
-            pieces = _pieces(bases[request], epilogue)
-            pairs.append((bases[request].op, seed))
+        for request, base in own.items():
+            pieces = _pieces(base, epilogue)
+            pairs.append((base.op, seed))
             shared.append(_shared(ranked, pieces, epilogue, seed))
             asked.append((request, pieces))
     rankings = known.of(pairs, shared, machine)
-    found: dict[Request, tuple[Candidate, ...]] = {}
+    found: dict[Request, list[Candidate]] = {}
     for (request, pieces), ranking in zip(asked, rankings, strict=True):
         paying = tuple(c for c in ranking.best if c.cycles <= limits[request])
-        found[request] = shares_in(pieces, paying) if pieces else paying
-    return found
+        found.setdefault(request, []).extend(shares_in(pieces, paying) if pieces else paying)
+    return {request: by_cycles(own) for request, own in found.items()}
 
 
 def saved_cycles(
@@ -190,6 +190,21 @@ def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
     if found is None or not epilogue.computes:
         return found
     return with_epilogue(found, epilogue.expression, epilogue.operands)
+
+
+def _bases(ranked: Ranked, request: Request, limit: float) -> list[Candidate]:
+    """The plain candidates with the algorithms and pieces to use with the epilogue: the best one,
+    and the best of each other algorithm that takes no longer than a limit.
+    """
+    op, epilogue = request
+    first = _base(ranked, request)
+    if first is None or epilogue.windows or isinstance(first, Share):
+        return [first] if first else []
+    found = {id(first.seed): first}
+    for c in ranked.candidates[op]:
+        if c.cycles <= limit and not isinstance(c, Share):
+            found.setdefault(id(c.seed), c)
+    return [*found.values()]
 
 
 def _base(ranked: Ranked, request: Request) -> Candidate | None:

@@ -26,13 +26,21 @@ from tilewright.network.planning.expressions import elementwise
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.lowering import writes_any_form, writes_inside
-from tilewright.network.planning.memory import given_form, in_order, is_unblocked, unbordered
+from tilewright.network.planning.memory import (
+    given_form,
+    in_order,
+    is_unblocked,
+    ordered_like,
+    unbordered,
+)
 from tilewright.network.planning.products import Ranked, constants_of
 from tilewright.network.waits import next_cycles
 from tilewright.ops import CONTRACTIONS, Op
+from tilewright.ops.definitions import definitions_in
 from tilewright.ops.op import Shape
 from tilewright.partition.solve import Solution, cheapest
 from tilewright.tune.candidate import Candidate
+from tilewright.tune.refills import Refills
 
 if TYPE_CHECKING:
     from tilewright.network.planning.planner import Planner
@@ -62,7 +70,8 @@ Epilogues = Mapping[Request, Sequence[Candidate]]
 class _Way:
     """One way of a fused node: its cycles, the form of its result, and those that it takes tensors
     in; `follows` names a tensor whose order of dimensions it keeps, `reads` are those that a pass
-    reads however they lie.
+    reads however they lie, or, where it writes `blocks` of places, along its own dimension. A
+    candidate inside a border is made of a `plain` one.
     """
 
     cycles: float
@@ -72,6 +81,8 @@ class _Way:
     fused: bool = False
     follows: str = ""
     reads: tuple[str, ...] = ()
+    blocks: bool = False
+    plain: Candidate | None = None
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -169,6 +180,7 @@ class WholeNetwork:
         self.network, self.chains, self.ranked = network, chains, ranked
         self.epilogues, self.forms, self.planner = epilogues, planner.forms, planner
         self._machine = machine
+        self._refilling: dict[Candidate | None, float] = {}
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
@@ -177,9 +189,27 @@ class WholeNetwork:
         self._held = {t.name: [given_form(t.shape, arranged=arranged)] for t in network.inputs}
         self._wanted = self._all_wanted()
 
-    def cheapest(self) -> Layouts:
-        """The cheapest combination of ways, by their cycles and those of copies between them."""
-        ways = [self._ways(chain) for chain in self.chains]
+    def cheapest(self, refills: Refills) -> Layouts:
+        """The cheapest combination of ways, by their cycles and those of copies between them. Of
+        products that would be taken the `refills` are priced, until no other one is cheaper.
+        """
+        while True:
+            ways = [self._ways(chain) for chain in self.chains]
+            choice = cheapest(*self._costs(ways))
+            taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
+            added = {
+                way.plain: refills.added(way.candidate).cycles - way.candidate.cycles
+                for way in taken
+                if way.candidate is not None and way.plain not in self._refilling
+            }
+            if not any(added.values()):
+                return self._layouts(taken, choice)
+            self._refilling |= added
+
+    def _costs(
+        self, ways: Sequence[Sequence[_Way]]
+    ) -> tuple[list[np.ndarray], dict[tuple[int, int], np.ndarray]]:
+        """The cycles of all ways, and of copies between those of two fused nodes."""
         made = {chain.output: i for i, chain in enumerate(self.chains)}
         own = [self._own(chain, w) for chain, w in zip(self.chains, ways, strict=True)]
         edges: dict[tuple[int, int], np.ndarray] = {}
@@ -193,9 +223,7 @@ class WholeNetwork:
                 else:
                     edge = (made[name], j)
                     edges[edge] = edges[edge] + between if edge in edges else between
-        choice = cheapest(own, edges)
-        taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
-        return self._layouts(taken, choice)
+        return own, edges
 
     def _layouts(self, taken: Sequence[_Way], choice: Solution) -> Layouts:
         products, fused, forms = {}, set(), {}
@@ -231,6 +259,8 @@ class WholeNetwork:
             inside = self._reading_inside(node, name, held, way)
             return self._copy(held, way.takes[name]) if inside is None else inside
         against = self._grain(held, way.form) - 1 if name in way.reads else 0.0
+        if way.blocks and against:
+            return self._copy(held, ordered_like(way.form, held.shape))
         return against * self._moving(held) / 2
 
     def _reading_inside(self, node: Node, name: str, held: Form, way: _Way) -> float | None:
@@ -298,13 +328,14 @@ class WholeNetwork:
         return found
 
     def _mapped_ways(self, chain: Chain) -> list[_Way]:
-        """Ways of maps that write any form, in as many passes as they are."""
+        """Ways of maps that write any form; several write blocks of places together."""
         node, shape = chain.first, chain.first.op.out_shape
+        blocks = len(definitions_in(node.op)) > 1
         read = tuple(x for x in dict.fromkeys(node.inputs)
                      if x in self._held and len(self._shapes[x]) == len(shape))  # fmt: skip
         natural = [in_order(shape, _order(form)) for x in read for form in self._held[x]]
         return [
-            _Way(self._pass(form), form, {}, reads=read)
+            _Way(self._pass(form), form, {}, reads=read, blocks=blocks)
             for form in self._out_forms(chain, natural or [row_major(shape)])
         ]
 
@@ -317,7 +348,8 @@ class WholeNetwork:
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
             takes = _operands(node, candidate, self.forms, self._weights)
-            natural, cycles = _result(candidate, self.forms), candidate.cycles
+            natural, refilling = _result(candidate, self.forms), self._refilling.get(candidate, 0.0)
+            cycles = candidate.cycles + refilling
             own = takes | dict.fromkeys(beside, natural) if fused else takes
             done = fused or not behind
             if chain.pool is not None and not fused:
@@ -326,7 +358,9 @@ class WholeNetwork:
             elif done:
                 for other in self._bordered(chain, candidate, natural, beside if fused else ()):
                     inside = takes | dict.fromkeys(beside, other.beside) if fused else takes
-                    _keep(found, _Way(other.cycles, other.form, inside, other, fused))
+                    price = other.cycles + refilling
+                    own_form = _Way(price, other.form, inside, other, fused, plain=candidate)
+                    _keep(found, own_form)
             for form in [natural] if done else self._out_forms(chain, [natural]):
                 price = cycles
                 if not done:  # the result and each tensor beside are read
@@ -335,7 +369,8 @@ class WholeNetwork:
                     # Vectors gathered element by element do not hide arithmetic.
                     price += max(moved, computed) if grain == 1 else moved + computed
                 reads = () if done else beside
-                _keep(found, _Way(price, form, own, candidate, fused, reads=reads))
+                way = _Way(price, form, own, candidate, fused, reads=reads, plain=candidate)
+                _keep(found, way)
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
 
     def _bordered(

@@ -29,6 +29,7 @@ from tilewright.network.planning.memory import (
     bordered,
     in_order,
     is_unblocked,
+    ordered_like,
     unbordered,
 )
 from tilewright.ops import Op
@@ -109,6 +110,8 @@ def _viewed(memory: Memory, node: Node) -> Located:
         x = memory.held[name][0]
         if node.op.of_group is not None and memory.values[x.value].role == "scratch":
             x = memory.elsewhere(x, node.op.of_group)
+        else:
+            memory.transposed[node.output] = name, order
         return Located(x.value, permuted(x.form, order), tuple(range(len(order))))
     x = memory.in_form(name, row_major(node.op.input_shapes[0]))
     return Located(x.value, row_major(shape), tuple(range(len(shape))))
@@ -139,6 +142,7 @@ class _Stages:
     def __init__(self, memory: Memory, node: Node, form: Form | None = None) -> None:
         self.memory, self.node, self.form, self.gathered_flops = memory, node, form, 0
         self.order: tuple[int, ...] = ()
+        self.together: Form | None = None
         self.held: list[str | Located | Array] = [*node.inputs]
 
     def all(self) -> Located:
@@ -163,10 +167,11 @@ class _Stages:
 
     def _computed(self, tensor: Computed) -> Located:
         """Append the stages that write a tensor."""
-        mapped = self._is_mapped(tensor)
+        mapped, given = self._is_mapped(tensor), tensor
         if self.memory.views is None and not self.memory.aligned:
             tensor = self._interleaved(tensor)
         self.order = self._common_order(tensor)
+        self.together = self.form if tensor is not given else None
         sources = [
             [self._source(tensor, n, a.definition, i, mapped=mapped) for i, n in enumerate(a.reads)]
             for a in tensor.addends
@@ -276,6 +281,8 @@ class _Stages:
         if turned and memory.views is None:
             return _Source(memory.outermost(held, [d for d, place in enumerate(access.terms)
                                                    if turned & {a for a, _ in place}]))  # fmt: skip
+        if self.together and form.dims[-1].axis != self.together.dims[-1].axis:
+            return _Source(memory.in_form(held, ordered_like(self.together, form.shape)))
         return _Source(memory.as_it_lies(held))
 
     def _border(self, tensor: Computed, number: int, access: Access) -> tuple[list[int], list[int]]:

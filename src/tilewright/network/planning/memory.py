@@ -20,7 +20,14 @@ from tilewright.network.planning.access import (
     normalised,
     run_together,
 )
-from tilewright.network.planning.form import Form, StoredDim, canonical, row_major, same_memory
+from tilewright.network.planning.form import (
+    Form,
+    StoredDim,
+    canonical,
+    permuted,
+    row_major,
+    same_memory,
+)
 from tilewright.ops import Op
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
@@ -66,11 +73,12 @@ class Draft:
 
 
 class Memory:
-    """Values and drafts, appended to; `held` has the places of each tensor by name, `views` the
-    forms in which tensors are wanted, None where stages do not work on views. Tensors have their
-    `types`, what stages make between them the `dtype` that the node at hand computes in. Where they
-    are to be `aligned`, mappings take all operands in one order of dimensions. Places that hold no
-    element are filled by stages where these `fills`, else ahead of all.
+    """Values and drafts, appended to; `held` has the places of each tensor by name, `transposed`
+    the tensor in whose memory another one lies and the order of its dimensions there. `views` are
+    the forms in which tensors are wanted, None where stages do not work on views. Tensors have
+    their `types`, what stages make between them the `dtype` that the node at hand computes in.
+    Where they are to be `aligned`, mappings take all operands in one order of dimensions. Places
+    that hold no element are filled by stages where these `fills`, else ahead of all.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class Memory:
         self.values: list[Value] = []
         self.drafts: list[Draft] = []
         self.held: dict[str, list[Located]] = {}
+        self.transposed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self._constants: dict[tuple[object, ...], int] = {}
         self._elsewhere: dict[tuple[int, int], int] = {}
         self._names: set[str] = set()
@@ -124,7 +133,13 @@ class Memory:
         return Located(len(self.values) - 1, form, axes)
 
     def in_form(self, tensor: str, form: Form, filled: float = 0.0) -> Located:
-        """The tensor in that form; copied where it is held in no such one."""
+        """The tensor in that form; copied where it is held in no such one. Copies of what is
+        `transposed` are copies of the tensor in whose memory it lies.
+        """
+        if tensor in self.transposed:
+            of, order = self.transposed[tensor]
+            back = tuple(map(order.index, range(len(order))))
+            return replace(self.in_form(of, permuted(form, back), filled), form=form)
         for located in self.held[tensor]:
             own = self.values[located.value]
             fits = located.form == form or same_memory(located.form, form)
@@ -385,6 +400,11 @@ def given_form(shape: Shape, *, arranged: bool) -> Form:
 def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
     """`form` with its axis order, one dimension per axis, and a border around the elements."""
     return in_order(form.shape, [d.axis for d in form.dims], before, after)
+
+
+def ordered_like(form: Form, shape: Shape) -> Form:
+    """A tensor of some shape in the order of dimensions of a `form`, without a border."""
+    return in_order(shape, [d.axis for d in form.dims])
 
 
 def unbordered(form: Form) -> Form:
