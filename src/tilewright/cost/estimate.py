@@ -477,8 +477,10 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
     for row, (_, own) in zip(reads, used, strict=False):
         row[: len(own)] = own
     moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
+    beside = [_beside(i, prepared) for i in prepared.items]
+    given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
     rotates = [
-        i not in moved and b.copies == Const(2) for i, b in enumerate(prepared.program.buffers)
+        i not in given and b.copies == Const(2) for i, b in enumerate(prepared.program.buffers)
     ]
     return window.Window(
         np.zeros(int(first[-1])),
@@ -488,11 +490,12 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
         writes,
         reads,
         np.array(rotates or [False], np.int64),
-        np.array([_beside(i, prepared) for i in prepared.items] or [0], np.int64),
+        np.array(beside or [0], np.int64),
         np.array([_overlaps(i) for i in prepared.items] or [False]),
         np.zeros((loops, 2, int(first[-1]))),
         np.zeros((loops, 2, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
+        np.zeros(loops),
         np.zeros(loops),
         int(rules.freed == "in_order"),
         np.zeros(1),
@@ -545,18 +548,21 @@ def _beside(item: chain.Item, prepared: Prepared) -> int:
         return 0
     variable = prepared.loops[item.level - 1].var
     users = [i for i in prepared.items if written in (_names(i.step)[0], *_names(i.step)[1])]
-    read = [
-        any(variable in free_vars(r.start) for r in o.ranges)
+    views = [
+        o
         for i in users
         if isinstance(i.step, CallStep)
         for o in i.step.stmt.operands[1:]
         if isinstance(o, View) and o.buffer == written
     ]
+    read = [any(variable in free_vars(r.start) for r in o.ranges) for o in views]
     others = [i for i in users if i.level != item.level]
     begun = [i for i in others if i.level < item.level and not i.after]
     if not read or not all(read) or others != [i for i in begun if _names(i.step)[0] == written]:
         return 0
-    return window.AHEAD if variable in _start(item.step) else window.BESIDE
+    made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
+    alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
+    return window.AHEAD if variable in _start(item.step) or alternates else window.BESIDE
 
 
 def _overlaps(item: chain.Item) -> bool:

@@ -25,7 +25,7 @@ _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
 _TURN = 2.0
 """Cycles of issue of the statements that move addresses and count in a turn of a loop: one number
-for all loops, fitted to simulated programs.
+for all loops, fitted to simulated programs. A turn unlike all others is written out and has none.
 """
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
@@ -47,7 +47,7 @@ class Window(NamedTuple):
     buffers of two slots in the innermost loop stand behind the next iteration's items: `late` are
     service, number of operations and item of each one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
-    played, `left[d]` how many are left.
+    played, `left[d]` how many are left, `turn[d]` the cycles of issue of each one's turn.
     """
 
     state: Floats
@@ -63,6 +63,7 @@ class Window(NamedTuple):
     kept_slots: Ints
     played: Ints
     left: Floats
+    turn: Floats
     in_order: int
     last_freed: Floats
     late: Floats
@@ -243,6 +244,7 @@ def _begin(s: State, w: Window, loop: int, kind: int) -> bool:
         return False
     level.kind = kind
     w.left[loop], w.played[loop] = times_of(s, loop, kind), 0
+    w.turn[loop] = _TURN if w.left[loop] > 1.0 else 0.0
     return True
 
 
@@ -251,7 +253,7 @@ def _turn(s: State, w: Window, loop: int) -> None:
     """Begin an iteration of a loop: its items before the loop inside."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
-    w.state[0] += _TURN
+    w.state[0] += w.turn[loop]
     level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
     _items(s, w, body.before, body.before_end, body.looped)
 

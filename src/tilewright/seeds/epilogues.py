@@ -29,11 +29,12 @@ def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Se
     nest = last.nest
     output = nest.result
     finishes = nest.primitive.accumulates or isinstance(nest.primitive, WinogradTransform)
-    if output.tensor.name != seed.result or not finishes or nest.epilogue:
+    stored = output.tensor.storage or output.tensor.name
+    if stored != seed.result or not finishes or nest.epilogue:
         return None
-    known = {name for name, _ in output.tensor.dims}
-    if any("batch" in dims and "batch" not in known for dims in operands):
-        return None  # images in blocks: what lies along them has no such dimension
+    known = {"group", *(name for name, _ in output.tensor.dims)}
+    if any(not known.issuperset(dims) for dims in operands):
+        return None  # images in blocks or pixels: what lies along them has no such dimension
     uses = tuple(_use(nest, operand_name(i), dims) for i, dims in enumerate(operands))
     epilogue = Epilogue(Map(expression), (output, *uses))
     space = replace(last, nest=replace(nest, epilogue=epilogue))

@@ -323,8 +323,9 @@ class WholeNetwork:
             if as_read:
                 others = [f for f in others if f == own or writes_inside(chain.first.op, own, f)]
             for f in others:
-                against = (self._grain(own, f) - 1) * self._moving(f) if alone else self._pass(f)
-                found.append(_Way(against, f, takes, follows=name))
+                grain = self._grain(own, f)
+                cycles = (grain - 1) * self._moving(f) if alone else self._pass(f, grain)
+                found.append(_Way(cycles, f, takes, follows=name))
         return found
 
     def _mapped_ways(self, chain: Chain) -> list[_Way]:

@@ -9,7 +9,7 @@ lays out each window by itself, so that those of many pixels are one run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod
@@ -23,6 +23,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.machine import Machine
 from tilewright.ops import (
+    Bias,
     Binary,
     Concat,
     Conv2d,
@@ -31,6 +32,7 @@ from tilewright.ops import (
     Pad,
     Reshape,
     Transpose,
+    Unary,
     conv2d,
 )
 from tilewright.ops.definition import Computed, one
@@ -183,13 +185,16 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Win
     changing = {state.tensor for state in network.states}
     names = {t.name for t in network.inputs} - changing
     fixed = {t.name for t in network.weights} - changing
+    done = set[str]()
     for node in network.nodes:
         if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
             own = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
             own = own.fewest_cycles(machine) if node.inputs[1] in fixed else own
             found[node.inputs[0]] = own
-            nodes += _on_windows(node, own)
-        else:
+            behind = [*_maps_behind(network, node, fixed)] if own.pixels > 1 else []
+            done |= {map_.name for map_ in behind}
+            nodes += _on_windows(node, own, behind)
+        elif node.name not in done:
             nodes.append(node)
     inputs = tuple(
         replace(t, shape=found[t.name].shape) if t.name in found else t for t in network.inputs
@@ -199,6 +204,18 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Win
 
 def _readers(network: Network, tensor: str) -> list[Node]:
     return [node for node in network.nodes if tensor in node.inputs]
+
+
+def _maps_behind(network: Network, node: Node, fixed: set[str]) -> Iterator[Node]:
+    """Biases and functions of elements of a result that nothing else reads, one after the other."""
+    while node.output not in network.outputs:
+        readers = _readers(network, node.output)
+        if len(readers) != 1 or not {*readers[0].inputs[1:]} <= fixed:
+            return
+        (node,) = readers
+        if not isinstance(node.op, Unary) and not (isinstance(node.op, Bias) and node.op.axis == 1):
+            return
+        yield node
 
 
 def _is_first(node: Node, inputs: set[str]) -> bool:
@@ -214,8 +231,10 @@ def _is_first(node: Node, inputs: set[str]) -> bool:
     )
 
 
-def _on_windows(node: Node, windows: Windows) -> Iterator[Node]:
-    """The weights as channels of a pixel, and the convolution of pixels."""
+def _on_windows(node: Node, windows: Windows, behind: Sequence[Node]) -> Iterator[Node]:
+    """The weights as channels of a pixel, and the convolution of pixels; maps `behind` it are of
+    pixels side by side, too.
+    """
     (x, w), conv, pixels = node.inputs, windows.product, windows.pixels
     own, step = windows.conv.input_shapes[1], windows.conv.stride[1]
     if pixels > 1:
@@ -231,8 +250,17 @@ def _on_windows(node: Node, windows: Windows) -> Iterator[Node]:
     yield Node(f"{node.name}_windows", as_channels, (w,), f"{w}.windows")
     made = node.output if pixels == 1 else f"{node.output}.beside"
     yield replace(node, op=conv, inputs=(x, f"{w}.windows"), output=made)
+    for own_map in behind:
+        operands = own_map.inputs[1:]
+        if isinstance(own_map.op, Bias):
+            repeated = Concat((own_map.op.input_shapes[1],) * pixels, 0, own_map.op.out_dtype)
+            operands = (f"{own_map.output}.bias",)
+            yield Node(f"{own_map.name}_bias", repeated, own_map.inputs[1:] * pixels, *operands)
+        op = replace(own_map.op, shape=conv.out_shape)  # type: ignore[call-arg]
+        made, x = f"{own_map.output}.beside", made
+        yield replace(own_map, op=op, inputs=(x, *operands), output=made)
     if pixels > 1:
-        yield from _side_by_side(node, made, windows)
+        yield from _side_by_side(behind[-1] if behind else node, made, windows)
 
 
 def _side_by_side(node: Node, made: str, windows: Windows) -> Iterator[Node]:

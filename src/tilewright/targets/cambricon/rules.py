@@ -37,7 +37,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Copy, Fill, Map, MatrixProduct
 from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
-from tilewright.ir.visit import calls_of, map_range, rewrite, walk
+from tilewright.ir.visit import calls_of, map_stmt, rewrite, walk
 from tilewright.machine import Machine
 from tilewright.passes.base import Pass
 from tilewright.passes.handle_boundary import HandleBoundary
@@ -77,9 +77,14 @@ class SlideWindows:
 
     def apply(self, program: Program) -> Program:
         """The program with gathering inside the loops over windows."""
-        return replace(program, body=_slid(program.body, (), {}, [], program))
+        doubled = set[str]()
+        body = _slid(program.body, (), {}, [], doubled, program)
+        buffers = (replace(b, copies=Const(2)) if b.name in doubled else b for b in program.buffers)
+        return replace(program, buffers=tuple(buffers), body=body)
 
 
+_VECTOR = "vector"
+"""The loop over the vectors of a product."""
 Firsts = list[tuple[int, Stmt]]
 """Statements that move first windows, and inside how many loops each of them stands."""
 
@@ -89,10 +94,12 @@ def _slid(
     around: tuple[For, ...],
     filled: Mapping[str, int],
     firsts: Firsts,
+    doubled: set[str],
     program: Program,
 ) -> tuple[Stmt, ...]:
     """The body inside the loops `around` of which what fills a buffer that its loop moves over
-    stands in that loop; buffers are `filled` inside so many loops.
+    stands in that loop; buffers are `filled` inside so many loops. Of what is gathered ahead there
+    are two, which the turns of the loop around take in turn.
     """
     loop = next((s for s in body if isinstance(s, For)), None)
     if loop is None:
@@ -100,10 +107,11 @@ def _slid(
     here = body[: body.index(loop)]
     filled = {**filled, **{s.buffer: len(around) for s in here if isinstance(s, Transfer)}}
     if any(isinstance(s, For) for s in loop.body):
-        inner = _slid(loop.body, (*around, loop), filled, firsts, program)
+        inner = _slid(loop.body, (*around, loop), filled, firsts, doubled, program)
         begun = [stmt for depth, stmt in firsts if depth == len(around)]
         return _replaced(body, loop, replace(loop, body=inner), (), begun)
     inside, behind, moved = list[Stmt](), list[Stmt](), set[Stmt]()
+    own = loop.body
     for stmt in here if next(calls_of(loop.body, MatrixProduct), None) else ():
         waits: tuple[Wait, ...] = ()
         match stmt:
@@ -117,19 +125,38 @@ def _slid(
         if rows is None or not _is_apart(stmt, loop, *rows, program):
             continue
         moved |= {stmt, *waits}
-        every = _gathered(stmt, waits, loop, *rows)
-        first = _part(stmt, rows[0], Const(0), rows[1].extent)
-        if isinstance(rows[1].extent, Const) and not _varies(first, around[depth:]):
-            ahead = binary("<", rows[1].extent, substitute(loop.extent, {f.var: 0 for f in around}))
+        count, ahead = rows[1].extent, Const(0)
+        first = _part(stmt, rows[0], Const(0), count)
+        if isinstance(count, Const) and not _varies(first, around[depth:]):
+            ahead = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
+            if isinstance(stmt, Call):
+                ahead, slot = Const(1), Var(around[-1].var) % 2
+                (stmt, first), own = (_in_slot(s, buffer, slot) for s in ((stmt, first), own))
+                doubled.add(buffer)
             start = {f.var: 0 for f in (loop, *around[depth:])}
             firsts.append((depth, If(ahead, (_at(first, start), *waits))))
-            later = _following(stmt, loop, around[depth:], rows[0], rows[1].extent.value)
+            later = _following(stmt, loop, around[depth:], rows[0], count.value)
             behind += (If(test * ahead, (row, *waits)) for test, row in later)
-            every = (replace(every[0], condition=every[0].condition * (1 - ahead)), every[1])
-        inside += every
-    slid = replace(loop, body=(*inside, *loop.body, *behind))
+        every = _gathered(stmt, waits, loop, *rows)
+        inside += replace(every[0], condition=every[0].condition * (1 - ahead)), every[1]
+    slid = replace(loop, body=(*inside, *own, *behind))
     begun = [stmt for depth, stmt in firsts if depth == len(around)]
     return _replaced(body, loop, slid, moved, begun)
+
+
+def _in_slot(body: tuple[Stmt, ...], buffer: str, slot: Expr) -> tuple[Stmt, ...]:
+    """The statements with a slot of a buffer."""
+
+    def own(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(stmt, Call):
+            return None
+        views = (
+            replace(o, slot=slot) if isinstance(o, View) and o.buffer == buffer else o
+            for o in stmt.operands
+        )
+        return (replace(stmt, operands=tuple(views)),)
+
+    return rewrite(body, own)
 
 
 def _replaced(
@@ -152,26 +179,14 @@ def _varies(stmt: Stmt, loops: Sequence[For]) -> bool:
 
 def _at(stmt: Stmt, values: Mapping[str, IntLike]) -> Stmt:
     """A transfer, call or wait at these indices of loops."""
-
-    def bound(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-        return tuple(map_range(r, lambda e: substitute(e, values)) for r in ranges)
-
-    match stmt:
-        case Transfer():
-            first = substitute(stmt.first, values)
-            return replace(stmt, ranges=bound(stmt.ranges), first=first)
-        case Call():
-            views = (replace(o, ranges=bound(o.ranges)) for o in stmt.operands)
-            return replace(stmt, operands=tuple(views))
-        case _:
-            return stmt
+    return map_stmt(stmt, lambda e: substitute(e, values))
 
 
 def _following(
     stmt: Call | Transfer, loop: For, around: Sequence[For], dimension: int, count: int
 ) -> Iterator[tuple[Expr, Stmt]]:
-    """The first window of the next turn of the loops around, a row in each of the last turns: when,
-    and what moves.
+    """The first window of the next turn of the loops around, a row in each of the last turns, or
+    several in each of few: when, and what moves.
     """
     following: dict[str, Expr] = {}
     carry: Expr = Const(1)
@@ -180,7 +195,7 @@ def _following(
         following[outer.var] = (Var(outer.var) + carry) * (1 if outer is around[0] else 1 - ends)
         carry = ends
     for row in range(count):
-        turn = minimum(loop.extent - 1, maximum(loop.extent - count, 0) + row)
+        turn = maximum(loop.extent - count, 0) + minimum(loop.extent, count) * row // count
         moved = _at(_part(stmt, dimension, Const(row), Const(1)), following)
         yield binary("==", Var(loop.var), turn) * (1 - carry), moved
 
@@ -286,13 +301,15 @@ class _Finishing:
 
     def finished(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The body with the map behind a loop of products in that loop."""
-        place = next((i for i, s in enumerate(body) if isinstance(s, For)), None)
+        place = next((i for i, s in enumerate(body) if isinstance(_vectors(s), For)), None)
         if place is None:
             return body
-        loop, after = body[place], body[place + 1 :]
+        loop, after = _vectors(body[place]), body[place + 1 :]
         assert isinstance(loop, For)
         last = next((s for s in after if not isinstance(s, Wait)), None)
         found = self._with_map(loop, last) if isinstance(last, Call) else None
+        if found is None and loop is not body[place]:
+            return body
         if found is None:
             return (*body[:place], replace(loop, body=self.finished(loop.body)), *after)
         rest = (x for s in after for x in (found[1] if s is last else (s,)))
@@ -405,6 +422,31 @@ class _Finishing:
         if elements is None:
             return buffer
         return replace(buffer, elements=round_up(elements, SLOT_ELEMENTS))
+
+
+def _vectors(stmt: Stmt) -> Stmt:
+    """A product of several vectors as a loop of products of one each; other statements themselves.
+
+    before:  product(y_tile[0 : 98], w_tile, x_tile[0 : 98])
+    after:   for vector: product(y_tile[vector], w_tile, x_tile[vector])
+    """
+    if not isinstance(stmt, Call) or not isinstance(stmt.primitive, MatrixProduct):
+        return stmt
+    across, views = stmt.primitive.across, list[Operand]()
+    counts = set[Expr]()
+    for view in stmt.operands:
+        ranges = list(view.ranges)
+        places = [d for d, role in enumerate(view.roles) if role == across]
+        if len(places) > 1:
+            return stmt
+        for d in places:
+            counts.add(ranges[d].extent)
+            start = ranges[d].start + Var(_VECTOR) * ranges[d].step
+            ranges[d] = replace(ranges[d], start=start, extent=Const(1))
+        views.append(replace(view, ranges=tuple(ranges)))
+    if len(counts) != 1 or counts == {Const(1)}:
+        return stmt
+    return For(_VECTOR, counts.pop(), (replace(stmt, operands=tuple(views)),))
 
 
 def _buffers(stmt: Call | Transfer) -> tuple[str, ...]:
