@@ -25,6 +25,7 @@ from pathlib import Path
 from rich.progress import track
 
 from support.candidates import Case
+from support.cross_check.check import checked_time
 from support.running import estimated
 from tilewright import ops
 from tilewright.common.digest import digest
@@ -40,7 +41,6 @@ from tilewright.partition import split
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.cross_check.check import checked_time
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.search import rank
 

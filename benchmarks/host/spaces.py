@@ -27,9 +27,8 @@ from tilewright.targets.host.calibrating.probes import (
     load_probes,
     peak_flops_per_call,
 )
-from tilewright.targets.host.code import CODE
+from tilewright.targets.host.code import CODE, BoundKernel
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.run import BoundKernel
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.sampling import (

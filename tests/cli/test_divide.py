@@ -122,12 +122,12 @@ def test_what_cores_send_each_other_can_be_least():
     "options",
     [
         ("--objective", "activations", "--place"),
-        ("--partition", "rows", "--most-work", "3", "--objective", "time"),
+        ("--partition", "terms", "--most-work", "3", "--objective", "time"),
     ],
 )
 def test_every_command_that_plans_takes_the_options_of_a_plan(options):
     commands = ("compile", "run", "simulate", "explain")
-    found = [json.loads(run("lenet5", *options, "--json", command=c).stdout) for c in commands]
+    found = [json.loads(run("perceptron", *options, "--json", command=c).stdout) for c in commands]
     assert [one | {"timings": {}} for one in found] == [found[-1]] * 4
 
 
@@ -288,10 +288,10 @@ def test_a_network_is_computed_on_all_cores(tmp_path):
 
 def test_other_numbers_than_those_of_the_reference_end_with_code_3():
     """The bound is the one that is given, however small."""
-    done = run("lenet5", "--compare", "reference", "--max-error", "1e-3", command="run")
+    done = run("perceptron", "--compare", "reference", "--max-error", "1e-3", command="run")
     assert done.exit_code == 0
     assert "of the largest magnitude, within 0.001\n" in done.stdout
-    done = run("lenet5", "--check", "--max-error", "1e-12")
+    done = run("perceptron", "--check", "--max-error", "1e-12")
     assert done.exit_code == 3
     assert re.fullmatch(
         r"error: outputs differ from those of the reference by \S+ of the largest magnitude, "

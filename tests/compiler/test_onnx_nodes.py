@@ -11,13 +11,13 @@ from support.native import NATIVE_HOSTS
 from support.onnx_backend import Outcome, Runnable, node_tests, on_host, on_reference, read
 
 RIGHT = ("passed", "rounded")
-EACH, EACH_HERE = 5, 40
+EACH, EACH_HERE = 8, 40
 """Of the tests, and of the models that are read, every so many is tried in this suite."""
 
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
-    """Outcomes of every fifth test's model."""
+    """Outcomes of every eighth test's model."""
     folder = tmp_path_factory.mktemp("models")
     return [read(case, folder) for case in node_tests()[::EACH]]
 

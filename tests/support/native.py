@@ -16,10 +16,9 @@ from tilewright.codegen.c.compiler import compiled
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.host.code import CODE
+from tilewright.targets.host.code import CODE, LoadedKernel
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
 from tilewright.targets.host.native import native_instruction_sets
-from tilewright.targets.host.run import LoadedKernel
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING
 
 ULPS = {"winograd2": 6.0, "winograd4": 24.0, "winograd6": 200.0}

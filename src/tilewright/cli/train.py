@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +14,16 @@ from tilewright.cli.options import OperatorOptions
 from tilewright.cli.output import UsageProblem, progress_bar
 from tilewright.cli.workload import machine_of, read_network
 from tilewright.codegen.folder import write_arrays
+from tilewright.common.deferred import Deferred
+from tilewright.common.files import new_file
 from tilewright.graph.training import Optimiser
 from tilewright.training import Examples, Settings, digits, read_examples, train
 from tilewright.training.checkpoint import Epoch
-from tilewright.training.curve import PICTURES, write_curve
 
+figures = Deferred("tilewright.papers.figures")
 _DIGITS = "digits"
+_PICTURES = (".png", ".svg")
+_DOTS_PER_INCH = 150
 
 
 class TrainingRun(Struct, frozen=True):
@@ -38,8 +43,8 @@ def run(asked: Train) -> None:
     started = time.perf_counter()
     if asked.resume and asked.checkpoint is None:
         raise UsageProblem("--resume goes on from a --checkpoint, found none")
-    if asked.curve is not None and asked.curve.suffix not in PICTURES:
-        raise UsageProblem(f"--curve takes a file {' or '.join(PICTURES)}, found {asked.curve}")
+    if asked.curve is not None and asked.curve.suffix not in _PICTURES:
+        raise UsageProblem(f"--curve takes a file {' or '.join(_PICTURES)}, found {asked.curve}")
     settings = _settings(asked)
     options = OperatorOptions(batch=asked.batch, dtype=asked.dtype)
     network, machine = read_network(asked.network, options, asked.dtype), machine_of(asked.machine)
@@ -55,7 +60,7 @@ def run(asked: Train) -> None:
     asked.output.value(run)
     asked.output.show(f"{seconds:.2f} s in all, {steps:.2f} s of it training")
     if asked.curve is not None:
-        write_curve(asked.curve, network.name, found.epochs)
+        _write_curve(asked.curve, network.name, found.epochs)
         asked.output.show(f"curve written to {asked.curve}")
     if asked.out is not None:
         write_arrays(asked.out, found.weights)
@@ -86,3 +91,21 @@ def _show(asked: Train, epoch: Epoch) -> None:
         f"{100 * epoch.accuracy:.2f} %, tested {100 * epoch.test_accuracy:.2f} %, "
         f"{epoch.seconds:.3f} s"
     )
+
+
+def _write_curve(path: Path, name: str, epochs: Sequence[Epoch]) -> None:
+    """Draw into a .png or .svg file. OSError where it cannot be written."""
+    series = {
+        "loss": [epoch.loss for epoch in epochs],
+        "errors while training": [1 - epoch.accuracy for epoch in epochs],
+        "errors when tested": [1 - epoch.test_accuracy for epoch in epochs],
+    }
+    figure = figures.lines(
+        [epoch.number for epoch in epochs],
+        series,
+        title=f"training of {name}",
+        x_label="epoch",
+        y_label="loss, share of errors",
+    )
+    with new_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=_DOTS_PER_INCH)

@@ -18,7 +18,7 @@ from tilewright.compiler.checking import program_inputs, random_operands
 from tilewright.ir.parser import parse
 from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import load_machine
-from tilewright.targets.host.code import CODE
+from tilewright.targets.host.code import CODE, LoadedKernel
 from tilewright.targets.host.emit.kernel_epilogue import (
     PLAIN,
     Border,
@@ -27,7 +27,6 @@ from tilewright.targets.host.emit.kernel_epilogue import (
     fusing_pays,
     result_of,
 )
-from tilewright.targets.host.run import LoadedKernel
 from tilewright.targets.host.vectors.epilogue import Bias, Finish, Residual, names
 
 ALGORITHMS = ("direct", "pointwise", "depthwise", "winograd4")

@@ -14,7 +14,7 @@ from ml_dtypes import bfloat16
 import tilewright as tw
 from support.compiled import kernel_of
 from tilewright.ops.mapping import mapping
-from tilewright.targets.host import run as host_run
+from tilewright.targets.host import code as host_code
 
 EXTREMES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 88.0, -3.5]
 
@@ -86,8 +86,8 @@ def test_the_makefile_links_what_functions_need(tmp_path: Path) -> None:
 def test_a_kernel_is_run_as_its_makefile_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integers wrap by a flag of the compiler, which loading a kernel gives as well."""
     flags: list[tuple[str, ...]] = []
-    monkeypatch.setattr(host_run, "load_library", lambda sources, given: flags.append(given))
+    monkeypatch.setattr(host_code, "load_library", lambda sources, given: flags.append(given))
     op = tw.ops.gemm(8, 8, 8, dtype="i8:i32")
     kernel = kernel_of(op, machine="host_portable", measure=False)
-    host_run.load_kernel(kernel.artifact, kernel.machine)
+    host_code.load_kernel(kernel.artifact, kernel.machine)
     assert flags == [("-fwrapv",)]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.cross_check.check import checked_time, missing_lines
 from tilewright import ops
 from tilewright.cost.fetches import CodeLines, Fetches
 from tilewright.isa.table import InstructionCache
@@ -14,7 +15,6 @@ from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.cross_check.check import checked_time, missing_lines
 from tilewright.targets.sw26010.prices import code_lines
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose

@@ -8,6 +8,15 @@ import pytest
 from msgspec import structs
 
 from support.candidates import Case
+from support.cross_check.check import (
+    CheckedTime,
+    checked_time,
+    missing_lines,
+    replayed,
+)
+from support.cross_check.layout import INTEGER, PLACE
+from support.cross_check.recording import Call, Recording
+from support.cross_check.routines import RoutineCycles
 from support.running import estimated
 from tilewright import ops
 from tilewright.asm import assemble, link
@@ -24,15 +33,6 @@ from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.cross_check.check import (
-    CheckedTime,
-    checked_time,
-    missing_lines,
-    replayed,
-)
-from tilewright.targets.sw26010.cross_check.layout import INTEGER, PLACE
-from tilewright.targets.sw26010.cross_check.recording import Call, Recording
-from tilewright.targets.sw26010.cross_check.routines import RoutineCycles
 from tilewright.targets.sw26010.elementwise.routines import all_routines
 from tilewright.targets.sw26010.prices import MeshPrices
 from tilewright.tune.search import rank

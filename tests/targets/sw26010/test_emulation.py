@@ -34,8 +34,11 @@ from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.emulation import build
-from tilewright.targets.sw26010.emulation.run import run_emulated, run_emulated_many
-from tilewright.targets.sw26010.emulation.simulated import SimulatedProducts
+from tilewright.targets.sw26010.emulation.run import (
+    SimulatedProducts,
+    run_emulated,
+    run_emulated_many,
+)
 from tilewright.targets.sw26010.gemm.exact import simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.instances import gemm_instances
 from tilewright.targets.sw26010.names import mesh_bindings

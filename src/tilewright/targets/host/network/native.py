@@ -13,6 +13,7 @@ its standard input, which stays open for as long as the answer is wanted.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
@@ -29,13 +30,20 @@ from statistics import median
 from typing import IO, NoReturn
 
 import msgspec
+from msgspec import structs
 
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.folder import new_folder
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.dtypes import dtype
-from tilewright.common.errors import CapacityError, GraphError, SimulationError, ToolError
+from tilewright.common.errors import (
+    BusyError,
+    CapacityError,
+    GraphError,
+    SimulationError,
+    ToolError,
+)
 from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network, Node, State
 from tilewright.graph.names import quoted
@@ -44,12 +52,12 @@ from tilewright.machine import Machine
 from tilewright.network.planning.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
 from tilewright.network.requirements import without_look_ups
-from tilewright.network.results import NetworkRun
+from tilewright.network.results import Comparison, NetworkRun, StageResult
+from tilewright.network.rival import against, against_onnxruntime, onnxruntime_session
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own
-from tilewright.targets.host.network import measuring
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     HostSession,
@@ -58,7 +66,10 @@ from tilewright.targets.host.network.run import (
     give_back,
     load_network,
 )
+from tilewright.tune.sampling import Contender, Timing, interleaved, protocol_for, ratio_of_speeds
 
+_LOG = logging.getLogger(__name__)
+_OURS = "tilewright"
 _ADDRESSABLE_BYTES = 1 << 47
 """Address space of a process on processors with 48-bit addresses."""
 
@@ -162,7 +173,30 @@ class HostNetwork:
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """Describe the network without running it."""
-        return measuring.described(self, compile_seconds)
+        code = self.code
+        stages = tuple(
+            StageResult(
+                stage.name,
+                stage.label,
+                stage.algorithm,
+                None if stage.estimate_seconds is None else 1e3 * stage.estimate_seconds,
+                work=stage.work,
+                causes=stage.causes,
+                nodes=stage.nodes,
+                moved_bytes=stage.moved_bytes,
+            )
+            for stage in code.stages
+        )
+        return NetworkRun(
+            code.name,
+            self.machine.name,
+            code.dtype,
+            stages,
+            compile_seconds,
+            code.constant_bytes,
+            code.arena_bytes,
+            state_bytes=code.state_bytes,
+        )
 
     def measured(
         self,
@@ -174,16 +208,53 @@ class HostNetwork:
         compile_seconds: float = 0.0,
         bound: float | None = None,
     ) -> tuple[NetworkRun, dict[str, Array]]:
-        """(figures, outputs by name), as `measuring.measure_network` gives them."""
-        return measuring.measure_network(
-            self,
-            network,
-            weights,
-            inputs,
-            compare=compare,
-            compile_seconds=compile_seconds,
-            bound=bound,
+        """(figures, outputs by name), of these inputs by name. With `compare` the same is computed
+        by another, from `network` and `weights`, and timed in turn with ours where that is
+        onnxruntime; `bound` replaces that of `network.results`. Where the computer is too busy to
+        be measured, a warning says so and the figures have no times.
+
+        Raises ToolError where onnxruntime is asked for and not installed.
+        """
+        ours = self.bind(inputs)
+        ours.repeat(1)
+        outputs = ours.outputs()
+        threads = self.code.threads
+        contenders = [Contender(_OURS, ours.repeat, threads)]
+        comparison: Comparison | None = None
+        if compare == "onnxruntime":
+            other = onnxruntime_session(network, weights, inputs, threads)
+            contenders.append(Contender("onnxruntime", other.repeat, threads))
+            comparison = against_onnxruntime(other, outputs, bound)
+        elif compare == "reference":
+            comparison = against(compare, network, weights, inputs, outputs, bound)
+        run = structs.replace(self.described(compile_seconds), comparison=comparison)
+        try:
+            timings = interleaved(contenders, protocol_for(threads))
+        except BusyError as error:
+            _LOG.warning("times are the model's, not measured: %s", error.message)
+            return run, outputs
+        timing, flops = timings[_OURS], sum(stage.flops for stage in self.code.stages)
+        run = structs.replace(
+            self._with_stages(run, ours),
+            milliseconds=1e3 * timing.seconds,
+            gflops=flops / timing.seconds / 1e9,
+            clock=timing.clock,
+            comparison=_timed(comparison, timings),
         )
+        return run, outputs
+
+    def _with_stages(self, found: NetworkRun, bound: BoundNetwork) -> NetworkRun:
+        """With the times of the stages."""
+        times = zip(found.stages, self.code.stages, self.profile(bound), strict=True)
+        stages = tuple(
+            structs.replace(
+                stage,
+                measured_milliseconds=1e3 * seconds,
+                gflops=info.flops / max(seconds, 1e-9) / 1e9,
+            )
+            for stage, info, seconds in times
+        )
+        return structs.replace(found, stages=stages)
 
     def profile(self, bound: BoundNetwork, runs: int = 15) -> tuple[float, ...]:
         """Median seconds of each stage over `runs` runs of the whole network."""
@@ -200,6 +271,19 @@ class HostNetwork:
     @cached_property
     def _bound(self) -> BoundNetwork:
         return self.loaded.bind(self._constants)
+
+
+def _timed(comparison: Comparison | None, timings: Mapping[str, Timing]) -> Comparison | None:
+    """With the times of the other one, if it took any."""
+    if comparison is None or "onnxruntime" not in timings:
+        return comparison
+    ratio = ratio_of_speeds(timings[_OURS], timings["onnxruntime"])
+    return structs.replace(
+        comparison,
+        milliseconds=1e3 * timings["onnxruntime"].seconds,
+        speedup=ratio.median,
+        spread=ratio.spread,
+    )
 
 
 def compile_network(

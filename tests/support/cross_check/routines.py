@@ -17,14 +17,14 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from support.cross_check.layout import LIST, NUMBER, PLACE, WORDS
+from support.cross_check.recording import Call
 from tilewright.asm import assemble, link
 from tilewright.isa import InstructionTable
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh, Value
 from tilewright.simulate.program import Program
-from tilewright.targets.sw26010.cross_check.layout import LIST, NUMBER, PLACE, WORDS
-from tilewright.targets.sw26010.cross_check.recording import Call
 
 _WORD_BYTES, _VECTOR_BYTES = 8, 32
 _FIRST_ARGUMENT, _REGISTER_ARGUMENTS, _STACK = 16, 6, "$30"

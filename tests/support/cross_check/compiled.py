@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.common.compiled import entry_point, piece
-from tilewright.targets.sw26010.cross_check import layout
-from tilewright.targets.sw26010.cross_check.layout import (
+from support.cross_check import layout
+from support.cross_check.layout import (
     BLOCK,
     CALL,
     GET,
@@ -22,6 +21,7 @@ from tilewright.targets.sw26010.cross_check.layout import (
     SYNCHRONISE,
     WAIT,
 )
+from tilewright.common.compiled import entry_point, piece
 
 _TRANSACTION, _LATENCY, _ISSUE, _GET, _PUT, _GET_MORE, _PUT_MORE = range(7)
 _PLACES = 1 << 16

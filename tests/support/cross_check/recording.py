@@ -18,21 +18,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from support.cross_check.layout import CALL, KIND, SUBJECT
 from tilewright.codegen.artifact import Artifact
 from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.errors import SimulationError
-from tilewright.targets.sw26010.cross_check.layout import CALL, KIND, SUBJECT
 
 MOST_EVENTS = 4_000_000
 """Statements of all cores together that are recorded: 256 MB."""
 
 _USER = "the cross-check"
 _FLAGS = ("-std=gnu11", "-O1", "-w", "-I.")
-_HEADERS = {
-    "emulation": ("tw_emulation.h", "slave.h", "dma.h"),
-    "cross_check": ("tw_recording.h", "tw_recording.c"),
-}
+_EMULATED = ("tw_emulation.h", "slave.h", "dma.h")
+_OWN = tuple(Path(__file__).parent / name for name in ("tw_recording.h", "tw_recording.c"))
 _ROUTINE = re.compile(r"^ *\.globl (\w+)$", re.MULTILINE)
 _PRODUCT = re.compile(r"^void (\w+_gemm_\w+)\(([^)]*)\);$", re.MULTILINE)
 _LIST = "const void *const *"
@@ -118,12 +116,9 @@ def _routines(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def _runtime() -> dict[str, str]:
-    package = resources.files("tilewright.targets.sw26010")
-    return {
-        name: (package / folder / name).read_text(encoding="utf-8")
-        for folder, names in _HEADERS.items()
-        for name in names
-    }
+    emulation = Path(str(resources.files("tilewright.targets.sw26010"))) / "emulation"
+    found = {path.name: path for path in (*_OWN, *(emulation / name for name in _EMULATED))}
+    return {name: path.read_text(encoding="utf-8") for name, path in found.items()}
 
 
 def _unit(artifact: Artifact, routines: tuple[str, ...]) -> str:

@@ -17,15 +17,15 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from support.cross_check.compiled import missing, replay
+from support.cross_check.layout import CALL, CORE, KIND, SUBJECT
+from support.cross_check.recording import MOST_EVENTS, Recording, record
+from support.cross_check.routines import CallTime, RoutineCycles
 from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.isa.table import InstructionCache
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.cross_check.compiled import missing, replay
-from tilewright.targets.sw26010.cross_check.layout import CALL, CORE, KIND, SUBJECT
-from tilewright.targets.sw26010.cross_check.recording import MOST_EVENTS, Recording, record
-from tilewright.targets.sw26010.cross_check.routines import CallTime, RoutineCycles
 
 
 @dataclass(frozen=True)
