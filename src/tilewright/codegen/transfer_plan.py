@@ -6,7 +6,7 @@ In: a transfer and its tensor. Out: a `TransferPlan`, with the region split as i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.errors import ProgramError
@@ -38,14 +38,21 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
             fix="transfers of this machine fill slots from their first element on",
         )
     offset: Expr = Const(0)
+    some: Expr = Const(1)  # `some`: 0 where a core has not the only index of a dimension
     repeats: list[Repeat] = []
-    for r, stride in zip(transfer.ranges, strides_of(tensor.shape), strict=True):
+    for r, stride, size in zip(
+        transfer.ranges, strides_of(tensor.shape), tensor.shape, strict=True
+    ):
         if bounds_of(r.step, scope)[0] < 1:
             raise ProgramError(f"a region of {tensor.name!r} has step {r.step}; steps start at 1")
         offset = offset + r.start * stride
-        repeats.append(Repeat(r.extent, r.step * stride))
+        if size == Const(1):
+            some = some * r.extent
+        else:
+            repeats.append(Repeat(r.extent, r.step * stride))
+    blocks = split(repeats, Const(1))
     largest = _largest(transfer, tensor, buffer, scope)
-    return TransferPlan(offset, split(repeats, Const(1)), largest)
+    return TransferPlan(offset, replace(blocks, length=some * blocks.length), largest)
 
 
 def _largest(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Scope) -> int:

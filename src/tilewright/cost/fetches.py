@@ -1,6 +1,6 @@
 """Cache lines of instructions that a core fetches again because its routines evict each other.
 
-In: the lines that the routine of each call lies on, and the calls in their order. Out: the cycles
+In: the lines that each call executes, and the calls in their order. Out: the cycles
 of fetching those that the core's instruction cache lacks.
 """
 
@@ -16,12 +16,12 @@ from tilewright.isa.table import InstructionCache
 
 @dataclass(frozen=True, eq=False)
 class CodeLines:
-    """Routines that do not fit a cache together: the (first line, number of lines) of each, and the
-    routine of a call by the number of its statement and its extents.
+    """Routines that do not fit a cache together: `lines` that calls execute, ascending, and which
+    of them by the number of a call's statement and its extents.
     """
 
     cache: InstructionCache
-    spans: tuple[tuple[int, int], ...]
+    lines: tuple[tuple[int, ...], ...]
     calls: Mapping[tuple[int, tuple[int, ...]], int]
 
 
@@ -48,10 +48,9 @@ class Fetches:
 
     def _called(self, content: int, routine: int) -> tuple[int, int]:
         held, cache = self._contents[content].copy(), self._code.cache
-        first, count = self._code.spans[routine]
-        missing = 0
-        for start in range(first, first + count, cache.sets):
-            lines = np.arange(start, min(start + cache.sets, first + count))
+        every, missing = np.array(self._code.lines[routine], np.int64), 0
+        rounds = np.flatnonzero(np.diff(every // cache.sets)) + 1  # no two lines of one share a set
+        for lines in np.split(every, rounds):
             own = held[lines % cache.sets]
             found = own == lines[:, None]
             missing += int((~found.any(axis=1)).sum())

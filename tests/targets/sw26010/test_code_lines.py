@@ -15,7 +15,7 @@ from tilewright.machine import load_machine
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.sw26010.code import CODE
-from tilewright.targets.sw26010.prices import code_lines
+from tilewright.targets.sw26010.code_lines import code_lines
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
 from tilewright.tune.refills import with_refills
@@ -67,12 +67,12 @@ def test_lines_are_missing_as_the_cross_check_counts_them(
     own = InstructionCache(capacity_bytes=64, line_bytes=8, miss_cycles=1, ways=ways)
     starts = np.cumsum([0, *counts[:-1]]).tolist()
     calls = {(number, ()): number for number in range(len(counts))}
-    fetches = Fetches(CodeLines(own, tuple(zip(starts, counts, strict=True)), calls))
+    lines = [np.arange(a, a + n) for a, n in zip(starts, counts, strict=True)]
+    fetches = Fetches(CodeLines(own, tuple(tuple(one.tolist()) for one in lines), calls))
     order, content, found = [number % len(counts) for number in drawn], 0, []
     for number in order:
         cycles, content = fetches.cycles(content, number, ())
         found.append(cycles)
-    lines = [np.arange(a, a + n) for a, n in zip(starts, counts, strict=True)]
     cores, numbers = np.zeros(len(order), np.int64), np.array(order, np.int64)
     assert found == missing_lines(cores, numbers, lines, own).tolist()
 

@@ -330,8 +330,8 @@ class _Executor:
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
         asked = Asked(cost.requests, cost.issue_cycles, cost.service_cycles, cost.part)
-        start, *ready = state.serve(queue, latency, asked)
-        state.pending[slot] = Pending(*ready, cost.part, move.number, queue)
+        start, ready, apart_ready = state.serve(queue, latency, asked)
+        state.pending[slot] = Pending(ready, apart_ready, cost.part, move.number, queue)
         if state.now - issued != cost.issue_cycles:  # the last of all cores has no part
             cost = replace(cost, issue_cycles=state.now - issued)
         column = self.ledger.move_columns[move.number]

@@ -18,8 +18,8 @@ WHOLE = 0
 
 
 _MOST_AHEAD = 1 << 13
-"""Cycles that some cores are taken to be ahead of others at most, so that loops have a steady state:
-what was asked so long ago is served by then.
+"""Cycles that some cores are ahead of others at most, so that loops have a steady state: what was
+asked so long ago is served by then.
 """
 
 
@@ -36,6 +36,9 @@ class Clocks(NamedTuple):
     def until(self, other: Clocks) -> Clocks:
         """Not before the other."""
         return Clocks(max(self.first, other.first), max(self.last, other.last))
+
+
+START = Clocks()
 
 
 class Part(NamedTuple):
@@ -60,7 +63,7 @@ class Pending(NamedTuple):
 
     def since(self, cycle: int) -> Pending:
         """These after a cycle."""
-        ready, apart = (own.after(-cycle).until(Clocks()) for own in (self.ready, self.apart_ready))
+        ready, apart = (own.after(-cycle).until(START) for own in (self.ready, self.apart_ready))
         return self._replace(ready=ready, apart_ready=apart)
 
 
@@ -118,8 +121,8 @@ class State:
 
     cores: int = 1
     now: int = 0
-    own: Clocks = Clocks()
-    apart: Clocks = Clocks()
+    own: Clocks = START
+    apart: Clocks = START
     others: int = 0
     queues: dict[str, Queue] = field(default_factory=dict)
     pending: dict[Slot, Pending] = field(default_factory=dict)
@@ -148,7 +151,7 @@ class State:
         asking = [(Clocks(self.own.first, self.own.first + ahead), part.cores - rest)]
         asking += [(self.apart, rest)] if rest else []
         intervals = self.queue(queue).intervals
-        free, ready = intervals[-1][1] if intervals else 0, [Clocks(), Clocks()]
+        free, ready = intervals[-1][1] if intervals else 0, [START, START]
         begins = list[int]()
         for clocks, cores in sorted(asking):
             arrive = clocks.after(issue_cycles + latency)
@@ -184,7 +187,9 @@ class State:
             self.apart = Clocks(first + (last - first) * before // self.cores, last)
 
     def spend(self, cycles: int, own_cycles: int | None = None) -> int:
-        """Move all clocks, by other cycles where some are apart; returns by how much all are later."""
+        """Move all clocks, of those with a part by `own_cycles` where some are apart; returns by
+        how much all are later.
+        """
         before = self.now
         self.own = self.own.after(own_cycles if self.others and own_cycles is not None else cycles)
         self.apart = self.apart.after(cycles)
@@ -235,7 +240,7 @@ class State:
         now, early = self.now, self._earliest()
         every = [(name, queue.snapshot(early)) for name, queue in sorted(self.queues.items())]
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
-        apart = self.apart.after(-now) if self.others else Clocks()
+        apart = self.apart.after(-now) if self.others else START
         pending = [(slot, own.since(early)) for slot, own in sorted(self.pending.items())]
         contents = tuple(sorted(self.contents.items()))
         return (

@@ -248,15 +248,19 @@ def _rows_simulated(
     """Cycles of rows that change between two lengths in elements; rows, the larger and the smaller
     length may differ from core to core.
     """
-    rows, larger, smaller = np.broadcast_arrays(*change)
-    cycles = np.zeros(rows.shape, np.int64)
-    for at in np.ndindex(rows.shape):
-        count, more, less = int(rows[at]), int(larger[at]), int(smaller[at])
+    each = [nest_cycles(table, routine, *own) for own in changes_of(grows, change)]
+    return np.reshape(np.array(each, np.int64), np.broadcast_shapes(*map(np.shape, change)))
+
+
+def changes_of(
+    grows: bool, change: tuple[Value, Value, Value]
+) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """Mode and counts of each core's call that changes rows between two lengths in elements."""
+    for count, more, less in zip(*map(np.ravel, np.broadcast_arrays(*change)), strict=True):
         whole = more % VECTOR_LANES == less % VECTOR_LANES == 0
         size, mode = (VECTOR_LANES, MODES[0]) if whole else (1, MODES[1])
         lengths = (more // size, less // size) if grows else (less // size, more // size)
-        cycles[at] = nest_cycles(table, routine, mode, (count, *lengths))
-    return cycles
+        yield mode, (int(count), int(lengths[0]), int(lengths[1]))
 
 
 ROUTINES = Sw26010Routines()

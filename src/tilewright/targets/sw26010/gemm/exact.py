@@ -31,6 +31,7 @@ from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
+from tilewright.simulate.runs import MeshRun
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, routine_name
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, square_mesh
 from tilewright.targets.sw26010.gemm.parts import TABLE_NAME
@@ -133,7 +134,11 @@ def _sources_digest(table: str) -> str:
 
 @cache
 def _routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int:
-    """Cycles from the call of the emitted routine to the return of the last core.
+    return product_run(instance, table_name).cycles
+
+
+def product_run(instance: GemmInstance, table_name: str) -> MeshRun:
+    """The run from the call of the emitted routine to the return of the last core.
 
     The routine is the same for every table of the instruction set `TABLE_NAME`; its time is not.
     """
@@ -144,12 +149,11 @@ def _routine_cycles(instance: GemmInstance, table_name: str = TABLE_NAME) -> int
     mesh = Mesh(instance.shape.mesh, instance.shape.mesh)
     if instance.shape.links == 1:
         registers = _arguments(instance, table)
-        return simulate_mesh(program, mesh, entries=symbol, registers=registers).cycles
+        return simulate_mesh(program, mesh, entries=symbol, registers=registers)
     given = instance.plan.operand_bytes, instance.shape.links, instance.shape.mesh**2
     memory, (pairs, result, _) = chain_memory(*given)
     registers = {"$16": pairs, "$17": result, "$30": table.local_memory_bytes}
-    run = simulate_mesh(program, mesh, entries=symbol, registers=registers, local_memory=memory)
-    return run.cycles
+    return simulate_mesh(program, mesh, entries=symbol, registers=registers, local_memory=memory)
 
 
 def _arguments(instance: GemmInstance, table: InstructionTable) -> dict[str, int]:

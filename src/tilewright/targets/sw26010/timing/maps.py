@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.common.expr import Value
 from tilewright.seeds.pooling import POOLED, PoolWindows
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import Rows
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
@@ -83,6 +84,11 @@ def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
 
 def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> int:
     """Cycles of a nest with these iteration counts, outermost first, the last in items."""
+    return map_run(table, routine, mode, counts).cycles
+
+
+def map_run(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> CoreRun:
+    """The run of a nest."""
     loops, strides = sampled_loops(mode, counts)
     inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
     moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.common.expr import Value
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
 from tilewright.targets.sw26010.elementwise.code import MODES, halves, item_elements
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
@@ -102,6 +103,11 @@ def sampled_terms(routine: Routine, mode: str, counts: Sequence[int]) -> list[Va
 
 def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> int:
     """Cycles of a sample."""
+    return nest_run(table, routine, mode, counts).cycles
+
+
+def nest_run(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> CoreRun:
+    """The run of a sample."""
     if routine.work is None:
         rows, new, old = counts
         size = item_elements(mode)
@@ -131,20 +137,19 @@ def simulated(
     routine: Routine | MapRoutine | ReduceRoutine,
     arguments: Sequence[int],
     words: Mapping[int, Sequence[int]],
-) -> int:
-    """Cycles of a call of a routine with these arguments from $16 on, and words of the memory."""
+) -> CoreRun:
+    """The run of a call of a routine with these arguments from $16 on, and words of the memory."""
     memory = np.zeros(load_table(SHIPPED_TABLES[0]).local_memory_bytes // 8, np.int64)
     for place, values in words.items():
         memory[place // 8 : place // 8 + len(values)] = values
     registers = {f"${16 + i}": value for i, value in enumerate(arguments[:5])}
-    run = simulate_core(
+    return simulate_core(
         assembled(routine.text(), table),
         entry=routine.name,
         registers={**registers, "$30": STACK_AT},
         local_memory=memory,
         trace=False,
     )
-    return run.cycles
 
 
 NESTS = Derived(__file__, ELEMENTWISE_MAKERS, all_routines, _samples, sampled_terms, nest_cycles)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.common.expr import Value
 from tilewright.ir.primitives.maps import Gathering
+from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.reduce import (
@@ -117,7 +118,14 @@ def _samples(routine: ReduceRoutine, mode: str) -> list[tuple[tuple[int, ...], E
 def reduce_cycles(
     table: str, routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents
 ) -> int:
-    """Cycles of a call with these iteration counts of loops over rows, outermost first, in one of
+    """Cycles of a call, as `reduce_run` has them."""
+    return reduce_run(table, routine, mode, loops, extents).cycles
+
+
+def reduce_run(
+    table: str, routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents
+) -> CoreRun:
+    """The run of a call with these iteration counts of loops over rows, outermost first, in one of
     the routine's modes. Rows and runs start a vector apart, or an element: their cycles do not
     depend on their addresses.
     """

@@ -1,0 +1,220 @@
+"""Lines of the instruction cache that the calls of a program execute.
+
+In: a program and a machine. Out: `CodeLines`, for what routines evict of each other. A call
+executes the lines that its routine does on the simulated cores with the call's extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import accumulate
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from tilewright.common.digest import digest, own_sources
+from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
+from tilewright.common.expr import Value
+from tilewright.cost.calls import PricedCall, priced_call
+from tilewright.cost.fetches import CodeLines
+from tilewright.cost.steps import BranchStep, CallStep, LoopStep, steps_of
+from tilewright.cost.totals import executed_calls
+from tilewright.ir.nodes import Program
+from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import Map, MatrixProduct, Reduce
+from tilewright.ir.visit import instantiate
+from tilewright.isa import load_table
+from tilewright.machine import Machine
+from tilewright.passes.lowering import lowering_of
+from tilewright.simulate.runs import CoreRun
+from tilewright.targets.sw26010.calls.expressions import ROUTINES
+from tilewright.targets.sw26010.calls.nest_rows import has_loops
+from tilewright.targets.sw26010.calls.prices import (
+    has_as_many_loops,
+    map_rows,
+    mode_shares,
+    nests_of,
+    priced_loops,
+    repacked_cycles,
+    routine_of_code,
+    routine_of_rows,
+)
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine
+from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
+from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
+from tilewright.targets.sw26010.gemm.assembly import frame
+from tilewright.targets.sw26010.gemm.exact import product_run
+from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
+from tilewright.targets.sw26010.gemm.length import kernel_length
+from tilewright.targets.sw26010.names import mesh_bindings
+from tilewright.targets.sw26010.routines import changes_of, counts_of, mode_of
+from tilewright.targets.sw26010.timing.maps import map_run
+from tilewright.targets.sw26010.timing.nests import nest_run
+from tilewright.targets.sw26010.timing.reductions import Extents, reduce_run
+
+_Places: TypeAlias = tuple[int, ...]
+_Routine: TypeAlias = GemmInstance | MapRoutine | ReduceRoutine | Routine
+_Runs: TypeAlias = Sequence[Callable[[str], _Places]]
+
+
+def code_lines(program: Program, machine: Machine) -> CodeLines | None:
+    """The lines that a program's calls execute; None where the core has no instruction cache or no
+    instruction table, a product has no routine, or all routines fit together.
+
+    Routines of products stand first, in the order of their calls, then all others. Loops that a
+    compiler makes have no lines.
+    """
+    try:
+        return _lines(program, machine)
+    except (CapacityError, ProgramError, ScheduleError):  # simulated, but not to be emitted
+        return None
+
+
+def _lines(program: Program, machine: Machine) -> CodeLines | None:
+    name = machine.core.instruction_table
+    table = load_table(name) if name else None
+    if name is None or table is None or table.instruction_cache is None:
+        return None
+    own = table.instruction_cache
+    bound = instantiate(program, mesh_bindings(machine))
+    instances = {id(call): every for call, every in called_instances(bound, machine)}
+    words: dict[str, int] = {}
+    calls: dict[tuple[int, tuple[int, ...]], tuple[str, _Runs]] = {}
+    for group in executed_calls(bound, machine):
+        if min(group.dims.values(), default=1) > 0:
+            call = priced_call(group.stmt, group.dims, bound)
+            found = _routine(call, instances.get(id(group.stmt), ()))
+            if found is not None:
+                routine, runs = found
+                symbol = routine.symbol if isinstance(routine, GemmInstance) else routine.name
+                words[symbol] = _instructions(routine)
+                calls[id(group.stmt), tuple(group.dims.values())] = symbol, runs
+    order = sorted(words, key=lambda routine: routine.startswith("tw_"))
+    counts = [-(-words[one] * table.word_bits // 8 // own.line_bytes) for one in order]
+    if sum(counts) <= own.sets * own.ways:
+        return None
+    starts = dict(zip(order, accumulate(counts[:-1], initial=0), strict=True))
+    numbers = {id(step.stmt): n for n, step in enumerate(_calls(bound, machine))}
+    per_line = own.line_bytes * 8 // table.word_bits
+    lines = []
+    for symbol, runs in calls.values():
+        places = sorted({place // per_line for run in runs for place in run(name)})
+        lines.append(tuple(starts[symbol] + place for place in places))
+    keys = ((numbers[at], dims) for at, dims in calls)
+    return CodeLines(own, tuple(lines), {key: n for n, key in enumerate(keys)})
+
+
+def _routine(
+    call: PricedCall[Primitive], instances: Sequence[GemmInstance]
+) -> tuple[_Routine, _Runs] | None:
+    """The routine of a call and its runs; None for a loop that a compiler makes."""
+    dims = call.dims
+    if isinstance(call.primitive, MatrixProduct):
+        links = int(dims.get("links", 1))
+        extents = dims["m"], dims["n"], dims["k"] // links, links
+        shapes = [(i.shape.m, i.shape.n, i.shape.k, i.shape.links) for i in instances]
+        own = instances[shapes.index(extents)]
+        return own, [partial(_of_product, own)]
+    if isinstance(call.primitive, Map):
+        if call.primitive.dtype is not None or not has_loops(dims):
+            return None
+        rows = map_rows(cast("PricedCall[Map]", call))
+        if not has_as_many_loops(rows):
+            return None
+        mapped = routine_of_rows(cast("PricedCall[Map]", call), int(rows.still))
+        if mapped is None:
+            return None
+        return mapped, [partial(_of_map, mapped, mode_of(rows), counts_of(rows))]
+    if isinstance(call.primitive, Reduce):
+        nest = priced_loops(dims) if has_loops(dims) else None
+        reduced = routine_of_code(call, int(nest.code)) if nest and nest.priced else None
+        if nest is None or reduced is None:
+            return None
+        loops = counts_of(nest.rows)[:-1]
+        modes = [mode for mode, share in mode_shares(reduced, nest).items() if share]
+        return reduced, [partial(_of_reduce, reduced, mode, loops, nest.extents) for mode in modes]
+    routine = routine_of(call.primitive, call.dtype)
+    if routine is None:
+        return None
+    if routine.work is None:
+        every = [partial(_of_nest, routine, *change) for change in _changes(dims)]
+    else:
+        nests = [rows for count, rows in nests_of(call) if np.any(count)]
+        every = [partial(_of_nest, routine, mode_of(rows), counts_of(rows)) for rows in nests]
+    return routine, every
+
+
+def _changes(dims: Mapping[str, Value]) -> list[tuple[str, tuple[int, ...]]]:
+    """Modes and counts of the calls by which a tile is re-packed."""
+    found: list[tuple[str, tuple[int, ...]]] = []
+
+    def cycles(grows: bool, rows: Value, larger: Value, smaller: Value) -> Value:
+        found.extend(changes_of(grows, (rows, larger, smaller)))
+        return 0 * rows
+
+    repacked_cycles(dims, cycles)
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _of_nest(routine: Routine, mode: str, counts: tuple[int, ...], table: str) -> _Places:
+    return _places(nest_run(table, routine, mode, counts))
+
+
+@cache
+def _of_map(routine: MapRoutine, mode: str, counts: tuple[int, ...], table: str) -> _Places:
+    return _places(map_run(table, routine, mode, counts))
+
+
+@cache
+def _of_reduce(
+    routine: ReduceRoutine, mode: str, loops: tuple[int, ...], extents: Extents, table: str
+) -> _Places:
+    return _places(reduce_run(table, routine, mode, loops, extents))
+
+
+def _of_product(instance: GemmInstance, table: str) -> _Places:
+    """Those of all cores of the mesh, kept beside the texts of routines."""
+    key = digest("executed", own_sources(), repr(instance), table)
+    return tuple(
+        ROUTINES.value(key, list[int], lambda: [*_places(product_run(instance, table).cores[0])])
+    )
+
+
+def _places(run: CoreRun) -> _Places:
+    """The instructions that a run executes."""
+    return tuple(np.flatnonzero(run.executed).tolist())
+
+
+def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
+    """The calls of a program in the order of its text."""
+    waiting = list(reversed(steps_of(program, chains=lowering_of(machine).chains)))
+    while waiting:
+        match waiting.pop():
+            case LoopStep(_, body):
+                waiting += reversed(body)
+            case BranchStep(_, then, orelse):
+                waiting += reversed((*then, *orelse))
+            case CallStep() as step:
+                yield step
+            case _:
+                pass
+
+
+@cache
+def _instructions(routine: _Routine) -> int:
+    """Instructions of a routine, kept beside the texts of routines."""
+    key = digest("instructions", own_sources(), repr(routine))
+    return ROUTINES.value(key, int, partial(_counted, routine))
+
+
+def _counted(routine: _Routine) -> int:
+    """Instructions of a product, and of a text: one on each line that is indented and no
+    directive.
+    """
+    if isinstance(routine, GemmInstance):
+        around = [*frame("", chain=routine.shape.links > 1)]
+        return len(around) + kernel_length(routine.plan)
+    lines = (line.split("//")[0].strip() for line in routine.text().splitlines() if line[:1] == " ")
+    return sum(bool(line) and line[0] != "." for line in lines)
