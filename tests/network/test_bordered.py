@@ -72,6 +72,8 @@ def test_a_border_is_priced_and_what_is_none_is_refused():
     assert inside is not None
     assert inside.form == around == Forms().of(inside)["y"]
     assert inside.cycles >= candidate.cycles
+    wider = bordered(candidate, own, with_border(own, (0, 0, 1, 2), (0, 0, 2, 2)), single)
+    assert len({c.key(single) for c in (candidate, inside, wider) if c}) == 3
     assert bordered(candidate, own, with_border(own, (0, 1, 0, 0), (0,) * 4), single) is None
     assert bordered(candidate, own, own, single) is None
     assert bordered(inside, own, around, single) is None

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tilewright.common.cache import Cache
+from tilewright.ir.nodes import Program
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Gemm, Op
 from tilewright.seeds.space import Seed, seeds_for
@@ -125,3 +126,15 @@ def test_all_candidates_are_not_kept(searched):
     for _ in range(2):
         kept_rankings(CASES[-1:], MACHINE, keep=1000)
     assert searched == [1, 1]
+
+
+def test_a_key_of_candidates_stands_for_one_program():
+    """Operators, layouts, factors, blocks, and what all groups read together differ."""
+    programs: dict[str, set[Program]] = {}
+    machine = load_machine("sw26010")
+    for shared in (frozenset[str](), frozenset({"w", "b"})):
+        for ranking in rank(CASES, machine, shared=[shared] * len(CASES)):
+            for candidate in ranking.best:
+                programs.setdefault(candidate.key(machine), set()).add(candidate.program(machine))
+    assert len(programs) > len(CASES)
+    assert {len(own) for own in programs.values()} == {1}

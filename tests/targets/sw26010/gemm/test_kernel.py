@@ -6,7 +6,7 @@ from itertools import product
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from support.examples import one_in
@@ -22,6 +22,7 @@ from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.gemm.exact import simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
+from tilewright.targets.sw26010.gemm.length import kernel_length
 from tilewright.targets.sw26010.gemm.parts import ROLES, BodyStep
 from tilewright.targets.sw26010.gemm.shape import (
     F32,
@@ -106,6 +107,25 @@ def test_an_unrolling_covers_all_iterations_but_the_last(k, step):
     how = unrolling(plan)
     assert how.body * how.trips + how.rest == k - 1
     assert (how.body + 1) * step <= 32767
+
+
+@given(
+    variant=st.sampled_from(VARIANTS + SINGLE_VARIANTS),
+    blocks=st.tuples(st.integers(1, 4), st.integers(1, 8)),
+    k=st.integers(1, 70),
+    mesh=st.sampled_from([1, 2, 4, 8]),
+    links=st.sampled_from([1, 1, 2, 9]),
+    leading=st.sampled_from([0, 256, 4000]),
+)
+def test_a_program_is_as_long_as_its_plan_says(variant, blocks, k, mesh, links, leading):
+    """Leading dimensions of 4000 take several instructions to pass."""
+    shape = oriented(variant, 16 * blocks[0], 4 * blocks[1], k)
+    shape = replace(shape, lda=leading, mesh=mesh, links=links, local_memory_bytes=1 << 24)
+    try:
+        plan = plan_gemm(variant, shape)
+    except (CapacityError, ScheduleError):
+        reject()
+    assert kernel_length(plan) == len(gemm_kernel(variant, shape).instructions)
 
 
 @pytest.mark.parametrize("name", NAMED)
