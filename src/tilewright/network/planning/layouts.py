@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _OTHER_ORDER = 10.0
 """Cost factor, prohibitive on purpose, of a gather that would change the order of axes."""
 _MOST_WAYS = 8
+_ROUNDS = 4
+"""Times at most that a choice is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,21 +192,30 @@ class WholeNetwork:
         self._wanted = self._all_wanted()
 
     def cheapest(self, refills: Refills) -> Layouts:
-        """The cheapest combination of ways, by their cycles and those of copies between them. Of
-        products that would be taken the `refills` are priced, until no other one is cheaper.
+        """The cheapest combination of ways, by their cycles and those of copies between them. Where
+        products that would be taken need `refills`, those of all their ways are priced and the
+        choice is made again, a few times at most.
         """
-        while True:
+        for _ in range(_ROUNDS):
             ways = [self._ways(chain) for chain in self.chains]
             choice = cheapest(*self._costs(ways))
             taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
-            added = {
-                way.plain: refills.added(way.candidate).cycles - way.candidate.cycles
-                for way in taken
-                if way.candidate is not None and way.plain not in self._refilling
-            }
-            if not any(added.values()):
-                return self._layouts(taken, choice)
-            self._refilling |= added
+            new = [self._refilled([way], refills) for way in taken]
+            if not any(new):
+                break
+            for every in (w for w, found in zip(ways, new, strict=True) if found):
+                self._refilled(every, refills)
+        return self._layouts(taken, choice)
+
+    def _refilled(self, ways: Iterable[_Way], refills: Refills) -> bool:
+        """Price the refills of some ways; True if any adds cycles that were not known."""
+        new = {
+            way.plain: refills.added(way.candidate).cycles - way.candidate.cycles
+            for way in ways
+            if way.candidate is not None and way.plain not in self._refilling
+        }
+        self._refilling |= new
+        return any(new.values())
 
     def _costs(
         self, ways: Sequence[Sequence[_Way]]
