@@ -13,7 +13,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     errors_body,
     forward_body,
-    pair_update_body,
+    set_update_body,
     update_body,
 )
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
@@ -39,8 +39,7 @@ def usual_loops() -> list[tuple[Body, PortCycles]]:
 SETS = (
     forward_body(3),
     *(backward_body(patterns) for patterns in (2, 3)),
-    pair_update_body(ROUNDING),
-    update_body(rounding=ROUNDING, patterns=3),
+    *(set_update_body(patterns, ROUNDING) for patterns in (2, 3)),
 )
 """The loops of sets of patterns beyond those of recall."""
 SCALED_LOOPS = (update_body(rounding=ROUNDING), *SETS)

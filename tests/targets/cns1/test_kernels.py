@@ -18,7 +18,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
     errors_body,
     forward_body,
-    pair_update_body,
+    set_update_body,
     update_body,
 )
 from tilewright.targets.cns1.kernels.pipelining import asked_of, port_cycles, scheduled
@@ -55,15 +55,13 @@ def test_inner_loops_are_at_a_proven_bound(body, cycles, report, bound):
         (forward_body(3), 96, "unit VP0 96*"),
         (backward_body(2), 64, "unit VP0 64*"),
         (backward_body(3), 96, "unit VP0 96*"),
-        (pair_update_body(ROUNDING), 96, "recurrence 96*"),
-        (update_body(rounding=ROUNDING, patterns=3), 100, "proved infeasible: 96, 97, 98, 99"),
+        (set_update_body(2, ROUNDING), 96, "recurrence 96*"),
+        (set_update_body(3, ROUNDING), 96, "unit VP0 96*"),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_loops_of_sets_are_at_a_proven_bound(body, cycles, proof):
-    """32 cycles of the multiplier for each pattern, ports for all of them together. The errors of
-    three patterns do not fit between the accesses of an update.
-    """
+    """32 cycles of the multiplier for each pattern, ports for all of them together."""
     schedule = scheduled(body, port_cycles(MACHINE))
     assert schedule.proven_minimum
     assert schedule.interval_cycles == cycles

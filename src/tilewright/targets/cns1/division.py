@@ -36,20 +36,22 @@ from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times
 from tilewright.partition.plan import PartitionPlan, Space, read_regions
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import sizes
-from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs, step_part
+from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs
+from tilewright.targets.cns1.nodes.places import step_part
 from tilewright.targets.cns1.nodes.roles import (
     BLOCK,
     TABLE_BYTES,
+    block_of_terms,
     node_routine,
-    pair_rows,
+    set_rows,
     update_blocks,
 )
 from tilewright.targets.cns1.nodes.shares import VECTOR, chunk_columns, product_of, suits
 from tilewright.targets.cns1.prices import (
     all_patterns,
     group_cycles,
-    pair_update_cycles,
     round_cycles,
+    set_update_cycles,
     update_cycles,
 )
 from tilewright.targets.cns1.sections import MOST_PATTERNS, Hosts, Kernels, Messages
@@ -212,24 +214,37 @@ def node_product_cycles(
     machine: Machine, rows: int, columns: int, terms: int, distance: int, *, along: bool = False
 ) -> float:
     """Cycles of a node's product by the price of its text: as many patterns at a time as kernels
-    take, by weights whose rows are `distance` apart and lie `along` the terms or along the columns.
+    take, and as many terms as the cache has room for, by weights whose rows are `distance` apart
+    and lie `along` the terms or along the columns.
     """
-    price = group_cycles if along else round_cycles
-    return float(all_patterns(machine, rows, lambda n: price(machine, n, columns, terms, distance)))
+    price, size = (group_cycles, _WEIGHT_BYTES) if along else (round_cycles, 1)
+    block = block_of_terms(machine, rows, terms, size, along=along)
+    cycles = 0.0
+    for start in range(0, terms, block):
+        own = partial(
+            price,
+            machine,
+            columns=columns,
+            terms=min(block, terms - start),
+            distance=distance,
+            from_zero=not start,
+        )
+        cycles += float(all_patterns(machine, rows, own))
+    return cycles
 
 
 def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> float:
     """Cycles of a node's update by the price of its text, of the columns that fit its cache at a
     time.
     """
-    if patterns == 2:
-        height = pair_rows(machine, rows)
+    if patterns > 1:
+        height = set_rows(machine, rows, patterns)
         whole, left = divmod(rows, height)
-        return sum(count * pair_update_cycles(machine, some, columns, columns)
+        return sum(count * set_update_cycles(machine, some, columns, columns, patterns)
                    for some, count in ((height, whole), (left, 1)) if some)  # fmt: skip
-    width, _ = update_blocks(machine, rows, columns, patterns)
+    width, _ = update_blocks(machine, rows, columns)
     parts, left = divmod(columns, width)
-    return sum(count * float(update_cycles(machine, rows, own, columns, patterns))
+    return sum(count * float(update_cycles(machine, rows, own, columns))
                for own, count in ((width, parts), (left, 1)) if own)  # fmt: skip
 
 

@@ -31,8 +31,8 @@ from tilewright.targets.cns1.emit.calls import (
     WEIGHT_BYTES,
     Product,
     Update,
-    write_pair_update,
     write_product,
+    write_set_update,
     write_update,
 )
 from tilewright.targets.cns1.emit.elements import Streamed, write_elements
@@ -194,27 +194,44 @@ def all_patterns(machine: Machine, patterns: Value, each: Callable[[int], Value]
 def _round(machine: Machine, call: PricedCall[MatrixProduct], patterns: int) -> Value:
     dims = call.dims
     if "along_terms" in dims:
-        return group_cycles(machine, patterns, dims["n"], dims["k"], dims["distance"])
-    return round_cycles(machine, patterns, dims["n"], dims["k"], dims.get("distance", dims["n"]))
+        return group_cycles(
+            machine, patterns, columns=dims["n"], terms=dims["k"], distance=dims["distance"]
+        )
+    columns, distance = dims["n"], dims.get("distance", dims["n"])
+    return round_cycles(machine, patterns, columns=columns, terms=dims["k"], distance=distance)
 
 
 def round_cycles(
-    machine: Machine, patterns: int, columns: Value, terms: Value, distance: Value
+    machine: Machine,
+    patterns: int,
+    *,
+    columns: Value,
+    terms: Value,
+    distance: Value,
+    from_zero: bool = False,
 ) -> Value:
     """Some patterns times a matrix whose rows are `distance` elements apart."""
-    cycles = _product_timing(machine, patterns)
+    cycles = _product_timing(machine, patterns, from_zero=from_zero)
     lines = opened_lines(machine, terms, distance)
     passes = terms / ROWS * cycles.pass_cycles
     stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
     return cycles.round_cycles + columns / machine.section(Kernels).stripe_columns * stripe
 
 
-def group_cycles(machine: Machine, patterns: int, n: Value, k: Value, distance: Value) -> Value:
-    """Some patterns times n rows of k weights. A group opens the lines of its rows in every chip,
-    and on average every other time those of its sums of each pattern and of the weights that they
-    close: three accesses.
+def group_cycles(
+    machine: Machine,
+    patterns: int,
+    *,
+    columns: Value,
+    terms: Value,
+    distance: Value,
+    from_zero: bool = False,
+) -> Value:
+    """Some patterns times so many rows of weights along the terms. A group opens the lines of its
+    rows in every chip, and on average every other time those of its sums of each pattern and of the
+    weights that they close: three accesses.
     """
-    cycles = group_timing(machine, patterns)
+    cycles, n, k = group_timing(machine, patterns, from_zero=from_zero), columns, terms
     rdram, rows = machine.section(Rdram), ROWS * WEIGHT_BYTES
     lines = rows * distance / rdram.open_bytes * rdram.chips_per_port
     lines = 1.5 * patterns + np.minimum(lines, rows * k / rdram.chip_block_bytes)
@@ -223,9 +240,7 @@ def group_cycles(machine: Machine, patterns: int, n: Value, k: Value, distance: 
     return cycles.round_cycles + n / ROWS * group
 
 
-def update_cycles(
-    machine: Machine, m: Value, n: Value, distance: Value, patterns: int = 1
-) -> Value:
+def update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
     """m x n weights, by groups of four rows and the rows that are left. A load that opens a line
     finds there one that was written.
     """
@@ -234,7 +249,7 @@ def update_cycles(
     cycles: Value = 0
     for rows, count in ((ROWS, groups), *((few, left == few) for few in range(1, ROWS))):
         if np.any(count):
-            own = update_timing(machine, rows, patterns)
+            own = update_timing(machine, rows)
             group = own.stripe_cycles + n / STRIPE * own.pass_cycles
             cycles = cycles + (count > 0) * own.round_cycles + count * group
     row_bytes = WEIGHT_BYTES * distance
@@ -281,14 +296,14 @@ def _streamed_lines(machine: Machine, size_bytes: Value) -> Value:
 
 
 @cache
-def _product_timing(machine: Machine, patterns: int) -> ProductCycles:
+def _product_timing(machine: Machine, patterns: int, *, from_zero: bool = False) -> ProductCycles:
     """The cycles of the text of small products, with rows that all open a line or all hit."""
     rows, hitting = _PASSES * ROWS, _hitting(machine)
     small, longer, wider = (
-        _simulated(machine, patterns, columns, k)
+        _simulated(machine, patterns, columns, k, from_zero)
         for columns, k in ((STRIPE, rows), (STRIPE, 2 * rows), (2 * STRIPE, rows))
     )
-    hits = [_simulated(hitting, patterns, STRIPE, k) for k in (rows, 2 * rows)]
+    hits = [_simulated(hitting, patterns, STRIPE, k, from_zero) for k in (rows, 2 * rows)]
     stripes = STRIPE // machine.section(Kernels).stripe_columns
     opening, hit = (longer - small) / stripes, (hits[1] - hits[0]) / stripes
     stripe = (wider - small) / stripes
@@ -298,14 +313,15 @@ def _product_timing(machine: Machine, patterns: int) -> ProductCycles:
 
 
 @cache
-def group_timing(machine: Machine, patterns: int) -> ProductCycles:
+def group_timing(machine: Machine, patterns: int, *, from_zero: bool = False) -> ProductCycles:
     """`product_timing` for weights along the terms: a stripe is a group of four rows of them."""
     hitting = _hitting(machine)
 
     def cycles(groups: int, stripes: int) -> int:
         n, k = groups * ROWS, stripes * STRIPE
         row_bytes = WEIGHT_BYTES * k
-        product = Product(patterns, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True)
+        product = Product(patterns, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True,
+                          from_zero=from_zero)  # fmt: skip
         return product_text_cycles(hitting, product, n * row_bytes)
 
     small, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
@@ -316,7 +332,7 @@ def group_timing(machine: Machine, patterns: int) -> ProductCycles:
 
 
 @cache
-def update_timing(machine: Machine, rows: int, patterns: int) -> ProductCycles:
+def update_timing(machine: Machine, rows: int) -> ProductCycles:
     """`product_timing` for an update: a stripe is a group of `rows` rows, a pass 64 columns."""
     hitting = _hitting(machine)
 
@@ -324,9 +340,8 @@ def update_timing(machine: Machine, rows: int, patterns: int) -> ProductCycles:
         n = stripes * STRIPE
         writer = started()
         turns, height = (1, groups * ROWS) if rows == ROWS else (groups, rows)
-        shift = _SHIFT if patterns > 1 else None
         for _ in range(turns):
-            write_update(writer, hitting, Update(height, n, 2 * n, shift, patterns))
+            write_update(writer, hitting, Update(height, n, 2 * n))
         return finished(hitting, writer, groups * rows * WEIGHT_BYTES * n)
 
     few, longer, more = cycles(2, _PASSES), cycles(2, 2 * _PASSES), cycles(3, _PASSES)
@@ -334,35 +349,36 @@ def update_timing(machine: Machine, rows: int, patterns: int) -> ProductCycles:
     return ProductCycles(few - 2 * group, group - _PASSES * each, each, 0)
 
 
-def pair_update_cycles(machine: Machine, m: int, n: int, distance: int) -> float:
-    """An update by two patterns, stripe by stripe of rows `distance` elements apart."""
-    own, read = pair_update_timing(machine), read_cycles(machine, VECTOR_BYTES)
+def set_update_cycles(machine: Machine, m: int, n: int, distance: int, patterns: int) -> float:
+    """An update by a set of patterns, stripe by stripe of rows `distance` elements apart."""
+    own, read = set_update_timing(machine, patterns), read_cycles(machine, VECTOR_BYTES)
     lines = opened_lines(machine, m, distance) * (read.dirty_miss - read.hit)
     stripe = own.stripe_cycles + m / ROWS * own.pass_cycles + lines
     return float(own.round_cycles + n / STRIPE * stripe)
 
 
 @cache
-def pair_update_timing(machine: Machine) -> ProductCycles:
-    """`update_timing` for two patterns: stripes of columns, passes of four rows."""
+def set_update_timing(machine: Machine, patterns: int) -> ProductCycles:
+    """`update_timing` for a set of patterns: stripes of columns, passes of four rows."""
     hitting = _hitting(machine)
 
     def cycles(stripes: int, passes: int) -> int:
         writer, n = started(), stripes * STRIPE
         rows = passes * ROWS
-        write_pair_update(writer, hitting, Update(rows, n, 2 * n, _SHIFT, 2))
+        write_set_update(writer, hitting, Update(rows, n, 2 * n, _SHIFT, patterns))
         weights = rows * WEIGHT_BYTES * n
-        return finished(hitting, writer, 2 * weights, {"$8": 0, "$17": weights})
+        return finished(hitting, writer, patterns * weights, {"$8": 0, "$17": weights})
 
     few, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
     each, stripe = (longer - few) / _PASSES, more - few
     return ProductCycles(few - stripe, stripe - _PASSES * each, each, 0)
 
 
-def _simulated(machine: Machine, patterns: int, columns: int, rows: int) -> int:
+def _simulated(machine: Machine, patterns: int, columns: int, rows: int, from_zero: bool) -> int:
     """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
     row_bytes = machine.section(Rdram).open_bytes
-    product = Product(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns)
+    product = Product(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns,
+                      from_zero=from_zero)  # fmt: skip
     return product_text_cycles(machine, product, row_bytes * rows)
 
 

@@ -24,9 +24,9 @@ from tilewright.targets.cns1.kernels.bodies import (
     Body,
     backward_body,
     forward_body,
-    pair_update_body,
+    set_update_body,
 )
-from tilewright.targets.cns1.kernels.code import DATA, reduction, updated_rows
+from tilewright.targets.cns1.kernels.code import reduction, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
 from tilewright.targets.cns1.sections import Kernels, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
@@ -46,7 +46,7 @@ ROUNDING = "$v29"
 class Product:
     """m x n sums over k: the first factor in the cache, weights and sums in main memory, each with
     the bytes from row to row. Rows of weights lie along n, or `along_terms`, along k. Stripes of 64
-    columns may lie `stripe_bytes` apart.
+    columns may lie `stripe_bytes` apart. Sums `from_zero` are written and not added to.
     """
 
     m: int
@@ -58,6 +58,7 @@ class Product:
     sum_row_bytes: int
     along_terms: bool = False
     stripe_bytes: int = STRIPE_BYTES
+    from_zero: bool = False
 
     def __post_init__(self) -> None:
         n, k = (ROWS, STRIPE) if self.along_terms else (STRIPE, ROWS)
@@ -76,7 +77,7 @@ class Product:
 
 
 def write_product(writer: Writer, machine: Machine, product: Product) -> None:
-    """C += A B: `$7` has the place of A in the cache, `$15` that of B and `$16` that of C."""
+    """C += A B, or C = A B: `$7` has the place of A in the cache, `$15` that of B, `$16` of C."""
     writer.constant("$9", product.weight_row_bytes)
     if product.along_terms:
         _prepare_groups(writer, product)
@@ -110,24 +111,22 @@ class Update:
                 f"an update of n = {self.n} columns is no whole number of blocks of {STRIPE}",
                 fix=f"take a multiple of {STRIPE}",
             )
-        if self.patterns == 2 and self.m % ROWS:
+        if self.patterns > 1 and self.m % ROWS:
             raise ProgramError(
-                f"an update of m = {self.m} rows by two patterns is no whole number of blocks of "
-                f"{ROWS}",
+                f"an update of m = {self.m} rows by {self.patterns} patterns is no whole number of "
+                f"blocks of {ROWS}",
                 fix=f"take a multiple of {ROWS}",
             )
 
 
 def write_update(writer: Writer, machine: Machine, update: Update) -> None:
-    """C += a b: `$7` has the place of a and `$17` that of b in the cache, each pattern's elements
-    behind those of the one before; `$18` that of C.
+    """C += a b of one pattern: `$7` has the place of a and `$17` that of b in the cache, `$18` that
+    of C.
     """
     groups, left = divmod(update.m, ROWS)
     _prepare_update(writer, machine, update)
     writer.add("$8 = 64")
     writer.sum("$10", "$17", WEIGHT_BYTES * update.n, "$11")
-    for before, pointer in pairwise(DATA[: update.patterns]):
-        writer.sum(pointer, before, update.m, "$11")
     if groups:
         writer.constant("$29", groups)
         _updated_rows(writer, machine, update, ROWS, again=groups > 1)
@@ -148,12 +147,12 @@ def _prepare_update(writer: Writer, machine: Machine, update: Update) -> None:
     writer.constant("$9", update.row_bytes)
 
 
-def write_pair_update(writer: Writer, machine: Machine, update: Update) -> None:
-    """C += a b, summed over two patterns, stripe by stripe: a lies from 0 on in the cache, each
-    pattern's elements behind those of the one before, as those of b in main memory, to which `$17`
-    points; `$8` has the place of C.
+def write_set_update(writer: Writer, machine: Machine, update: Update) -> None:
+    """C += a b, summed over the patterns of a set, stripe by stripe: a lies from 0 on in the cache
+    by words, each pattern's elements behind those of the one before, as those of b in main memory,
+    to which `$17` points; `$8` has the place of C.
     """
-    (first, second), stripe = INPUTS[:2], writer.label("stripe")
+    inputs, stripe = INPUTS[: update.patterns], writer.label("stripe")
     _prepare_update(writer, machine, update)
     writer.constant("$29", update.n // STRIPE)
     writer.place(stripe)
@@ -161,11 +160,12 @@ def write_pair_update(writer: Writer, machine: Machine, update: Update) -> None:
         writer.sum("$12", "$17", pattern * WEIGHT_BYTES * update.n, "$11")
         low, high = f"$v{1 + 2 * pattern}", f"$v{2 + 2 * pattern}"
         writer.add("$13 = $12 + 64", f"{low} = m[$12].h", f"{high} = m[$13].h")
-    writer.add("$14 = $8", "$20 = $8 + 64", "$16 = $14", "$24 = $20", f"{first} = 0")
-    writer.sum(second, first, update.m, "$11")
-    writer.constant("$10", update.m)
+    writer.add("$14 = $8", "$20 = $8 + 64", "$16 = $14", "$24 = $20", f"{inputs[0]} = 0")
+    writer.constant("$10", WORD_BYTES * update.m)
+    for before, pointer in pairwise(inputs):
+        writer.add(f"{pointer} = {before} + $10")
     rounding = "" if update.shift is None else ROUNDING
-    _loop(writer, machine, pair_update_body(rounding), update.m // ROWS)
+    _loop(writer, machine, set_update_body(update.patterns, rounding), update.m // ROWS)
     writer.sum("$8", "$8", update.stripe_bytes, "$11")
     writer.add("$17 = $17 + $30", "$29 = $29 - 1", f"if ($29 != $0) {stripe}", "nop")
 
@@ -187,7 +187,6 @@ def _updated_rows(
         weights="$18",
         factors=factors,
         rounding="" if update.shift is None else ROUNDING,
-        patterns=update.patterns,
     )
     writer.add(*(re.sub(r"\bloop\b", loop, line) for line in lines))
     if again:
@@ -218,7 +217,7 @@ def _rounds(
 
 
 def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
-    """Write all stripes, one after the other: load sums, loop over k, store sums."""
+    """Write all stripes, one after the other: load or zero sums, loop over k, store sums."""
     stripe, vectors = writer.label("stripe"), machine.section(Kernels).stripe_columns // VECTOR
     body = product_body(machine, patterns, product.factor_bytes)
     step, near = (
@@ -231,7 +230,11 @@ def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) 
     writer.add(*["$14 = $15", "$20 = $15 + 64"][:vectors], "$13 = $7")
     for before, pointer in pairwise(("$7", *INPUTS[1:patterns])):
         writer.sum(pointer, before, product.factor_row_bytes, "$11")
-    _sums(writer, patterns, vectors, "$v{} = m[$12+=$30].w")
+    if product.from_zero:
+        writer.add(*(f"$v{17 + 2 * p + half} = $v0" for p in range(patterns)
+                     for half in range(vectors)))  # fmt: skip
+    else:
+        _sums(writer, patterns, vectors, "$v{} = m[$12+=$30].w")
     _loop(writer, machine, body, product.k // ROWS)
     _sums(writer, patterns, vectors, "m[$12+=$30].w = $v{}")
     writer.add(f"$16 = $16 + {SUM_BYTES * VECTOR * vectors}", f"if ($16 != $17) {stripe}")
@@ -266,18 +269,20 @@ def _prepare_groups(writer: Writer, product: Product) -> None:
 
 
 def _groups(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
-    """Write all groups of four rows of weights, one after the other; the first lanes start from C,
-    and the others from zero.
+    """Write all groups of four rows of weights, one after the other; the first lanes start from C
+    or from zero, and the others from zero.
     """
     group = writer.label("group")
     sums = [f"$v{FIRST_SUM + i}" for i in range(ROWS * patterns)]
     rows = [sums[i : i + ROWS] for i in range(0, len(sums), ROWS)]
     writer.place(group)
-    writer.add("$14 = $15", "$20 = $15 + 64", *(f"{v} = $v0" for v in sums), "vlr = $2")
-    for pattern, row in enumerate(rows):
-        writer.sum("$12", "$16", pattern * product.sum_row_bytes, "$11")
-        writer.add(*(f"{v} = m[$12+=$1].w" for v in row))
-    writer.add("vlr = $28")
+    writer.add("$14 = $15", "$20 = $15 + 64", *(f"{v} = $v0" for v in sums))
+    if not product.from_zero:
+        writer.add("vlr = $2")
+        for pattern, row in enumerate(rows):
+            writer.sum("$12", "$16", pattern * product.sum_row_bytes, "$11")
+            writer.add(*(f"{v} = m[$12+=$1].w" for v in row))
+        writer.add("vlr = $28")
     writer.add(f"{ERRORS[0]} = $7")
     for before, pointer in pairwise(ERRORS[:patterns]):
         writer.sum(pointer, before, product.factor_row_bytes, "$11")
@@ -322,29 +327,33 @@ def write_fill(writer: Writer, rows: int, columns: int, row_bytes: int) -> None:
     writer.add("$29 = $29 - 1", f"if ($29 != $0) {row}", "nop")
 
 
-def write_get(writer: Writer, rows: int, size_bytes: int, row_bytes: int) -> None:
+def write_get(
+    writer: Writer, rows: int, size_bytes: int, row_bytes: int, *, as_words: bool = False
+) -> None:
     """Copy rows of `size_bytes` from `$15` in main memory, `row_bytes` apart, to `$16` on in the
-    cache, where they follow each other.
+    cache, where they follow each other, `as_words` each byte as a signed word.
     """
     row = writer.label("row")
     groups, rest = divmod(size_bytes, GROUP * VECTOR)
     vectors, tail = divmod(rest, VECTOR)
+    into = ("$30", "w") if as_words else ("$28", "b")
     writer.constant("$29", rows)
     writer.place(row)
     if groups:
         loop = writer.label("copy")
         writer.sum("$17", "$15", groups * GROUP * VECTOR, "$11")
         writer.place(loop)
-        *copies, last = _copies(GROUP, "$28")
+        *copies, last = _copies(GROUP, "$28", *into)
         writer.add(*copies, f"if ($15 != $17) {loop}", last)
-    writer.add(*_copies(vectors, "$28"))
+    writer.add(*_copies(vectors, "$28", *into))
     if tail:
-        writer.add(f"$12 = {tail}", "vlr = $12", *_copies(1, "$12"), "vlr = $28")
+        writer.add(f"$12 = {tail}", "vlr = $12", f"$13 = {tail * (1 + 3 * as_words)}")
+        writer.add(*_copies(1, "$12", "$13", into[1]), "vlr = $28")
     writer.sum("$15", "$15", row_bytes - size_bytes, "$11")
     writer.add("$29 = $29 - 1", f"if ($29 != $0) {row}", "nop")
 
 
-def _copies(vectors: int, step: str) -> list[str]:
+def _copies(vectors: int, step: str, step_into: str, kind: str) -> list[str]:
     """Copy vectors of bytes through registers: all loads, then all stores."""
     loads = [f"$v{1 + i} = m[$15+={step}].b" for i in range(vectors)]
-    return [*loads, *(f"d[$16+={step}].b = $v{1 + i}" for i in range(vectors))]
+    return [*loads, *(f"d[$16+={step_into}].{kind} = $v{1 + i}" for i in range(vectors))]

@@ -15,7 +15,7 @@ from tilewright.targets.cns1.sections import MOST_PATTERNS
 
 ROWS = 4
 WORD_BYTES = 4
-_EFFORT_UNITS, _PAIR_EFFORT_UNITS, _SET_EFFORT_UNITS = 14.0, 120.0, 480.0
+_EFFORT_UNITS, _SET_UPDATE_EFFORT_UNITS, _SET_EFFORT_UNITS = 14.0, 120.0, 480.0
 """The loops of sets fill two units at a time: the solver takes minutes for them."""
 LOW, HIGH = "ports of columns 0 to 31", "ports of columns 32 to 63"
 
@@ -116,8 +116,8 @@ def backward_body(patterns: int = 1, *, accumulate: bool = True, factor_bytes: i
     return Body(name, _loop(lines), (("$14", LOW), ("$20", HIGH)))
 
 
-FACTORS = tuple(f"$vs{1 + r}" for r in range(ROWS * MOST_PATTERNS))
-"""Hold the factors of an update: of the rows of a pattern, then of the next one's."""
+FACTORS = tuple(f"$vs{1 + r}" for r in range(ROWS))
+"""Hold the factors of an update."""
 SCALAR_FACTORS = ("$1", "$3", "$19", "$25")
 """Hold those factors where the vector unit has no registers for them."""
 _UPDATE_PORTS = (("$14", LOW), ("$16", LOW), ("$20", HIGH), ("$24", HIGH))
@@ -128,51 +128,43 @@ def update_body(
     rows: int = ROWS,
     factors: Sequence[str] = FACTORS,
     rounding: str = "",
-    patterns: int = 1,
 ) -> Body:
-    """Rows plus the sum over patterns of the error vector times a factor of each row: all loads,
-    then all stores. With a vector of `rounding` what is added is shifted, rounded and clipped to 15
-    bits first.
+    """Rows plus the error vector times a factor of each row: all loads, then all stores. With a
+    vector of `rounding` what is added is shifted, rounded and clipped to 15 bits first.
     """
-    errors = ERRORS if patterns > 1 else ERRORS[:1]
-    loads = [f"$v{1 + 2 * p + half} = d[{errors[p]}+=$8].h"
-             for p in range(patterns) for half in range(2)]  # fmt: skip
-    sums, stores, first = [], [], 1 + 2 * patterns
+    loads = ["$v1 = d[$13+=$8].h", "$v2 = d[$13+=$8].h"]
+    sums, stores, first = [], [], 3
     for r in range(rows):
         step = "$27" if r == rows - 1 else "$9"
         for half, (load, save) in enumerate((("$14", "$16"), ("$20", "$24"))):
             weight = f"$v{first + 2 * r + half}"
             change = f"$v{first + 2 * ROWS + 2 * r + half}"
             loads.append(f"{weight} = m[{load}+={step}].h")
-            for p in range(patterns):
-                product = f"$v{1 + 2 * p + half} * {factors[r + ROWS * p]}"
-                sums.append(f"{change} {'+' * (p > 0)}= {product}")
+            sums.append(f"{change} = $v{1 + half} * {factors[r]}")
             sums += [f"{change} = {change} addap0 {rounding}"] if rounding else []
             sums.append(f"{weight} = {weight} + {change}")
             stores.append(f"m[{save}+={step}].h = {weight}")
     lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
-    name = "update" + f"_{rows}" * (rows != ROWS) + f"_of_{patterns}" * (patterns > 1)
+    name = "update" + f"_{rows}" * (rows != ROWS)
     name += "_scalars" * (factors != FACTORS) + "_scaled" * bool(rounding)
-    effort = _SET_EFFORT_UNITS if patterns > 1 else _EFFORT_UNITS
-    return Body(name, _loop(lines), _UPDATE_PORTS, _OLD_AND_NEW, effort)
+    return Body(name, _loop(lines), _UPDATE_PORTS, _OLD_AND_NEW)
 
 
-_PAIR_PARTS = (("$1", "$2", "$3", "$12"), ("$15", "$21", "$22", "$23"))
+_SET_PARTS = ("$1", "$2", "$3", "$11", "$12", "$15", "$19", "$21", "$22", "$23", "$25", "$27")
 
 
-def pair_update_body(rounding: str = "") -> Body:
-    """Four rows plus the sum over two patterns of the pattern's errors of 64 columns, which stay in
-    `$v1` to `$v4`, times a factor of each row; `rounding` as in `update_body`. Passes go down the
-    rows, so that no pass ends before the last one.
+def set_update_body(patterns: int, rounding: str = "") -> Body:
+    """Four rows plus the sum over patterns of the pattern's errors of 64 columns, which stay in
+    registers, times a factor of each row, which is a word; `rounding` as in `update_body`. Passes
+    go down the rows, so that no pass ends before the last one.
     """
-    loads, sums, stores = [], [], []
-    for word, given in zip(WORDS[:2], INPUTS, strict=False):
-        sums += [f"{word} = d[{given}].w", f"{given} = {given} + {WORD_BYTES}"]
+    loads, sums, stores, errors = [], [], [], 1 + 2 * patterns
+    parts = iter(_SET_PARTS)
     for r in range(ROWS):
-        halves = [(5 + 2 * r + half, 5 + 2 * (ROWS + r) + half) for half in range(2)]
-        for p, parts in enumerate(_PAIR_PARTS):
-            factor = f"$vs{1 + r + ROWS * p}"
-            sums += [*_part(WORDS[p], parts[r], r, 1), f"{factor} = {parts[r]}"]
+        halves = [(errors + 2 * r + half, errors + 2 * (ROWS + r) + half) for half in range(2)]
+        for p, given in enumerate(INPUTS[:patterns]):
+            factor, part = f"$vs{1 + r + ROWS * p}", next(parts)
+            sums += [f"{part} = d[{given}+{WORD_BYTES * r}].w", f"{factor} = {part}"]
             for half, (_, change) in enumerate(halves):
                 sums.append(f"$v{change} {'+' * (p > 0)}= $v{1 + 2 * p + half} * {factor}")
         pointers = (("$14", "$16"), ("$20", "$24"))
@@ -181,9 +173,10 @@ def pair_update_body(rounding: str = "") -> Body:
             sums += [f"$v{change} = $v{change} addap0 {rounding}"] if rounding else []
             sums.append(f"$v{weight} = $v{weight} + $v{change}")
             stores.append(f"m[{save}+=$9].h = $v{weight}")
-    lines = [*loads, *sums, *stores, "if ($13 != $10) loop"]
-    name = "update_of_2" + "_scaled" * bool(rounding)
-    return Body(name, _loop(lines), _UPDATE_PORTS, _OLD_AND_NEW, _PAIR_EFFORT_UNITS)
+    steps = [f"{given} = {given} + {WORD_BYTES * ROWS}" for given in INPUTS[:patterns]]
+    lines = [*loads, *sums, *stores, *steps, "if ($13 != $10) loop"]
+    name = f"update_of_{patterns}" + "_scaled" * bool(rounding)
+    return Body(name, _loop(lines), _UPDATE_PORTS, _OLD_AND_NEW, _SET_UPDATE_EFFORT_UNITS)
 
 
 def errors_body() -> Body:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.machine import Machine
 from tilewright.targets.cns1.kernels.bodies import (
-    ERRORS,
     FACTORS,
     FIRST_SUM,
     ROWS,
@@ -26,8 +25,6 @@ from tilewright.targets.cns1.sections import Rdram
 _RETURN = ("goto $31", "nop")
 _LABEL = "loop: "
 _SUMS = range(FIRST_SUM, FIRST_SUM + ROWS)
-DATA, _WORDS = ("$7", "$3", "$19"), ("$11", "$15", "$1")
-"""Point to the data of each pattern of an update, and hold a word of them."""
 
 
 def forward_code(machine: Machine, patterns: int, trips: int, table_elements: int) -> str:
@@ -131,32 +128,23 @@ def updated_rows(
     weights: str = "$4",
     factors: Sequence[str] = FACTORS,
     rounding: str = "",
-    patterns: int = 1,
 ) -> Iterator[str]:
     """Some rows of weights, to which `$14` and `$20` point, plus the outer product of the errors
-    from `$17` to `$10`, which those of other patterns follow, and the bytes of the words at `DATA`,
-    which it leads to the next.
+    from `$17` to `$10` and the bytes of the word at `$7`, which it leads to the next.
     """
-    loop = pipelined_lines(update_body(rows, factors, rounding, patterns), machine, trips)
+    loop = pipelined_lines(update_body(rows, factors, rounding), machine, trips)
     needs = {"$13": ["$13 = $17"], "$16": [f"$16 = {weights}", f"$24 = {weights} + 64"]}
-    needs |= {ERRORS[1]: [f"{ERRORS[1]} = $10"]} if patterns > 1 else {}
-    if patterns > 2:
-        needs[ERRORS[2]] = [f"{ERRORS[2]} = $10 - $17", f"{ERRORS[2]} = {ERRORS[2]} + $10"]
-    for pattern in range(patterns):
-        own = factors[ROWS * pattern :][:rows]
-        needs |= _factors(loop, own, _WORDS[pattern], DATA[pattern])
+    needs |= _factors(loop, factors[:rows])
     yield from _where_needed(_once(loop) if trips == 1 else _first_pass_apart(loop), needs)
 
 
-def _factors(
-    loop: Sequence[str], factors: Sequence[str], word: str, data: str
-) -> dict[str, list[str]]:
+def _factors(loop: Sequence[str], factors: Sequence[str]) -> dict[str, list[str]]:
     """The instructions that make each factor of a word, before its first use in a loop."""
     used = {f"* {factor}": 24 - 8 * row for row, factor in enumerate(factors)}
-    needs, load = {}, [f"{word} = d[{data}].w", f"{data} = {data} + 4"]
+    needs, load = {}, ["$11 = d[$7].w", "$7 = $7 + 4"]
     for use in sorted(used, key=lambda u: next(i for i, x in enumerate(loop) if _has(x, u))):
         above = used[use]
-        shifted = [f"$2 = {word} << {above}", "$2 = $2 >> 24"] if above else [f"$2 = {word} >> 24"]
+        shifted = [f"$2 = $11 << {above}", "$2 = $2 >> 24"] if above else ["$2 = $11 >> 24"]
         needs[use] = [*load, *shifted, f"{use.removeprefix('* ')} = $2"]
         load = []
     return needs

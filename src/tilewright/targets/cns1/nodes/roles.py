@@ -27,10 +27,9 @@ from tilewright.targets.cns1.emit.calls import (
     WEIGHT_BYTES,
     Product,
     Update,
-    write_fill,
     write_get,
-    write_pair_update,
     write_product,
+    write_set_update,
     write_update,
 )
 from tilewright.targets.cns1.emit.writer import Writer
@@ -79,11 +78,9 @@ def product_routine(product: Product, machine: Machine) -> NodeRoutine:
     the call before had the same factors. Raises CapacityError where it has no room.
     """
     writer, size = Writer(), product.factor_bytes
-    unit = STRIPE if product.along_terms else ROWS_AT_ONCE
-    block = min(product.k, _room(machine, product.m * size * unit) * unit)
+    block = block_of_terms(machine, product.m, product.k, size, along=product.along_terms)
     step = WEIGHT_BYTES if product.along_terms else product.weight_row_bytes
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}", "$16 = $6")
-    write_fill(writer, product.m, product.n, product.sum_row_bytes)
     for start in range(0, product.k, block):
         terms, filled = min(block, product.k - start), writer.label("filled")
         if block == product.k:
@@ -92,62 +89,87 @@ def product_routine(product: Product, machine: Machine) -> NodeRoutine:
         writer.place(filled)
         writer.add("$7 = 0", "$16 = $6")
         writer.sum("$15", "$5", start * step, "$11")
-        part = replace(product, k=terms, factor_row_bytes=terms * size)
+        part = replace(product, k=terms, factor_row_bytes=terms * size, from_zero=not start)
         write_product(writer, machine, part)
     return _returned(writer, "filled")
 
 
 @cache
+def part_routine(product: Product, machine: Machine, terms: int) -> NodeRoutine:
+    """Sums c plus a part of the terms: the cache has rows of all `terms`, `$7` is the place of the
+    part in the first of them.
+    """
+    writer, size = Writer(), product.factor_bytes
+    writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
+    for row in range(product.m):
+        writer.sum("$15", "$4", row * product.factor_row_bytes, "$11")
+        writer.sum("$16", "$7", row * terms * size, "$11")
+        write_get(writer, 1, product.k * size, product.factor_row_bytes)
+    writer.add("$15 = $5", "$16 = $6")
+    write_product(writer, machine, replace(product, factor_row_bytes=terms * size))
+    return _returned(writer, "place")
+
+
+def block_of_terms(machine: Machine, m: int, k: int, size: int, *, along: bool) -> int:
+    """Terms of m rows of factors of so many bytes that the data cache has room for, k at most."""
+    unit = STRIPE if along else ROWS_AT_ONCE
+    return min(k, _room(machine, m * size * unit) * unit)
+
+
+@cache
 def update_routine(update: Update, machine: Machine) -> NodeRoutine:
     """Weights c plus the outer product of m bytes a and n halves b, summed over patterns: as many
-    columns and rows at a time as the data cache has room for; the errors of two patterns stay in
-    memory. Raises CapacityError where it has no room.
+    columns and rows at a time as the data cache has room for; the errors of a set stay in memory.
+    Raises CapacityError where it has no room.
     """
-    writer, patterns = Writer(), update.patterns
-    if patterns == 2:
-        return _pair_routine(writer, machine, update)
-    columns, rows = update_blocks(machine, update.m, update.n, patterns)
+    writer = Writer()
+    if update.patterns > 1:
+        return _set_routine(writer, machine, update)
+    columns, rows = update_blocks(machine, update.m, update.n)
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
     for left in range(0, update.n, columns):
         width = min(columns, update.n - left)
         errors = WEIGHT_BYTES * width
-        _cached(writer, "$5", WEIGHT_BYTES * left, (patterns, errors, WEIGHT_BYTES * update.n), 0)
+        _cached(writer, "$5", WEIGHT_BYTES * left, (1, errors, WEIGHT_BYTES * update.n), 0)
         for top in range(0, update.m, rows):
             height = min(rows, update.m - top)
-            _cached(writer, "$4", top, (patterns, height, update.m), patterns * errors)
+            _cached(writer, "$4", top, (1, height, update.m), errors)
             writer.add("$17 = 0")
-            writer.constant("$7", patterns * errors)
+            writer.constant("$7", errors)
             writer.sum("$18", "$6", top * update.row_bytes + WEIGHT_BYTES * left, "$11")
             write_update(writer, machine, replace(update, m=height, n=width))
     return _returned(writer)
 
 
-def _pair_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutine:
-    """The update of two patterns, as many rows at a time as the data cache has room for."""
-    rows = pair_rows(machine, update.m)
+def _set_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutine:
+    """The update by a set of patterns, as many rows at a time as the data cache has room for."""
+    rows, patterns = set_rows(machine, update.m, update.patterns), update.patterns
     writer.add("$28 = 32", "vlr = $28", f"$30 = {BLOCK}")
     for top in range(0, update.m, rows):
         height = min(rows, update.m - top)
-        _cached(writer, "$4", top, (2, height, update.m), 0)
+        _cached(writer, "$4", top, (patterns, height, update.m), 0, as_words=True)
         writer.add("$17 = $5")
         writer.sum("$8", "$6", top * update.row_bytes, "$11")
-        write_pair_update(writer, machine, replace(update, m=height))
+        write_set_update(writer, machine, replace(update, m=height))
     return _returned(writer)
 
 
-def pair_rows(machine: Machine, m: int) -> int:
-    """Rows of an update by two patterns whose factors the data cache has room for."""
-    return min(m, _room(machine, 2 * ROWS_AT_ONCE) * ROWS_AT_ONCE)
+def set_rows(machine: Machine, m: int, patterns: int) -> int:
+    """Rows of an update by a set of patterns whose factors the data cache has room for: as few
+    blocks of them as there can be, which are equal to a group of rows.
+    """
+    blocks = -(-m // (_room(machine, patterns * _WORD * ROWS_AT_ONCE) * ROWS_AT_ONCE))
+    return -(-m // (blocks * ROWS_AT_ONCE)) * ROWS_AT_ONCE
 
 
-def update_blocks(machine: Machine, m: int, n: int, patterns: int) -> tuple[int, int]:
+def update_blocks(machine: Machine, m: int, n: int) -> tuple[int, int]:
     """Columns and rows of an update by data and errors that the data cache has room for: whole
     stripes and words, as many columns as leave room for some rows. Raises CapacityError where there
     is none.
     """
     fewest = min(m, STRIPE)
-    _room(machine, patterns * (WEIGHT_BYTES * STRIPE + fewest))
-    room = _room(machine, patterns)
+    room = _room(machine, 1)
+    _room(machine, WEIGHT_BYTES * STRIPE + fewest)
     for parts in range(1, n // STRIPE):
         columns = -(-n // STRIPE // parts) * STRIPE
         if room - WEIGHT_BYTES * columns >= fewest:
@@ -170,12 +192,18 @@ def _room(machine: Machine, size_bytes: int) -> int:
 
 
 def _cached(
-    writer: Writer, register: str, offset: int, rows: tuple[int, int, int], place: int
+    writer: Writer,
+    register: str,
+    offset: int,
+    rows: tuple[int, int, int],
+    place: int,
+    *,
+    as_words: bool = False,
 ) -> None:
     """Copy rows (their number, bytes, and bytes from one to the next) to a place in the cache."""
     writer.sum("$15", register, offset, "$11")
     writer.constant("$16", place)
-    write_get(writer, *rows)
+    write_get(writer, *rows, as_words=as_words)
 
 
 def _returned(writer: Writer, *others: str) -> NodeRoutine:
@@ -359,6 +387,11 @@ class NodeRole:
         for words in rows.words * rows.count:
             self.exchanges += [e._replace(words=words) for e in (one, behind) if e is not None]
         self._rows(pointers, lines)
+
+    def zero(self, rows: MemoryRows) -> None:
+        """Zero rows that follow each other, up to a whole vector."""
+        self.load("$16", rows.start)
+        self.writer.add(*["m[$16+=$30].w = $v0"] * -(-rows.count * rows.size_bytes // BLOCK))
 
     def move(self, source: MemoryRows, rows: MemoryRows, *, adds: bool) -> None:
         """Copy rows to others, or add them."""
