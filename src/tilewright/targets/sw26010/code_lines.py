@@ -44,9 +44,8 @@ from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.gemm.assembly import frame
-from tilewright.targets.sw26010.gemm.exact import product_run
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances
-from tilewright.targets.sw26010.gemm.length import kernel_length
+from tilewright.targets.sw26010.gemm.length import executed_length, kernel_length
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.routines import changes_of, counts_of, mode_of
 from tilewright.targets.sw26010.timing.maps import map_run
@@ -175,11 +174,9 @@ def _of_reduce(
 
 
 def _of_product(instance: GemmInstance, table: str) -> _Places:
-    """Those of all cores of the mesh, kept beside the texts of routines."""
-    key = digest("executed", own_sources(), repr(instance), table)
-    return tuple(
-        ROUTINES.value(key, list[int], lambda: [*_places(product_run(instance, table).cores[0])])
-    )
+    """Those of the frame, and of all cores of the mesh in the program behind it."""
+    frames = len([*frame("", chain=instance.shape.links > 1)])
+    return tuple(range(frames + executed_length(instance.plan)))
 
 
 def _places(run: CoreRun) -> _Places:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
@@ -20,9 +21,11 @@ from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import encode_program
-from tilewright.targets.sw26010.gemm.exact import simulated_gemm_cycles
+from tilewright.targets.sw26010.gemm.assembly import frame
+from tilewright.targets.sw26010.gemm.exact import product_run, simulated_gemm_cycles
+from tilewright.targets.sw26010.gemm.instances import GemmInstance
 from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
-from tilewright.targets.sw26010.gemm.length import kernel_length
+from tilewright.targets.sw26010.gemm.length import executed_length, kernel_length
 from tilewright.targets.sw26010.gemm.parts import ROLES, BodyStep
 from tilewright.targets.sw26010.gemm.shape import (
     F32,
@@ -272,3 +275,24 @@ def test_a_block_out_of_reach_of_its_pointer_is_refused():
         "the block reaches 36008 bytes from its pointer, a displacement at most 32767; "
         "use a smaller leading dimension"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "k", "mesh", "links"),
+    [
+        ("dgemm_n_arow_brow", (1, 1), 9, 8, 1),
+        ("dgemm_m_acolumn_brow", (2, 3), 30, 4, 1),
+        ("dgemm_n_acolumn_brow", (2, 2), 5, 2, 3),
+        ("dgemm_m_arow_brow", (1, 1), 2, 4, 2),
+        ("dgemm_n_arow_bcolumn", (1, 4), 33, 1, 1),
+    ],
+)
+def test_cores_execute_all_but_changes_of_blocks_in_rows_of_one(name, blocks, k, mesh, links):
+    variant = NAMED[name]
+    shape = oriented(variant, 16 * blocks[0], 4 * blocks[1], k)
+    instance = GemmInstance(variant, replace(shape, mesh=mesh, links=links))
+    (executed,) = {
+        tuple(np.flatnonzero(core.executed)) for core in product_run(instance, "sw26010_cpe").cores
+    }
+    frames = len([*frame("", chain=links > 1)])
+    assert executed == tuple(range(frames + executed_length(instance.plan)))

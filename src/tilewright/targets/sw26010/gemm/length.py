@@ -57,8 +57,19 @@ def kernel_length(plan: GemmPlan) -> int:
         + (_chain_steps(plan) if chain else _steps(plan))
         + sum(_start(plan, role) for role in first)
         + sum(_drain(plan, role) for role in last)
-        + sum(_block(plan, *pair) for pair in block_pairs(mesh))
+        + _blocks(plan)
     )
+
+
+def executed_length(plan: GemmPlan) -> int:
+    """Number of instructions, from the first on, that some core executes: changes of blocks stand
+    last, and rows of one block have none.
+    """
+    return kernel_length(plan) - (_blocks(plan) if plan.scalar_blocks == 1 else 0)
+
+
+def _blocks(plan: GemmPlan) -> int:
+    return sum(_block(plan, *pair) for pair in block_pairs(plan.shape.mesh))
 
 
 def _around(plan: GemmPlan) -> int:
