@@ -173,10 +173,16 @@ def _of_reduce(
     return _places(reduce_run(table, routine, mode, loops, extents))
 
 
+@cache
 def _of_product(instance: GemmInstance, table: str) -> _Places:
     """Those of the frame, and of all cores of the mesh in the program behind it."""
-    frames = len([*frame("", chain=instance.shape.links > 1)])
-    return tuple(range(frames + executed_length(instance.plan)))
+    key = digest("executed", own_sources(), repr(instance))
+    executed = ROUTINES.value(key, int, lambda: executed_length(instance.plan))
+    return tuple(range(_frame(instance) + executed))
+
+
+def _frame(instance: GemmInstance) -> int:
+    return len([*frame("", chain=instance.shape.links > 1)])
 
 
 def _places(run: CoreRun) -> _Places:
@@ -211,7 +217,6 @@ def _counted(routine: _Routine) -> int:
     directive.
     """
     if isinstance(routine, GemmInstance):
-        around = [*frame("", chain=routine.shape.links > 1)]
-        return len(around) + kernel_length(routine.plan)
+        return _frame(routine) + kernel_length(routine.plan)
     lines = (line.split("//")[0].strip() for line in routine.text().splitlines() if line[:1] == " ")
     return sum(bool(line) and line[0] != "." for line in lines)

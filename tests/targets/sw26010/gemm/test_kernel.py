@@ -283,7 +283,7 @@ def test_a_block_out_of_reach_of_its_pointer_is_refused():
         ("dgemm_n_arow_brow", (1, 1), 9, 8, 1),
         ("dgemm_m_acolumn_brow", (2, 3), 30, 4, 1),
         ("dgemm_n_acolumn_brow", (2, 2), 5, 2, 3),
-        ("dgemm_m_arow_brow", (1, 1), 2, 4, 2),
+        ("dgemm_m_acolumn_brow", (1, 1), 2, 4, 2),
         ("dgemm_n_arow_bcolumn", (1, 4), 33, 1, 1),
     ],
 )
