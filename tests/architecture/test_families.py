@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "tilewright"
 OWN = ("targets", "papers")
@@ -40,22 +38,26 @@ def machines_of(family: str) -> list[str]:
     return [path.stem for path in (SOURCES / "targets" / family / "machines").glob("*.toml")]
 
 
-@pytest.mark.parametrize("path", shared_modules(), ids=lambda p: str(p.relative_to(SOURCES)))
-def test_shared_code_compares_nothing_with_a_family_or_its_machines(path: Path) -> None:
+def test_shared_code_compares_nothing_with_a_family_or_its_machines() -> None:
     names = {name for family in FAMILIES for name in (family, *machines_of(family))}
     found = [
-        f"line {line}: {text!r}"
+        f"{path}, line {line}: {text!r}"
+        for path in shared_modules()
         for line, text in compared_texts(ast.parse(path.read_text(encoding="utf-8")))
         if text in names
     ]
     assert not found
 
 
-@pytest.mark.parametrize("path", shared_modules(), ids=lambda p: str(p.relative_to(SOURCES)))
-def test_shared_code_does_not_guess_the_family_from_a_number(path: Path) -> None:
+def test_shared_code_does_not_guess_the_family_from_a_number() -> None:
     attributes = re.compile(rf"\.(?:{'|'.join(NUMBERS)})\b")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert not [f"line {i}: {line}" for i, line in enumerate(lines, 1) if attributes.search(line)]
+    found = [
+        f"{path}, line {i}: {line}"
+        for path in shared_modules()
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if attributes.search(line)
+    ]
+    assert not found
 
 
 def test_the_families_are_those_that_the_project_registers() -> None:

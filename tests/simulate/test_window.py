@@ -10,17 +10,38 @@ from hypothesis import strategies as st
 from support.examples import examples
 from tilewright.asm import assemble, link
 from tilewright.common.errors import SimulationError
+from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.isa import load_table
 from tilewright.isa.table import IssueRules
+from tilewright.machine.parts import Issue
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.window.launch import simulate_registers
+from tilewright.simulate.window.decode import decode_steps
+from tilewright.simulate.window.execute import Executor
+from tilewright.simulate.window.launch import _registers
+from tilewright.simulate.window.memories import Memories
 
 CPE = load_table("sw26010_cpe")
 REGISTERS = [f"${n}" for n in range(1, 9)]
 VECTORS = frozenset(
     CPE.by_mnemonic[name].effect for name in ("vmad", "vmsd", "vaddd", "vdivd", "vmuld")
 )
+
+
+def simulate_registers(instructions, table, registers, timed=(), most=MOST_WINDOW_CYCLES):
+    """A program that computes on integer registers alone, without a machine and its memories;
+    `timed` effects take their cycles and leave registers as they are.
+    """
+    return Executor(
+        steps=decode_steps(instructions, {}, {}, frozenset(timed)),
+        rules=table.issue,
+        window=Issue("window"),
+        registers=_registers(table, registers),
+        zero_registers=table.zero_registers,
+        memories=Memories({}),
+        with_values=False,
+        max_cycles=most,
+    ).run()
 
 
 @st.composite
@@ -88,7 +109,7 @@ def test_a_loop_that_never_ends_is_given_up() -> None:
     image = link([assemble("top: addl $1, $1, $1\n  br top", CPE)], CPE)
     instructions = [placed.instruction for placed in image.instructions]
     with pytest.raises(SimulationError) as error:
-        simulate_registers(instructions, CPE, {}, max_cycles=100)
+        simulate_registers(instructions, CPE, {}, most=100)
     assert str(error.value) == (
         "the core still runs after 100 cycles; raise max_cycles (--max-cycles), or look for a loop "
         "that never ends"

@@ -388,13 +388,7 @@ def promising(
     most = min(_MOST, math.isqrt(_CORES_OF_PAIRS // cores))
     if all(len(choice.grids) <= most for choice in every):
         return Promising(every)
-    keys: list[object] = [
-        (layer.shape_key, id(choice)) for layer, choice in zip(layers, every, strict=True)
-    ]
-    groups: dict[object, _Bounded] = {}
-    for key, layer, choice in zip(keys, layers, every, strict=True):
-        if key not in groups:
-            groups[key] = _Bounded.of(layer, choice, cores, model)
+    keys, groups = _grouped(layers, every, cores, model)
     if not all(group.surely.any() for group in groups.values()):
         return Promising(every)
     _bound(layers, [groups[key] for key in keys], weights, model)
@@ -409,21 +403,6 @@ def promising(
         others = min(others, float(group.least[left].min(initial=math.inf)))
         left_out += int(left.sum()) * keys.count(key)
     return Promising([some[key] for key in keys], others, left_out)
-
-
-def bounds(
-    layers: Sequence[Layer],
-    every: Sequence[Choices],
-    cores: int,
-    weights: Weights,
-    model: CoreModel | None,
-) -> list[Costs]:
-    """For each grid of each layer, a lower bound on the cost of any plan with it, in this layer or
-    an equal one; infinite if it exceeds the limit or does not fit the buffers.
-    """
-    keys, groups = _grouped(layers, every, cores, model)
-    _bound(layers, [groups[key] for key in keys], weights, model)
-    return [groups[key].least for key in keys]
 
 
 def _grouped(

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from tilewright.common.errors import MachineError
 from tilewright.common.limits import MOST_WINDOW_CYCLES
-from tilewright.isa import Effect, Instruction, InstructionTable
+from tilewright.isa import Instruction, InstructionTable
 from tilewright.machine import Machine
-from tilewright.machine.parts import Issue
 from tilewright.simulate.window.decode import decode_steps
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import Memories, Range
 from tilewright.simulate.window.operations import OPERATIONS
-from tilewright.simulate.window.run import WindowRun
 
 _ELEMENTS = {1: np.int8, 2: np.int16, 4: np.int32}
 
@@ -65,31 +63,6 @@ def window_executor(
         code_address=code_address,
         parameters=family.parameters(machine),
     )
-
-
-def simulate_registers(
-    instructions: Sequence[Instruction],
-    table: InstructionTable,
-    registers: Mapping[str, int],
-    *,
-    timed: frozenset[Effect] = frozenset(),
-    max_cycles: int = MOST_WINDOW_CYCLES,
-) -> WindowRun:
-    """A program that computes on integer registers alone, without a machine and its memories.
-
-    `timed` effects take their cycles and leave registers as they are.
-    """
-    executor = Executor(
-        steps=decode_steps(instructions, {}, {}, timed),
-        rules=table.issue,
-        window=Issue("window"),
-        registers=_registers(table, registers),
-        zero_registers=table.zero_registers,
-        memories=Memories({}),
-        with_values=False,
-        max_cycles=max_cycles,
-    )
-    return executor.run()
 
 
 def _registers(table: InstructionTable, values: Mapping[str, int]) -> list[int]:
