@@ -116,6 +116,7 @@ def described(compiled: HostNetwork, compile_seconds: float = 0.0) -> NetworkRun
         code.constant_bytes,
         code.arena_bytes,
         state_bytes=code.state_bytes,
+        live_bytes=code.live_bytes,
     )
 
 
