@@ -218,7 +218,7 @@ def network_totals(found: NetworkRun) -> str:
         ]
     lines.append(
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
-        f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena"
+        f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena{_live(found)}"
     )
     lines = list(map(wrapped, lines))
     if found.comparison is not None:

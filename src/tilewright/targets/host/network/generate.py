@@ -74,6 +74,7 @@ def network_code(
         plan.states,
         emitted.complete if plan.states else {},
         network.cases,
+        places.live_bytes if plan.states else 0,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from tilewright.codegen.artifact import TensorInfo
 from tilewright.common.dtypes import dtype
 from tilewright.common.progress import Progress, silent
+from tilewright.graph.liveness import most_bytes
 from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.targets.host.emit.header import pack_name, stored_elements
@@ -45,13 +46,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Places:
-    """Where each value lies, and the calls of the stages that are products, by their numbers."""
+    """Where each value lies, and the calls of the stages that are products, by their numbers. Of
+    the arena `live_bytes` are needed at the fullest moment.
+    """
 
     values: dict[int, Place]
     calls: dict[int, Call]
     constants: tuple[Constant, ...]
     constant_bytes: int
     arena_bytes: int
+    live_bytes: int
 
 
 def placed(plan: Plan, kernels: Kernels, progress: Progress = silent) -> Places:
@@ -118,7 +122,8 @@ class _Placing:
             for number, (kernel, given, packings) in drafts.items()
         }
         constants = tuple(c for _, c in self._constants.values())
-        return Places(found, calls, constants, self._constant_bytes, arena_bytes)
+        live_bytes = most_bytes((x.size_bytes, x.first, x.last) for x in self._lives.values())
+        return Places(found, calls, constants, self._constant_bytes, arena_bytes, live_bytes)
 
     def _is_constant(self, value: int) -> bool:
         return self.plan.values[value].role == "constant"

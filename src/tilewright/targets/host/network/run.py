@@ -85,6 +85,7 @@ class NetworkCode(Struct, frozen=True):
     states: tuple[tuple[str, str], ...] = ()
     complete: dict[str, int] = {}
     cases: tuple[Case, ...] = ()
+    live_bytes: int = 0
 
     @property
     def given(self) -> tuple[str, ...]:
