@@ -158,9 +158,12 @@ def faults_of(path: Path, name: str) -> list[Fault]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions that decide what a file computes: no annotations, decorators, messages."""
+    """The expressions that decide what a file computes: no annotations, decorators, options of
+    classes, messages.
+    """
+    left_out = ("annotation", "returns", "decorator_list", "type_params")
     for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "type_params"):
+        if field in left_out or (isinstance(node, ast.ClassDef) and field == "keywords"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.match_case):

@@ -203,3 +203,8 @@ def test_leaves_are_shared_and_survive_pickling():
     again = pickle.loads(pickle.dumps(expression))
     assert again == expression
     assert {again: 1}[expression] == 1
+
+
+def test_every_kind_of_expression_is_one():
+    assert all(isinstance(e, Expr) for e in (Const(1), Var("a"), Var("a") + 1))
+    assert not isinstance(1, Expr)

@@ -58,5 +58,6 @@ def test_equal_figures_give_equal_files(tmp_path):
     first, second = (save_figure(draw(), tmp_path / name) for name in ("one", "two"))
     assert [path.name for path in first] == ["one.svg", "one.png"]
     assert first[0].read_bytes() == second[0].read_bytes()
+    assert "$a_1$" in first[0].read_text()  # a label is no formula
     assert "$a_1$" in first[0].read_text()
     assert first[1].read_bytes().startswith(b"\x89PNG")

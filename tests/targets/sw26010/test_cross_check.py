@@ -25,6 +25,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.cost import timing
 from tilewright.cost.calls import Costs
 from tilewright.cost.prices import call_costs
+from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
@@ -63,6 +64,57 @@ def compared(case: Case, machine: Machine = MACHINE) -> tuple[float, float]:
     program = case.candidate.program(machine)
     warm = simulate(program, machine, refills=False).cycles
     return estimated(Case(machine, case.candidate)), warm
+
+
+FIRST_TEN = """\
+def quotient():
+    y: tensor("f64", "output", d0=10)
+    x0: tensor("f64", "input", d0=10)
+    x1: tensor("f64", "input", one=1)
+    y_tile: buffer("f64", 8, offset_bytes=0)
+    x0_tile: buffer("f64", 8, offset_bytes=128)
+    x1_tile: buffer("f64", 8, offset_bytes=256)
+    get(x1[0], x1_tile[0])
+    wait(x1_tile[0])
+    get(x0[at(rid * 8 + cid, max(0, min(1, 10 - (rid * 8 + cid))))], x0_tile[0])
+    wait(x0_tile[0])
+    map(
+        y_tile[0](shape=(1,), roles="p"),
+        x0_tile[0](shape=(1,), roles="p"),
+        x1_tile[0](shape=(1,), roles="."),
+        expression="x0 / x1",
+    )
+    put(y_tile[0], y[at(rid * 8 + cid, max(0, min(1, 10 - (rid * 8 + cid))))])
+    wait(y_tile[0])
+"""
+"""The cores with a part in the second transfer are the first that the first one serves."""
+
+FIRST_COLUMN = """\
+def column():
+    x: tensor("f64", "input", turns=9, rows=8, cols=40, batch=1)
+    y: tensor("f64", "output", turns=9, rows=8, cols=40, batch=1)
+    tile: buffer("f64", 40, offset_bytes=0)
+    for turn in range(9):
+        get(x[turn, rid, at(0, 40), at(cid, max(0, 1 - cid))], tile[0])
+        wait(tile[0])
+        repack(
+            tile[0](shape=(1, 1, 40, 1), roles="abcd"),
+            tile[0](shape=(1, 1, 40, max(0, 1 - cid)), roles="abcd"),
+        )
+        put(tile[0], y[turn, rid, at(0, 40), at(cid, max(0, 1 - cid))])
+        wait(tile[0])
+"""
+"""The others fill tiles that nobody reads, while the first column waits for its own."""
+
+
+@pytest.mark.parametrize("text", [FIRST_TEN, FIRST_COLUMN], ids=["first ten", "first column"])
+def test_cores_without_a_part_in_a_transfer_do_not_wait_for_it(text: str) -> None:
+    program = parse(text)
+    found = checked_time(CODE.emit(program, MACHINE), MACHINE)
+    for skip in (True, False):
+        run = simulate(program, MACHINE, refills=False, skip=skip)
+        assert run.cycles == pytest.approx(found.cycles, rel=0.02)
+        assert sum(run.by_kind().values()) == run.cycles
 
 
 @pytest.mark.parametrize(

@@ -66,18 +66,31 @@ def test_plan(shape, region, expected):
     assert plan(shape, region) == (expected or special[len(shape)])
 
 
-def test_blocks_that_leave_no_gap_on_a_core_are_one_request_there():
-    text = """def rows():
-    x: tensor("f32", "input", cols=15, batch=1)
-    y: tensor("f32", "output", cols=15, batch=1)
-    tile: buffer("f32", 16, offset_bytes=0)
-    get(x[at(0, 15), at(cid, max(0, 1 - cid))], tile[0])
+def transfers(size: int, rows: str) -> str:
+    """The code of the cores that moves these rows of 15 x `size` elements both ways."""
+    text = f"""def rows():
+    x: tensor("f32", "input", cols=15, batch={size})
+    y: tensor("f32", "output", cols=15, batch={size})
+    tile: buffer("f32", 32, offset_bytes=0)
+    get(x[at(0, 15), {rows}], tile[0])
     wait(tile[0])
-    put(tile[0], y[at(0, 15), at(cid, max(0, 1 - cid))])
+    put(tile[0], y[at(0, 15), {rows}])
     wait(tile[0])
 """
-    emitted = CODE.emit(parse(text), MACHINE).files["rows_slave.c"]
-    assert emitted.count("(1 - block) * 4, (1 - block) > 0 ? block * 4 : 0);") == 2
+    return CODE.emit(parse(text), MACHINE).files["rows_slave.c"]
+
+
+def test_blocks_that_leave_no_gap_on_a_core_are_one_request_there():
+    emitted = transfers(2, "at(cid * 2, max(0, 2 - cid * 2))")
+    assert emitted.count("(2 - block) * 4, (2 - block) > 0 ? block * 4 : 0);") == 2
+
+
+def test_a_dimension_of_one_index_is_in_no_stride():
+    """A core that has the index moves all rows as one block."""
+    emitted = transfers(1, "at(cid, max(0, 1 - cid))")
+    assert emitted.count("if (block > 0)") == 2
+    assert "long block0" not in emitted
+    assert "? block" not in emitted
 
 
 def test_a_region_that_cannot_fit_its_slot():

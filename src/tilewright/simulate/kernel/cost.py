@@ -180,7 +180,8 @@ class KernelCosts:
 
     def _cycles(self, work: Work, dims: Mapping[str, int]) -> int:
         call = replace(work.priced, dims=dims)
-        return int(ceil(call_cycles(self._machine, call, self._call_costs)))
+        cycles: int = ceil(call_cycles(self._machine, call, self._call_costs))
+        return cycles
 
     def _dims(self, work: Work, values: Values) -> dict[str, int]:
         first = 2 * len(work.buffers)
