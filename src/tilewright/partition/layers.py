@@ -9,9 +9,10 @@ be divided over rows and columns, too, and what flattens is not a layer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import TypeVar, cast
 
 from tilewright.graph import Network, Node
 from tilewright.ops import Conv2d, Gemm, Reshape, conv2d
@@ -24,14 +25,21 @@ PREVIOUS = ""
 _MOST_REGIONS = 1 << 17
 """Answers of operators that are remembered: plan, clock and programs ask for the same parts."""
 
+Function = TypeVar("Function", bound=Callable[..., object])
 
-@lru_cache(_MOST_REGIONS)
+
+def _remembered(function: Function) -> Function:
+    """A cache for operators, which are hashable though their protocol does not say so."""
+    return cast("Function", lru_cache(_MOST_REGIONS)(function))
+
+
+@_remembered
 def computable(op: Op, result: Box, terms: Box | None = None) -> Box:
     """`Op.computable`, remembered."""
     return op.computable(result, terms)
 
 
-@lru_cache(_MOST_REGIONS)
+@_remembered
 def needed(op: Op, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
     """`Op.needed`, remembered."""
     return op.needed(result, terms)
