@@ -31,9 +31,9 @@ LENET = layers_of(network("lenet5", 1, dtype="f32"))
 @pytest.mark.parametrize(
     ("source", "target", "links"),
     [
-        (0, 3, [(0, 1), (1, 2), (2, 3)]),
-        (17, 8, [(17, 16), (16, 8)]),
-        (9, 9, []),
+        (0, 3, ((0, 1), (1, 2), (2, 3))),
+        (17, 8, ((17, 16), (16, 8))),
+        (9, 9, ()),
     ],
 )
 def test_messages_go_along_rows_first(source, target, links):

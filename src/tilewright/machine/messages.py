@@ -12,11 +12,15 @@ head would come, the head waits in its own and starts when it is (ICSI TR-93-046
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilewright.common.errors import MachineError
 from tilewright.machine.parts import Fabric
 
 Link = tuple[int, int]
 """Two nodes next to each other, from the first to the second."""
+_MOST_WAYS = 1 << 17
+"""Ways that are remembered: nodes send to the same ones layer after layer."""
 
 
 def hops_to(fabric: Fabric, source: int, target: int) -> tuple[int, int]:
@@ -60,11 +64,12 @@ def neighbour(fabric: Fabric, node: int, across: int, along: int) -> int:
     return row * fabric.columns + column
 
 
-def route(fabric: Fabric, source: int, target: int) -> list[Link]:
+@lru_cache(_MOST_WAYS)
+def route(fabric: Fabric, source: int, target: int) -> tuple[Link, ...]:
     """The links from one node to another: along its row first.
 
     >>> route(Fabric("mesh", 8.0, rows=2, columns=3), 0, 5)
-    [(0, 1), (1, 2), (2, 5)]
+    ((0, 1), (1, 2), (2, 5))
     """
     across, along = hops_to(fabric, source, target)
     here, found = source, []
@@ -76,7 +81,7 @@ def route(fabric: Fabric, source: int, target: int) -> list[Link]:
         else:
             along -= 1 if along > 0 else -1
         here = there
-    return found
+    return tuple(found)
 
 
 def places(fabric: Fabric, source: int, target: int) -> list[tuple[Link, float]]:
@@ -89,11 +94,6 @@ def places(fabric: Fabric, source: int, target: int) -> list[tuple[Link, float]]
         found.insert(0, ((source, source), 0.0))
     last = links[-1][0] if links and fabric.ports == "each_link" else -1
     return [*found, ((target, -2 - last), fabric.hop_cycles)]
-
-
-def entered(ready: float, free: float, hop: float) -> float:
-    """When a head that may leave its buffer at `ready` is in the next, which is `free` then."""
-    return ready + hop if ready + hop >= free else free + hop
 
 
 def message_bytes(fabric: Fabric, data_bytes: int) -> int:

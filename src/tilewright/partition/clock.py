@@ -11,19 +11,17 @@ measured.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from functools import lru_cache
 
-from tilewright.machine.messages import (
-    Link,
-    entered,
-    message_cycles,
-    places,
-    spacing_cycles,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.machine.messages import message_cycles, places, spacing_cycles
+from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
+from tilewright.partition.compiled import arrivals
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
 from tilewright.partition.moves import Exchanges, Move, rounds
@@ -66,13 +64,17 @@ class _Clock:
     overlapped: bool
     times: Times | None
     memory_free: float = 0.0
-    links: dict[Link, float] = field(default_factory=lambda: defaultdict(float))
+    nodes: int = 0
+    links: NDArray[np.float64] = field(init=False)
     made: dict[str, dict[int, float]] = field(default_factory=dict)
     began: list[float] = field(default_factory=list)
     done: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.began, self.done = [0.0] * self.plan.cores, [0.0] * self.plan.cores
+        fabric = self.model.fabric
+        self.nodes = fabric.columns * max(fabric.rows, -(-self.plan.cores // fabric.columns))
+        self.links = np.zeros(2 * self.nodes * (self.nodes + 1))
 
     def advance(self, planned: Planned, exchanges: Exchanges) -> float:
         """One layer; when its last core is done."""
@@ -186,22 +188,36 @@ class _Clock:
 
     def _sent(self, messages: Sequence[Message]) -> list[tuple[int, float]]:
         """Target and arrival time of each message; who comes first takes a link first."""
-        fabric, found = self.model.fabric, []
-        passed: dict[tuple[object, Link], float] = {}
-        ways = [places(fabric, one.source, one.target) for one in messages]
-        waiting = [(one.leaves_cycles + fabric.send_cycles, n, 0) for n, one in enumerate(messages)]
-        heapify(waiting)
-        while waiting:
-            first, n, place = heappop(waiting)
-            one, (link, hop) = messages[n], ways[n][place]
-            size = one.values * self.model.value_bytes
-            if (one.tree, link) not in passed:
-                enters = entered(first - hop, self.links[link], hop)
-                passed[one.tree, link] = enters
-                self.links[link] = enters + spacing_cycles(fabric, size)
-            head = passed[one.tree, link]
-            if place + 1 < len(ways[n]):
-                heappush(waiting, (head + ways[n][place + 1][1], n, place + 1))
-            else:
-                found.append((one.target, head + message_cycles(fabric, size)))
-        return found
+        if not messages:
+            return []
+        fabric, sizes = self.model.fabric, [m.values * self.model.value_bytes for m in messages]
+        ways = [_way(fabric, self.nodes, one.source, one.target) for one in messages]
+        links = np.concatenate([own for own, _ in ways])
+        lengths = np.array([len(own) for own, _ in ways])
+        passes = np.arange(len(links))
+        if self.model.multicasts:
+            trees: dict[object, int] = {}
+            numbers = [trees.setdefault(one.tree, len(trees)) for one in messages]
+            every = np.repeat(numbers, lengths) * len(self.links) + links
+            passes = np.unique(every, return_inverse=True)[1].ravel()
+        times = arrivals(
+            np.array([one.leaves_cycles + fabric.send_cycles for one in messages]),
+            lengths.cumsum(),
+            links,
+            np.concatenate([hops for _, hops in ways]),
+            passes,
+            np.array([spacing_cycles(fabric, size) for size in sizes]),
+            np.array([message_cycles(fabric, size) for size in sizes]),
+            self.links,
+        )
+        return list(zip((one.target for one in messages), times.tolist(), strict=True))
+
+
+@lru_cache(1 << 17)
+def _way(
+    fabric: Fabric, nodes: int, source: int, target: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Numbers of the places that a message passes, and the cycles to each from the one before."""
+    passed = places(fabric, source, target)
+    links = [2 * a * (nodes + 1) + b + nodes + 1 for (a, b), _ in passed]
+    return np.array(links), np.array([hop for _, hop in passed])

@@ -7,6 +7,8 @@ them equal.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -189,6 +191,33 @@ def busiest_links(
                             _load(way[:links], table[lead, 1], stamp, loads, passed)
             busiest[one, other] = loads.max()
     return busiest, farthest
+
+
+@entry_point()
+def arrivals(
+    leaves: Costs, ends: Integers, links: Integers, hops: Costs, passes: Integers,
+    spacing: Costs, lasting: Costs, free: Costs,
+) -> Costs:  # fmt: skip
+    """When each message has arrived: who comes first takes a link first. `ends` says where the
+    places of each end in `links` and in `hops`, the cycles to each from the one before; equal
+    numbers in `passes` are one pass of a link. A link is `free` again `spacing` cycles after one
+    has entered it, and a message takes `lasting` cycles at its target.
+    """
+    found, entered = np.zeros(len(leaves)), np.full(len(passes), -1.0)
+    waiting = [(leaves[n], n, ends[n - 1] if n else 0) for n in range(len(leaves))]
+    heapify(waiting)
+    while waiting:
+        first, n, place = heappop(waiting)
+        link, hop, own = links[place], hops[place], passes[place]
+        if entered[own] < 0:
+            ready = (first - hop) + hop
+            entered[own] = ready if ready >= free[link] else free[link] + hop
+            free[link] = entered[own] + spacing[n]
+        if place + 1 < ends[n]:
+            heappush(waiting, (entered[own] + hops[place + 1], n, place + 1))
+        else:
+            found[n] = entered[own] + lasting[n]
+    return found
 
 
 @piece

@@ -9,9 +9,10 @@ be divided over rows and columns, too, and what flattens is not a layer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import TypeVar, cast
 
 from tilewright.graph import Network, Node
 from tilewright.ops import Conv2d, Gemm, Reshape, conv2d
@@ -21,6 +22,27 @@ from tilewright.ops.op import Op, Shape
 
 PREVIOUS = ""
 """The operand of a step that is the result of the step before it."""
+_MOST_REGIONS = 1 << 17
+"""Answers of operators that are remembered: plan, clock and programs ask for the same parts."""
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def _remembered(function: Function) -> Function:
+    """A cache for operators, which are hashable though their protocol does not say so."""
+    return cast("Function", lru_cache(_MOST_REGIONS)(function))
+
+
+@_remembered
+def computable(op: Op, result: Box, terms: Box | None = None) -> Box:
+    """`Op.computable`, remembered."""
+    return op.computable(result, terms)
+
+
+@_remembered
+def needed(op: Op, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+    """`Op.needed`, remembered."""
+    return op.needed(result, terms)
 
 
 @dataclass(frozen=True)
@@ -66,12 +88,12 @@ class Layer:
         """The region that each step, in order, has to compute for the layer's region `result`."""
         found = [result]
         for step in reversed(self.steps[1:]):
-            found.append(step.op.needed(found[-1])[0])
+            found.append(needed(step.op, found[-1])[0])
         return found[::-1]
 
     def needed(self, summed: Box, terms: Box | None) -> list[tuple[str, Box]]:
         """The region of each tensor of `reads` that the first step takes."""
-        own = self.op.needed(self.op.computable(summed, terms), terms)
+        own = needed(self.op, computable(self.op, summed, terms), terms)
         pairs = zip(self.steps[0].operands, own, strict=True)
         return [(name, box) for name, box in pairs if name in self.reads]
 
@@ -79,11 +101,11 @@ class Layer:
         """The region of each weight that a core takes: of the first step for what it sums up, of
         the others for the region `result` that it finishes.
         """
-        wanted = [self.op.computable(summed, terms), *self.regions(result)[1:]]
+        wanted = [computable(self.op, summed, terms), *self.regions(result)[1:]]
         for step, box in zip(self.steps, wanted, strict=True):
             if box.size:
                 given = terms if step is self.steps[0] else None
-                for name, own in zip(step.operands, step.op.needed(box, given), strict=True):
+                for name, own in zip(step.operands, needed(step.op, box, given), strict=True):
                     if name not in (*self.reads, PREVIOUS):
                         yield name, own
 

@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilewright.ops.box import Box
 from tilewright.partition.layers import Layer
 from tilewright.partition.parts import Division, Owner, Part
@@ -77,8 +79,10 @@ def moves(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
     several cores lack is one move with several targets.
     """
     targets: dict[Owner, list[int]] = defaultdict(list)
-    for core, box in wanted:
-        for owner, region in source.owners:
+    starts, stops = (np.array([own[at] for _, own in source.owners]) for at in (0, 1))
+    for core, box in wanted if source.owners else ():
+        meets = ((starts < box.stop) & (stops > box.start)).all(axis=1)
+        for owner, region in (source.owners[i] for i in np.flatnonzero(meets)):
             common = region & box
             if common.size and owner != core:
                 for left in _lacking(common, source.kept.get(core)):

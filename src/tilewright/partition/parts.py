@@ -17,7 +17,7 @@ from tilewright.common.progress import Progress, silent
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array, Op
 from tilewright.partition.grids import Grid, Grids, Regions, parts_in
-from tilewright.partition.layers import Layer
+from tilewright.partition.layers import Layer, computable, needed
 
 
 class Owner(NamedTuple):
@@ -122,9 +122,9 @@ def tasks_of(layer: Layer, part: Part) -> tuple[Task, ...]:
     """The tasks that a core computes of a layer: a single one if its sums are whole, else the sums,
     then the other steps on those sums that it finishes.
     """
-    computed, regions = layer.op.computable(part.summed, part.terms), layer.regions(part.kept)
-    needed = zip(layer.steps[0].operands, layer.op.needed(computed, part.terms), strict=True)
-    weights = tuple(name not in layer.reads for name, box in needed if box.size)
+    computed, regions = computable(layer.op, part.summed, part.terms), layer.regions(part.kept)
+    own = zip(layer.steps[0].operands, needed(layer.op, computed, part.terms), strict=True)
+    weights = tuple(name not in layer.reads for name, box in own if box.size)
     first = layer.op.part(computed, part.terms)
     pairs = list(zip(layer.steps[1:], regions[1:], strict=True))
     behind = tuple(step.op.part(region) for step, region in pairs if region.size)
@@ -152,7 +152,7 @@ def imbalance(layer: Layer, parts: Iterable[Part]) -> float:
 def _terms_added(layer: Layer, part: Part) -> int:
     """Terms that a core adds up for all elements that it computes of the first step."""
     terms = Box.whole(layer.op.terms) if part.terms is None else part.terms
-    return layer.op.computable(part.summed, part.terms).size * terms.size
+    return computable(layer.op, part.summed, part.terms).size * terms.size
 
 
 def by_reference(task: Task, operands: Operands) -> Array:

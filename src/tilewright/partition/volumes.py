@@ -29,7 +29,7 @@ from tilewright.partition.compiled import (
 )
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Grids, Integers, Parts, Regions, parts_in
-from tilewright.partition.layers import Layer, Step
+from tilewright.partition.layers import Layer, Step, computable, needed
 from tilewright.partition.parts import box_of
 
 Numbers = NDArray[np.intp]
@@ -77,7 +77,7 @@ def _sides(
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))
     together, places_of = _numbered(numbers * len(parts) + others)
-    base, base_terms = box_of(result[0]), box_of(terms[0])
+    base, base_terms = Box.whole(op.out_shape), Box.whole(op.terms)
     tables: list[list[Interval]] = [[] for _ in places]
     for code in together.tolist():
         side, part = own[code // len(parts)], parts[code % len(parts)]
@@ -119,8 +119,8 @@ def _split(box: Box, rank: int) -> tuple[Box, Box]:
 def asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
     """The region that is computed for `result`, and those needed of the operands."""
     given = terms if terms.start else None
-    computed = op.computable(result, given)
-    return computed, *op.needed(computed, given)
+    computed = computable(op, result, given)
+    return computed, *needed(op, computed, given)
 
 
 CHANNELS = 1

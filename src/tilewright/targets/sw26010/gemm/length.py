@@ -144,11 +144,10 @@ def _drain(plan: GemmPlan, now: Role) -> int:
 def _block(plan: GemmPlan, now: Role, then: Role) -> int:
     length = _between(plan, now, then) + 2 * _VECTORS + 1
     if plan.shape.links == 1:
-        steps = (*block_step_bytes(plan), 8 * plan.shape.mesh)
+        steps = [*block_step_bytes(plan), 8 * plan.shape.mesh]
         return length + sum(map(_advance, steps)) + 4 + len(bookkeeping(plan))
-    strides = SCALAR_BLOCK * plan.scalar_stride, SCALAR_BLOCK * plan.result_stride
-    steps = (*strides, _passed(plan, now))
-    return length + sum(map(_advance, steps)) + 11 + _opening(plan)
+    steps = [SCALAR_BLOCK * stride for stride in (plan.scalar_stride, plan.result_stride)]
+    return length + sum(map(_advance, [*steps, _passed(plan, now)])) + 11 + _opening(plan)
 
 
 def _passed(plan: GemmPlan, now: Role) -> int:
