@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tilewright.network.planning.form import StoredDim, canonical, row_major
-from tilewright.network.planning.memory import Memory
+from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import define
+from tilewright.graph.gradient import with_gradients
+from tilewright.network.planning.form import StoredDim, canonical, permuted, row_major
+from tilewright.network.planning.lowering import lowered
+from tilewright.network.planning.memory import Memory, in_order
+from tilewright.ops import max_pool2d
+from tilewright.seeds.mapping import mapping
+from tilewright.seeds.steps import Stage
 
 
 def in_blocks(shape, size):
@@ -50,3 +59,54 @@ def test_a_copy_into_the_order_of_c_needs_no_other():
     y = memory.value("y", row_major((3, 12)))
     memory.map("copy", "layout", "x0", y, (x,))
     assert [draft.name for draft in memory.drafts] == ["copy"]
+
+
+def test_copies_of_a_transposed_tensor_are_those_of_the_tensor_in_whose_memory_it_lies():
+    memory, shape = Memory("f64"), (3, 12)
+    x = memory.value("x", row_major(shape))
+    memory.held |= {"x": [x], "turned": [replace(x, form=permuted(x.form, (1, 0)))]}
+    memory.transposed["turned"] = "x", (1, 0)
+    copied = memory.in_form("turned", row_major((12, 3)))
+    assert memory.in_form("x", in_order(shape, (1, 0))).value == copied.value
+    assert [draft.name for draft in memory.drafts] == ["x_layout"]
+    assert memory.in_form("turned", in_order((12, 3), (1, 0))).value == x.value
+
+
+def pool_gradient():
+    """The gradient by the images of a pooling whose windows do not overlap, as a node."""
+    net = NetworkBuilder("pool", "f64")
+    pool = max_pool2d((32, 32, 4, 4), 2)
+    y = net.apply(pool, net.input("x", (32, 32, 4, 4)), name="pool")
+    loss = define("loss[0] += y[n,c,h,w] * y[n,c,h,w]", y=pool.out_shape, dtype="f64")
+    net = net.build((net.apply(loss, y, name="loss"),))
+    found, gradients = with_gradients(net, "loss", ["x"])
+    return next(node for node in found.nodes if node.output == gradients["x"])
+
+
+def test_a_map_of_blocks_reads_operands_along_the_dimension_that_it_writes():
+    node = pool_gradient()
+    memory, numbers = Memory("f64"), dict[str, np.ndarray]()
+    rng = np.random.default_rng(0)
+    pixels_last, channels_last = (2, 1, 3, 0), (2, 3, 0, 1)
+    for name, shape in dict(zip(node.inputs, node.op.input_shapes, strict=True)).items():
+        order = channels_last if shape == (32, 32, 4, 4) else pixels_last
+        memory.held[name] = [memory.value(name, in_order(shape, order))]
+        numbers[name] = rng.integers(-3, 4, shape).astype(float)
+    around = (0, 0, 1, 1)
+    y = lowered(memory, node, in_order(node.op.out_shape, channels_last, around, around))
+    small = [name for name in numbers if numbers[name].shape != (32, 32, 4, 4)]
+    copies = [draft.name for draft in memory.drafts if draft.name.endswith("_layout")]
+    assert copies == [f"{name}_layout" for name in small]
+
+    held = {memory.held[n][0].value: memory.held[n][0].form.stored(x) for n, x in numbers.items()}
+    held |= {n: v.numbers for n, v in enumerate(memory.values) if v.numbers is not None}
+    *before, last = [draft for draft in memory.drafts if "border" not in draft.name]
+    for draft in (*before, last):
+        *operands, (_, result) = draft.arguments
+        shaped = zip(operands, draft.op.input_shapes, strict=True)
+        held[result] = draft.op.reference(*(held[v].reshape(s) for (_, v), s in shaped))
+    expected = node.op.reference(*(numbers[name] for name in node.inputs))
+    np.testing.assert_array_equal(y.form.read(held[y.value]), expected)
+
+    steps, block = [*mapping(last.op).spaces[0].combinations()], len(last.arguments) - 2
+    assert all(Stage(f"x{block}", "i0") in own for own in steps), "which place of a block, once"

@@ -50,7 +50,7 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     computed = {name for stage in plan.stages for name in stage.nodes}
     assert {n.name for n in net.nodes} - computed == {"flatten"}, "a reshape moves nothing"
     stages = {stage.nodes for stage in plan.stages}
-    assert {("output", "output_bias"), ("f6", "f6_bias", "f6_tanh")} < stages, "epilogues"
+    assert ("output", "output_bias") in stages, "an epilogue"
     assert ("c3_bias", "c3_tanh") in stages, "tiles with padding would take the function more often"
     assert [s.label for s in plan.stages][-4:] == [
         f"{what} of softmax 1x10 along axis 1" for what in ("largest", "powers", "sum", "quotient")
@@ -60,7 +60,8 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
 
 
-def _fastest_of_each(whole):
+def _fastest_of_each(whole, refills):
+    del refills
     return nearest(whole.network, whole.chains, whole.ranked, whole.epilogues, whole.planner)
 
 
