@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Value, evaluate
 from tilewright.ir.nodes import Buffer, Program, View
+from tilewright.machine import Machine
 
 
 def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
@@ -20,11 +21,17 @@ def scratchpad_bytes(program: Program, env: Mapping[str, Value]) -> Value:
     return total
 
 
-def bytes_by_space(program: Program, env: Mapping[str, Value]) -> dict[str, Value]:
-    """Bytes that the program's buffers take on each core, by memory."""
+def bytes_by_space(
+    program: Program, env: Mapping[str, Value], machine: Machine | None = None
+) -> dict[str, Value]:
+    """Bytes that the program's buffers take on each core, by memory; on a machine each begins where
+    its memory is aligned.
+    """
     totals: dict[str, Value] = {}
     for b in program.buffers:
-        totals[b.space] = totals.get(b.space, 0) + buffer_bytes(b, env)
+        unit = machine.space(b.space).alignment_bytes if machine else 1
+        needed = -(-buffer_bytes(b, env) // unit) * unit
+        totals[b.space] = totals.get(b.space, 0) + needed
     return totals
 
 

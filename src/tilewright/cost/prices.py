@@ -7,7 +7,7 @@ while the cores compute; a family with other machines brings a subclass in its m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -96,6 +96,13 @@ class Prices:
         """
         return int(isinstance(step, CallStep))
 
+    def turn_cycles(self, prepared: Prepared) -> Sequence[Sequence[float]]:
+        """For each loop, where cores keep a window of operations in flight: cycles of issue of the
+        statements of a turn that are no operations, and how many more with two of each buffer.
+        """
+        count = 1 + len(prepared.program.buffers)
+        return [[0.0] * count for _ in prepared.loops or (None,)]
+
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
         """Operations that a call becomes where cores keep a window of them in flight."""
         return 1
@@ -130,7 +137,7 @@ class Prices:
     def has_room(self, program: Program, machine: Machine, env: Mapping[str, Value]) -> Value:
         """True if the buffers fit each memory, and generated code the limits of instructions."""
         room, fits = lowering_of(machine).buffer_bytes, np.True_
-        for space, needed in bytes_by_space(program, env).items():
+        for space, needed in bytes_by_space(program, env, machine).items():
             fits = fits & np.less_equal(needed, room.get(space, 0))
         for one in self.limited(program, machine, env):
             fits = fits & np.less_equal(one.found_bytes, one.limit_bytes)

@@ -190,7 +190,7 @@ def _limited(structure: Structure, machine: Machine, env: Mapping[str, Value]) -
 
 def _shares(program: Program, env: Mapping[str, Value], machine: Machine) -> dict[str, Any]:
     """Ratio of needed to available bytes, for each memory."""
-    needed = bytes_by_space(program, env)
+    needed = bytes_by_space(program, env, machine)
     return {s: n / max(1, machine.space(s).available_bytes) for s, n in needed.items()}
 
 

@@ -94,28 +94,37 @@ class Assembly:
         return binary(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, Binary) else e
 
     def register(self, e: Expr) -> str:
-        """A register that holds the value of an expression."""
-        return self._valued(self.folded(e))[0]
+        """A register that holds the value of an expression, for the present instruction."""
+        register, _ = self._valued(self.folded(e))
+        self._used.add(register)
+        self._read(register, len(self._scopes))
+        return register
 
     def _valued(self, e: Expr) -> tuple[str, int]:
         """The register of a value, and the scope in which it is computed."""
         for depth, scope in enumerate(self._scopes):
             if e in scope.values:
-                self._use(scope.values[e])
                 return scope.values[e], depth
         plain = _plain(e)
         if plain != e:
             return self._valued(plain)
+        used = {*self._used}
         operands, depth = self._operands(e)
         register, depth = self._take(max(depth, self._depth(e)))
         self._line(_computed(e, register, operands), depth)
         self._scopes[depth].values[e] = register
-        self._use(register)
+        self._used = used
+        for operand in operands:
+            self._read(operand, depth + 1)
         return register, depth
 
-    def _use(self, register: str) -> None:
-        self._used.add(register)
-        for scope in self._scopes:
+    def begin(self) -> None:
+        """Begin an instruction: it uses no register of the one before."""
+        self._used.clear()
+
+    def _read(self, register: str, scopes: int) -> None:
+        """Note that a statement of the innermost of the outer `scopes` reads a register."""
+        for scope in self._scopes[:scopes]:
             scope.read.add(register)
 
     def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
@@ -129,6 +138,7 @@ class Assembly:
                 found.append(f"#{operand.value}")
                 continue
             register, own = self._valued(operand)
+            self._used.add(register)
             found.append(register)
             depth = max(depth, own)
         return tuple(found), depth
@@ -259,7 +269,7 @@ class Assembly:
         """One instruction with what it needs: registers that are computed here end with it."""
         scope = _Scope(frozenset(), is_statement=True)
         self._scopes.append(scope)
-        self._used.clear()
+        self.begin()
         yield
         self._close()
         self._scopes[-1].lines += scope.lines

@@ -56,6 +56,7 @@ class _Writer:
             self._statement(stmt)
 
     def _statement(self, stmt: Stmt) -> None:
+        self.out.begin()
         match stmt:
             case For():
                 self._loop(stmt)

@@ -1,0 +1,274 @@
+"""Maps of results among the products that make them: a vector instruction runs beside each product.
+
+In: a program whose products are rounded where they are made, with maps behind the loops of these.
+Out: the maps in those loops, on the pixels of earlier turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    Var,
+    binary,
+    maximum,
+    minimum,
+    product,
+    round_up,
+    substitute,
+)
+from tilewright.ir.nodes import (
+    Buffer,
+    Call,
+    For,
+    If,
+    Operand,
+    Program,
+    Range,
+    Stmt,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.primitives import Fill, MatrixProduct
+from tilewright.ir.scalar import Apply, Element, Scalar, parse_scalar
+from tilewright.ir.visit import rewrite, walk
+from tilewright.passes.infer_dma import (
+    SLOT_ELEMENTS,
+)
+from tilewright.targets.cambricon.primitives import RoundedMap
+
+_VECTOR = "vector"
+"""The loop over the vectors of a product."""
+
+
+@dataclass(frozen=True)
+class FinishBeside:
+    """Computes on results while later products run: beside each product there is room for one
+    vector instruction, so that each of several takes the results of as many pixels, in turn.
+
+    before:  for pixel: product(y_tile[pixel])
+             rounded_map(y_tile, y_tile, b_wide, zeros, expression=max(x0 + x1, x2))
+    after:   for pixel:
+                 product(y_tile[pixel])
+                 if (2 <= pixel) * (pixel % 2 == 0):
+                     rounded_map(y_tile[pixel - 2 : pixel], ..., expression=x0 + x1)
+                 if (2 <= pixel) * (pixel % 2 == 1):
+                     rounded_map(y_tile[pixel - 3 : pixel - 1], ..., expression=max(x0, x1))
+             ...                                                        # the last pixels
+    """
+
+    name: ClassVar[str] = "finish_beside"
+
+    def apply(self, program: Program) -> Program:
+        """The program with maps of results inside the loops that make them."""
+        finishing = _Finishing(program)
+        body = rewrite(finishing.finished(program.body), finishing.laid)
+        calls = [s for s in walk(body) if isinstance(s, Call)]
+        used = {name for call in calls for name in (*call.primitive.buffers(), *_buffers(call))}
+        used |= {s.buffer for s in walk(body) if isinstance(s, Transfer)}
+        buffers = (b for b in program.buffers if b.name in used)
+        return replace(program, buffers=tuple(map(finishing.sized, buffers)), body=body)
+
+
+@dataclass
+class _Finishing:
+    """Maps of a program that come beside products. Buffers of what is alike for all pixels are
+    `narrow`: as long along an axis as one map behind the loop takes, of so many elements.
+    """
+
+    program: Program
+    narrow: dict[str, dict[str, Expr]] = field(default_factory=dict)
+    elements: dict[str, Expr] = field(default_factory=dict)
+
+    def finished(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The body with the map behind a loop of products in that loop."""
+        place = next((i for i, s in enumerate(body) if isinstance(_vectors(s), For)), None)
+        if place is None:
+            return body
+        loop, after = _vectors(body[place]), body[place + 1 :]
+        assert isinstance(loop, For)
+        last = next((s for s in after if not isinstance(s, Wait)), None)
+        found = self._with_map(loop, last) if isinstance(last, Call) else None
+        if found is None and loop is not body[place]:
+            return body
+        if found is None:
+            return (*body[:place], replace(loop, body=self.finished(loop.body)), *after)
+        rest = (x for s in after for x in (found[1] if s is last else (s,)))
+        return (*body[:place], found[0], *rest)
+
+    def _with_map(self, loop: For, last: Call) -> tuple[For, tuple[Stmt, ...]] | None:
+        """The loop with a map of what it makes, and what of that stays behind it; None where one
+        turn makes no part of its own.
+        """
+        y, steps = last.operands[0], _one_by_one(last)
+        users = [s for s in walk(loop.body) if isinstance(s, Call | Transfer) and _names(s, y)]
+        if not steps or len(users) != 1 or not isinstance(made := users[0], Call):
+            return None
+        loops = [loop, *(s for s in walk(loop.body) if isinstance(s, For))]
+        starts = [r.start for r in made.operands[0].ranges]
+        along = [starts.index(Var(f.var)) for f in loops if Var(f.var) in starts]
+        letters = [y.roles[d] for d in along]
+        missing = any(letter not in o.roles for letter in letters for o in last.operands)
+        if not isinstance(made.primitive, MatrixProduct) or len(along) != len(loops) or missing:
+            return None
+        if along[0] == max(along):
+            return self._in_turns(loops, letters, steps)
+        own = self._of_pixels(last, {letters[0]: (Var(loop.var), Const(1))})
+        inner = self.finished((*loop.body, own))
+        return None if own in inner else (replace(loop, body=inner), ())
+
+    def _in_turns(
+        self, loops: Sequence[For], letters: Sequence[str], steps: Sequence[Call]
+    ) -> tuple[For, tuple[Stmt, ...]]:
+        """The loops with one of the steps in each turn of the first one, and the steps on the last
+        pixels.
+        """
+        (loop, *inner), (letter, *others) = loops, letters
+        count, turn = len(steps), Var(loop.var) % len(steps)
+        whole, rest = (loop.extent - 1) // count, (loop.extent - 1) % count
+        single = {o: (Var(f.var), Const(1)) for f, o in zip(inner, others, strict=True)}
+        inside, behind = list[Stmt](), list[Stmt]()
+        for number, step in enumerate(steps):
+            for view in step.operands[2:]:
+                self._narrow(view, {letter: 2 * count, **dict.fromkeys(others, 1)})
+            part = {letter: (Var(loop.var) - turn - count, Const(count)), **single}
+            is_turn = binary("<=", count, Var(loop.var)) * binary("==", turn, number)
+            inside.append(If(is_turn, (self._of_pixels(step, part),)))
+            begun = maximum(whole - binary("<", rest, number), 0) * count
+            behind.append(self._of_pixels(step, {letter: (begun, loop.extent - begun)}))
+        body = (*loops[-1].body, *inside)
+        for f in reversed(loops[:-1]):
+            inmost = next(s for s in f.body if isinstance(s, For))
+            made = replace(inmost, body=body)
+            body = tuple(made if s is inmost else s for s in f.body)
+        return replace(loop, body=body), tuple(behind)
+
+    def _narrow(self, view: Operand, most: Mapping[str, int]) -> None:
+        """Keep so many indices of an operand that is alike for all and that nothing else uses."""
+        users = [s for s in walk(self.program.body) if isinstance(s, Call) and _names(s, view)]
+        first = users[0]
+        if len(users) != 2 or _buffers(first)[0] not in _buffers(replace(first, operands=(view,))):
+            return
+        alike = isinstance(first.primitive, Fill) or (
+            isinstance(first.primitive, RoundedMap) and not {*most} & {*first.operands[1].roles}
+        )
+        if alike and isinstance(view, View):
+            at_first = {s.var: 0 for s in walk(self.program.body) if isinstance(s, For)}
+            pairs = zip(view.roles, view.shape, strict=True)
+            sizes = {role: substitute(n, at_first) for role, n in pairs}
+            own = {letter: minimum(sizes[letter], n) for letter, n in most.items()}
+            self.narrow[view.buffer] = {**self.narrow.get(view.buffer, {}), **own}
+            self.elements[view.buffer] = product({**sizes, **self.narrow[view.buffer]}.values())
+
+    def _narrowed(self, view: View) -> View:
+        """The view of a narrow buffer; one index along an axis counts for all."""
+        sizes = self.narrow.get(view.buffer, {})
+        for letter in sizes.keys() & {*view.roles}:
+            d, size = view.roles.index(letter), sizes[letter]
+            roles = view.roles.replace(letter, "." if size == Const(1) else letter)
+            shape, ranges = list(view.shape), list(view.ranges)
+            shape[d], ranges[d] = size, Range(Const(0), size)
+            view = replace(view, shape=tuple(shape), ranges=tuple(ranges), roles=roles)
+        return view
+
+    def _of_pixels(self, call: Call, parts: Mapping[str, tuple[Expr, Expr]]) -> Call:
+        """A map of some indices, from the first on so many, along axes."""
+
+        def part(view: Operand) -> Operand:
+            assert isinstance(view, View)
+            own, ranges = self._narrowed(view), list[Range]()
+            for letter, r in zip(own.roles, own.ranges, strict=True):
+                start, count = parts.get(letter, (Const(0), r.extent))
+                begun = r.start if view.buffer in self.narrow else r.start + start
+                ranges.append(replace(r, start=begun, extent=count))
+            return replace(own, ranges=tuple(ranges))
+
+        return replace(call, operands=tuple(map(part, call.operands)))
+
+    def laid(self, stmt: Stmt) -> tuple[Stmt, ...] | None:
+        """A statement that fills a narrow buffer, for that much of it; None for others."""
+        match stmt:
+            case Call(Fill(), (View(name, _, (_,)),)) if name in self.narrow:
+                size = self.elements[name]
+                view = View(name, Const(0), (size,), (Range(Const(0), size),), "a")
+                return (replace(stmt, operands=(view,)),)
+            case Call(_, (View(name) as wide, source)) if name in self.narrow:
+                return (replace(stmt, operands=(self._narrowed(wide), source)),)
+            case _:
+                return None
+
+    def sized(self, buffer: Buffer) -> Buffer:
+        """The buffer with as many elements as it keeps."""
+        elements = self.elements.get(buffer.name)
+        if elements is None:
+            return buffer
+        return replace(buffer, elements=round_up(elements, SLOT_ELEMENTS))
+
+
+def _vectors(stmt: Stmt) -> Stmt:
+    """A product of several vectors as a loop of products of one each; other statements themselves.
+
+    before:  product(y_tile[0 : 98], w_tile, x_tile[0 : 98])
+    after:   for vector: product(y_tile[vector], w_tile, x_tile[vector])
+    """
+    if not isinstance(stmt, Call) or not isinstance(stmt.primitive, MatrixProduct):
+        return stmt
+    across, views = stmt.primitive.across, list[Operand]()
+    counts = set[Expr]()
+    for view in stmt.operands:
+        ranges = list(view.ranges)
+        places = [d for d, role in enumerate(view.roles) if role == across]
+        if len(places) > 1:
+            return stmt
+        for d in places:
+            counts.add(ranges[d].extent)
+            start = ranges[d].start + Var(_VECTOR) * ranges[d].step
+            ranges[d] = replace(ranges[d], start=start, extent=Const(1))
+        views.append(replace(view, ranges=tuple(ranges)))
+    if len(counts) != 1 or counts == {Const(1)}:
+        return stmt
+    return For(_VECTOR, counts.pop(), (replace(stmt, operands=tuple(views)),))
+
+
+def _buffers(stmt: Call | Transfer) -> tuple[str, ...]:
+    """The buffers that a statement names, that which a call writes first."""
+    if isinstance(stmt, Transfer):
+        return (stmt.buffer,)
+    return tuple(o.buffer if isinstance(o, View) else "" for o in stmt.operands)
+
+
+def _names(stmt: Call | Transfer, view: Operand) -> bool:
+    """True if a statement works on the buffer of a view."""
+    return isinstance(view, View) and view.buffer in _buffers(stmt)
+
+
+def _one_by_one(last: Call) -> list[Call]:
+    """A map of a result in place as maps of one instruction each; none where it is no chain."""
+    y, found = last.operands[0], list[Call]()
+    if not isinstance(last.primitive, RoundedMap) or last.operands[1] != y:
+        return []
+    own: Scalar | None = parse_scalar(last.primitive.expression)
+    while isinstance(own, Apply):
+        inner = [a for a in own.arguments if isinstance(a, Apply)]
+        before: Scalar = inner[0] if inner else Element(0)
+        operands, arguments = [y, y], list[Scalar]()
+        for argument in own.arguments:
+            if isinstance(argument, Element) and argument != before:
+                operands.append(last.operands[1 + argument.index])
+                arguments.append(Element(len(operands) - 2))
+            else:
+                arguments.append(Element(0) if argument == before else argument)
+        primitive = RoundedMap(
+            str(Apply(own.function, tuple(arguments))), last.primitive.fraction_bits
+        )
+        made = primitive.steps(len(operands) - 1)
+        if len(made.steps) > 1 or made.constants or any(o == y for o in operands[2:]):
+            return []
+        found.insert(0, replace(last, primitive=primitive, operands=tuple(operands)))
+        own = inner[0] if inner else None
+    return found

@@ -1,0 +1,242 @@
+"""Windows moved row by row in the loops over them, ahead of the products that take them.
+
+In: a program that fetches or gathers the windows of a column together. Out: the moves in the loop,
+a row beside each product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tilewright.common.expr import (
+    Const,
+    Expr,
+    IntLike,
+    Var,
+    binary,
+    coefficient,
+    free_vars,
+    maximum,
+    minimum,
+    product,
+    substitute,
+)
+from tilewright.ir.nodes import (
+    Call,
+    For,
+    If,
+    Program,
+    Range,
+    Stmt,
+    Transfer,
+    View,
+    Wait,
+)
+from tilewright.ir.primitives import Copy, MatrixProduct
+from tilewright.ir.visit import calls_of, map_stmt, rewrite, walk
+
+
+@dataclass(frozen=True)
+class SlideWindows:
+    """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
+    product before its own runs, and rows that neighbouring windows share move once. The first
+    window of a column moves while the last products of the column before it run; what is gathered
+    has two slots, so that it waits for none of these. What is fetched
+    in one run stays whole, and so does what is pooled: its tiles are fetched ahead.
+
+    before:  for column: copy(windows_tile, x_tile[column, 0 : 7])
+                         for pixel: product(windows_tile[pixel : pixel + 3])
+    after:   copy(windows_tile[slot 0][0 : 3], x_tile[0, 0 : 3])
+             for column: for pixel:                                     # in slot column % 2
+                 if pixel + 1 < 5: copy(windows_tile[pixel + 3], x_tile[column, pixel + 3])
+                 product(windows_tile[pixel : pixel + 3])
+                 if pixel == 2 and column + 1 < 9:                      # in slot (column + 1) % 2
+                     copy(windows_tile[0], x_tile[column + 1, 0])
+                 ...                                                # rows 1 and 2 in turns 3 and 4
+    """
+
+    name: ClassVar[str] = "slide_windows"
+
+    def apply(self, program: Program) -> Program:
+        """The program with gathering inside the loops over windows."""
+        doubled = set[str]()
+        body = _slid(program.body, (), {}, [], doubled, program)
+        buffers = (replace(b, copies=Const(2)) if b.name in doubled else b for b in program.buffers)
+        return replace(program, buffers=tuple(buffers), body=body)
+
+
+Firsts = list[tuple[int, Stmt]]
+"""Statements that move first windows, and inside how many loops each of them stands."""
+
+
+def _slid(
+    body: tuple[Stmt, ...],
+    around: tuple[For, ...],
+    filled: Mapping[str, int],
+    firsts: Firsts,
+    doubled: set[str],
+    program: Program,
+) -> tuple[Stmt, ...]:
+    """The body inside the loops `around` of which what fills a buffer that its loop moves over
+    stands in that loop; buffers are `filled` inside so many loops. Of what is gathered ahead there
+    are two, which the turns of the loop around take in turn.
+    """
+    loop = next((s for s in body if isinstance(s, For)), None)
+    if loop is None:
+        return body
+    here = body[: body.index(loop)]
+    filled = {**filled, **{s.buffer: len(around) for s in here if isinstance(s, Transfer)}}
+    if any(isinstance(s, For) for s in loop.body):
+        inner = _slid(loop.body, (*around, loop), filled, firsts, doubled, program)
+        begun = [stmt for depth, stmt in firsts if depth == len(around)]
+        return _replaced(body, loop, replace(loop, body=inner), (), begun)
+    inside, behind, moved = list[Stmt](), list[Stmt](), set[Stmt]()
+    own = loop.body
+    for stmt in here if next(calls_of(loop.body, MatrixProduct), None) else ():
+        waits: tuple[Wait, ...] = ()
+        match stmt:
+            case Call(Copy(), (View(buffer), View(source))):
+                depth = filled.get(source, len(around))
+            case Transfer("get", _, _, buffer):
+                waits, depth = (Wait(buffer, Const(0)),), 0
+            case _:
+                continue
+        rows = _moving(loop, buffer)
+        if rows is None or not _is_apart(stmt, loop, *rows, program):
+            continue
+        moved |= {stmt, *waits}
+        count, ahead = rows[1].extent, Const(0)
+        first = _part(stmt, rows[0], Const(0), count)
+        if isinstance(count, Const) and not _varies(first, around[depth:]):
+            ahead = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
+            if isinstance(stmt, Call):
+                ahead, slot = Const(1), Var(around[-1].var) % 2
+                (stmt, first), own = (_in_slot(s, buffer, slot) for s in ((stmt, first), own))
+                doubled.add(buffer)
+            start = {f.var: 0 for f in (loop, *around[depth:])}
+            firsts.append((depth, If(ahead, (_at(first, start), *waits))))
+            later = _following(stmt, loop, around[depth:], rows[0], count.value)
+            behind += (If(test * ahead, (row, *waits)) for test, row in later)
+        every = _gathered(stmt, waits, loop, *rows)
+        inside += replace(every[0], condition=every[0].condition * (1 - ahead)), every[1]
+    slid = replace(loop, body=(*inside, *own, *behind))
+    begun = [stmt for depth, stmt in firsts if depth == len(around)]
+    return _replaced(body, loop, slid, moved, begun)
+
+
+def _in_slot(body: tuple[Stmt, ...], buffer: str, slot: Expr) -> tuple[Stmt, ...]:
+    """The statements with a slot of a buffer."""
+
+    def own(stmt: Stmt) -> tuple[Stmt, ...] | None:
+        if not isinstance(stmt, Call):
+            return None
+        views = (
+            replace(o, slot=slot) if isinstance(o, View) and o.buffer == buffer else o
+            for o in stmt.operands
+        )
+        return (replace(stmt, operands=tuple(views)),)
+
+    return rewrite(body, own)
+
+
+def _replaced(
+    body: tuple[Stmt, ...], old: For, new: For, moved: Collection[Stmt], begun: Sequence[Stmt]
+) -> tuple[Stmt, ...]:
+    """The body with one loop for another, without what has `moved`, and with what has `begun`
+    before the loop.
+    """
+    kept = (s for s in body if s not in moved)
+    return tuple(x for s in kept for x in ((*begun, new) if s is old else (s,)))
+
+
+def _varies(stmt: Stmt, loops: Sequence[For]) -> bool:
+    """True if there are no loops, or what a statement moves has other extents in other turns."""
+    parts = stmt.operands if isinstance(stmt, Call) else (stmt,)
+    ranges = (r for part in parts if isinstance(part, View | Transfer) for r in part.ranges)
+    sizes = frozenset().union(*(free_vars(r.extent) for r in ranges))
+    return not loops or bool(sizes & {f.var for f in loops})
+
+
+def _at(stmt: Stmt, values: Mapping[str, IntLike]) -> Stmt:
+    """A transfer, call or wait at these indices of loops."""
+    return map_stmt(stmt, lambda e: substitute(e, values))
+
+
+def _following(
+    stmt: Call | Transfer, loop: For, around: Sequence[For], dimension: int, count: int
+) -> Iterator[tuple[Expr, Stmt]]:
+    """The first window of the next turn of the loops around, a row in each of the last turns, or
+    several in each of few: when, and what moves.
+    """
+    following: dict[str, Expr] = {}
+    carry: Expr = Const(1)
+    for outer in reversed(around):
+        ends = carry * binary("==", Var(outer.var) + 1, outer.extent)
+        following[outer.var] = (Var(outer.var) + carry) * (1 if outer is around[0] else 1 - ends)
+        carry = ends
+    for row in range(count):
+        turn = maximum(loop.extent - count, 0) + minimum(loop.extent, count) * row // count
+        moved = _at(_part(stmt, dimension, Const(row), Const(1)), following)
+        yield binary("==", Var(loop.var), turn) * (1 - carry), moved
+
+
+def _moving(loop: For, buffer: str) -> tuple[int, Range] | None:
+    """The dimension along which a loop moves over what it reads of a buffer, and its rows there."""
+    calls = (s for s in walk(loop.body) if isinstance(s, Call))
+    views = (o for c in calls for o in c.operands[1:] if isinstance(o, View))
+    found = {
+        (d, r)
+        for v in views
+        if v.buffer == buffer
+        for d, r in enumerate(v.ranges)
+        if loop.var in free_vars(r.start)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_apart(
+    stmt: Call | Transfer, loop: For, dimension: int, window: Range, program: Program
+) -> bool:
+    """True if a statement moves the indices of a dimension one by one, of windows that overlap."""
+    if isinstance(stmt, Call):
+        return True
+    if minimum(coefficient(window.start, loop.var), window.extent) == window.extent:
+        return False
+    shape = program.tensor(stmt.tensor).shape
+    around, inner = stmt.ranges[:dimension], stmt.ranges[dimension + 1 :]
+    rows = zip(inner, shape[dimension + 1 :], strict=True)
+    return all(r.extent == Const(1) for r in around) and any(r.extent != n for r, n in rows)
+
+
+def _gathered(
+    stmt: Call | Transfer, waits: tuple[Wait, ...], loop: For, dimension: int, rows: Range
+) -> tuple[If, If]:
+    """The first window's rows, and those that the next window has and the present one has not."""
+    step = coefficient(rows.start, loop.var)
+    new = minimum(step, rows.extent)
+    later = (Var(loop.var) + 1) * step + (rows.extent - new)
+    first = _part(stmt, dimension, Const(0), rows.extent), *waits
+    others = _part(stmt, dimension, later, new), *waits
+    is_first, goes_on = binary("==", Var(loop.var), 0), binary("<", Var(loop.var) + 1, loop.extent)
+    return If(is_first, first), If(goes_on, others)
+
+
+def _part(stmt: Call | Transfer, dimension: int, first: Expr, count: Expr) -> Stmt:
+    """The statement for some indices of a dimension of what it writes."""
+
+    def part(ranges: tuple[Range, ...], d: int) -> tuple[Range, ...]:
+        own = replace(ranges[d], start=ranges[d].start + first, extent=count)
+        return (*ranges[:d], own, *ranges[d + 1 :])
+
+    if isinstance(stmt, Transfer):
+        inner = product(r.extent for r in stmt.ranges[dimension + 1 :])
+        return replace(stmt, ranges=part(stmt.ranges, dimension), first=first * inner)
+    made, source = (o for o in stmt.operands if isinstance(o, View))
+    other = source.roles.index(made.roles[dimension])
+    views = (
+        replace(view, ranges=part(view.ranges, d))
+        for view, d in ((made, dimension), (source, other))
+    )
+    return replace(stmt, operands=tuple(views))
