@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
@@ -121,3 +122,6 @@ def test_copies_are_groups_of_four_vectors_and_the_rest(size, loops, copies, tai
     assert len(re.findall(r"if \(\$15 != \$17\) copy\d+", text)) == loops
     assert len(re.findall(r"= m\[\$15\+=", text)) == copies
     assert text.count("vlr = $12") == tails
+    words = text_of(partial(write_get, as_words=True), 2, size, 512)
+    assert words.count("].b = ") == text.count("].w = ") == 0
+    assert words.count("].w = ") == text.count("].b = ") == copies

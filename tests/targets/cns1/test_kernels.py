@@ -1,5 +1,7 @@
 """Kernels of a Torrent: proven intervals, the reference's bits, and times near the closed form."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,8 @@ from tilewright.machine import load_machine
 from tilewright.targets.cns1.emit.calls import ROUNDING
 from tilewright.targets.cns1.kernels import reference, run
 from tilewright.targets.cns1.kernels.bodies import (
+    ERRORS,
+    Body,
     backward_body,
     errors_body,
     forward_body,
@@ -68,8 +72,26 @@ def test_loops_of_sets_are_at_a_proven_bound(body, cycles, proof):
     assert proof in schedule.statement()
 
 
+def errors_from_the_cache() -> Body:
+    """The update of four rows of weights by three patterns whose errors are read in each pass."""
+    loads = [f"$v{1 + i} = d[{ERRORS[i // 2]}+=$8].h" for i in range(6)]
+    lines, stores = [], []
+    for r, half in itertools.product(range(4), range(2)):
+        load, save = (("$14", "$16"), ("$20", "$24"))[half]
+        weight, change = f"$v{7 + 2 * r + half}", f"$v{15 + 2 * r + half}"
+        loads.append(f"{weight} = m[{load}+={'$27' if r == 3 else '$9'}].h")
+        for p in range(3):
+            factor = f"$vs{1 + r + 4 * p}"
+            lines.append(f"{change} {'+' * (p > 0)}= $v{1 + 2 * p + half} * {factor}")
+        lines += [f"{change} = {change} addap0 {ROUNDING}", f"{weight} = {weight} + {change}"]
+        stores.append(f"m[{save}+={'$27' if r == 3 else '$9'}].h = {weight}")
+    text = "\n".join(("loop:", *loads, *lines, *stores, "if ($13 != $10) loop", ""))
+    usual = set_update_body(3, ROUNDING)
+    return Body("errors_from_the_cache", text, usual.ports, usual.objects, usual.effort_units)
+
+
 def test_an_interval_is_refuted_by_the_operations_of_one_unit():
-    asked = asked_of(update_body(rounding=ROUNDING, patterns=3), port_cycles(MACHINE))
+    asked = asked_of(errors_from_the_cache(), port_cycles(MACHINE))
     rules = load_table(TABLE).issue
     graph = build_dependences(asked.operations, rules=rules, aliases=asked.aliases)
     verdicts = [place(graph, rules, interval, Effort(6)).verdict for interval in (96, 97)]

@@ -10,7 +10,7 @@ from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL, SMALL_WORST, Case
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.targets.cns1.sections import Caches, Messages, Rdram
+from tilewright.targets.cns1.sections import Caches, Hosts, Messages, Rdram
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     Conditions,
@@ -65,6 +65,7 @@ def chapter2(lab: Lab) -> Result:
         "refresh interval [cycles]": rdram.refresh_interval_ns * machine.clock_hz / 1e9,
         "refresh [cycles]": rdram.refresh_ns * machine.clock_hz / 1e9,
         "refreshes, at worst [percent]": 100 * (refresh_factor(machine) - 1),
+        "k of a multiple transfer, at most": machine.mesh.columns / 2,
         "a transfer beside hops and message": block_transfer_cycles(machine, 0) - message,
     }
     return reproduced(lab, "chapter2", TITLES["chapter2"], ours)
@@ -98,11 +99,32 @@ def chapter4_text(lab: Lab) -> Result:
         "a block of activations: misses": ports,
         "a block of activations: hits": hits,
     }
+    ours |= _transfers(machine)
     for chips in CHIPS:
         own = {f"{chips}: {name}": cycles for name, cycles in _step23(chips).items()}
         ours |= own | _lookups(chips, 4)
     ours["4.5 Mb: preload of the table of 32K"] = _preload(machine, 32)
     return reproduced(lab, "chapter4_text", TITLES["chapter4_text"], ours)
+
+
+def _transfers(machine: Machine) -> dict[str, float]:
+    """What ports, blocks and messages leave of the processors' time in steps 1 and 4."""
+    messages, hosts = machine.section(Messages), machine.section(Hosts)
+    send, receive = messages.processor_send_cycles, messages.processor_receive_cycles
+    spacing, reading = block_spacing_cycles(machine), 2 * hosts.block_cycles
+    seconds = hosts.block_bytes / hosts.port_bytes_per_second
+    return {
+        "a block by the bandwidth of a port": seconds * machine.clock_hz,
+        "reading two blocks": reading,
+        "sending two blocks": 2 * send,
+        "a pass of H_b beside its loop": reading + 3 * send + 1,
+        "a block of instructions": machine.section(Caches).instruction_miss_cycles + 1,
+        "a store with a dirty miss": write_cycles(machine, VECTOR_BYTES).dirty_miss,
+        "m_length, less what is left between two messages": block_cycles(machine)
+        - (spacing - receive),
+        "left of H_c between two messages": spacing - receive,
+        "writing a block": hosts.block_cycles,
+    }
 
 
 def chapter6(lab: Lab) -> Result:

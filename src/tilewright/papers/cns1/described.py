@@ -6,13 +6,17 @@ compared with its key there: it is an input, which no row of another table is ev
 
 from __future__ import annotations
 
+from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.papers.cns1.cases import CHIPS, MODEL, NETWORKS, SHAPES, Case
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
+from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES
+from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.sections import Caches, Messages, Rdram
-from tilewright.targets.cns1.timing.layers import on_each_node
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, on_each_node
+from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES
 
 TITLES = {
     "table2_1": "capacity of the caches",
@@ -20,7 +24,7 @@ TITLES = {
     "table3_1": "sizes of the networks and of their parts on each node",
     "chapter3": "sizes and shares in the text of chapter 3",
 }
-_KILO = 1024
+_KILO, _SUBCLASSES = 1024, 64
 
 
 def _machines() -> dict[str, Machine]:
@@ -31,11 +35,13 @@ def table2_1(lab: Lab) -> Result:
     """Sizes and lines; an RDRAM chip is a cache of its open lines."""
     machine = MODEL.machine()
     caches, data = machine.section(Caches), machine.space("cache").capacity_bytes
-    line = caches.instruction_line_bytes
+    line, word = caches.instruction_line_bytes, load_table(TABLE).word_bits // 8
     ours: dict[str, float] = {
         "I-cache: KB": caches.instruction_bytes / _KILO,
         "I-cache: line [B]": line,
         "I-cache: lines": caches.instruction_bytes / line,
+        "I-cache: instructions of a line": line / word,
+        "I-cache: bytes of an instruction": word,
         "D-cache: KB": data / _KILO,
         "D-cache: line [B]": caches.data_line_bytes,
         "D-cache: lines": data / caches.data_line_bytes,
@@ -87,6 +93,8 @@ def table3_1(lab: Lab) -> Result:
             "p_i": shared,
             "p_h": machine.cores / shared,
             "nodes": machine.cores,
+            "classes": layers.outputs / _SUBCLASSES,
+            "subclasses of a class": _SUBCLASSES,
         }
         ours |= {f"{network} on {nodes} nodes: {name}": own for name, own in numbers.items()}
     return reproduced(lab, "table3_1", TITLES["table3_1"], ours, kind="exact")
@@ -99,6 +107,12 @@ def chapter3(lab: Lab) -> Result:
         "connections of the smallest network [million]": min(sizes) / 1e6,
         "connections of the largest network [billion]": max(sizes) / 1e9,
         "training time that the pipelined distribution idles [percent]": 50.0,
+        "subclasses of a class": _SUBCLASSES,
+        "bytes of an activation": ELEMENT_BYTES,
+        "bytes of a weight": WEIGHT_BYTES,
+        "bytes of a sum": SUM_BYTES,
+        "inputs of a node are a multiple of": ROWS_AT_ONCE,
+        "hidden and output units of a node are a multiple of": STRIPE,
     }
     notes = (
         "n_po is n_o / p_i: section 3.2.1 prints n_o / p_h, and p_i and p_h change places once",

@@ -21,6 +21,7 @@ def run(lab: Lab) -> Result:
     end = {spell.part: spell.start_cycle + spell.cycles for spell in spells}
     start = {spell.part: spell.start_cycle for spell in spells}
     ours = {
+        "bytes of the message": _BYTES,
         "processor of p is free after": end["processor of p sends"],
         "interface of p passes the message on after": end["interface of p sends"],
         "interface of q has the first byte after": start["interface of q receives"] - _BYTES + 1,

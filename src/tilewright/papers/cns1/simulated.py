@@ -1,5 +1,5 @@
-"""Tables 5.3, 5.5, 7.1 and 7.4 beside programs of all nodes, whose messages are simulated: one node
-runs in full, the others exchange their messages (`targets.cns1.nodes.symmetric`).
+"""Tables 5.3, 5.5, 7.1, 7.4 and 7.5 beside programs of all nodes, whose messages are simulated: one
+node runs in full, the others exchange their messages (`targets.cns1.nodes.symmetric`).
 
 The printed rates are those of the closed form with procedures and threads, which these programs do
 not have; they have I/O, and look-ups of zeros, which meet at one port as the worst ones do.
@@ -35,13 +35,13 @@ _HIDDEN = 0.975
 
 
 class SimulatedPass(Struct, frozen=True):
-    """Cycles of a pass; of the node in full those of each layer, and those of them that wait for
+    """Cycles of a pass; of the node in full those of each layer, and of each those that wait for
     messages or for its interface.
     """
 
     cycles: int
     layers: list[int]
-    waited: int
+    waits: list[int]
 
 
 def _simulate(asked: tuple[Case, str]) -> SimulatedPass:
@@ -58,7 +58,7 @@ def _figures(timing: NodeTiming) -> SimulatedPass:
     begins = [cycle for name, cycle in timing.begins.items() if name.startswith("layer_")]
     bounds = [*sorted(begins), timing.begins["outputs"]]
     layers = [last - first for first, last in pairwise(bounds)]
-    return SimulatedPass(timing.cycles, layers, timing.waited(bounds[0], bounds[-1]))
+    return SimulatedPass(timing.cycles, layers, [timing.waited(*one) for one in pairwise(bounds)])
 
 
 def fits(case: Case) -> bool:
@@ -113,14 +113,14 @@ def _recall_steps(own: SimulatedPass) -> list[Row]:
         note="without procedures and threads",
         unit="cycles",
     )
-    forward = MODEL.recall(WORST).forward
+    forward, waited = MODEL.recall(WORST).forward, sum(own.waits)
     transfer = sum(la.rounds * la.sum_network_cycles for la in (forward.hidden, forward.outputs))
     hidden = compare(
         "recall, transfer hidden",
         100 * _HIDDEN,
-        100 * (1 - own.waited / transfer),
+        100 * (1 - waited / transfer),
         "simulated",
-        note=f"{own.waited} cycles of waits for messages or the interface, of {transfer} that the "
+        note=f"{waited} cycles of waits for messages or the interface, of {transfer} that the "
         "sums of the closed form are on their way",
         unit="percent",
     )
@@ -128,8 +128,10 @@ def _recall_steps(own: SimulatedPass) -> list[Row]:
 
 
 def _training_steps(own: SimulatedPass) -> list[Row]:
-    """Table 7.4 by layer of the step: forward, back, and both updates."""
-    printed = printed_numbers("table7_4")
+    """Table 7.4 by layer of the step: forward, back, and both updates; of Table 7.5 what is not
+    hidden, and all parts of the layers with transfer.
+    """
+    printed, parts = printed_numbers("table7_4"), printed_numbers("table7_5")
     names = (
         ("2 feedforward A",),
         ("3 feedforward B", "5 error"),
@@ -137,7 +139,21 @@ def _training_steps(own: SimulatedPass) -> list[Row]:
         ("8 update B",),
         ("9 update A",),
     )
-    return [
+    visible = "network visible"
+    passes = zip((2, 3, 6), own.layers[:3], own.waits[:3], strict=True)
+    shown = [
+        compare(f"training, step {step}, {name}", published, cycles, "simulated", note=note,
+                unit="cycles")
+        for step, cycles_of_layer, waited in passes
+        for total in [f"step {step}, in all: "]
+        for name, published, cycles, note in (
+            (visible, parts[total + visible], waited, "waits for messages or the interface"),
+            ("in all", sum(n for name, n in parts.items()
+                           if name.startswith(total) and not name.endswith("hidden")),
+             cycles_of_layer, "products, sigmoid or scaling, processor and what is visible"),
+        )
+    ]  # fmt: skip
+    return shown + [
         compare(f"training, {' and '.join(of)}", sum(printed[n] for n in of), cycles, "simulated",
                 note="of a node, from the first instruction of its layer on", unit="cycles")
         for of, cycles in zip(names, own.layers, strict=True)
