@@ -52,7 +52,7 @@ from tilewright.report.view import (
     TimedBy,
     TrafficRow,
 )
-from tilewright.simulate.kernel.level import KernelRun, simulate
+from tilewright.simulate.kernel.level import KernelTime, simulate
 from tilewright.tune.accuracy import expected_error
 from tilewright.tune.candidate import NestChoice
 from tilewright.tune.choose import Choice, Option, choose
@@ -89,7 +89,7 @@ class Account:
         return self.cycles / clock_hz if self.measured_seconds is None else self.measured_seconds
 
 
-def simulated_account(run: KernelRun) -> Account:
+def simulated_account(run: KernelTime) -> Account:
     """The account of a simulated run."""
     return Account(
         run.cycles,

@@ -196,7 +196,7 @@ class HostNetwork:
             code.constant_bytes,
             code.arena_bytes,
             state_bytes=code.state_bytes,
-        live_bytes=code.live_bytes,
+            live_bytes=code.live_bytes,
         )
 
     def measured(
