@@ -1,12 +1,12 @@
 """Training steps on this computer: ours against torch, eager and compiled.
 
-    PYTHONPATH=src python benchmarks/host_training.py [digits ...] [--batch N]
-        [--quick] [--csv FILE]
+    PYTHONPATH=src python benchmarks/host_training.py [NAME:BATCH ...] [--quick] [--csv FILE]
 
-Networks of the zoo in f32 on one thread, all three with the same first weights, images, labels:
-forward, backward, and the update by momentum. Torch compiles the loss and the optimiser's step by
-inductor. They take turns; "step over" is the median over the rounds with half the distance of the
-quartiles, "loss" that of the first step, which has to be the same.
+Networks of the zoo (by default digits:64 and resnet50:8) in f32 on one thread, all three with the
+same first weights, images, labels: forward, backward, and the update by momentum. Torch compiles
+the loss and the optimiser's step by inductor. They take turns; "step over" is the median over the
+rounds with half the distance of the quartiles, "loss" that of the first step, which has to be the
+same.
 """
 
 from __future__ import annotations
@@ -125,14 +125,14 @@ def rows_of(name: str, batch: int, rounds: int) -> list[dict[str, object]]:
 def main() -> None:
     """Time, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("networks", nargs="*", default=["digits"])
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("networks", nargs="*", default=["digits:64", "resnet50:8"])
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds")
     add_csv_option(parser)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     rounds = QUICK_ROUNDS if asked.quick else DEFAULT_PROTOCOL.rounds
-    rows = [row for name in asked.networks for row in rows_of(name, asked.batch, rounds)]
+    pairs = [network.partition(":") for network in asked.networks]
+    rows = [row for name, _, batch in pairs for row in rows_of(name, int(batch), rounds)]
     print(text_table(tuple(rows[0]), [tuple(row.values()) for row in rows]))
     write_results(
         asked.csv,

@@ -39,6 +39,10 @@ def test_rows_of_near_and_of_far_values(data):
     assert lists(classes_by_hashes(np.array(columns))) == expected
 
 
+def test_of_no_rows_there_is_no_class():
+    assert lists(classes_of([np.array([], np.int64)], 0)) == ([], [])
+
+
 @pytest.mark.parametrize("columns", [[], [np.array([4, 4, 4])]])
 def test_without_a_difference_there_is_one_class(columns):
     assert lists(classes_of(columns, 3)) == ([0, 0, 0], [0])

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import Prepared, prepare
+from tilewright.cost.chain import Prepared, prepare, serial_cycles
 from tilewright.cost.estimate import BoundNest, records_of, tables_of
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import Floats, Tables, first_of
 from tilewright.cost.prices import prices_of
-from tilewright.cost.serial import serial_cycles
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Op, gemm
 from tilewright.passes.lowering import lowering_of

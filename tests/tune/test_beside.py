@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.tune.beside import call_beside
+from tilewright.tune.executors import call_beside
 
 
 def note(folder: Path, number: int) -> None:

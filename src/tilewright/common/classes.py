@@ -59,8 +59,10 @@ def _by_columns(table: Ints) -> tuple[Ints, Ints]:
 
 def _joined(code: Ints, count: int, column: Ints) -> tuple[Ints, int]:
     """The classes, of which there are `count`, told apart by one more column."""
-    least = int(column.min(initial=0))
-    span = int(column.max(initial=0)) - least + 1
+    if not count:
+        return code, 0
+    least = int(column.min())
+    span = int(column.max()) - least + 1
     if count * span >= 1 << 62:
         column, span = _numbered(column)
         least = 0

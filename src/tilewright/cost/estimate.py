@@ -27,7 +27,7 @@ from tilewright.common.expr import Const, Value, evaluate, free_vars
 from tilewright.cost import chain
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import Prepared, prepare
+from tilewright.cost.chain import Prepared, prepare, serial_cycles
 from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
@@ -50,7 +50,6 @@ from tilewright.cost.pipeline_types import (
     records,
 )
 from tilewright.cost.prices import Prices, prices_of
-from tilewright.cost.serial import serial_cycles
 from tilewright.cost.steps import CallStep, TransferStep, first_core
 from tilewright.cost.timing import issue_cycles
 from tilewright.ir.nodes import Program, View

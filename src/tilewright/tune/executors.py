@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -22,14 +22,16 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
 from multiprocessing import get_context, resource_tracker
+from struct import Struct
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 
 from tilewright.common.errors import ToolError
+from tilewright.common.progress import Steps, uncounted
 
 Key = TypeVar("Key")
 P = ParamSpec("P")
@@ -42,6 +44,8 @@ _CONNECT_SECONDS = 15
 _LOCAL = re.compile(r"local(?::(?P<count>[1-9][0-9]{0,3}))?")
 _CLUSTER = re.compile(r"dask://(?P<address>[A-Za-z0-9_.\-\[\]:]+:[0-9]{1,5})")
 
+_CALL = Struct("i")
+"""The number of a call."""
 _IN_FLIGHT = 32
 """Calls handed to an executor at a time; more would only hold memory."""
 
@@ -203,3 +207,55 @@ def _lost(what: str) -> ToolError:
         f"the cluster's {what} before all is done",
         fix="look at the scheduler's messages; what was finished is recorded",
     )
+
+
+Call = Callable[[], object]
+
+
+def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
+    """Make all calls, each in one of as many processes as there are cores, this one among them.
+    What a call makes is left in the cache, what it raises to whoever makes it again; nothing is
+    done on one core. `steps` counts the calls begun.
+
+    The others are forked copies of this process, which start with all that is loaded and planned so
+    far. Only for a process whose other threads hold no locks.
+    """
+    processes = min(len(os.sched_getaffinity(0)), len(calls))
+    if processes < 2:
+        return
+    numbers, given = os.pipe()  # whoever is free reads the next one
+    os.write(given, b"".join(map(_CALL.pack, range(len(calls)))))
+    os.close(given)
+    copies: list[int] = []
+    try:
+        while len(copies) < processes - 1:
+            if copy := os.fork():
+                copies.append(copy)
+            else:
+                _end_after(calls, numbers)
+        for number in _begun(calls, numbers):
+            steps(number, len(calls))
+    except BaseException:
+        for copy in copies:
+            os.kill(copy, signal.SIGKILL)
+        raise
+    finally:
+        os.close(numbers)
+        for copy in copies:
+            os.waitpid(copy, 0)
+
+
+def _begun(calls: Sequence[Call], numbers: int) -> Iterator[int]:
+    """The numbers of the calls that this process gets, each before it is made."""
+    while found := os.read(numbers, _CALL.size):
+        (number,) = _CALL.unpack(found)
+        yield number
+        with suppress(Exception):
+            calls[number]()
+
+
+def _end_after(calls: Sequence[Call], numbers: int) -> None:
+    """Make calls and end, with nothing torn down that belongs to the process copied."""
+    with suppress(BaseException):
+        list(_begun(calls, numbers))
+    os._exit(0)

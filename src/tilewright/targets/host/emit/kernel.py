@@ -28,7 +28,7 @@ from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, has_expressions
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType, dtype
-from tilewright.common.expr import Const
+from tilewright.common.expr import Const, substitute
 from tilewright.ir.chains import Chain, with_chains
 from tilewright.ir.matrix import as_view
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Range, Stmt, Transfer, Wait
@@ -54,7 +54,6 @@ from tilewright.targets.host.emit.header import (
 )
 from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue
 from tilewright.targets.host.emit.packing import emit_copy, emit_pack, emit_stream
-from tilewright.targets.host.emit.product import emit_product_call
 from tilewright.targets.host.emit.products import Product, Products
 from tilewright.targets.host.emit.threads import (
     MEET,
@@ -337,7 +336,7 @@ def _body(body: tuple[Stmt, ...], scope: Scope, text: KernelText, writer: CWrite
         if isinstance(stmt, Chain):
             one, loops = text.products.of(stmt.call), tuple(f.var for f in stmt.loops)
             context = CallContext(text.program, text.naming, scope, writer)
-            emit_product_call(one, loops, text.name_of(one), context)
+            _emit_product_call(one, loops, text.name_of(one), context)
         else:
             _statement(stmt, scope, text, writer)
 
@@ -420,3 +419,40 @@ def _call(call: Call, text: KernelText, context: CallContext) -> None:
     check_element_types(call.primitive, views, context)
     emit = emitter_of(call.primitive, _EMITTERS, "host", beside=(MatrixProduct,))
     emit(call.primitive, views, context)
+
+
+def _emit_product_call(
+    one: Product, loops: tuple[str, ...], name: str, context: CallContext
+) -> None:
+    """Write the call of micro-kernel `name` for the product of all iterations of `loops`."""
+    zeros = dict.fromkeys(loops, Const(0))
+    arguments = [context.c(e) for e in one.extents]
+    for side in (one.a, one.b, one.c):
+        offset, leading = side.place
+        arguments += [context.pointer(side.view, substitute(offset, zeros)), context.c(leading)]
+    form = (one.a if one.kernel.vectorised == "n" else one.b).form
+    if one.kernel.runs and form.runs is not None:
+        gap = form.runs.distance_elements - form.runs.length * form.leading_dimension
+        arguments += [context.c(form.runs.length), context.c(gap)]
+    if one.c.form.runs is not None:
+        runs = one.c.form.runs
+        gap = runs.distance_elements - runs.length * one.c.form.leading_dimension
+        arguments += [context.c(gap), context.c(runs.first)]
+    if one.kernel.start == "either":
+        arguments.append(context.c(one.first))
+    finished: list[str] = []
+    if one.kernel.epilogue:
+        finished = [context.c(one.last), *(context.place(*given) for given in one.given)]
+    if one.links.count == 1:
+        context.writer.call(name, arguments + finished)
+        return
+    scalar, vector = one.links.a, one.links.b
+    if one.kernel.vectorised == "m":
+        scalar, vector = vector, scalar
+    with context.writer.block():
+        for operand, offsets in (("scalar", scalar), ("vector", vector)):
+            fixed = "static " if all(isinstance(o, Const) for o in offsets) else ""
+            head = f"{fixed}const long {operand}_offsets[{len(offsets)}]"
+            context.writer.array(head, [context.c(o) for o in offsets])
+        arguments += [str(one.links.count), "scalar_offsets", "vector_offsets", *finished]
+        context.writer.call(name, arguments)

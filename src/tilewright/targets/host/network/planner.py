@@ -37,9 +37,9 @@ from tilewright.targets.host.network.epilogues import (
     finish_of,
 )
 from tilewright.targets.host.vectors.expressions import vector_operations
-from tilewright.tune.beside import call_beside
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import Choice, choose, confirm_choice
+from tilewright.tune.executors import call_beside
 from tilewright.tune.native import NativeMeasure
 from tilewright.tune.ways import ways
 
