@@ -130,7 +130,9 @@ def nearest(
     epilogues: Epilogues,
     planner: Planner,
 ) -> Layouts:
-    """The fastest candidate of each product; passes write the form that the next product reads."""
+    """The fastest candidate of each product, with the epilogue by its algorithm; passes write the
+    form that the next product reads.
+    """
     forms = planner.forms
     weights = {t.name for t in network.weights}
     products = {n.name: ranked.best(n.op) for n in network.nodes if n.op.kind in CONTRACTIONS}
@@ -146,7 +148,8 @@ def nearest(
     fused = set()
     for chain in chains:
         for candidate in epilogues.get(chain.request, ()) if chain.request else ():
-            if wishes.get(chain.output) in (None, _result(candidate, forms)):
+            alike = candidate.seed.name == products[chain.first.name].seed.name
+            if alike and wishes.get(chain.output) in (None, _result(candidate, forms)):
                 products[chain.first.name] = candidate
                 fused.add(chain.first.name)
                 break
@@ -194,14 +197,14 @@ class WholeNetwork:
     def cheapest(self, refills: Refills) -> Layouts:
         """The cheapest combination of ways, by their cycles and those of copies between them. Where
         products that would be taken need `refills`, those of all their ways are priced and the
-        choice is made again, a few times at most.
+        choice is made again, a few times at most; not where it takes the solver's time.
         """
         for _ in range(_ROUNDS):
             ways = [self._ways(chain) for chain in self.chains]
             choice = cheapest(*self._costs(ways))
             taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
             new = [self._refilled([way], refills) for way in taken]
-            if not any(new):
+            if not any(new) or not choice.proven:
                 break
             for every in (w for w, found in zip(ways, new, strict=True) if found):
                 self._refilled(every, refills)
