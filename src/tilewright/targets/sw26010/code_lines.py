@@ -61,7 +61,7 @@ def code_lines(program: Program, machine: Machine) -> CodeLines | None:
     """The lines that a program's calls execute; None where the core has no instruction cache or no
     instruction table, a product has no routine, or all routines fit together.
 
-    Routines of products stand first, in the order of their calls, then all others. Loops that a
+    Elementwise routines stand first, in the order of their calls, then products. Loops that a
     compiler makes have no lines.
     """
     try:
@@ -89,7 +89,7 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
                 symbol = routine.symbol if isinstance(routine, GemmInstance) else routine.name
                 words[symbol] = _instructions(routine)
                 calls[id(group.stmt), tuple(group.dims.values())] = symbol, runs
-    order = sorted(words, key=lambda routine: routine.startswith("tw_"))
+    order = sorted(words, key=lambda routine: not routine.startswith("tw_"))
     counts = [-(-words[one] * table.word_bits // 8 // own.line_bytes) for one in order]
     if sum(counts) <= own.sets * own.ways:
         return None
