@@ -27,7 +27,7 @@ from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.emit.calls import WEIGHT_BYTES
 from tilewright.targets.cns1.node import TABLE, assembled, node_table
 from tilewright.targets.cns1.nodes.hosts import Given, HostColumn, Outside, Wanted
-from tilewright.targets.cns1.nodes.places import Places
+from tilewright.targets.cns1.nodes.places import NodePlaces
 from tilewright.targets.cns1.nodes.roles import BLOCK, StateBlock
 from tilewright.targets.cns1.nodes.run import IDLE, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.shares import (
@@ -183,14 +183,14 @@ class NodePrograms:
         blocks = {number: places.blocks for number, places in made.items()}
         return self._outputs(run, outside, patterns) | self._updated(run, blocks), run
 
-    def _made(self, passes: int) -> tuple[dict[int, Places], Outside]:
+    def _made(self, passes: int) -> tuple[dict[int, NodePlaces], Outside]:
         """The programs of the nodes by number, and the I/O nodes below."""
         fabric, made = fabric_of(self.machine, hosts=True), {}
         columns = [HostColumn() for _ in range(fabric.columns)]
         for number in range(self.copies * self.cells):
             copy, core = divmod(number, self.cells)
             row, column = divmod(number, fabric.columns)
-            made[number + fabric.columns] = own = Places(self, core, copy, passes)
+            made[number + fabric.columns] = own = NodePlaces(self, core, copy, passes)
             columns[column].add(row + 1, own.given, own.wanted)
         return made, Outside(self.machine, fabric, columns, passes, self.copies)
 
@@ -206,7 +206,7 @@ class NodePrograms:
         tensors = (self.network.tensors[name] for name in self.outside)
         count = passes * self.copies
         inputs = {t.name: np.zeros((count, *t.shape), dtype(t.dtype).numpy) for t in tensors}
-        full = Places(self, last % self.cells, self.copies - 1, passes)
+        full = NodePlaces(self, last % self.cells, self.copies - 1, passes)
         role = full.role
         table = trimmed(node_table(self.machine), role.end)
         own = outside.nodes(inputs)
@@ -220,7 +220,7 @@ class NodePrograms:
             others,
         ).timing()  # fmt: skip
 
-    def _hops(self, full: Places, number: int, passes: int) -> tuple[int, tuple[Int64, Int64]]:
+    def _hops(self, full: NodePlaces, number: int, passes: int) -> tuple[int, tuple[Int64, Int64]]:
         """A node, how far its messages go, and their kinds. Cores of one text send to the cores
         whose numbers differ in the same bits, and to the I/O node of their column.
         """
@@ -293,7 +293,7 @@ def node_programs(
 ) -> NodePrograms:
     """The programs of a plan. Raises PartitionError where a node's memory is too small for them."""
     found = NodePrograms(network, machine, plan, copies)
-    role, room = Places(found, 0, 0, 1).role, machine.main.capacity_bytes
+    role, room = NodePlaces(found, 0, 0, 1).role, machine.main.capacity_bytes
     if role.end > room:
         raise PartitionError(
             f"node 0 needs {role.end} bytes of memory 'main', which has {room}",

@@ -72,7 +72,7 @@ def step_part(op: Op, rows: int, columns: int) -> Op:
     return mapping(rows * columns, found[0].body, dtype=str(op.numerics))
 
 
-class Places:
+class NodePlaces:
     """One node's program as it is made: where its tensors lie, layer by layer."""
 
     def __init__(self, programs: NodePrograms, core: int, copy: int, passes: int) -> None:
