@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
-from tilewright.cli import output
 from tilewright.cli.main import app
 from tilewright.common.cache import Cache
 from tilewright.common.digest import digest
@@ -78,10 +78,8 @@ def test_clear_removes_every_entry(folder):
 
 def test_verify_shows_a_bar(folder, monkeypatch):
     shown = []
-    monkeypatch.setattr(output.Progress, "add_task", lambda self, stage, total: stage)
-    monkeypatch.setattr(
-        output.Progress, "update", lambda self, stage, **how: shown.append((stage, how))
-    )
+    monkeypatch.setattr(Progress, "add_task", lambda self, stage, total: stage)
+    monkeypatch.setattr(Progress, "update", lambda self, stage, **how: shown.append((stage, how)))
     result = CliRunner().invoke(app, ["cache", "verify"], env={"FORCE_COLOR": "1"})
     assert result.exit_code == 0
     assert shown == [("verify", {"completed": done, "total": 3}) for done in (1, 2, 3)]

@@ -8,6 +8,7 @@ import time
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from tilewright.cli import output
@@ -127,8 +128,8 @@ def test_text_is_not_broken(monkeypatch):
 
 def test_the_bar_of_one_step_runs_until_its_end(monkeypatch):
     shown = []
-    monkeypatch.setattr(output.Progress, "add_task", lambda self, stage, total: stage)
-    monkeypatch.setattr(output.Progress, "update", lambda self, stage, **how: shown.append(how))
+    monkeypatch.setattr(Progress, "add_task", lambda self, stage, total: stage)
+    monkeypatch.setattr(Progress, "update", lambda self, stage, **how: shown.append(how))
     monkeypatch.setenv("FORCE_COLOR", "1")
     with output.progress_bar(output.OutputOptions()) as progress:
         for stage, done, total in (("check", 0, 1), ("check", 1, 1), ("write", 0, 2)):

@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from support.native import NATIVE_HOSTS, NATIVE_SETTINGS
 from support.onnx_models import floats, model, node, saved
-from tilewright.cli import output
 from tilewright.cli.main import app
 from tilewright.common.errors import BusyError
 from tilewright.compiler import whole
@@ -97,10 +97,8 @@ def test_explain_a_stage_or_layer_of_a_network_of_this_computer(network):
 
 def test_a_bar_runs_while_the_network_is_compiled_and_measured(network, monkeypatch):
     stages = []
-    monkeypatch.setattr(
-        output.Progress, "add_task", lambda self, stage, total: stages.append(stage)
-    )
-    monkeypatch.setattr(output.Progress, "update", lambda self, stage, **how: None)
+    monkeypatch.setattr(Progress, "add_task", lambda self, stage, total: stages.append(stage))
+    monkeypatch.setattr(Progress, "update", lambda self, stage, **how: None)
     result = CliRunner().invoke(app, ["run", str(network), *HOST], env={"FORCE_COLOR": "1"})
     assert (result.exit_code, stages[-1]) == (0, "run")
 

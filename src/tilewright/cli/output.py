@@ -14,18 +14,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.segment import Segment
-from rich.table import Table
 
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import TilewrightError
 from tilewright.common.interrupts import STANDARD_OUTPUT
-from tilewright.report.stage_table import PAGE
+from tilewright.common.limits import PAGE
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+    from rich import segment, table
+    from rich.console import Console, RenderableType
+else:  # nothing of it is needed to say a version
+    rich_console, rich_progress = Deferred("rich.console"), Deferred("rich.progress")
+    segment, table = Deferred("rich.segment"), Deferred("rich.table")
 
 LINE_SECONDS = 5.0
 """Seconds between lines of progress where no bar can run."""
@@ -99,9 +105,11 @@ def _standard_output() -> Iterator[None]:
 
 def _console() -> Console:
     if sys.stdout.isatty():
-        return Console(file=sys.stdout)
+        return rich_console.Console(file=sys.stdout)
     given = os.environ.get("COLUMNS", "")
-    return Console(file=sys.stdout, width=int(given) if given.isdecimal() and int(given) else PAGE)
+    return rich_console.Console(
+        file=sys.stdout, width=int(given) if given.isdecimal() and int(given) else PAGE
+    )
 
 
 def _fitting_width(renderable: RenderableType, console: Console) -> int:
@@ -111,11 +119,11 @@ def _fitting_width(renderable: RenderableType, console: Console) -> int:
     come out longer than they may be, and a terminal breaks them into a row and a blank one. What no
     width makes fit gets all the room there is.
     """
-    if isinstance(renderable, Table):
+    if isinstance(renderable, table.Table):
         for width in range(console.width, console.width * 3 // 4, -1):
             segments = console.render(renderable, console.options.update(width=width))
-            lines = Segment.split_lines(segments)
-            if max(map(Segment.get_line_length, lines), default=0) <= console.width:
+            lines = segment.Segment.split_lines(segments)
+            if max(map(segment.Segment.get_line_length, lines), default=0) <= console.width:
                 return width
     return console.width
 
@@ -232,7 +240,7 @@ def progress_bar(
 
 @contextmanager
 def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], None]]:
-    console = Console(stderr=True)
+    console = rich_console.Console(stderr=True)
     if output.json:
         yield lambda stage, done, total: None
         return
@@ -240,8 +248,13 @@ def _live_lines(output: OutputOptions) -> Iterator[Callable[[str, int, int], Non
         with _lines_now_and_then() as tell:
             yield tell
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeElapsedColumn(),
+    )
+    with rich_progress.Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, Any] = {}
 
         def advance(stage: str, done: int, total: int) -> None:

@@ -13,6 +13,7 @@ from functools import singledispatch
 
 from rich.console import Console, RenderableType
 
+from tilewright.common.limits import PAGE
 from tilewright.machine import Machine
 from tilewright.network.explain import MeasuredExplanation, NetworkExplanation
 from tilewright.network.results import NetworkRun
@@ -26,7 +27,6 @@ from tilewright.report.network import (
     plan_table,
     plan_totals,
 )
-from tilewright.report.stage_table import PAGE
 from tilewright.report.table import duration, layer_table, schedule_legend, totals
 from tilewright.report.view import Explanation, NetworkResult, RunResult, StageExplanation
 

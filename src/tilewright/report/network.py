@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 
+from tilewright.common.limits import PAGE
 from tilewright.network.explain import MeasuredExplanation, NetworkExplanation, StageTime
 from tilewright.network.results import (
     Comparison,
@@ -21,7 +22,7 @@ from tilewright.network.results import (
     StageResult,
 )
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
-from tilewright.report.stage_table import PAGE, STUCK, Column, stage_table, wrapped
+from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped
 from tilewright.report.table import duration
 
 

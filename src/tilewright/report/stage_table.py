@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from tilewright.common.limits import PAGE
 from tilewright.report.table import plain_table
 
-PAGE = 100
-"""Columns of a line of text."""
 STUCK = "\u00a0"
 """A space that no line breaks at."""
 _MOST_LABEL, _LEAST_LABEL = 48, 24
