@@ -42,9 +42,9 @@ from tilewright.ir.visit import calls_of, map_stmt, rewrite, walk
 class SlideWindows:
     """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
     product before its own runs, and rows that neighbouring windows share move once. The first
-    window of a column moves while the last products of the column before it run; what is gathered
-    has two slots, so that it waits for none of these. What is fetched
-    in one run stays whole, and so does what is pooled: its tiles are fetched ahead.
+    window of a column moves while the last products of the column before it run; of columns
+    of few windows there are two slots, so that it waits for none of these. What is fetched in one
+    run stays whole, and so does what is pooled: its tiles are fetched ahead.
 
     before:  for column: copy(windows_tile, x_tile[column, 0 : 7])
                          for pixel: product(windows_tile[pixel : pixel + 3])
@@ -80,8 +80,8 @@ def _slid(
     program: Program,
 ) -> tuple[Stmt, ...]:
     """The body inside the loops `around` of which what fills a buffer that its loop moves over
-    stands in that loop; buffers are `filled` inside so many loops. Of what is gathered ahead there
-    are two, which the turns of the loop around take in turn.
+    stands in that loop; buffers are `filled` inside so many loops. Of what is gathered ahead for
+    few turns there are two slots, which the turns of the loop around take in turn.
     """
     loop = next((s for s in body if isinstance(s, For)), None)
     if loop is None:
@@ -112,7 +112,8 @@ def _slid(
         if isinstance(count, Const) and not _varies(first, around[depth:]):
             ahead = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
             if isinstance(stmt, Call):
-                ahead, slot = Const(1), Var(around[-1].var) % 2
+                few = binary("<", substitute(loop.extent, {f.var: 0 for f in around}), count + 1)
+                ahead, slot = Const(1), Var(around[-1].var) % (1 + few)
                 (stmt, first), own = (_in_slot(s, buffer, slot) for s in ((stmt, first), own))
                 doubled.add(buffer)
             start = {f.var: 0 for f in (loop, *around[depth:])}
