@@ -107,14 +107,18 @@ def _slid(
         if rows is None or not _is_apart(stmt, loop, *rows, program):
             continue
         moved |= {stmt, *waits}
-        count, ahead = rows[1].extent, Const(0)
+        ahead: Expr = Const(0)
+        count = rows[1].extent
         first = _part(stmt, rows[0], Const(0), count)
         if isinstance(count, Const) and not _varies(first, around[depth:]):
             ahead = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
             if isinstance(stmt, Call):
                 few = binary("<", substitute(loop.extent, {f.var: 0 for f in around}), count + 1)
                 ahead, slot = Const(1), Var(around[-1].var) % (1 + few)
-                (stmt, first), own = (_in_slot(s, buffer, slot) for s in ((stmt, first), own))
+                (first,), own = (_in_slot(s, buffer, slot) for s in ((first,), own))
+                made, source = stmt.operands
+                assert isinstance(made, View)
+                stmt = replace(stmt, operands=(replace(made, slot=slot), source))
                 doubled.add(buffer)
             start = {f.var: 0 for f in (loop, *around[depth:])}
             firsts.append((depth, If(ahead, (_at(first, start), *waits))))
