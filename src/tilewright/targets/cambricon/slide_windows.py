@@ -101,8 +101,7 @@ def _slid(
                 waits, depth = (Wait(buffer, Const(0)),), 0
             case _:
                 continue
-        rows = _moving(loop, buffer)
-        if rows is None or not _is_apart(stmt, loop, *rows, program):
+        if (rows := _moving(loop, buffer)) is None or not _is_apart(stmt, loop, *rows, program):
             continue
         moved |= {stmt, *waits}
         ahead, count = binary("<", 0, 0), rows[1].extent
