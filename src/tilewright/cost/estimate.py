@@ -495,8 +495,6 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
         np.zeros((loops, 2, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
         np.zeros(loops),
-        np.zeros(loops),
-        np.asarray(prices.turn_cycles(prepared), np.float64),
         int(rules.freed == "in_order"),
         np.zeros(1),
         np.zeros((max(1, count), 3)),

@@ -7,7 +7,7 @@ while the cores compute; a family with other machines brings a subclass in its m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -95,13 +95,6 @@ class Prices:
         operations in flight.
         """
         return int(isinstance(step, CallStep))
-
-    def turn_cycles(self, prepared: Prepared) -> Sequence[Sequence[float]]:
-        """For each loop, where cores keep a window of operations in flight: cycles of issue of the
-        statements of a turn that are no operations, and how many more with two of each buffer.
-        """
-        count = 1 + len(prepared.program.buffers)
-        return [[0.0] * count for _ in prepared.loops or (None,)]
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
         """Operations that a call becomes where cores keep a window of them in flight."""

@@ -23,6 +23,10 @@ from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State,
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
+_TURN = 2.0
+"""Cycles of issue of the statements that move addresses and count in a turn of a loop: one number
+for all loops, fitted to simulated programs.
+"""
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
 """Kinds of writes to a buffer that is in use."""
@@ -43,9 +47,7 @@ class Window(NamedTuple):
     buffers of two slots in the innermost loop stand behind the next iteration's items: `late` are
     service, number of operations and item of each one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
-    played, `left[d]` how many are left, `turn[d]` the cycles of issue of the statements of each
-    one that count and compute addresses: those of `turns`, for each buffer that is double more. A
-    turn unlike all others is written out, and has none.
+    played, `left[d]` how many are left.
     """
 
     state: Floats
@@ -61,8 +63,6 @@ class Window(NamedTuple):
     kept_slots: Ints
     played: Ints
     left: Floats
-    turn: Floats
-    turns: Floats
     in_order: int
     last_freed: Floats
     late: Floats
@@ -243,12 +243,6 @@ def _begin(s: State, w: Window, loop: int, kind: int) -> bool:
         return False
     level.kind = kind
     w.left[loop], w.played[loop] = times_of(s, loop, kind), 0
-    w.turn[loop] = 0.0
-    if w.left[loop] > 1.0:
-        w.turn[loop] = w.turns[loop, 0]
-        for b in range(w.slots.size):
-            if at(s.buffers, b).double:
-                w.turn[loop] += w.turns[loop, 1 + b]
     return True
 
 
@@ -257,7 +251,7 @@ def _turn(s: State, w: Window, loop: int) -> None:
     """Begin an iteration of a loop: its items before the loop inside."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
-    w.state[0] += w.turn[loop]
+    w.state[0] += _TURN
     level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
     _items(s, w, body.before, body.before_end, body.looped)
 

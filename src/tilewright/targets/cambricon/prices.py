@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Expr, Value, Var, free_vars, product, total
+from tilewright.common.expr import Value
 from tilewright.cost.calls import CallCost, Costs, PricedCall
-from tilewright.cost.chain import Prepared
 from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape
-from tilewright.ir.nodes import Call, Direction, Operand, Program, Transfer, View
+from tilewright.ir.nodes import Direction
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.ir.primitives.maps import Accumulate, Map, Reduce
@@ -111,31 +110,6 @@ COSTS: Costs = {
 _TRANSFERS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
 
 
-_SCALARS: Mapping[str, int] = {"%": 3, "min": 4, "max": 4, "ceil_div": 3, "<=": 2, "!=": 2}
-"""Statements of operations that are not one statement."""
-_SLOTS = 11
-"""Statements of two slots: that of a turn's tile, `i - i // 2 * 2` times its size from the place,
-and that of the next turn's.
-"""
-
-
-def _addresses(stmt: Call | Transfer, program: Program) -> Iterator[Expr]:
-    """Where the operands of a statement begin."""
-    parts: Sequence[Operand | Transfer] = stmt.operands if isinstance(stmt, Call) else (stmt,)
-    for part in parts:
-        if isinstance(part, Transfer):
-            shape = program.tensor(part.tensor).shape
-            yield Var(part.buffer) + part.first
-        elif isinstance(part, View):
-            shape = part.shape
-        else:
-            continue
-        strides = (product(shape[d + 1 :]) for d in range(len(shape)))
-        pairs = zip(part.ranges, strides, strict=True)
-        start = total(r.start * stride for r, stride in pairs)
-        yield Var(part.buffer) + start if isinstance(part, View) else start
-
-
 TRANSFER, MATRIX, VECTOR = range(3)
 """The units that execute operations."""
 
@@ -150,31 +124,6 @@ class CambriconPrices(Prices):
         if not isinstance(step, CallStep):
             return TRANSFER
         return MATRIX if isinstance(step.stmt.primitive, MatrixProduct | Turned) else VECTOR
-
-    def turn_cycles(self, prepared: Prepared) -> Sequence[Sequence[float]]:
-        """The statements on scalars, one a cycle: each part of an address in the loop of which it
-        depends, its counter, index and branch; a buffer that is double has a slot in each turn.
-        """
-        numbers = {loop.var: d for d, loop in enumerate(prepared.loops)}
-        buffers = [b.name for b in prepared.program.buffers]
-        found = [[3.0] + [0.0] * len(buffers) for _ in prepared.loops or (None,)]
-        known = set[Expr]()
-
-        def count(e: Expr) -> None:
-            inside = [numbers[name] for name in free_vars(e) if name in numbers]
-            if isinstance(e, Binary) and inside and e not in known:
-                known.add(e)
-                found[max(inside)][0] += _SCALARS.get(e.op, 1)
-                count(e.a)
-                count(e.b)
-
-        for item in prepared.items:
-            count(item.condition)
-            for e in _addresses(item.step.stmt, prepared.program):
-                count(e)
-            if not isinstance(item.step, CallStep) and item.level:
-                found[item.level - 1][1 + buffers.index(item.step.stmt.buffer)] += _SLOTS
-        return found
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
         """Its instructions."""

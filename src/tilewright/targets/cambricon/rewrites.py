@@ -256,7 +256,7 @@ def _on_windows(node: Node, windows: Windows, behind: Sequence[Node]) -> Iterato
             repeated = Concat((own_map.op.input_shapes[1],) * pixels, 0, own_map.op.out_dtype)
             operands = (f"{own_map.output}.bias",)
             yield Node(f"{own_map.name}_bias", repeated, own_map.inputs[1:] * pixels, *operands)
-        op = replace(own_map.op, shape=conv.out_shape)  # type: ignore[call-arg]
+        op = replace(own_map.op, shape=conv.out_shape)  # type: ignore[type-var]
         made, x = f"{own_map.output}.beside", made
         yield replace(own_map, op=op, inputs=(x, *operands), output=made)
     if pixels > 1:

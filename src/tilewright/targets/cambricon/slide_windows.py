@@ -42,9 +42,9 @@ from tilewright.ir.visit import calls_of, map_stmt, rewrite, walk
 class SlideWindows:
     """Fetches and gathers windows row by row where a loop moves over them: a row moves while the
     product before its own runs, and rows that neighbouring windows share move once. The first
-    window of a column moves while the last products of the column before it run; what is gathered
-    has two slots, so that it waits for none of these. What is fetched
-    in one run stays whole, and so does what is pooled: its tiles are fetched ahead.
+    window of a column moves while the last products of the column before it run; of columns
+    of few windows there are two slots, so that it waits for none of these. What is fetched in one
+    run stays whole, and so does what is pooled: its tiles are fetched ahead.
 
     before:  for column: copy(windows_tile, x_tile[column, 0 : 7])
                          for pixel: product(windows_tile[pixel : pixel + 3])
@@ -79,9 +79,8 @@ def _slid(
     doubled: set[str],
     program: Program,
 ) -> tuple[Stmt, ...]:
-    """The body inside the loops `around` of which what fills a buffer that its loop moves over
-    stands in that loop; buffers are `filled` inside so many loops. Of what is gathered ahead there
-    are two, which the turns of the loop around take in turn.
+    """The body with what fills a buffer that a loop moves over in that loop; buffers are `filled`
+    inside so many of the loops `around`. Those `doubled` have two slots, for turns in turn.
     """
     loop = next((s for s in body if isinstance(s, For)), None)
     if loop is None:
@@ -92,8 +91,7 @@ def _slid(
         inner = _slid(loop.body, (*around, loop), filled, firsts, doubled, program)
         begun = [stmt for depth, stmt in firsts if depth == len(around)]
         return _replaced(body, loop, replace(loop, body=inner), (), begun)
-    inside, behind, moved = list[Stmt](), list[Stmt](), set[Stmt]()
-    own = loop.body
+    inside, behind, moved, own = list[Stmt](), list[Stmt](), set[Stmt](), loop.body
     for stmt in here if next(calls_of(loop.body, MatrixProduct), None) else ():
         waits: tuple[Wait, ...] = ()
         match stmt:
@@ -103,27 +101,33 @@ def _slid(
                 waits, depth = (Wait(buffer, Const(0)),), 0
             case _:
                 continue
-        rows = _moving(loop, buffer)
-        if rows is None or not _is_apart(stmt, loop, *rows, program):
+        if (rows := _moving(loop, buffer)) is None or not _is_apart(stmt, loop, *rows, program):
             continue
         moved |= {stmt, *waits}
-        count, ahead = rows[1].extent, Const(0)
+        ahead, count = binary("<", 0, 0), rows[1].extent
         first = _part(stmt, rows[0], Const(0), count)
         if isinstance(count, Const) and not _varies(first, around[depth:]):
             ahead = binary("<", count, substitute(loop.extent, {f.var: 0 for f in around}))
             if isinstance(stmt, Call):
-                ahead, slot = Const(1), Var(around[-1].var) % 2
-                (stmt, first), own = (_in_slot(s, buffer, slot) for s in ((stmt, first), own))
+                ahead, slot = Const(1), Var(around[-1].var) % (2 - ahead)
+                (first,), own = (_in_slot(s, buffer, slot) for s in ((first,), own))
+                stmt = _with_slot(stmt, slot)
                 doubled.add(buffer)
-            start = {f.var: 0 for f in (loop, *around[depth:])}
-            firsts.append((depth, If(ahead, (_at(first, start), *waits))))
-            later = _following(stmt, loop, around[depth:], rows[0], count.value)
-            behind += (If(test * ahead, (row, *waits)) for test, row in later)
+            at_start = _at(first, {f.var: 0 for f in (loop, *around[depth:])})
+            firsts.append((depth, If(ahead, (at_start, *waits))))
+            for test, row in _following(stmt, loop, around[depth:], rows[0], count.value):
+                behind.append(If(test * ahead, (row, *waits)))
         every = _gathered(stmt, waits, loop, *rows)
         inside += replace(every[0], condition=every[0].condition * (1 - ahead)), every[1]
-    slid = replace(loop, body=(*inside, *own, *behind))
-    begun = [stmt for depth, stmt in firsts if depth == len(around)]
-    return _replaced(body, loop, slid, moved, begun)
+    slid, begun = (*inside, *own, *behind), [s for depth, s in firsts if depth == len(around)]
+    return _replaced(body, loop, replace(loop, body=slid), moved, begun)
+
+
+def _with_slot(call: Call, slot: Expr) -> Call:
+    """The call that writes a slot of its buffer."""
+    made, *others = call.operands
+    assert isinstance(made, View)
+    return replace(call, operands=(replace(made, slot=slot), *others))
 
 
 def _in_slot(body: tuple[Stmt, ...], buffer: str, slot: Expr) -> tuple[Stmt, ...]:
