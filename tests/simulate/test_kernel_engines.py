@@ -13,7 +13,7 @@ from tilewright.machine.model import Arithmetic, Core
 from tilewright.machine.parts import Direction, Engine, Space
 from tilewright.simulate.kernel.engines import EngineRule
 from tilewright.simulate.kernel.level import simulate
-from tilewright.simulate.kernel.state import Asked, Part, Pending, Queue, Request, State
+from tilewright.simulate.kernel.state import CoreRequests, Part, Pending, Queue, Request, State
 
 PROGRAM = """
 def both():
@@ -90,7 +90,7 @@ def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
     state = State()
     before = state.snapshot()
     part = Part(1, 1)
-    _, ready, apart = state.serve("first", 0, Asked(1, 0, 5, part))
+    _, ready, apart = state.serve("first", 0, CoreRequests(1, 0, 5, part))
     assert state.snapshot() != before
     assert state.wait(Pending(ready, apart, part, 0, "first")) == [("bandwidth", 0, 5)]
     assert state.snapshot() == before

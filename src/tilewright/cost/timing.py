@@ -466,7 +466,7 @@ def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
     return [RepackedAxis(int(axis[0]), kinds[kind]) for kind, *axis in parts if kind in kinds]
 
 
-def with_data(dims: Mapping[str, int]) -> dict[str, int]:
+def where_data_lie(dims: Mapping[str, int]) -> dict[str, int]:
     """The dims of a re-packing, of the cores alone that have any data."""
     found = dict(dims)
     for axis in repacked_axes(dims):

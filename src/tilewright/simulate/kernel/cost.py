@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
-from tilewright.cost.timing import asked_bytes, issue_cycles, moved_bytes, with_data
+from tilewright.cost.timing import asked_bytes, issue_cycles, moved_bytes, where_data_lie
 from tilewright.ir.primitives import Repack
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
@@ -173,7 +173,7 @@ class KernelCosts:
         key = (work.number, values)
         if key not in self._calls:
             dims = self._dims(work, values)
-            full = with_data(dims) if isinstance(work.call.primitive, Repack) else dims
+            full = where_data_lie(dims) if isinstance(work.call.primitive, Repack) else dims
             cycles = [self._cycles(work, of) for of in (dims, full)]
             self._calls[key] = cycles[0], cycles[1]
         return self._calls[key]

@@ -54,7 +54,7 @@ from tilewright.simulate.kernel.program import (
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
     WHOLE,
-    Asked,
+    CoreRequests,
     Pending,
     Request,
     Slot,
@@ -329,7 +329,7 @@ class _Executor:
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        asked = Asked(cost.requests, cost.issue_cycles, cost.service_cycles, cost.part)
+        asked = CoreRequests(cost.requests, cost.issue_cycles, cost.service_cycles, cost.part)
         start, ready, apart_ready = state.serve(queue, latency, asked)
         state.pending[slot] = Pending(ready, apart_ready, cost.part, move.number, queue)
         if state.now - issued != cost.issue_cycles:  # the last of all cores has no part

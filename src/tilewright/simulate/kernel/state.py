@@ -67,7 +67,7 @@ class Pending(NamedTuple):
         return self._replace(ready=ready, apart_ready=apart)
 
 
-class Asked(NamedTuple):
+class CoreRequests(NamedTuple):
     """A transfer: the requests of each core, its cycles to make them, those that the engine serves
     all of them, and who has a part.
     """
@@ -136,7 +136,7 @@ class State:
             found = self.queues[name] = Queue()
         return found
 
-    def serve(self, queue: str, latency: int, asked: Asked) -> tuple[int, Clocks, Clocks]:
+    def serve(self, queue: str, latency: int, asked: CoreRequests) -> tuple[int, Clocks, Clocks]:
         """Queue the requests that cores make now at an engine, first come first served. Returns
         when the service starts, and when it ends for the cores with a part and for those apart (0:
         they have none).

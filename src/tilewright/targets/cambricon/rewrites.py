@@ -23,7 +23,6 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.machine import Machine
 from tilewright.ops import (
-    Bias,
     Binary,
     Concat,
     Conv2d,
@@ -32,11 +31,11 @@ from tilewright.ops import (
     Pad,
     Reshape,
     Transpose,
-    Unary,
     conv2d,
 )
 from tilewright.ops.definition import Computed, one
 from tilewright.ops.definitions import Named
+from tilewright.ops.elementwise import unary_functions
 from tilewright.ops.op import Shape
 from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.round_products import MATRIX
@@ -213,7 +212,8 @@ def _maps_behind(network: Network, node: Node, fixed: set[str]) -> Iterator[Node
         if len(readers) != 1 or not {*readers[0].inputs[1:]} <= fixed:
             return
         (node,) = readers
-        if not isinstance(node.op, Unary) and not (isinstance(node.op, Bias) and node.op.axis == 1):
+        bias = node.op.bias_addition
+        if node.op.kind not in unary_functions() and (bias is None or bias.axis != 1):
             return
         yield node
 
@@ -252,10 +252,11 @@ def _on_windows(node: Node, windows: Windows, behind: Sequence[Node]) -> Iterato
     yield replace(node, op=conv, inputs=(x, f"{w}.windows"), output=made)
     for own_map in behind:
         operands = own_map.inputs[1:]
-        if isinstance(own_map.op, Bias):
+        if operands:
             repeated = Concat((own_map.op.input_shapes[1],) * pixels, 0, own_map.op.out_dtype)
-            operands = (f"{own_map.output}.bias",)
-            yield Node(f"{own_map.name}_bias", repeated, own_map.inputs[1:] * pixels, *operands)
+            numbers = f"{own_map.output}.bias"
+            yield Node(f"{own_map.name}_bias", repeated, operands * pixels, numbers)
+            operands = (numbers,)
         op = replace(own_map.op, shape=conv.out_shape)  # type: ignore[type-var]
         made, x = f"{own_map.output}.beside", made
         yield replace(own_map, op=op, inputs=(x, *operands), output=made)
