@@ -78,7 +78,7 @@ def test_nine_out_of_ten_candidates(algorithm: str) -> None:
     """Candidates are equal in every run, so that the share is no matter of luck."""
     ratios: list[float] = []
 
-    @settings(max_examples=30, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=50, derandomize=True, database=None, phases=[Phase.generate])
     @given(cases(algorithm, MACHINES))
     def collect(case: Case) -> None:
         ratios.append(estimate_ratio(case))

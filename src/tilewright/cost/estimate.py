@@ -51,10 +51,10 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
-from tilewright.cost.timing import issue_cycles
+from tilewright.cost.timing import issue_cycles, where_data_lie
 from tilewright.ir.nodes import Program, View
 from tilewright.ir.primitive import Primitive
-from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.primitives import MatrixProduct, Repack
 from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 
@@ -63,8 +63,10 @@ if TYPE_CHECKING:
 else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
-Cycles = tuple[Value, Value]
-"""(of service or of the call, of issue), of the form (kinds, tiles) or what broadcasts to it."""
+Cycles = tuple[Value, Value, Value]
+"""(of service or of the call, of issue, `own` ones as of `Cost`), of the form (kinds, tiles) or
+what broadcasts to it.
+"""
 
 
 _FEW_ROWS = 256
@@ -98,7 +100,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item; zero where it does not happen."""
-    found: list[Cycles] = [(0.0, 0.0)] * len(items)
+    found: list[Cycles] = [(0.0, 0.0, 0.0)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -106,12 +108,14 @@ def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -
     for places in together.values():
         alike = [items[i] for i in places]
         shapes = [_shape(item.numbers) for item in alike]
-        service, issue = _priced_once(alike, shapes, machine, prices)
+        cycles = _priced_once(alike, shapes, machine, prices)
         ends = accumulate(map(prod, shapes), initial=0)
         for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
-            own = _part(service, span, shape), _part(issue, span, shape)
+            service, issue, own = (_part(of, span, shape) for of in cycles)
             holds = items[i].holds
-            found[i] = own if _always(holds) else (own[0] * holds, own[1] * holds)
+            if not _always(holds):
+                service, issue, own = service * holds, issue * holds, own * holds
+            found[i] = service, issue, own
     return found
 
 
@@ -140,8 +144,8 @@ def _priced_once(
     code, first = classes_of_table(table)
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
-    service, issue = _cycles(items[0], numbers, machine, prices)
-    return _of_classes(service, code), _of_classes(issue, code)
+    service, issue, own = _cycles(items[0], numbers, machine, prices)
+    return _of_classes(service, code), _of_classes(issue, code), _of_classes(own, code)
 
 
 def _of_classes(cycles: Value, code: Ints) -> Value:
@@ -176,7 +180,11 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
         assert item.call is not None
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
         operations = prices.operations(machine, call) if machine.has_window else 0.0
-        return call_cycles(machine, call, prices.costs), operations
+        cycles = own = call_cycles(machine, call, prices.costs)
+        if machine.cores > 1 and isinstance(call.primitive, Repack):
+            call = replace(call, dims=where_data_lie(call.dims))
+            own = call_cycles(machine, call, prices.costs)
+        return cycles, operations, own
     return _transfer_cycles(step, numbers, machine, prices)
 
 
@@ -189,8 +197,8 @@ def _transfer_cycles(
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
     issue = shape.blocks if machine.has_window else issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
-        return service + issue, 0.0
-    return service, issue
+        return service + issue, 0.0, service + issue
+    return service, issue, shape.moving
 
 
 Env = dict[str, Any]
@@ -231,18 +239,18 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     prepared, width = nest.prepared, _width(nest.env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
     rows = [prod(item.kinds) for item in moments.items]
-    service, issue = (np.empty((sum(rows), width)) for _ in range(2))
+    service, issue, own_cycles = (np.empty((sum(rows), width)) for _ in range(3))
     first = 0
     for count in rows:
         part = slice(first, first := first + count)
-        service[part], issue[part] = next(cycles)
+        service[part], issue[part], own_cycles[part] = next(cycles)
     iterations = np.empty((sum(map(prod, moments.counts)), width))
     first = 0
     for extent, own in zip(extents, moments.counts, strict=True):
         iterations[first : (first := first + prod(own))] = extent
     alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
     contest = np.zeros(width, np.int64) if nest.contest is None else nest.contest
-    return Tables(iterations, service, issue, alike, contest, nest.doubles)
+    return Tables(iterations, service, issue, own_cycles, alike, contest, nest.doubles)
 
 
 def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Machine) -> Records:

@@ -15,6 +15,7 @@ from typing import Any
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline_iteration, pipeline_rows, pipeline_types
 from tilewright.cost.pipeline_iteration import (
+    end_of,
     play_items,
     play_iteration,
     start_fetch,
@@ -78,17 +79,17 @@ def _loop(s: State, loop: int) -> float:
         played = min(times - 1.0, float(_PLAYED))
         _repeat(s, loop + 1, min(played, 2.0))
         if kind == 0 and played >= 2.0:
-            second = clock.now
-        now, busy, period = clock.now, clock.busy, 1.0
+            second = end_of(s)
+        now, others, busy, period = clock.now, clock.others, clock.busy, 1.0
         _repeat(s, loop + 1, played - 2.0)
         if times - 1.0 > _PLAYED and _stores_twice(s, loop + 1):
-            now, busy = clock.now, clock.busy
+            now, others, busy = clock.now, clock.others, clock.busy
             period = min(2.0, times - 1.0 - played)
             _repeat(s, loop + 1, period)
             played += period
         rest = times - 1.0 - played
         if rest > 0.0:
-            _extrapolate(s, now, busy, rest / period)
+            _extrapolate(s, now, others, busy, rest / period)
         level.following = kind_after(s, loop, kind)
         _repeat(s, loop + 1, 1.0)
     level.kind = 0
@@ -105,10 +106,11 @@ def _repeat(s: State, level: int, times: float) -> None:
 
 
 @piece
-def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
+def _extrapolate(s: State, now: float, others: float, busy: float, times: float) -> None:
     """Repeat what happened since the clock stood at `now`: what is under way ends later."""
     clock = s.clock
-    shift = (clock.now - now) * times
+    shift, others_shift = (clock.now - now) * times, (clock.others - others) * times
+    clock.others += others_shift
     clock.now += shift
     clock.first += shift
     clock.free += shift
@@ -121,6 +123,9 @@ def _extrapolate(s: State, now: float, busy: float, times: float) -> None:
         buffer.first_arrived += shift
         buffer.first_stored_before += shift
         buffer.first_stored += shift
+        buffer.others_arrived += others_shift
+        buffer.others_stored_before += others_shift
+        buffer.others_stored += others_shift
     for d in range(clock.loops):
         at(s.levels, d).due += shift
 
@@ -154,12 +159,13 @@ def _has_double_put(s: State, first: int, end: int) -> bool:
 @piece
 def _reset(s: State, first: float) -> None:
     """Set the clocks to zero, with nothing under way, that of the first core to its own."""
-    s.clock.now = s.clock.free = s.clock.busy = 0.0
-    s.clock.first = first
+    s.clock.now = s.clock.free = s.clock.busy = s.clock.others = 0.0
+    s.clock.first, s.clock.joined = first, 1.0
     for b in range(s.clock.buffers):
         buffer = at(s.buffers, b)
         buffer.arrived = buffer.stored_before = buffer.stored = 0.0
         buffer.first_arrived = buffer.first_stored_before = buffer.first_stored = first
+        buffer.others_arrived = buffer.others_stored_before = buffer.others_stored = 0.0
     for d in range(s.clock.loops):
         at(s.levels, d).due = 0.0
 
@@ -175,10 +181,12 @@ def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
     for d in range(clock.loops):
         at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
     second = _loop(s, loop)
-    out.elapsed, out.busy, out.headroom = clock.now, clock.busy, _BACKLOG
-    out.lead, out.delay, out.gain, out.ahead = 0.0, 0.0, 0.0, clock.now - clock.first
+    out.elapsed, out.busy, out.headroom = end_of(s), clock.busy, _BACKLOG
+    out.lead, out.delay, out.gain, out.ahead = 0.0, 0.0, 0.0, out.elapsed - clock.first
+    out.waits, out.others = out.elapsed - clock.now, out.elapsed - clock.others
+    out.joined = clock.joined
     if clock.busy > 0.0:
-        out.lead = clock.free - clock.now
+        out.lead = clock.free - out.elapsed
         again = _two(s, loop) - out.elapsed
         if second < 0.0:
             _reset(s, 0.0)
@@ -204,7 +212,7 @@ def _two(s: State, loop: int) -> Any:
     level = at(s.levels, loop)
     level.following = level.kind
     _repeat(s, loop + 1, 2.0)
-    return s.clock.now
+    return end_of(s)
 
 
 @piece
@@ -261,7 +269,7 @@ def _play_candidate(s: State) -> None:
         _loop(s, outermost)
     for d in range(outermost, -1, -1):
         play_items(s, at(s.levels, d).after, at(s.levels, d).after_end, 0)
-    s.clock.now = max(s.clock.now, s.clock.free)
+    s.clock.now = max(end_of(s), s.clock.free)
 
 
 @piece
@@ -321,7 +329,8 @@ def play(
             continue
         take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):
-            at(s.costs, row).issue = tables.issue[row, j]
+            cost = at(s.costs, row)
+            cost.issue, cost.own = tables.issue[row, j], tables.own[row, j]
         for c in range(wanted.shape[0]):
             if wanted[c, j]:
                 for b in range(s.clock.buffers):

@@ -14,17 +14,49 @@ from tilewright.cost.pipeline_types import COPY, GET, PUT, Cost, State, Summary
 
 
 @piece
+def end_of(s: State) -> Any:
+    """When the last of all cores is done."""
+    clock = s.clock
+    return clock.now if clock.joined == 1.0 else max(clock.now, clock.others)
+
+
+@piece
+def _let_go(s: State, cost: Cost) -> None:
+    """Let the cores go on that have no part in a transfer."""
+    clock = s.clock
+    if cost.own < 1.0 and clock.joined == 1.0:
+        clock.joined, clock.others = cost.own, clock.now
+
+
+@piece
+def _serve_others(s: State, cost: Cost, later: float, service: float) -> None:
+    """Serve the requests of cores that have a clock of their own, if they make any."""
+    clock = s.clock
+    clock.others_ended = 0.0
+    if service > 0.0:
+        clock.others += cost.issue
+        start = max(clock.free, clock.others - later + clock.latency)
+        clock.free = clock.others_ended = start + service
+
+
+@piece
 def _ask(s: State, cost: Cost) -> Any:
     """Make a transfer's requests, which the engine serves in the order in which they come from all
-    cores. Returns when it has served the first core; it is `free` when it has served all.
+    cores. Returns when it has served the first core; it has `ended` when it has served all, but for
+    the others.
     """
     clock, requests = s.clock, max(1.0, cost.issue / max(1.0, s.clock.issue))
+    _let_go(s, cost)
+    service = cost.service * min(1.0, clock.joined / max(cost.own, 1e-9))
+    later = cost.issue - cost.issue / requests
+    rest, is_behind = cost.service - service, clock.others > clock.first
+    if not is_behind:
+        _serve_others(s, cost, later, rest)
     clock.now += cost.issue
     clock.first += cost.issue
-    later = cost.issue - cost.issue / requests
-    share = cost.service / (requests * clock.cores)
+    share = cost.service / (requests * clock.cores * max(cost.own, 1e-9))
     start = max(clock.free, clock.first - later + clock.latency)
-    clock.free = max(start + cost.service, clock.now + clock.latency + share)
+    clock.free = clock.ended = max(start + service, clock.now + clock.latency + share)
     clock.busy += cost.service
     ahead, before = (
         clock.now - clock.first,
@@ -32,23 +64,27 @@ def _ask(s: State, cost: Cost) -> Any:
     )  # the share of requests before the first core's last
     if later > 0.0:
         before = later / (2.0 * ahead) if later < ahead else 1.0 - ahead / (2.0 * later)
-    others = before * cost.service * (1.0 - 1.0 / requests)
-    return max(start + others, clock.first + clock.latency) + share
+    before *= service * (1.0 - 1.0 / requests)
+    if is_behind:
+        _serve_others(s, cost, later, rest)
+    return max(start + before, clock.first + clock.latency) + share
 
 
 @piece
-def _wait(s: State, first: float, last: float) -> None:
-    """Wait, on the first core and on the last one."""
+def _wait(s: State, first: float, last: float, others: float) -> None:
+    """Wait, on the first core, on the last one, and on the others."""
     s.clock.first = max(s.clock.first, first)
     s.clock.now = max(s.clock.now, last)
+    s.clock.others = max(s.clock.others, others)
 
 
 @piece
 def start_fetch(s: State, number: int, cost: Cost) -> None:
     """Start the transfer of an item, which fetches a tile ahead."""
     buffer = at(s.buffers, at(s.items, number).buffer)
-    buffer.first_arrived = _ask(s, cost)
-    buffer.arrived = s.clock.free
+    if cost.service > 0.0:
+        buffer.first_arrived = _ask(s, cost)
+        buffer.arrived, buffer.others_arrived = s.clock.ended, s.clock.others_ended
 
 
 @piece
@@ -80,24 +116,30 @@ def play_items(s: State, first: int, end: int, looped: int) -> None:
         cost, kind = cost_of(s, item, number), item.kind
         if kind <= COPY:
             if item.together and cost.service > 0.0:
-                clock.first = clock.now
-            clock.first += cost.service
-            clock.now += cost.service
+                clock.first = clock.now = end_of(s)
+                clock.joined = 1.0
+            cycles = cost.service if clock.joined == 1.0 else cost.own
+            clock.first += cycles
+            clock.now += cycles
+            clock.others += cost.service
         elif cost.service > 0.0:
             buffer = at(s.buffers, item.buffer)
             if kind == GET and buffer.double and looped:
-                _wait(s, buffer.first_arrived, buffer.arrived)
+                _let_go(s, cost)
+                _wait(s, buffer.first_arrived, buffer.arrived, buffer.others_arrived)
                 _fetch_next(s, number)
                 continue
             first = _ask(s, cost)
             if kind == GET or not looped:
-                _wait(s, first, clock.free)
+                _wait(s, first, clock.ended, clock.others_ended)
             else:
                 buffer.stored_before, buffer.first_stored_before = (
                     buffer.stored,
                     buffer.first_stored,
                 )
-                buffer.stored, buffer.first_stored = clock.free, first
+                buffer.others_stored_before = buffer.others_stored
+                buffer.stored, buffer.first_stored = clock.ended, first
+                buffer.others_stored = clock.others_ended
 
 
 @piece
@@ -108,9 +150,10 @@ def _reuse(s: State, first: int, end: int) -> None:
         if item.kind == PUT:
             buffer = at(s.buffers, item.buffer)
             if buffer.double:
-                _wait(s, buffer.first_stored_before, buffer.stored_before)
+                before = buffer.others_stored_before
+                _wait(s, buffer.first_stored_before, buffer.stored_before, before)
             else:
-                _wait(s, buffer.first_stored, buffer.stored)
+                _wait(s, buffer.first_stored, buffer.stored, buffer.others_stored)
 
 
 @piece
@@ -119,14 +162,15 @@ def _opaque(s: State, loop: int, inner: Summary) -> None:
     absorb.
     """
     clock, level = s.clock, at(s.levels, loop)
-    start, free = clock.now, clock.free
+    start, free = end_of(s), clock.free
     end = max(start + max(0.0, free - start - inner.headroom), level.due) + inner.elapsed
     end -= min(clock.now - clock.first, inner.gain)
     if inner.busy > 0.0:
         end = max(end, max(start, free) + inner.busy - max(0.0, inner.lead))
         clock.free = max(end + inner.lead, max(free, start) + inner.busy)
         level.due = end + inner.delay
-    clock.now, clock.first = end, end - inner.ahead
+    clock.now, clock.first = end - inner.waits, end - inner.ahead
+    clock.others, clock.joined = end - inner.others, inner.joined
     clock.busy += inner.busy
 
 

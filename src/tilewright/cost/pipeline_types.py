@@ -70,7 +70,7 @@ class Item(Protocol):
 
 class Buffer(Protocol):
     """A buffer of the candidate: when the tile fetched ahead arrives, and when its last two stores
-    end; the same on the core that is served first.
+    end; the same on the core that is served first, and on the others (`Clock`).
     """
 
     double: int
@@ -80,6 +80,9 @@ class Buffer(Protocol):
     first_arrived: float
     first_stored_before: float
     first_stored: float
+    others_arrived: float
+    others_stored_before: float
+    others_stored: float
 
 
 class Stride(Protocol):
@@ -89,10 +92,13 @@ class Stride(Protocol):
 
 
 class Cost(Protocol):
-    """The cycles of an item in one kind of iteration."""
+    """The cycles of an item in one kind of iteration. Its `own` cycles are, of a call, those of the
+    cores that have any data; of a transfer it is the share of the cores that have a part in it.
+    """
 
     service: float
     issue: float
+    own: float
 
 
 class Count(Protocol):
@@ -103,7 +109,8 @@ class Count(Protocol):
 
 class Summary(Protocol):
     """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
-    that of a run that follows at once, `ahead` how far the first core is at its end, `gain` by how
+    that of a run that follows at once, `ahead` how far the first core is at its end, `waits` and
+    `others` how far the last core and the others are, which `joined` tells apart, `gain` by how
     much it ends earlier at most where the first core starts ahead.
     """
 
@@ -114,11 +121,16 @@ class Summary(Protocol):
     delay: float
     ahead: float
     gain: float
+    joined: float
+    waits: float
+    others: float
 
 
 class Clock(Protocol):
     """State of the playback: the clocks of the core that is served last and of the one that is
-    served first, when the engine is free, and how long it was busy.
+    served first, when the engine is free, and how long it was busy. Cores that have no part in
+    a transfer do not wait for it: these `others` have a clock of their own, and the rest are the
+    share `joined`, until all meet again.
     """
 
     loops: int
@@ -133,6 +145,10 @@ class Clock(Protocol):
     busy: float
     compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps
     transfers: float
+    joined: float
+    others: float
+    ended: float  # when the latest transfer ends, and its part of the others
+    others_ended: float
 
 
 class State(NamedTuple):
@@ -172,6 +188,7 @@ class Tables(NamedTuple):
     iterations: Floats
     service: Floats
     issue: Floats
+    own: Floats
     uniform: Flags
     contest: Ints
     doubles: Flags

@@ -466,14 +466,14 @@ def repacked_axes(dims: Mapping[str, Value]) -> list[RepackedAxis]:
     return [RepackedAxis(int(axis[0]), kinds[kind]) for kind, *axis in parts if kind in kinds]
 
 
-def where_data_lie(dims: Mapping[str, int]) -> dict[str, int]:
+def where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     """The dims of a re-packing, of the cores alone that have any data."""
     found = dict(dims)
     for axis in repacked_axes(dims):
-        least = found[axis.least] if found[axis.least] > 1 else found[axis.most]
-        if least <= 1:
-            found[axis.most] = least = found[axis.whole] + 1
-        found[axis.least] = least
+        least, most, whole = found[axis.least], found[axis.most], found[axis.whole] + 1
+        least = np.where(np.greater(least, 1), least, most)
+        found[axis.most] = _plain(np.where(np.greater(least, 1), most, whole))
+        found[axis.least] = _plain(np.where(np.greater(least, 1), least, whole))
     return found
 
 
