@@ -8,11 +8,12 @@ one depends on the factors, so that is found in their values, where a call is pr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from tilewright.common.expr import Const, Expr, free_vars, product, total
-from tilewright.ir.nodes import Call, View
+from tilewright.common.expr import Const, Expr, binary, free_vars, product, substitute, total
+from tilewright.ir.nodes import CORE_SYMBOLS, Call, View
 from tilewright.ir.primitives import (
     Copy,
     Fill,
@@ -46,14 +47,19 @@ class _Loop:
     strides: tuple[Expr, ...]
 
 
-def nest_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Expr]:
-    """Of each loop, from the innermost one, number 0: `loop_0`, its extent, which is `open_0` where
-    the code knows it only as it runs and so joins no loop around to it; `step_0_1`: one more than
-    the elements from one iteration to the next in operand 1. `loops`: one more than there are.
+def nest_dims(
+    call: Call, known: Collection[str] | None = None, turns: Mapping[str, Expr] = MappingProxyType({})
+) -> dict[str, Expr]:
+    """Of each loop, from the innermost one, number 0: `loop_0`, its extent; `open_0`, one more than
+    whether the code knows it only as it runs and so joins no loop around to it; `step_0_1`: one
+    more than the elements from one iteration to the next in operand 1. `loops`: one more than there
+    are.
     `start_1`: one more than how many elements behind a whole vector operand 1 starts, where that is
     known to the code.
 
-    `known` are the symbols with a value where code is generated; without them all have one.
+    `known` are the symbols with a value where code is generated; without them all have one. An
+    extent that is the same in the first and in the last of the `turns` of the loops around the call
+    is known, too.
     Nothing for a call that has no such loops, or whose operands divide an axis differently.
     """
     views = [operand for operand in call.operands if isinstance(operand, View)]
@@ -66,8 +72,9 @@ def nest_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Exp
     fixed = None if known is None else {*known, *_MESH}
     for number, loop in enumerate(loops):
         around = loops[number + 1] if number + 1 < len(loops) else None
-        is_open = not (_is_known(loop.extent, fixed) or (around and _joined(loop, around)))
-        dims[f"{'open' if is_open else 'loop'}_{number}"] = loop.extent
+        dims[f"loop_{number}"] = loop.extent
+        if not (_is_known(loop.extent, fixed) or (around and _joined(loop, around))):
+            dims[f"open_{number}"] = 1 + _varies(loop.extent, turns)
         for operand, stride in enumerate(loop.strides):
             dims[f"step_{number}_{operand}"] = stride + 1
     return dims | _starts(views, fixed)
@@ -75,6 +82,16 @@ def nest_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Exp
 
 def _is_known(e: Expr, known: set[str] | None) -> bool:
     return known is None or free_vars(e) <= known
+
+
+def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
+    """1 where an extent differs from the first turn of the loops to the last one, or from core to
+    core.
+    """
+    if not turns or free_vars(e) & set(CORE_SYMBOLS):
+        return Const(1)
+    last = {name: count - 1 for name, count in turns.items()}
+    return 1 - binary("==", substitute(e, dict.fromkeys(turns, 0)), substitute(e, last))
 
 
 def _joined(inner: _Loop, outer: _Loop) -> bool:

@@ -183,7 +183,9 @@ def _step(stmt: Stmt | Chain, program: Program, chains: ChainRules | None) -> St
             return _transfer(stmt, program)
         case Call():
             beside = {**_distance(stmt, program), **_starts(stmt, program)}
-            return CallStep(stmt, {**call_dims(stmt, program.parameters), **beside})
+            # a program with values for its parameters knows what does not vary
+            turns = turns_of(program) if program.parameters else {}
+            return CallStep(stmt, {**call_dims(stmt, program.parameters, turns), **beside})
         case Chain():
             return CallStep(stmt.call, chain_dims(stmt), stmt.loops)
         case Wait() | Barrier():

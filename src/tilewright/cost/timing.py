@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product as combinations
 from math import prod
+from types import MappingProxyType
 from typing import Any, assert_never
 
 import numpy as np
@@ -312,7 +313,9 @@ def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
     return shape.requests * machine.transfer_engine(shape.space).issue_cycles
 
 
-def call_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Expr]:
+def call_dims(
+    call: Call, known: Collection[str] | None = None, turns: Mapping[str, Expr] = MappingProxyType({})
+) -> dict[str, Expr]:
     """The extents that the cost of a call depends on, per core.
 
     One entry per role letter: the product of the extents of the dimensions with that role, in the
@@ -338,7 +341,7 @@ def call_dims(call: Call, known: Collection[str] | None = None) -> dict[str, Exp
     if not isinstance(call.primitive, MatrixProduct):
         dims["common_run"] = _common_run(call)
         dims["inner"] = _inner_extent(first)
-        dims |= nest_dims(call, known)
+        dims |= nest_dims(call, known, turns)
     if isinstance(call.primitive, Reduce):
         dims |= gathered_axes(call)
     if isinstance(call.primitive, MultiplyAccumulate):

@@ -108,10 +108,9 @@ class _Walk:
 
     def loop(self, number: int) -> None:
         """Take in the next loop."""
-        is_open = f"open_{number}" in self.dims
-        extent = self.dims[f"{'open' if is_open else 'loop'}_{number}"]
+        extent, is_open = self.dims[f"loop_{number}"], self.dims.get(f"open_{number}", 1) > 1
         steps = {o: self.dims[f"step_{number}_{o}"] - 1 for o in self.joining}
-        there = True if is_open else np.not_equal(extent, 1)
+        there = is_open | np.not_equal(extent, 1)
         if self.beside is not None and np.any(steps[self.beside]):
             self._pass_on(there, extent, steps, is_open)
             return
@@ -134,7 +133,7 @@ class _Walk:
             self.around[outer] = self.around[outer] * np.where(inside, extent, 1)
         self._pass_on(there, extent, steps, is_open)
 
-    def _pass_on(self, there: Value, extent: Value, steps: dict[int, Value], is_open: bool) -> None:
+    def _pass_on(self, there: Value, extent: Value, steps: dict[int, Value], is_open: Value) -> None:
         for operand in self.joining:
             following = extent * steps[operand]
             before = self.following.get(operand)
