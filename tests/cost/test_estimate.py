@@ -28,15 +28,12 @@ from tilewright.tune.search import blocks_of, rank
 
 BAND = {
     "best": (0.88, 1.08),
-    "most": (0.945, 1.12),
+    "most": (0.945, 1.10),
     "most padded": (0.91, 1.10),
     "any": (0.72, 1.40),
     "any padded": (0.72, 1.60),
 }
 """Bounds of estimated over simulated cycles.
-
-The estimate lets cores without a part in a transfer wait for it, the simulation does not: small
-kernels are estimated up to a fifth too slow. Nine of ten `explicit` have up to 1.113.
 
 `best`: the best candidates of large operators. Those tried here have 0.994 to 1.011, but for
 `winograd2_fours` of three channels at 1.067: an axis whose extent is that of a tile of another loop

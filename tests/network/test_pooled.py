@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from support.examples import one_in
 from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.isa import load_table
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
@@ -119,11 +121,18 @@ def test_it_is_faster_than_stages_of_their_own(monkeypatch):
     assert simulate_plan(fused).cycles < 0.97 * simulate_plan(plain).cycles
 
 
-def test_routines_that_evict_each_other_stay_apart():
-    """With windows, bias and rectifier behind the product they exceed the instruction cache."""
+@pytest.mark.parametrize("kibibytes", [16, 8])
+def test_routines_that_evict_each_other_stay_apart(kibibytes, monkeypatch):
+    """With windows, bias and rectifier behind the product they exceed half of the cache."""
+    table = load_table(GROUP.core.instruction_table)
+    cache = structs.replace(table.instruction_cache, capacity_bytes=1024 * kibibytes)
+    table = structs.replace(table, instruction_cache=cache)
+    monkeypatch.setattr("tilewright.targets.sw26010.code_lines.load_table", lambda name: table)
+    monkeypatch.setattr("tilewright.tune.refills.keeps", lambda machine: False)
     net, search = network(behind="neg", channels=32), Search(algorithm="winograd2_fused", keep=2)
     plan = build_plan(net, GROUP, search)
-    assert computed(plan) == [("conv",), ("pool",), ("bias", "relu", "neg")]
+    apart = [("conv",), ("pool",), ("bias", "relu", "neg")]
+    assert computed(plan) == ([(*FUSED, "neg")] if kibibytes == 16 else apart)
     run = simulate_plan(plan)
     assert run.cycles == pytest.approx(plan.estimate_cycles, rel=0.01)
 

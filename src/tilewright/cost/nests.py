@@ -48,7 +48,9 @@ class _Loop:
 
 
 def nest_dims(
-    call: Call, known: Collection[str] | None = None, turns: Mapping[str, Expr] = MappingProxyType({})
+    call: Call,
+    known: Collection[str] | None = None,
+    turns: Mapping[str, Expr] = MappingProxyType({}),
 ) -> dict[str, Expr]:
     """Of each loop, from the innermost one, number 0: `loop_0`, its extent; `open_0`, one more than
     whether the code knows it only as it runs and so joins no loop around to it; `step_0_1`: one

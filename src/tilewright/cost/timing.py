@@ -314,7 +314,9 @@ def issue_cycles(machine: Machine, shape: TransferShape) -> Value:
 
 
 def call_dims(
-    call: Call, known: Collection[str] | None = None, turns: Mapping[str, Expr] = MappingProxyType({})
+    call: Call,
+    known: Collection[str] | None = None,
+    turns: Mapping[str, Expr] = MappingProxyType({}),
 ) -> dict[str, Expr]:
     """The extents that the cost of a call depends on, per core.
 

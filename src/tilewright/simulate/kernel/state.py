@@ -203,8 +203,9 @@ class State:
     def _meet(self) -> None:
         """Take the time of the last of all cores."""
         self.now = max(self.own.last, self.apart.last) if self.others else self.own.last
-        least = Clocks(self.now - _MOST_AHEAD, self.now - _MOST_AHEAD)
-        self.own, self.apart = self.own.until(least), self.apart.until(least)
+        least = self.now - _MOST_AHEAD
+        self.own = self.own.after(max(least - self.own.last, 0))
+        self.apart = self.apart.after(max(least - self.apart.last, 0))
 
     def wait(self, pending: Pending) -> list[tuple[StallCause, int, int]]:
         """Move the clocks to when transfers are done; returns the (cause, start, cycles) pieces by

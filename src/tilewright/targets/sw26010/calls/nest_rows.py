@@ -133,7 +133,9 @@ class _Walk:
             self.around[outer] = self.around[outer] * np.where(inside, extent, 1)
         self._pass_on(there, extent, steps, is_open)
 
-    def _pass_on(self, there: Value, extent: Value, steps: dict[int, Value], is_open: Value) -> None:
+    def _pass_on(
+        self, there: Value, extent: Value, steps: dict[int, Value], is_open: Value
+    ) -> None:
         for operand in self.joining:
             following = extent * steps[operand]
             before = self.following.get(operand)
