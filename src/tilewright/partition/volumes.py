@@ -23,6 +23,7 @@ from tilewright.ops.op import Op
 from tilewright.partition.compiled import (
     Bounds,
     busiest_links,
+    busiest_sums,
     common_values,
     most_received,
     multicast_values,
@@ -180,7 +181,7 @@ def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = No
         every.total(sums),
         every.spread(work).max(axis=1),
         np.maximum(read + every.spread(ahead), every.spread(sizes(summed))).max(axis=1),
-        _sums_cycles(every, grids.parts > 1, summed, own, model),
+        _sums_cycles(every, grids, summed, own, model),
     )
 
 
@@ -248,23 +249,18 @@ def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
 
 
 def _sums_cycles(
-    every: _Every,
-    partial: NDArray[np.bool_],
-    summed: Regions,
-    own: Regions,
-    model: CoreModel | None,
+    every: _Every, grids: Grids, summed: Regions, own: Regions, model: CoreModel | None
 ) -> NDArray[np.float64]:
     """Cycles of the exchange of partial sums in each grid."""
     found = np.zeros(every.grids)
-    if model is not None and partial.any():
-        have, finish = every.spread(summed), every.spread(own)
-        for grid in np.flatnonzero(partial):
-            one = slice(grid, grid + 1)
-            nothing = np.zeros_like(finish[one])
-            busiest, farthest = busiest_links(
-                have[one], nothing, finish[one], model.fabric_sizes, model.multicasts
-            )
-            found[one] = model.exchange_cycles(busiest * model.sum_values, farthest)[0]
+    partial = np.flatnonzero(grids.parts > 1)
+    if model is not None and len(partial):
+        have, finish = every.spread(summed)[partial], every.spread(own)[partial]
+        some = grids[partial]
+        busiest, farthest = busiest_sums(
+            have, finish, some.cells, some.parts, some.turned, model.fabric_sizes, model.multicasts
+        )
+        found[partial] = model.exchange_cycles(busiest * model.sum_values, farthest)
     return found
 
 
