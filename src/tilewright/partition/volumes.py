@@ -11,15 +11,16 @@ every interval that occurs, elsewhere once for every region.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.ops.box import Box, Interval
-from tilewright.ops.op import Op
+from tilewright.ops.op import Follows, Op, Pair
 from tilewright.partition.compiled import (
     Bounds,
     busiest_links,
@@ -30,10 +31,14 @@ from tilewright.partition.compiled import (
 )
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Grids, Integers, Parts, Regions, parts_in
-from tilewright.partition.layers import Layer, Step, computable, needed
+from tilewright.partition.layers import Layer, Step
 from tilewright.partition.parts import box_of
 
 Numbers = NDArray[np.intp]
+Question = tuple[Interval, Interval]
+"""A side of a dimension of the result, and one of a term."""
+Answer = tuple[tuple[Interval, ...], ...]
+"""Sides of what is computed, then of what is needed of each operand."""
 _MARKS = 8
 """Marks for each number that is looked at."""
 
@@ -43,17 +48,15 @@ def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
         return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
-    found = [np.empty((len(result), len(each), 2), np.int64) for each in op.follows]
-    for pair in sorted(set(sum(op.follows, ())), key=str):
-        places = [
-            (which, dimension)
-            for which, each in enumerate(op.follows)
-            for dimension, own in enumerate(each)
-            if own == pair
-        ]
-        sides, numbers = _sides(op, result, terms, pair, places)
-        for (which, dimension), table in zip(places, sides, strict=True):
-            found[which][:, dimension] = table[numbers]
+    every = {pair: _questions(result, terms, pair) for pair in pairs_of(op.follows)}
+    given = answers(op, {pair: questions for pair, (questions, _) in every.items()})
+    found = []
+    for which, dimensions in enumerate(op.follows):
+        boxes = np.empty((len(result), len(dimensions), 2), np.int64)
+        for place, pair in enumerate(dimensions):
+            table = np.array([answer[which][place] for answer in given[pair]], np.int64)
+            boxes[:, place] = table[every[pair][1]]
+        found.append(boxes)
     return found
 
 
@@ -66,28 +69,52 @@ def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Reg
     return [np.array(column, np.int64).swapaxes(1, 2)[numbers.ravel()] for column in ends]
 
 
-def _sides(
-    op: Op,
-    result: Regions,
-    terms: Regions,
-    pair: tuple[int | None, int | None],
-    places: Sequence[tuple[int, int]],
-) -> tuple[list[Regions], Numbers]:
-    """For each place a table of the intervals that occur there, and each region's row in it."""
+def pairs_of(follows: Sequence[Follows]) -> list[Pair]:
+    """The different pairs, in order."""
+    return sorted(set(sum(follows, ())), key=str)
+
+
+def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, list[Answer]]:
+    """The sides of `asked`, for sides of the dimensions of each pair: they hold where a region
+    follows that pair. One call answers a question of every pair that has dimensions of its own.
+    """
+    found: dict[Pair, list[Answer]] = {pair: [] for pair in questions}
+    for pairs in _apart(questions):
+        for row in zip_longest(*(questions[pair] for pair in pairs)):
+            region, terms = ([*Box.whole(shape).sides] for shape in (op.out_shape, op.terms))
+            given = [own for own in zip(pairs, row, strict=True) if own[1] is not None]
+            for (dimension, term), (side, part) in given:
+                if dimension is not None:
+                    region[dimension] = side
+                if term is not None:
+                    terms[term] = part
+            answer = tuple([box.sides for box in asked(op, Box.of(*region), Box.of(*terms))])
+            for pair, _ in given:
+                found[pair].append(answer)
+    return found
+
+
+def _apart(questions: Mapping[Pair, Sequence[Question]]) -> list[list[Pair]]:
+    """Pairs without a common dimension together, those of the most questions first."""
+    groups: list[list[Pair]] = []
+    for pair in sorted(questions, key=lambda pair: -len(questions[pair])):
+        own = {*enumerate(pair)} - {(0, None), (1, None)}
+        alone = (g for g in groups if own.isdisjoint(x for other in g for x in enumerate(other)))
+        group = next(alone, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(pair)
+    return groups
+
+
+def _questions(result: Regions, terms: Regions, pair: Pair) -> tuple[list[Question], Numbers]:
+    """The different sides of a pair's dimensions, and which of them each region has."""
     dimension, term = pair
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))
-    together, places_of = _numbered(numbers * len(parts) + others)
-    base, base_terms = Box.whole(op.out_shape), Box.whole(op.terms)
-    tables: list[list[Interval]] = [[] for _ in places]
-    for code in together.tolist():
-        side, part = own[code // len(parts)], parts[code % len(parts)]
-        region = base if dimension is None else base.along(dimension, side)
-        given = base_terms if term is None else base_terms.along(term, part)
-        answer = asked(op, region, given)
-        for table, (which, at) in zip(tables, places, strict=True):
-            table.append(answer[which].sides[at])
-    return [np.array(table, np.int64) for table in tables], places_of
+    together, places = _numbered(numbers * len(parts) + others)
+    codes = (divmod(code, len(parts)) for code in together.tolist())
+    return [(own[side], parts[part]) for side, part in codes], places
 
 
 def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Numbers]:
@@ -120,8 +147,8 @@ def _split(box: Box, rank: int) -> tuple[Box, Box]:
 def asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
     """The region that is computed for `result`, and those needed of the operands."""
     given = terms if terms.start else None
-    computed = computable(op, result, given)
-    return computed, *needed(op, computed, given)
+    computed = op.computable(result, given)
+    return computed, *op.needed(computed, given)
 
 
 CHANNELS = 1
