@@ -131,7 +131,10 @@ def test_the_list_of_the_reports_numbers_names_rows_and_keys_that_exist():
     }
     assert counted == expected
     assert totals == {"row": 453, "input": 125, "open": 78, "program": 9}
-    page = Path(__file__).parents[3] / "docs/explanation/reproduced.md"
+    root = Path(__file__).parents[3]
+    page = root / "docs/explanation/reproduced.md"
+    shown = f"[{TOTAL[0]} of its {sum(TOTAL[:4])} predicted numbers]"
+    assert shown in (root / "README.md").read_text(encoding="utf-8")
     found = re.search(
         r"counts (\d+) numbers of chapters 2 to 8: (\d+) with a row, (\d+) inputs, (\d+)\sopen",
         " ".join(page.read_text(encoding="utf-8").split()),
