@@ -34,8 +34,8 @@ from tilewright.partition.volumes import (
     GridArrays,
     Question,
     answers,
+    followers_of,
     options,
-    pairs_of,
     sizes,
 )
 
@@ -196,23 +196,24 @@ def _regions(
     places = _Places(op, axes, grids)
     if any(len(set(used)) < len(used) for used in map(places.used, op.follows)):
         return None
-    questions = {pair: places.questions(pair) for pair in pairs_of(op.follows)}
+    pairs = followers_of(op.follows)
+    questions = {pair: places.questions(pair) for pair in pairs}
     known = answers(op, questions)
-    found = []
-    for which, dimensions in enumerate(op.follows):
-        longest = np.ones((len(grids), len(dimensions)), np.int64)
-        values = np.ones(len(grids), np.int64)
-        for place, pair in enumerate(dimensions):
-            own = [answer[which][place] for answer in known[pair]]
-            table = dict(zip(questions[pair], own, strict=True))
+    longest = [np.ones((len(grids), len(dimensions)), np.int64) for dimensions in op.follows]
+    values = [np.ones(len(grids), np.int64) for _ in op.follows]
+    for pair, followed in pairs.items():
+        for own, (which, dimension) in enumerate(followed):
+            sides = (answer[own] for answer in known[pair])
+            table = dict(zip(questions[pair], sides, strict=True))
             most, total, distinct = places.measures(pair, table)
-            longest[:, place], values = most, values * (distinct if multicast else total)
-        if not multicast:
+            longest[which][:, dimension] = most
+            values[which] = values[which] * (distinct if multicast else total)
+    if not multicast:
+        for which, dimensions in enumerate(op.follows):
             used = places.used(dimensions)
             others = [axis for axis in range(len(grids.cuts)) if axis not in used]
-            values = values * grids.counts[:, others].prod(axis=1)
-        found.append(_Extents(longest, values))
-    return found
+            values[which] = values[which] * grids.counts[:, others].prod(axis=1)
+    return [_Extents(*own) for own in zip(longest, values, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ every interval that occurs, elsewhere once for every region.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,10 @@ from tilewright.partition.parts import box_of
 Numbers = NDArray[np.intp]
 Question = tuple[Interval, Interval]
 """A side of a dimension of the result, and one of a term."""
-Answer = tuple[tuple[Interval, ...], ...]
-"""Sides of what is computed, then of what is needed of each operand."""
+Answer = tuple[Interval, ...]
+"""Sides of the regions' dimensions that follow these."""
+_MOST_OPERATORS = 64
+"""Operators whose answers are remembered."""
 _MARKS = 8
 """Marks for each number that is looked at."""
 
@@ -48,15 +51,13 @@ def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
         return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
-    every = {pair: _questions(result, terms, pair) for pair in pairs_of(op.follows)}
+    every = {pair: _questions(result, terms, pair) for pair in followers_of(op.follows)}
     given = answers(op, {pair: questions for pair, (questions, _) in every.items()})
-    found = []
-    for which, dimensions in enumerate(op.follows):
-        boxes = np.empty((len(result), len(dimensions), 2), np.int64)
-        for place, pair in enumerate(dimensions):
-            table = np.array([answer[which][place] for answer in given[pair]], np.int64)
-            boxes[:, place] = table[every[pair][1]]
-        found.append(boxes)
+    found = [np.empty((len(result), len(each), 2), np.int64) for each in op.follows]
+    for pair, places in followers_of(op.follows).items():
+        table, numbers = np.array(given[pair], np.int64), every[pair][1]
+        for own, (which, dimension) in enumerate(places):
+            found[which][:, dimension] = table[numbers, own]
     return found
 
 
@@ -69,29 +70,47 @@ def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Reg
     return [np.array(column, np.int64).swapaxes(1, 2)[numbers.ravel()] for column in ends]
 
 
-def pairs_of(follows: Sequence[Follows]) -> list[Pair]:
-    """The different pairs, in order."""
-    return sorted(set(sum(follows, ())), key=str)
+def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]]:
+    """For each pair the regions, the result's and each operand's, and their dimensions that follow
+    it.
+    """
+    found: dict[Pair, list[tuple[int, int]]] = {}
+    for which, dimensions in enumerate(follows):
+        for dimension, pair in enumerate(dimensions):
+            found.setdefault(pair, []).append((which, dimension))
+    return found
 
 
 def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, list[Answer]]:
-    """The sides of `asked`, for sides of the dimensions of each pair: they hold where a region
-    follows that pair. One call answers a question of every pair that has dimensions of its own.
+    """The sides of what follows each pair, for sides of its dimensions. One call of `asked` answers
+    a question of every pair that has dimensions of its own.
     """
-    found: dict[Pair, list[Answer]] = {pair: [] for pair in questions}
-    for pairs in _apart(questions):
-        for row in zip_longest(*(questions[pair] for pair in pairs)):
+    known, places = _known(cast("Hashable", op)), followers_of(op.follows or ())
+    new = {
+        pair: [*dict.fromkeys(q for q in own if q not in known.setdefault(pair, {}))]
+        for pair, own in questions.items()
+    }
+    for pairs in _apart(new):
+        for row in zip_longest(*(new[pair] for pair in pairs)):
             region, terms = ([*Box.whole(shape).sides] for shape in (op.out_shape, op.terms))
-            given = [own for own in zip(pairs, row, strict=True) if own[1] is not None]
+            given = [(pair, q) for pair, q in zip(pairs, row, strict=True) if q is not None]
             for (dimension, term), (side, part) in given:
                 if dimension is not None:
                     region[dimension] = side
                 if term is not None:
                     terms[term] = part
-            answer = tuple([box.sides for box in asked(op, Box.of(*region), Box.of(*terms))])
-            for pair, _ in given:
-                found[pair].append(answer)
-    return found
+            boxes = asked(op, Box.of(*region), Box.of(*terms))
+            for pair, question in given:
+                known[pair][question] = tuple(
+                    [(boxes[w].start[d], boxes[w].stop[d]) for w, d in places[pair]]
+                )
+    return {pair: [known[pair][q] for q in own] for pair, own in questions.items()}
+
+
+@lru_cache(_MOST_OPERATORS)
+def _known(op: Hashable) -> dict[Pair, dict[Question, Answer]]:
+    """Answers of an operator, which is asked for bounds, for the first plan and for all of them."""
+    return {}
 
 
 def _apart(questions: Mapping[Pair, Sequence[Question]]) -> list[list[Pair]]:
