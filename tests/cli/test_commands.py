@@ -235,7 +235,7 @@ def test_run_refuses_what_is_not_here_or_does_not_fit(tmp_path):
     assert run("run", *GEMM, code=1).stderr == (
         "error: machine 'sw26010_cg' has no code for this computer\n"
         "  fix: compile --check on this machine, or take another machine: host, host_avx2, "
-        "host_portable\n"
+        "host_portable, host_zen5\n"
     )
     other = tmp_path / "x.npz"
     np.savez(other, x=np.ones(3))

@@ -107,7 +107,7 @@ def test_a_family_whose_code_cannot_run_here_says_so(kernel, monkeypatch):
     assert str(caught.value) == (
         "machine 'sw26010_cg' has no way to run its code on this computer; take another machine: "
         "cambricon-acc, cns1-1024, cns1-1024-18mb, cns1-128, cns1-128-18mb, dla-al, host, "
-        "host_avx2, host_portable"
+        "host_avx2, host_portable, host_zen5"
     )
 
 

@@ -107,7 +107,7 @@ def test_a_machine_that_is_not_this_computer_does_not_run():
     assert str(caught.value) == (
         "machine 'sw26010_cg' has no code for this computer; "
         "kernel.simulate computes the result, kernel.check runs the code emulated, "
-        "or take another machine: host, host_avx2, host_portable"
+        "or take another machine: host, host_avx2, host_portable, host_zen5"
     )
 
 

@@ -159,5 +159,5 @@ def test_other_machines_run_no_networks() -> None:
         NETWORKS.required(load_machine("cns1-128"))
     assert str(caught.value) == (
         "machine 'cns1-128' has no code for whole networks; take another machine: cambricon-acc, "
-        "dla-al, host, host_avx2, host_portable, sw26010, sw26010_cg, sw26010_measured"
+        "dla-al, host, host_avx2, host_portable, host_zen5, sw26010, sw26010_cg, sw26010_measured"
     )

@@ -171,9 +171,12 @@ def test_a_refusal_names_the_memory():
     (finding,) = (f for f in report["findings"] if f["status"] == "refused")
     assert finding["message"] == (
         "no tile of conv2d 2x6x14x14 -> 16, 5x5 s1 p0 fits: the smallest tiles of 'implicit' take "
-        "16 bytes of memory 'synapse', 16 of them for 'w', the limit is 1"
+        "32 bytes of memory 'synapse', 32 of them for 'w', the limit is 1"
     )
-    assert finding["fix"] == "--set memory.synapse.capacity_bytes=16"
+    assert finding["fix"] == "--set memory.synapse.capacity_bytes=32"
+    for capacity_bytes, code in ((31, 3), (32, 0)):
+        size = ("--set", f"memory.synapse.capacity_bytes={capacity_bytes}")
+        run("check", *C3, "-m", "duo", "--algorithm", "implicit", *size, code=code)
 
 
 def test_machines_shows_it():

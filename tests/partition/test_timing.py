@@ -12,8 +12,9 @@ from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.machine.messages import route
 from tilewright.partition.clock import finish_cycles
-from tilewright.partition.compiled import busiest_links
+from tilewright.partition.compiled import busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
+from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import held, moves, needs
 from tilewright.partition.objective import TIME, Weights
@@ -47,6 +48,26 @@ def test_a_way_passes_places_without_a_core_in_use():
     owned[0, 14, 0], need[0, 7, 0] = (0, 2), (0, 2)
     busiest, farthest = busiest_links(owned, owned, need, (7, 8, 0), False)
     assert (busiest.item(), farthest.item()) == (2, len(route(MODEL.fabric, 14, 7)))
+
+
+@pytest.mark.parametrize("multicast", [False, True])
+@pytest.mark.parametrize("number", [3, 4])
+def test_partial_sums_pass_the_links_of_messages_to_all(number, multicast):
+    """A core's messages go to those that have a part of the same sums, however cells are turned."""
+    layer, cores = VGG[number], 56
+    counts = [[1], [1, 2, 5], [1, 3], [1], [2, 3, 8], [1, 3], [1]]
+    extents = (*layer.shape, *layer.op.terms)
+    cuts = [[balanced(n, k) for k in own] for n, own in zip(extents, counts, strict=True)]
+    grids = Grids.products(len(layer.shape), cuts, cores, turned=True)
+    assert grids.turned.any()
+    parts = parts_in(grids)
+    have, finish = np.zeros((2, len(grids), cores, len(layer.shape), 2), np.int64)
+    have[parts.grid, parts.core], finish[parts.grid, parts.core] = parts.region, parts.kept
+    sizes = (7, 8, 0)
+    found = busiest_sums(have, finish, grids.cells, grids.parts, grids.turned, sizes, multicast)
+    for one, (busiest, farthest) in enumerate(zip(*found, strict=True)):
+        own, to = have[one : one + 1], finish[one : one + 1]
+        assert (busiest, farthest) == busiest_links(own, np.zeros_like(to), to, sizes, multicast)
 
 
 def test_the_time_of_a_layer_by_hand():

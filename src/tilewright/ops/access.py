@@ -50,7 +50,7 @@ class Access:
 
     def span(self, dimension: int, axes: Box) -> Interval:
         """The places along a dimension that steps of the axes within `axes` reach."""
-        if dimension in self.looked_up:
+        if self.read_from and self.read_from[dimension] is not None:
             return 0, self.shape[dimension]
         first = last = self.offsets[dimension]
         for axis, step in self.terms[dimension]:

@@ -296,12 +296,23 @@ class Definition(Typed):
                 sides[axis] = found
         return Box.of(*sides)
 
+    @cached_property
+    def _is_plain(self) -> bool:
+        """True if one step of one axis writes each place along a dimension of the result."""
+        places = zip(self.result.terms, self.result.offsets, self.out_shape, strict=True)
+        return all(
+            len(terms) == 1 and terms[0][1] == 1 and offset == 0 and self.extents[terms[0][0]] == n
+            for terms, offset, n in places
+        )
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The region, grown to all places of the steps that reach into it: whole blocks where it
         lies in several of two axes in one dimension.
         """
         if self.result.read_from:
             return Box.whole(self.out_shape)
+        if self._is_plain and all(a < b for a, b in result.sides):
+            return result
         axes = self.axes_of(result, terms)
         spans = [self.result.span(d, axes) for d in range(len(self.out_shape))]
         pairs = zip(spans, result.sides, strict=True)
@@ -436,7 +447,7 @@ def _solved(
     axes where several of an outer one reach into it.
     """
     low, high = side[0] - offset, side[1] - 1 - offset
-    ordered = sorted(terms, key=lambda term: -term[1])
+    ordered = terms if len(terms) == 1 else sorted(terms, key=lambda term: -term[1])
     inner = sum(step * (extents[axis] - 1) for axis, step in ordered)
     found: list[tuple[int, Interval]] = []
     for axis, step in ordered:

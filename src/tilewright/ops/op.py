@@ -35,7 +35,9 @@ Shape = tuple[int, ...]
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 IntOrPair = int | tuple[int, int]
-Follows = tuple[tuple[int | None, int | None], ...]
+Pair = tuple[int | None, int | None]
+"""A dimension of the result, and one of the terms."""
+Follows = tuple[Pair, ...]
 """For each dimension of a region the dimension of the result and of the terms that it follows."""
 
 

@@ -144,11 +144,11 @@ def multicast_values(kept: Integers, need: Integers) -> Integers:
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
     boxes = np.zeros((cores, rank, 2), np.int64)
-    table = np.zeros((cores, 3), np.int64)
+    table, everyone = np.zeros((cores, 3), np.int64), (cores, 1)
     for one in range(grids):
         for other in range(len(need)):
             for owner in range(cores):
-                count = _messages(kept[one], kept[one], need[other], owner, boxes, table)
+                count = _messages(kept[one], kept[one], need[other], owner, everyone, boxes, table)
                 for number in range(count):
                     if table[number, 2] == number:
                         found[one, other] += table[number, 1]
@@ -168,28 +168,46 @@ def busiest_links(
     busiest = np.zeros((grids, len(need)), np.int64)
     farthest = np.zeros((grids, len(need)), np.int64)
     # Messages pass places of the last row that no core in use takes.
-    rows, columns = max(sizes[0], -(-cores // sizes[1])), sizes[1]
-    places, ways = rows * columns, (rows, columns, sizes[2])
+    places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
     loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
-    boxes = np.zeros((cores, rank, 2), np.int64)
-    table = np.zeros((cores, 3), np.int64)
-    way = np.zeros(places + 2, np.int64)
-    stamp = 0
+    scratch = loads, passed, np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
+    table, stamp, everyone = np.zeros((cores, 3), np.int64), 0, (cores, 1)
     for one in range(grids):
         for other in range(len(need)):
-            loads[:] = 0
-            for owner in range(cores):
-                count = _messages(owned[one], kept[one], need[other], owner, boxes, table)
-                for lead in range(count):
-                    if multicast and table[lead, 2] != lead:
-                        continue
-                    stamp += 1
-                    for number in range(lead, count if multicast else lead + 1):
-                        if number == lead or table[number, 2] == lead:
-                            links = _way(owner, table[number, 0], ways, way)
-                            farthest[one, other] = max(farthest[one, other], links - 2)
-                            _load(way[:links], table[lead, 1], stamp, loads, passed)
+            farthest[one, other], stamp = _exchange(
+                owned[one], kept[one], need[other], everyone, sizes, multicast, stamp, table,
+                scratch,
+            )  # fmt: skip
             busiest[one, other] = loads.max()
+    return busiest, farthest
+
+
+@entry_point()
+def busiest_sums(
+    have: Integers,
+    finish: Integers,
+    cells: Integers,
+    parts: Integers,
+    turned: NDArray[np.bool_],
+    sizes: tuple[int, int, int],
+    multicast: bool,
+) -> tuple[Integers, Integers]:
+    """`busiest_links` for the partial sums of each grid: all `parts` of a sum belong to cells of
+    one region, side by side, or where the grid is `turned` as far apart as there are regions.
+    """
+    grids, cores, rank, _ = have.shape
+    busiest, farthest = np.zeros(grids, np.int64), np.zeros(grids, np.int64)
+    places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
+    loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
+    scratch = loads, passed, np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
+    table, stamp = np.zeros((cores, 3), np.int64), 0
+    nothing = np.zeros((cores, rank, 2), np.int64)
+    for one in range(grids):
+        group = parts[one], cells[one] // parts[one] if turned[one] else 1
+        farthest[one], stamp = _exchange(
+            have[one], nothing, finish[one], group, sizes, multicast, stamp, table, scratch
+        )
+        busiest[one] = loads.max()
     return busiest, farthest
 
 
@@ -221,6 +239,39 @@ def arrivals(
 
 
 @piece
+def _exchange(
+    owned: Integers,
+    kept: Integers,
+    need: Integers,
+    group: tuple[int, int],
+    sizes: tuple[int, int, int],
+    multicast: bool,
+    stamp: int,
+    table: Integers,
+    scratch: tuple[Integers, Integers, Integers, Integers],
+) -> tuple[int, int]:
+    """Count what passes each link in one exchange, where a core's messages go to its `group` alone
+    as in `_messages`; returns the links of the longest route, and the last `stamp`.
+    """
+    loads, passed, boxes, way = scratch
+    ways = len(loads) // LINKS // sizes[1], sizes[1], sizes[2]
+    loads[:] = 0
+    farthest = 0
+    for owner in range(len(need)):
+        count = _messages(owned, kept, need, owner, group, boxes, table)
+        for lead in range(count):
+            if multicast and table[lead, 2] != lead:
+                continue
+            stamp += 1
+            for number in range(lead, count if multicast else lead + 1):
+                if number == lead or table[number, 2] == lead:
+                    links = _way(owner, table[number, 0], ways, way)
+                    farthest = max(farthest, links - 2)
+                    _load(way[:links], table[lead, 1], stamp, loads, passed)
+    return farthest, stamp
+
+
+@piece
 def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integers) -> None:
     """Add a message to the links of its way; what has the same `stamp` passes a link once."""
     for link in way:
@@ -231,14 +282,21 @@ def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integer
 
 @piece
 def _messages(
-    owned: Integers, kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers
+    owned: Integers,
+    kept: Integers,
+    need: Integers,
+    owner: int,
+    group: tuple[int, int],
+    boxes: Integers,
+    table: Integers,
 ) -> int:
-    """Write what `owner` sends: a box of each message to `boxes`, and to `table` its target, the
-    values that the target does not keep itself, and the first message with the same box. Returns
-    the number of messages.
+    """Write what `owner` sends to its group, (so many cores, so far apart): a box of each message
+    to `boxes`, and to `table` its target, the values that the target does not keep itself, and the
+    first message with the same box. Returns the number of messages.
     """
-    count = 0
-    for core in range(len(need)):
+    count, (cores, apart) = 0, group
+    first = owner - owner // apart % cores * apart
+    for core in range(first, min(first + cores * apart, len(need)), apart):
         size, present = (0, 0) if core == owner else (1, 1)
         for d in range(owned.shape[1]):
             if size == 0:

@@ -15,20 +15,29 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ops.box import Box, Interval
-from tilewright.ops.op import Op
+from tilewright.ops.box import Interval
+from tilewright.ops.op import Follows, Op, Pair
 from tilewright.partition.choices import Choices
 from tilewright.partition.compiled import least_received, least_sent
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Cut, Grids, Integers, first_of_each
 from tilewright.partition.layers import Layer
 from tilewright.partition.objective import Weights
-from tilewright.partition.volumes import CHANNELS, GridArrays, asked, options, sizes
+from tilewright.partition.volumes import (
+    CHANNELS,
+    GridArrays,
+    Question,
+    answers,
+    followers_of,
+    options,
+    sizes,
+)
 
 # Outlines: what grids cost at least, before the regions of their cells are known.
 #
@@ -38,9 +47,6 @@ from tilewright.partition.volumes import CHANNELS, GridArrays, asked, options, s
 # bound from the extents of their largest cells: a core keeps no more of what it needs than the
 # smaller of both along each dimension.
 
-Pair = tuple[int | None, int | None]
-"""The dimension of the result, and that of the terms, that one of a region follows."""
-Sides = tuple[Interval, ...]
 _TOGETHER = 1 << 16
 """Cells that are laid out together."""
 
@@ -187,75 +193,70 @@ def _regions(
     """
     if op.follows is None:
         return None
-    found, sides = [], _Sides(op, axes, grids)
-    for which, dimensions in enumerate(op.follows):
-        used: list[int] = []
-        longest = np.ones((len(grids), len(dimensions)), np.int64)
-        values = np.ones(len(grids), np.int64)
-        for place, pair in enumerate(dimensions):
-            own = sides.axes_of(pair)
-            used += [axis for axis in own if axis is not None]
-            at = tuple(_at(grids, axis) for axis in own)
-            most, total, distinct = (table[at] for table in sides.tables(pair, which, place))
-            longest[:, place], values = most, values * (distinct if multicast else total)
-        if len(set(used)) < len(used):
-            return None
-        if not multicast:
+    places = _Places(op, axes, grids)
+    if any(len(set(used)) < len(used) for used in map(places.used, op.follows)):
+        return None
+    pairs = followers_of(op.follows)
+    questions = {pair: places.questions(pair) for pair in pairs}
+    known = answers(op, questions)
+    longest = [np.ones((len(grids), len(dimensions)), np.int64) for dimensions in op.follows]
+    values = [np.ones(len(grids), np.int64) for _ in op.follows]
+    for pair, followed in pairs.items():
+        for own, (which, dimension) in enumerate(followed):
+            sides = (answer[own] for answer in known[pair])
+            table = dict(zip(questions[pair], sides, strict=True))
+            most, total, distinct = places.measures(pair, table)
+            longest[which][:, dimension] = most
+            values[which] = values[which] * (distinct if multicast else total)
+    if not multicast:
+        for which, dimensions in enumerate(op.follows):
+            used = places.used(dimensions)
             others = [axis for axis in range(len(grids.cuts)) if axis not in used]
-            values = values * grids.counts[:, others].prod(axis=1)
-        found.append(_Extents(longest, values))
-    return found
+            values[which] = values[which] * grids.counts[:, others].prod(axis=1)
+    return [_Extents(*own) for own in zip(longest, values, strict=True)]
 
 
-def _at(grids: Grids, axis: int | None) -> Integers:
-    return np.zeros(len(grids), np.int64) if axis is None else grids.index[:, axis]
-
-
-@dataclass
-class _Sides:
-    """Sides of the regions of one operator, asked once for each pair of intervals."""
+@dataclass(frozen=True)
+class _Places:
+    """The axes of some grids that the dimensions of an operator's regions follow."""
 
     op: Op
     axes: Sequence[int | None]
     grids: Grids
-    known: dict[object, tuple[Sides, ...]] = field(default_factory=dict)
 
     def axes_of(self, pair: Pair) -> tuple[int | None, int | None]:
-        """The axes of the grids that a dimension follows."""
+        """The axes of the grids of a dimension and of a term."""
         dimension, term = pair
         axis = None if dimension is None else self.axes[dimension]
         return axis, None if term is None else self.grids.rank + term
 
-    def tables(self, pair: Pair, which: int, place: int) -> tuple[Integers, ...]:
-        """One dimension of a region for each cut of its axis and each of its terms: its longest
-        side, the sum of all, and that of the different ones.
+    def used(self, dimensions: Follows) -> list[int]:
+        """The axes of all dimensions of a region."""
+        return [a for pair in dimensions for a in self.axes_of(pair) if a is not None]
+
+    def cuts(self, pair: Pair) -> tuple[Sequence[Cut], Sequence[Cut]]:
+        """The cuts of a dimension and of a term; what is not cut is whole."""
+        (dimension, _), (axis, behind) = pair, self.axes_of(pair)
+        extent = 1 if dimension is None else self.op.out_shape[dimension]
+        ways = (((0, extent),),) if axis is None else self.grids.cuts[axis]
+        return ways, (((0, 1),),) if behind is None else self.grids.cuts[behind]
+
+    def questions(self, pair: Pair) -> list[Question]:
+        """The different sides of a dimension, each with those of a term."""
+        one, other = self.cuts(pair)
+        return [*product(dict.fromkeys(chain(*one)), dict.fromkeys(chain(*other)))]
+
+    def measures(self, pair: Pair, table: Mapping[Question, Interval]) -> list[Integers]:
+        """Of each grid: the longest side of a region's dimension, the sum of all, and that of the
+        different ones.
         """
-        axis, behind = self.axes_of(pair)
-        table = [
-            [
-                _measures([self._asked(pair, a, b)[which][place] for a in one for b in other])
-                for other in _cuts(self.grids, behind)
-            ]
-            for one in _cuts(self.grids, axis)
-        ]
-        found = np.array(table, np.int64)
-        return tuple(found[..., number] for number in range(found.shape[2]))
-
-    def _asked(self, pair: Pair, one: Interval, other: Interval) -> tuple[Sides, ...]:
-        key = (*pair, one, other)
-        if key not in self.known:
-            (dimension, term), (axis, behind) = pair, self.axes_of(pair)
-            region, terms = Box.whole(self.op.out_shape), Box.whole(self.op.terms)
-            if dimension is not None and axis is not None:
-                region = region.along(dimension, one)
-            if term is not None and behind is not None:
-                terms = terms.along(term, other)
-            self.known[key] = tuple(box.sides for box in asked(self.op, region, terms))
-        return self.known[key]
-
-
-def _cuts(grids: Grids, axis: int | None) -> Sequence[Cut]:
-    return (((0, 0),),) if axis is None else grids.cuts[axis]
+        one, other = self.cuts(pair)
+        measured = [[_measures([table[q] for q in product(a, b)]) for b in other] for a in one]
+        at = (
+            np.zeros(len(self.grids), np.int64) if axis is None else self.grids.index[:, axis]
+            for axis in self.axes_of(pair)
+        )
+        return [*np.array(measured, np.int64)[tuple(at)].T]
 
 
 def _measures(sides: Sequence[Interval]) -> tuple[int, int, int]:

@@ -11,28 +11,37 @@ every interval that occurs, elsewhere once for every region.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.ops.box import Box, Interval
-from tilewright.ops.op import Op
+from tilewright.ops.op import Follows, Op, Pair
 from tilewright.partition.compiled import (
     Bounds,
     busiest_links,
+    busiest_sums,
     common_values,
     most_received,
     multicast_values,
 )
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Grids, Integers, Parts, Regions, parts_in
-from tilewright.partition.layers import Layer, Step, computable, needed
+from tilewright.partition.layers import Layer, Step
 from tilewright.partition.parts import box_of
 
 Numbers = NDArray[np.intp]
+Question = tuple[Interval, Interval]
+"""A side of a dimension of the result, and one of a term."""
+Answer = tuple[Interval, ...]
+"""Sides of the regions' dimensions that follow these."""
+_MOST_OPERATORS = 64
+"""Operators whose answers are remembered."""
 _MARKS = 8
 """Marks for each number that is looked at."""
 
@@ -42,17 +51,13 @@ def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
         return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
+    every = {pair: _questions(result, terms, pair) for pair in followers_of(op.follows)}
+    given = answers(op, {pair: questions for pair, (questions, _) in every.items()})
     found = [np.empty((len(result), len(each), 2), np.int64) for each in op.follows]
-    for pair in sorted(set(sum(op.follows, ())), key=str):
-        places = [
-            (which, dimension)
-            for which, each in enumerate(op.follows)
-            for dimension, own in enumerate(each)
-            if own == pair
-        ]
-        sides, numbers = _sides(op, result, terms, pair, places)
-        for (which, dimension), table in zip(places, sides, strict=True):
-            found[which][:, dimension] = table[numbers]
+    for pair, places in followers_of(op.follows).items():
+        table, numbers = np.array(given[pair], np.int64), every[pair][1]
+        for own, (which, dimension) in enumerate(places):
+            found[which][:, dimension] = table[numbers, own]
     return found
 
 
@@ -65,28 +70,70 @@ def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Reg
     return [np.array(column, np.int64).swapaxes(1, 2)[numbers.ravel()] for column in ends]
 
 
-def _sides(
-    op: Op,
-    result: Regions,
-    terms: Regions,
-    pair: tuple[int | None, int | None],
-    places: Sequence[tuple[int, int]],
-) -> tuple[list[Regions], Numbers]:
-    """For each place a table of the intervals that occur there, and each region's row in it."""
+def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]]:
+    """For each pair the regions, the result's and each operand's, and their dimensions that follow
+    it.
+    """
+    found: dict[Pair, list[tuple[int, int]]] = {}
+    for which, dimensions in enumerate(follows):
+        for dimension, pair in enumerate(dimensions):
+            found.setdefault(pair, []).append((which, dimension))
+    return found
+
+
+def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, list[Answer]]:
+    """The sides of what follows each pair, for sides of its dimensions. One call of `asked` answers
+    a question of every pair that has dimensions of its own.
+    """
+    known, places = _known(cast("Hashable", op)), followers_of(op.follows or ())
+    new = {
+        pair: [*dict.fromkeys(q for q in own if q not in known.setdefault(pair, {}))]
+        for pair, own in questions.items()
+    }
+    for pairs in _apart(new):
+        for row in zip_longest(*(new[pair] for pair in pairs)):
+            region, terms = ([*Box.whole(shape).sides] for shape in (op.out_shape, op.terms))
+            given = [(pair, q) for pair, q in zip(pairs, row, strict=True) if q is not None]
+            for (dimension, term), (side, part) in given:
+                if dimension is not None:
+                    region[dimension] = side
+                if term is not None:
+                    terms[term] = part
+            boxes = asked(op, Box.of(*region), Box.of(*terms))
+            for pair, question in given:
+                known[pair][question] = tuple(
+                    [(boxes[w].start[d], boxes[w].stop[d]) for w, d in places[pair]]
+                )
+    return {pair: [known[pair][q] for q in own] for pair, own in questions.items()}
+
+
+@lru_cache(_MOST_OPERATORS)
+def _known(op: Hashable) -> dict[Pair, dict[Question, Answer]]:
+    """Answers of an operator, which is asked for bounds, for the first plan and for all of them."""
+    return {}
+
+
+def _apart(questions: Mapping[Pair, Sequence[Question]]) -> list[list[Pair]]:
+    """Pairs without a common dimension together, those of the most questions first."""
+    groups: list[list[Pair]] = []
+    for pair in sorted(questions, key=lambda pair: -len(questions[pair])):
+        own = {*enumerate(pair)} - {(0, None), (1, None)}
+        alone = (g for g in groups if own.isdisjoint(x for other in g for x in enumerate(other)))
+        group = next(alone, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(pair)
+    return groups
+
+
+def _questions(result: Regions, terms: Regions, pair: Pair) -> tuple[list[Question], Numbers]:
+    """The different sides of a pair's dimensions, and which of them each region has."""
     dimension, term = pair
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))
-    together, places_of = _numbered(numbers * len(parts) + others)
-    base, base_terms = Box.whole(op.out_shape), Box.whole(op.terms)
-    tables: list[list[Interval]] = [[] for _ in places]
-    for code in together.tolist():
-        side, part = own[code // len(parts)], parts[code % len(parts)]
-        region = base if dimension is None else base.along(dimension, side)
-        given = base_terms if term is None else base_terms.along(term, part)
-        answer = asked(op, region, given)
-        for table, (which, at) in zip(tables, places, strict=True):
-            table.append(answer[which].sides[at])
-    return [np.array(table, np.int64) for table in tables], places_of
+    together, places = _numbered(numbers * len(parts) + others)
+    codes = (divmod(code, len(parts)) for code in together.tolist())
+    return [(own[side], parts[part]) for side, part in codes], places
 
 
 def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Numbers]:
@@ -119,8 +166,8 @@ def _split(box: Box, rank: int) -> tuple[Box, Box]:
 def asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
     """The region that is computed for `result`, and those needed of the operands."""
     given = terms if terms.start else None
-    computed = computable(op, result, given)
-    return computed, *needed(op, computed, given)
+    computed = op.computable(result, given)
+    return computed, *op.needed(computed, given)
 
 
 CHANNELS = 1
@@ -180,7 +227,7 @@ def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = No
         every.total(sums),
         every.spread(work).max(axis=1),
         np.maximum(read + every.spread(ahead), every.spread(sizes(summed))).max(axis=1),
-        _sums_cycles(every, grids.parts > 1, summed, own, model),
+        _sums_cycles(every, grids, summed, own, model),
     )
 
 
@@ -248,23 +295,18 @@ def _of_a_channel(weights: Sequence[Regions], computed: Regions) -> Integers:
 
 
 def _sums_cycles(
-    every: _Every,
-    partial: NDArray[np.bool_],
-    summed: Regions,
-    own: Regions,
-    model: CoreModel | None,
+    every: _Every, grids: Grids, summed: Regions, own: Regions, model: CoreModel | None
 ) -> NDArray[np.float64]:
     """Cycles of the exchange of partial sums in each grid."""
     found = np.zeros(every.grids)
-    if model is not None and partial.any():
-        have, finish = every.spread(summed), every.spread(own)
-        for grid in np.flatnonzero(partial):
-            one = slice(grid, grid + 1)
-            nothing = np.zeros_like(finish[one])
-            busiest, farthest = busiest_links(
-                have[one], nothing, finish[one], model.fabric_sizes, model.multicasts
-            )
-            found[one] = model.exchange_cycles(busiest * model.sum_values, farthest)[0]
+    partial = np.flatnonzero(grids.parts > 1)
+    if model is not None and len(partial):
+        have, finish = every.spread(summed)[partial], every.spread(own)[partial]
+        some = grids[partial]
+        busiest, farthest = busiest_sums(
+            have, finish, some.cells, some.parts, some.turned, model.fabric_sizes, model.multicasts
+        )
+        found[partial] = model.exchange_cycles(busiest * model.sum_values, farthest)
     return found
 
 

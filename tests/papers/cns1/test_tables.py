@@ -131,7 +131,10 @@ def test_the_list_of_the_reports_numbers_names_rows_and_keys_that_exist():
     }
     assert counted == expected
     assert totals == {"row": 453, "input": 125, "open": 78, "program": 9}
-    page = Path(__file__).parents[3] / "docs/explanation/reproduced.md"
+    root = Path(__file__).parents[3]
+    page = root / "docs/explanation/reproduced.md"
+    shown = f"[{TOTAL[0]} of its {sum(TOTAL[:4])} predicted numbers]"
+    assert shown in (root / "README.md").read_text(encoding="utf-8")
     found = re.search(
         r"counts (\d+) numbers of chapters 2 to 8: (\d+) with a row, (\d+) inputs, (\d+)\sopen",
         " ".join(page.read_text(encoding="utf-8").split()),
@@ -243,7 +246,9 @@ def test_agreement_is_to_the_printed_digit(value, printed, agrees):
 def test_a_row_without_a_counterpart_is_refused():
     with pytest.raises(ExperimentError) as caught:
         reproduced(Lab(), "chapter3", "sizes", {"connections": 1.0})
-    assert caught.value.message.startswith("rows without a counterpart: connections, ")
+    name, _, rows = caught.value.message.partition(": ")
+    assert name == "rows without a counterpart"
+    assert {"connections", "bytes of a sum"} < set(rows.split(", ")), "ours and the report's"
 
 
 def test_a_users_rows_take_the_place_of_the_printed_ones(tmp_path):

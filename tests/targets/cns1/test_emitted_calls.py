@@ -82,7 +82,7 @@ def test_an_update_takes_whole_stripes():
     with pytest.raises(ProgramError) as caught:
         Update(3, 64, 128, patterns=2)
     assert caught.value.message == (
-        "an update of m = 3 rows by two patterns is no whole number of blocks of 4"
+        "an update of m = 3 rows by 2 patterns is no whole number of blocks of 4"
     )
 
 

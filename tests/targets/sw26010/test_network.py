@@ -155,7 +155,7 @@ def test_moves_and_reductions_are_exact():
     whole = net.build((y, *reduced, net.apply(relu((2, 3, 6, 4)), z, name="wr")))
     plan = build_plan(whole, GROUP)
     moves = [s.name for s in plan.stages if s.work == "layout" and "border" not in s.name]
-    assert moves == ["t_layout", "s", "r", "r_layout"], "a transpose alone moves nothing"
+    assert moves == ["x_layout", "s", "r", "r_layout"], "a transpose alone moves nothing"
     rng = np.random.default_rng(0)
     inputs, weights = ({n: rng.integers(-4, 5, (2, 3, 4, 6)).astype(float)} for n in "xw")
     found, run = emulated(plan, inputs, weights), interpret_plan(plan, inputs, weights)

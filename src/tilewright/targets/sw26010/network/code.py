@@ -30,6 +30,7 @@ from tilewright.ir.nodes import Program, Tensor, TensorKind
 from tilewright.machine import Machine
 from tilewright.network.interpret import constants
 from tilewright.network.plan import Plan, Value
+from tilewright.network.planning.form import Form
 from tilewright.network.planning.products import one_group
 from tilewright.ops.op import Shape
 from tilewright.targets.sw26010.calls.expressions import ROUTINES, expression_headers, routine_texts
@@ -113,9 +114,9 @@ class _Layout:
     arena: int
     images: tuple[slice, ...]
 
-    def whole(self, value: Value) -> Shape:
-        """The shape of a given or asked tensor for all groups."""
-        shape = value.form.shape
+    def whole(self, value: Value, form: Form | None = None) -> Shape:
+        """The shape of a given tensor, or of one asked for in a `form`, for all groups."""
+        shape = (form or value.form).shape
         return (self.images[-1].stop, *shape[1:]) if self.images and not value.shared else shape
 
 
@@ -294,8 +295,8 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
         for name, v in plan.given
     ]
     outputs = [
-        TensorInfo(own, "", held[v].dtype, _written(plan, v), layout.whole(held[v]))
-        for own, (_, v, _) in zip(results, plan.outputs, strict=True)
+        TensorInfo(own, "", held[v].dtype, _written(plan, v), layout.whole(held[v], form))
+        for own, (_, v, form) in zip(results, plan.outputs, strict=True)
     ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
     arenas = max(1, layout.arena * max(1, len(layout.images)))
@@ -406,18 +407,19 @@ def _places(
     named = {info.name: place(info) for info in infos}
     bases = {str(i.kind): place(i) for i in infos if i.kind in ("constant", "scratch")}
     results = zip(_result_names(plan), plan.outputs, strict=True)
-    outside = {value: named[name] for name, value in plan.given}
-    outside |= {value: named[name] for name, (_, value, _) in results}
+    held = plan.values
+    outside = {value: (named[name], held[value].form) for name, value in plan.given}
+    outside |= {value: (named[name], form) for name, (_, value, form) in results}
     arena, found = bases["scratch"], dict[int, str]()
     if layout.images:
         bases["scratch"] += f" + group * {layout.arena}L"
     for v, at in layout.places.items():
-        base, origin = bases.get(plan.values[v].role, arena), plan.values[v].origin
+        base, origin = bases.get(held[v].role, arena), held[v].origin
         own = at + (origin[1] * layout.arena if origin else 0)
         found[v] = f"{base} + {own}"
-    for value, base in outside.items():
-        own_images = layout.images and not plan.values[value].shared
-        elements = prod(plan.values[value].form.shape[1:])
+    for value, (base, form) in outside.items():
+        own_images = layout.images and not held[value].shared
+        elements = prod(form.shape[1:])
         found[value] = base + (f" + {first}[group] * {elements}L" if own_images else "")
     return _Places(found, bases["scratch"])
 
