@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from mmap import mmap
 from typing import Any, Literal, TypeVar
 
@@ -109,15 +110,13 @@ def launch(
 
 def _joined_code(programs: Sequence[Program]) -> tuple[NDArray[Any], list[int]]:
     """The rows of all distinct programs, each followed by an empty row."""
-    starts: dict[int, int] = {}
-    parts: list[NDArray[Any]] = []
-    rows = 0
-    for program in programs:
-        if id(program) not in starts:
-            starts[id(program)] = rows
-            parts += [program.code, np.zeros(1, program.code.dtype)]
-            rows += len(program.code) + 1
-    return np.concatenate(parts), [starts[id(program)] for program in programs]
+    distinct = {id(program): program for program in programs}
+    *firsts, rows = accumulate((len(p.code) + 1 for p in distinct.values()), initial=0)
+    starts = dict(zip(distinct, firsts, strict=True))
+    joined = np.zeros(rows, programs[0].code.dtype)
+    for number, program in distinct.items():
+        joined[starts[number] :][: len(program.code)] = program.code
+    return joined, [starts[id(program)] for program in programs]
 
 
 def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[Any]:

@@ -15,10 +15,9 @@ from typing import Protocol, TypeVar
 
 from tilewright.common.cache import Cache
 from tilewright.cost.prices import prices_of
-from tilewright.ir.nodes import Program
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.simulate.kernel.level import KernelTime, simulate
+from tilewright.simulate.kernel.level import KernelTime, simulate, without_and_with
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import keeps
 
@@ -59,20 +58,21 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
 
 def _refill_cycles(candidate: Candidate, machine: Machine) -> int:
     program = candidate.program(machine)
-    if prices_of(machine).code(program, machine) is None:
+    lines = prices_of(machine).code(program, machine)
+    if lines is None:
         return 0
-    warm = simulate(program, machine, refills=False)
-    return simulated(candidate, machine, program).cycles - warm.cycles
+    warm, refilled = without_and_with(lines, program, machine)
+    return _kept_run(candidate, machine, lambda: refilled).cycles - warm.cycles
 
 
-def simulated(candidate: Candidate, machine: Machine, program: Program | None = None) -> KernelTime:
-    """The time of a candidate, whose `program` may be known, on one core group. Runs on machines
-    that ship with tilewright are kept.
+def simulated(candidate: Candidate, machine: Machine) -> KernelTime:
+    """The time of a candidate on one core group. Runs on machines that ship with tilewright are
+    kept.
     """
+    return _kept_run(candidate, machine, lambda: simulate(candidate.program(machine), machine))
 
-    def run() -> KernelTime:
-        return simulate(program or candidate.program(machine), machine)
 
+def _kept_run(candidate: Candidate, machine: Machine, run: Callable[[], KernelTime]) -> KernelTime:
     return _RUNS.value(candidate.key(machine), KernelTime, run) if keeps(machine) else run()
 
 

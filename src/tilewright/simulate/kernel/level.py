@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs
-from tilewright.cost.fetches import Fetches
+from tilewright.cost.fetches import CodeLines, Fetches
 from tilewright.cost.prices import call_costs, prices_of
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
@@ -199,7 +199,7 @@ class _Executor:
         self.state, self._fetches = State(cores=machine.cores, code=code), fetches
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
-        self.peak_bytes = 0
+        self.peak_bytes, self.allocated_bytes = 0, prepared.allocated_bytes
         self._services: dict[int, tuple[str, int, Request]] = {}
         self._alike: dict[int, Signatures] = {}
         self._moments: dict[Snapshot, int] = {}
@@ -544,13 +544,38 @@ def simulate(
     outputs = None if inputs is None else interpret(program, inputs, mesh)
     if own is not None:
         return replace(own.simulate(program, machine), outputs=outputs)
-    prepared = prepare(program, machine)
-    timeline = Timeline(trace_limit)
+    lines = prices_of(machine).code(program, machine) if refills else None
     own_costs = KernelCosts(machine, call_costs(machine) if costs is None else costs)
     execute = partial(
-        _Executor, prepared, machine, own_costs, skip=skip, barrier_cycles=barrier_cycles
+        _Executor,
+        prepare(program, machine),
+        machine,
+        own_costs,
+        skip=skip,
+        barrier_cycles=barrier_cycles,
     )
-    lines = prices_of(machine).code(program, machine) if refills else None
+    return _run(execute, machine, lines, Timeline(trace_limit), outputs)
+
+
+def without_and_with(
+    lines: CodeLines, program: Program, machine: Machine
+) -> tuple[KernelRun, KernelRun]:
+    """`simulate` without refills and with those of `lines`: statements have their price once."""
+    own_costs = KernelCosts(machine, call_costs(machine))
+    execute = partial(
+        _Executor, prepare(program, machine), machine, own_costs, skip=True, barrier_cycles=0
+    )
+    warm, refilled = (_run(execute, machine, own, Timeline(0), None) for own in (None, lines))
+    return warm, refilled
+
+
+def _run(
+    execute: Callable[..., _Executor],
+    machine: Machine,
+    lines: CodeLines | None,
+    timeline: Timeline,
+    outputs: Mapping[str, Array] | None,
+) -> KernelRun:
     executor = execute(timeline) if lines is None else _again(execute, Fetches(lines), timeline)
     executor.run()
     counts = [int(count) for count in np.asarray(executor.counts)]
@@ -561,7 +586,7 @@ def simulate(
         causes=executor.ledger.causes(counts),
         tensors=executor.ledger.traffic(counts),
         useful_flops=counts[FLOPS],
-        allocated_bytes=prepared.allocated_bytes,
+        allocated_bytes=executor.allocated_bytes,
         peak_bytes=executor.peak_bytes,
         statements=counts[STATEMENTS],
         simulated_statements=executor.simulated_statements,

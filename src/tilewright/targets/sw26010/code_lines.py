@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import CapacityError, ProgramError, ScheduleError
@@ -52,7 +53,7 @@ from tilewright.targets.sw26010.timing.maps import map_run
 from tilewright.targets.sw26010.timing.nests import nest_run
 from tilewright.targets.sw26010.timing.reductions import Extents, reduce_run
 
-_Places: TypeAlias = tuple[int, ...]
+_Places: TypeAlias = npt.NDArray[np.int64]
 _Routine: TypeAlias = GemmInstance | MapRoutine | ReduceRoutine | Routine
 _Runs: TypeAlias = Sequence[Callable[[str], _Places]]
 
@@ -98,8 +99,8 @@ def _lines(program: Program, machine: Machine) -> CodeLines | None:
     per_line = own.line_bytes * 8 // table.word_bits
     lines = []
     for symbol, runs in calls.values():
-        places = sorted({place // per_line for run in runs for place in run(name)})
-        lines.append(tuple(starts[symbol] + place for place in places))
+        places = np.unique(np.concatenate([run(name) for run in runs]) // per_line)
+        lines.append(tuple((starts[symbol] + places).tolist()))
     keys = ((numbers[at], dims) for at, dims in calls)
     return CodeLines(own, tuple(lines), {key: n for n, key in enumerate(keys)})
 
@@ -178,7 +179,7 @@ def _of_product(instance: GemmInstance, table: str) -> _Places:
     """Those of the frame, and of all cores of the mesh in the program behind it."""
     key = digest("executed", own_sources(), repr(instance))
     executed = ROUTINES.value(key, int, lambda: executed_length(instance.plan))
-    return tuple(range(_frame(instance) + executed))
+    return np.arange(_frame(instance) + executed)
 
 
 def _frame(instance: GemmInstance) -> int:
@@ -187,7 +188,7 @@ def _frame(instance: GemmInstance) -> int:
 
 def _places(run: CoreRun) -> _Places:
     """The instructions that a run executes."""
-    return tuple(np.flatnonzero(run.executed).tolist())
+    return np.flatnonzero(run.executed)
 
 
 def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
