@@ -66,6 +66,17 @@ def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
 
 
 @piece
+def sends_ahead(core: CoreState, row: RowState) -> bool:
+    """True for a message that may be sent before the other cores are as far: heads go on in order
+    of time. The link of the last one that went the same way must be known.
+    """
+    if row.flags & SENDS == 0:
+        return False
+    x = core.registers_integer
+    return bool(core.sending[direction_of(x[row.c, 0], x[row.b, 0])] != NEVER)
+
+
+@piece
 def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
     """The obstacle of an instruction on messages: (cause, cycle to look again)."""
     x = core.registers_integer
