@@ -26,7 +26,7 @@ Value = int | float | Sequence[float]
 Registers = Mapping[str, Value]
 T = TypeVar("T")
 
-MESSAGES_OF_CORE = 64
+MESSAGES_OF_CORE = 256
 """Messages that may be on their way or in inboxes, for each core."""
 WORD_BYTES = 4
 """Bytes of an element of a vector in a message."""
