@@ -290,6 +290,7 @@ def _fresh_state(
         trace=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.TraceRecord)),
         spans=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.SpanRecord)),
         flights=_flights(machine, cores, table.lanes),
+        heads=np.zeros(int(machine["flights"][0]), layout.plain_dtype(layout.HeadState)),
     )
 
 
