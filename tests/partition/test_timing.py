@@ -52,8 +52,8 @@ def test_a_way_passes_places_without_a_core_in_use():
 
 @pytest.mark.parametrize("multicast", [False, True])
 @pytest.mark.parametrize("number", [3, 4])
-def test_partial_sums_pass_the_links_of_messages_to_all(number, multicast):
-    """A core's messages go to those that have a part of the same sums, however cells are turned."""
+def test_partial_sums_pass_the_links_of_messages(number, multicast):
+    """Each grid's are those of an exchange of it alone, however its cells are turned."""
     layer, cores = VGG[number], 56
     counts = [[1], [1, 2, 5], [1, 3], [1], [2, 3, 8], [1, 3], [1]]
     extents = (*layer.shape, *layer.op.terms)
@@ -64,7 +64,7 @@ def test_partial_sums_pass_the_links_of_messages_to_all(number, multicast):
     have, finish = np.zeros((2, len(grids), cores, len(layer.shape), 2), np.int64)
     have[parts.grid, parts.core], finish[parts.grid, parts.core] = parts.region, parts.kept
     sizes = (7, 8, 0)
-    found = busiest_sums(have, finish, grids.cells, grids.parts, grids.turned, sizes, multicast)
+    found = busiest_sums(have, finish, sizes, multicast)
     for one, (busiest, farthest) in enumerate(zip(*found, strict=True)):
         own, to = have[one : one + 1], finish[one : one + 1]
         assert (busiest, farthest) == busiest_links(own, np.zeros_like(to), to, sizes, multicast)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilewright.common.compiled import entry_point, piece
 
 Integers = NDArray[np.int64]
+Marks = NDArray[np.uint8]
 Costs = NDArray[np.float64]
 Bounds = NDArray[np.int32] | NDArray[np.int64]
 """Regions over (grid, dimension, first and last, core)."""
@@ -144,11 +145,15 @@ def multicast_values(kept: Integers, need: Integers) -> Integers:
     grids, cores, rank, _ = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
     boxes = np.zeros((cores, rank, 2), np.int64)
-    table, everyone = np.zeros((cores, 3), np.int64), (cores, 1)
-    for one in range(grids):
-        for other in range(len(need)):
+    table, touched = np.zeros((cores, 3), np.int64), np.zeros(cores, np.uint8)
+    sides = np.zeros((rank, 2, cores), np.int64)
+    for other in range(len(need)):
+        _turn(need[other], sides)
+        for one in range(grids):
             for owner in range(cores):
-                count = _messages(kept[one], kept[one], need[other], owner, everyone, boxes, table)
+                _touch(kept[one, owner], sides, touched)
+                count = _messages(kept[one], kept[one], need[other], owner, boxes, table, touched)
+                _mark_equal(boxes, table, count)
                 for number in range(count):
                     if table[number, 2] == number:
                         found[one, other] += table[number, 1]
@@ -170,42 +175,37 @@ def busiest_links(
     # Messages pass places of the last row that no core in use takes.
     places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
     loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
-    scratch = loads, passed, np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
-    table, stamp, everyone = np.zeros((cores, 3), np.int64), 0, (cores, 1)
-    for one in range(grids):
-        for other in range(len(need)):
+    boxes, way = np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
+    table, touched = np.zeros((cores, 3), np.int64), np.zeros(cores, np.uint8)
+    sides, stamp = np.zeros((rank, 2, cores), np.int64), 0
+    scratch = loads, passed, boxes, way, table
+    for other in range(len(need)):
+        _turn(need[other], sides)
+        for one in range(grids):
             farthest[one, other], stamp = _exchange(
-                owned[one], kept[one], need[other], everyone, sizes, multicast, stamp, table,
-                scratch,
-            )  # fmt: skip
+                owned[one], kept[one], need[other], sides, sizes, multicast, stamp, touched, scratch
+            )
             busiest[one, other] = loads.max()
     return busiest, farthest
 
 
 @entry_point()
 def busiest_sums(
-    have: Integers,
-    finish: Integers,
-    cells: Integers,
-    parts: Integers,
-    turned: NDArray[np.bool_],
-    sizes: tuple[int, int, int],
-    multicast: bool,
+    have: Integers, finish: Integers, sizes: tuple[int, int, int], multicast: bool
 ) -> tuple[Integers, Integers]:
-    """`busiest_links` for the partial sums of each grid: all `parts` of a sum belong to cells of
-    one region, side by side, or where the grid is `turned` as far apart as there are regions.
-    """
+    """`busiest_links` for each grid: cores send partial sums to those that finish them."""
     grids, cores, rank, _ = have.shape
     busiest, farthest = np.zeros(grids, np.int64), np.zeros(grids, np.int64)
     places = max(sizes[0], -(-cores // sizes[1])) * sizes[1]
     loads, passed = np.zeros(LINKS * places, np.int64), np.zeros(LINKS * places, np.int64)
-    scratch = loads, passed, np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
-    table, stamp = np.zeros((cores, 3), np.int64), 0
-    nothing = np.zeros((cores, rank, 2), np.int64)
+    boxes, way = np.zeros((cores, rank, 2), np.int64), np.zeros(places + 2, np.int64)
+    table, touched = np.zeros((cores, 3), np.int64), np.zeros(cores, np.uint8)
+    sides, stamp = np.zeros((rank, 2, cores), np.int64), 0
+    nothing, scratch = np.zeros((cores, rank, 2), np.int64), (loads, passed, boxes, way, table)
     for one in range(grids):
-        group = parts[one], cells[one] // parts[one] if turned[one] else 1
+        _turn(finish[one], sides)
         farthest[one], stamp = _exchange(
-            have[one], nothing, finish[one], group, sizes, multicast, stamp, table, scratch
+            have[one], nothing, finish[one], sides, sizes, multicast, stamp, touched, scratch
         )
         busiest[one] = loads.max()
     return busiest, farthest
@@ -243,22 +243,25 @@ def _exchange(
     owned: Integers,
     kept: Integers,
     need: Integers,
-    group: tuple[int, int],
+    sides: Integers,
     sizes: tuple[int, int, int],
     multicast: bool,
     stamp: int,
-    table: Integers,
-    scratch: tuple[Integers, Integers, Integers, Integers],
+    touched: Marks,
+    scratch: tuple[Integers, Integers, Integers, Integers, Integers],
 ) -> tuple[int, int]:
-    """Count what passes each link in one exchange, where a core's messages go to its `group` alone
-    as in `_messages`; returns the links of the longest route, and the last `stamp`.
+    """Count what passes each link in one exchange, `sides` are those of `need` by dimension;
+    returns the links of the longest route, and the last `stamp`.
     """
-    loads, passed, boxes, way = scratch
+    loads, passed, boxes, way, table = scratch
     ways = len(loads) // LINKS // sizes[1], sizes[1], sizes[2]
     loads[:] = 0
     farthest = 0
     for owner in range(len(need)):
-        count = _messages(owned, kept, need, owner, group, boxes, table)
+        _touch(owned[owner], sides, touched)
+        count = _messages(owned, kept, need, owner, boxes, table, touched)
+        if multicast:
+            _mark_equal(boxes, table, count)
         for lead in range(count):
             if multicast and table[lead, 2] != lead:
                 continue
@@ -281,40 +284,60 @@ def _load(way: Integers, size: int, stamp: int, loads: Integers, passed: Integer
 
 
 @piece
-def _messages(
-    owned: Integers,
-    kept: Integers,
-    need: Integers,
-    owner: int,
-    group: tuple[int, int],
-    boxes: Integers,
-    table: Integers,
-) -> int:
-    """Write what `owner` sends to its group, (so many cores, so far apart): a box of each message
-    to `boxes`, and to `table` its target, the values that the target does not keep itself, and the
-    first message with the same box. Returns the number of messages.
+def _turn(need: Integers, sides: Integers) -> None:
+    """Boxes [core, dimension, first and last] as [dimension, first and last, core]: a vector of a
+    loop over the cores holds several.
     """
-    count, (cores, apart) = 0, group
-    first = owner - owner // apart % cores * apart
-    for core in range(first, min(first + cores * apart, len(need)), apart):
-        size, present = (0, 0) if core == owner else (1, 1)
+    for core in range(len(need)):
+        for d in range(need.shape[1]):
+            sides[d, 0, core], sides[d, 1, core] = need[core, d, 0], need[core, d, 1]
+
+
+@piece
+def _touch(owned: Integers, sides: Integers, touched: Marks) -> None:
+    """Mark the cores whose needs may have a part of an owner's box; those of others have none."""
+    touched[:] = 1
+    for d in range(len(owned)):
+        start, stop, first, last = owned[d, 0], owned[d, 1], sides[d, 0], sides[d, 1]
+        for core in range(len(touched)):
+            touched[core] &= np.uint8((first[core] < stop) & (last[core] > start))
+
+
+@piece
+def _messages(
+    owned: Integers, kept: Integers, need: Integers, owner: int, boxes: Integers, table: Integers,
+    touched: Marks,
+) -> int:  # fmt: skip
+    """Write what `owner` sends to the cores that are `touched`: a box of each message to `boxes`,
+    and to `table` its target, the values that the target does not keep itself, and its own number.
+    Returns the number of messages.
+    """
+    count = 0
+    touched[owner] = 0
+    for core in range(len(need)):
+        if touched[core] == 0:
+            continue
+        size, present = 1, 1
         for d in range(owned.shape[1]):
-            if size == 0:
-                break
             first = max(owned[owner, d, 0], need[core, d, 0])
             last = min(owned[owner, d, 1], need[core, d, 1])
             boxes[count, d, 0], boxes[count, d, 1] = first, last
             size *= max(last - first, 0)
             present *= max(min(last, kept[core, d, 1]) - max(first, kept[core, d, 0]), 0)
-        if size == present:
-            continue
-        table[count, 0], table[count, 1], table[count, 2] = core, size - present, count
-        for before in range(count):
-            if table[before, 1] == table[count, 1] and _equal(boxes[before], boxes[count]):
-                table[count, 2] = before
-                break
-        count += 1
+        if size != present:
+            table[count, 0], table[count, 1], table[count, 2] = core, size - present, count
+            count += 1
     return count
+
+
+@piece
+def _mark_equal(boxes: Integers, table: Integers, count: int) -> None:
+    """Write to `table` the first message with the same box as each."""
+    for number in range(count):
+        for before in range(number):
+            if table[before, 1] == table[number, 1] and _equal(boxes[before], boxes[number]):
+                table[number, 2] = before
+                break
 
 
 @piece
@@ -337,6 +360,14 @@ def _hops(source: int, target: int, length: int, ring: bool) -> int:
 
 
 @piece
+def _wrapped(place: int, length: int) -> int:
+    """A place of a ring, at most one beyond an end."""
+    if place == length:
+        return 0
+    return length - 1 if place < 0 else place
+
+
+@piece
 def _way(source: int, target: int, sizes: tuple[int, int, int], way: Integers) -> int:
     """The links from one core to another in `way`, both ports included; how many there are."""
     rows, columns, rings = sizes
@@ -349,10 +380,10 @@ def _way(source: int, target: int, sizes: tuple[int, int, int], way: Integers) -
         if across != 0:
             way[count] = here + (0 if across > 0 else 1)
             step = 1 if across > 0 else -1
-            across, column = across - step, (column + step) % columns
+            across, column = across - step, _wrapped(column + step, columns)
         else:
             way[count] = here + (2 if along > 0 else 3)
             step = 1 if along > 0 else -1
-            along, row = along - step, (row + step) % rows
+            along, row = along - step, _wrapped(row + step, rows)
         count += 1
     return count

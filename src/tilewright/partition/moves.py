@@ -81,12 +81,15 @@ def moves(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
     targets: dict[Owner, list[int]] = defaultdict(list)
     starts, stops = (np.array([own[at] for _, own in source.owners]) for at in (0, 1))
     for core, box in wanted if source.owners else ():
-        meets = ((starts < box.stop) & (stops > box.start)).all(axis=1)
-        for owner, region in (source.owners[i] for i in np.flatnonzero(meets)):
-            common = region & box
-            if common.size and owner != core:
-                for left in _lacking(common, source.kept.get(core)):
-                    targets[Owner(owner, left)].append(core)
+        first, last = np.maximum(starts, box.start), np.minimum(stops, box.stop)
+        meets = (first < last).all(axis=1)
+        if (kept := source.kept.get(core)) is not None:
+            meets &= ~((first >= kept.start) & (last <= kept.stop)).all(axis=1)
+        common = np.flatnonzero(meets), first[meets].tolist(), last[meets].tolist()
+        for number, start, stop in zip(*common, strict=True):
+            owner = source.owners[number][0]
+            for left in _lacking(Box(tuple(start), tuple(stop)), kept) if owner != core else ():
+                targets[Owner(owner, left)].append(core)
     return tuple(
         Move(owner, tuple(dict.fromkeys(cores)), box, source.partial)
         for (owner, box), cores in targets.items()

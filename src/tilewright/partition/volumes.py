@@ -302,10 +302,7 @@ def _sums_cycles(
     partial = np.flatnonzero(grids.parts > 1)
     if model is not None and len(partial):
         have, finish = every.spread(summed)[partial], every.spread(own)[partial]
-        some = grids[partial]
-        busiest, farthest = busiest_sums(
-            have, finish, some.cells, some.parts, some.turned, model.fabric_sizes, model.multicasts
-        )
+        busiest, farthest = busiest_sums(have, finish, model.fabric_sizes, model.multicasts)
         found[partial] = model.exchange_cycles(busiest * model.sum_values, farthest)
     return found
 

@@ -250,7 +250,7 @@ def _messages(state: layout.Arrays) -> Iterator[tuple[int, int, int]]:
         while place:
             yield kind, int(flights["source"][place - 1]), core
             place = int(flights["following"][place - 1])
-    for one in flights["entry"][: int(state.machine["waiting"][0])].tolist():
+    for one in state.heads["message"][: int(state.machine["waiting"][0])].tolist():
         node, across, along = (int(flights[name][one]) for name in ("node", "across", "along"))
         rows = len(state.cores) // columns
         target = (node // columns + along) % rows * columns + (node + across) % columns

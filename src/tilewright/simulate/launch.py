@@ -27,7 +27,7 @@ Value = int | float | Sequence[float]
 Registers = Mapping[str, Value]
 T = TypeVar("T")
 
-MESSAGES_OF_CORE = 64
+MESSAGES_OF_CORE = 256
 """Messages that may be on their way or in inboxes, for each core."""
 WORD_BYTES = 4
 """Bytes of an element of a vector in a message."""
@@ -289,6 +289,7 @@ def _fresh_state(
         trace=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.TraceRecord)),
         spans=np.zeros(max(trace_limit, 1), layout.plain_dtype(layout.SpanRecord)),
         flights=_flights(machine, cores, table.lanes),
+        heads=np.zeros(int(machine["flights"][0]), layout.plain_dtype(layout.HeadState)),
     )
 
 

@@ -146,22 +146,23 @@ def encode_program(
                 raise AssemblyError(f"label '{label}' is defined twice", where=f"{name}")
             labels[label] = number
     code = np.zeros(len(instructions), layout.plain_dtype(layout.RowState))
+    first: dict[str, int] = {}
     for number, instruction in enumerate(instructions):
-        _encode(code[number], instruction, number, labels)
+        same = first.setdefault(instruction.spec.mnemonic, number)
+        if same == number:
+            _encode(code[number], instruction)
+        else:
+            code[number] = code[same]
+        _encode_operands(code[number], instruction, number, labels)
     return Program(table, tuple(instructions), labels, code, name, code_address)
 
 
-def _encode(
-    row: Any,
-    instruction: Instruction,
-    number: int,
-    labels: Mapping[str, int],
-) -> None:
+def _encode(row: Any, instruction: Instruction) -> None:
+    """What all instructions of one mnemonic have in common."""
     table, spec = instruction.table, instruction.spec
     _check_lanes(table, spec.effect)
     row["effect"] = layout.EFFECT_CODES[spec.effect]
     row["kind"] = _class_of(spec.effect)
-    _encode_operands(row, instruction, number, labels)
     row["latency"] = spec.latency_cycles
     row["occupancy"] = spec.occupancy_cycles
     row["units"] = sum(1 << table.units.index(unit) for unit in spec.units)
@@ -175,8 +176,6 @@ def _encode(
     row["element"] = spec.effect.traits.element_bytes
     row["is_store"] = spec.effect.traits.store
     row["special"] = _SET_SPECIALS.get(spec.effect, 0)
-    if spec.effect is Effect.READ_SPECIAL:
-        row["special"] = _special(table, int(row["value"]))
 
 
 def _least_bytes(table: InstructionTable, spec: InstructionSpec) -> int:
@@ -193,7 +192,7 @@ def _encode_operands(
 ) -> None:
     zero, sink = instruction.table.register_count, instruction.table.register_count + 1
     row["a"] = row["b"] = row["c"] = row["waits"] = zero
-    row["d"] = sink
+    row["d"], row["value"] = sink, 0
     for role, operand in instruction.by_role.items():
         match operand:
             case Register(register):
@@ -207,6 +206,8 @@ def _encode_operands(
                 row["value"] = _value(operand, instruction)
     if row["d"] != sink:
         row["waits"] = row["d"]
+    if instruction.spec.effect is Effect.READ_SPECIAL:
+        row["special"] = _special(instruction.table, int(row["value"]))
 
 
 def _row_register(instruction: Instruction, number: int, role: str) -> int:

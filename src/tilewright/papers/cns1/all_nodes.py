@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.graph import Network
 from tilewright.graph.tables import SCALING, table_step
 from tilewright.machine.build import changed
-from tilewright.papers.cns1.cases import MODEL, WORST, training_rate
+from tilewright.papers.cns1.cases import MODEL, WORST, Case, training_rate
 from tilewright.papers.cns1.digits import arithmetic
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import PAPER
@@ -55,10 +55,10 @@ def simulate(name: str) -> _Kernel:
     return _Kernel(run.cycles, run.stalls(), run.instructions, same)
 
 
-def recalled() -> tuple[MeshRun, bool]:
+def recalled(case: Case = MODEL) -> tuple[MeshRun, bool]:
     """Two patterns on all nodes, and whether the outputs are the reference's."""
-    given = _numbers(2)
-    found, run = _simulated(perceptron_of(_SIZES, 2, _SHIFT), given)
+    given = _numbers(case, 2)
+    found, run = _simulated(case, perceptron_of(_sizes(case), 2, _SHIFT), given)
     _, outputs = _forward(given)
     return run, bool((next(iter(found.values())) == outputs).all())
 
@@ -67,10 +67,10 @@ def trained(together: int) -> tuple[MeshRun, bool]:
     """One pattern in the report's arithmetic, or a set in scaled arithmetic, and whether the
     weights are those of the fixed-point network.
     """
-    given, scaled = _numbers(together), together > 1
-    network = perceptron_of(_SIZES, together, _SHIFT)
+    given, scaled = _numbers(MODEL, together), together > 1
+    network = perceptron_of(_sizes(MODEL), together, _SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
-    found, run = _simulated(step, given, together)
+    found, run = _simulated(MODEL, step, given, together)
     wide = {name: values.astype(np.int64) for name, values in given.items()}
     expected = wide["w0"], wide["w1"]
     order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
@@ -79,19 +79,20 @@ def trained(together: int) -> tuple[MeshRun, bool]:
     return run, all((found[state.next] == weights).all() for state, weights in pairs)
 
 
-_SIZES = (MODEL.layers.inputs, MODEL.layers.hidden, MODEL.layers.outputs)
+def _sizes(case: Case) -> tuple[int, int, int]:
+    return case.layers.inputs, case.layers.hidden, case.layers.outputs
 
 
 def _simulated(
-    network: Network, given: dict[str, Array], together: int = 2
+    case: Case, network: Network, given: dict[str, Array], together: int = 2
 ) -> tuple[dict[str, Array], MeshRun]:
-    machine = changed(MODEL.machine(), {"kernels.patterns": max(2, together)})
+    machine = changed(case.machine(), {"kernels.patterns": max(2, together)})
     return DIVISION.divide(network, machine, None, TIME, 1.0).nodes.simulated(given)
 
 
-def _numbers(patterns: int) -> dict[str, Array]:
+def _numbers(case: Case, patterns: int) -> dict[str, Array]:
     """Random numbers whose sums use the whole table."""
-    random, (inputs, hidden, outputs) = np.random.default_rng(1), _SIZES
+    random, (inputs, hidden, outputs) = np.random.default_rng(1), _sizes(case)
     table = np.round(127 / (1 + np.exp(-np.arange(-_HALF, _HALF) / 3000))).astype(np.int8)
     return {
         "x": random.integers(-100, 100, (patterns, inputs), dtype=np.int8),

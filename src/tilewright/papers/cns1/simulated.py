@@ -27,6 +27,7 @@ from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION
 from tilewright.targets.cns1.nodes.symmetric import NodeTiming
+from tilewright.targets.cns1.timing.recall import RecallTimes
 
 TITLE = "the tables of recall and training beside programs of all nodes"
 _WEIGHT_BYTES = 2
@@ -91,9 +92,29 @@ def _rate(case: Case, name: str, own: SimulatedPass) -> Row:
     closed = (case.recall(WORST) if recalls else case.training(WORST)).total_cycles
     rate = (recall_rate if recalls else training_rate)(case, own.cycles)
     said = f"{own.cycles} cycles for {closed:.0f} of the closed form"
+    if recalls:
+        said += f"; {_parts(case.recall(WORST))}; here {sum(own.waits)} are waits"
     unit = f"10^9 {'connections' if recalls else 'updates'}/s"
     published = printed[f"{case.name}: rate"]
     return compare(f"{name}, {case.name}", published, rate, "simulated", note=said, unit=unit)
+
+
+def _parts(times: RecallTimes) -> str:
+    """What the closed form is made of. Programs have no procedures, and send each sum once, to the
+    node that finishes it, where the report's nodes exchange whole vectors in log p rounds.
+    """
+    layers = times.forward.hidden, times.forward.outputs
+    products, sigmoids, processor = (
+        sum(layer.rounds * getattr(layer, name) for layer in layers)
+        for name in ("product_cycles", "sigmoid_cycles", "sum_processor_cycles")
+    )
+    both = times.forward.hidden_cycles + times.forward.outputs_cycles
+    visible = both - products - sigmoids - processor
+    around = times.total_cycles - both
+    return (
+        f"{products} of products, {sigmoids} of sigmoids, {processor} of the processor "
+        f"for sums, {visible} of sums that no product hides, {around:.0f} around"
+    )
 
 
 def _recall_steps(own: SimulatedPass) -> list[Row]:

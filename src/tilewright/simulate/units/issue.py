@@ -66,6 +66,7 @@ from tilewright.simulate.units.messages import (
     execute_message,
     interrupted,
     message_obstacle,
+    sends_ahead,
     woken_at,
 )
 from tilewright.simulate.units.ports import port_free_at, serve
@@ -315,7 +316,7 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
                 again = core.line_at
             break
         row = at(s.code, i)
-        if row.flags & INTERACTS and t > m.now and not m.ideal:
+        if row.flags & INTERACTS and t > m.now and not m.ideal and not sends_ahead(core, row):
             core.slot, core.wake = issued, t
             return False
         others = at(s.code, i + 1).units if issued + 1 < m.width else 0

@@ -270,8 +270,15 @@ class FlightState(Protocol):
     kind: int
     copies: int  # whether every node on the way gets one
     following: int  # the next one of the inbox or of the free ones, plus 1
-    entry: int  # place i of the heap of all that are on their way
     words: Int64  # [lane]
+
+
+class HeadState(Protocol):
+    """An entry of the heap of all that are on their way: the time and source of a message."""
+
+    time: int
+    source: int
+    message: int
 
 
 class TraceRecord(Protocol):
@@ -306,6 +313,7 @@ class State(NamedTuple):
     trace: TraceRecord
     spans: SpanRecord
     flights: FlightState
+    heads: HeadState
 
 
 class Arrays(NamedTuple):
@@ -317,6 +325,7 @@ class Arrays(NamedTuple):
     trace: NDArray[Any]
     spans: NDArray[Any]
     flights: NDArray[Any]
+    heads: NDArray[Any]
 
 
 _CORE_BUSES = ["sync_count", "sync_time", "head", "count", "pop_time", "popped", "puts", "gets"]

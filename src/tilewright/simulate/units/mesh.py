@@ -248,7 +248,7 @@ def run_in_order(a: Arrays) -> None:
 
     Cores that exchange messages run ahead as far as none can reach them.
     """
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
+    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0])
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
         end = known_until(s, m)
@@ -267,7 +267,7 @@ def run_in_order(a: Arrays) -> None:
 @entry_point(*_SOURCES)
 def run_decoupled(a: Arrays) -> None:
     """`run_in_order` with units out of order relative to each other."""
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0])
+    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0])
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
         for c in range(cores):

@@ -32,6 +32,7 @@ from tilewright.simulate.units.layout import (
     SPECIAL_SEND,
     CoreState,
     FlightState,
+    HeadState,
     MachineState,
     RowState,
     State,
@@ -63,6 +64,17 @@ def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
     wraps, column, row = m.fabric - 1, core.column + across, core.row + along
     inside = wraps & 1 != 0 or 0 <= column < m.columns
     return bool(inside and (wraps & 2 != 0 or 0 <= row < m.rows) and (across or along))
+
+
+@piece
+def sends_ahead(core: CoreState, row: RowState) -> bool:
+    """True for a message that may be sent before the other cores are as far: heads go on in order
+    of time. The link of the last one that went the same way must be known.
+    """
+    if row.flags & SENDS == 0:
+        return False
+    x = core.registers_integer
+    return bool(core.sending[direction_of(x[row.c, 0], x[row.b, 0])] != NEVER)
 
 
 @piece
@@ -197,41 +209,48 @@ def release(s: State, m: MachineState, one: int) -> None:
 
 
 @piece
-def earlier(flights: FlightState, one: int, other: int) -> bool:
+def earlier(time: int, source: int, other: HeadState) -> bool:
     """True if a head comes before another; at the same time that of the lower source does."""
-    first, second = at(flights, one), at(flights, other)
-    if first.time != second.time:
-        return first.time < second.time
-    return first.source < second.source
+    return time < other.time or (time == other.time and source < other.source)
+
+
+@piece
+def put(head: HeadState, time: int, source: int, one: int) -> None:
+    """Fill an entry of the heap."""
+    head.time, head.source, head.message = time, source, one
 
 
 @piece
 def push(s: State, m: MachineState, one: int) -> None:
     """Put a message among those on their way."""
-    place = m.waiting
+    flight, place = at(s.flights, one), m.waiting
     m.waiting += 1
-    while place and earlier(s.flights, one, at(s.flights, (place - 1) >> 1).entry):
-        at(s.flights, place).entry = at(s.flights, (place - 1) >> 1).entry
+    while place:
+        above = at(s.heads, (place - 1) >> 1)
+        if not earlier(flight.time, flight.source, above):
+            break
+        put(at(s.heads, place), above.time, above.source, above.message)
         place = (place - 1) >> 1
-    at(s.flights, place).entry = one
+    put(at(s.heads, place), flight.time, flight.source, one)
 
 
 @piece
 def pop(s: State, m: MachineState) -> int:
     """Take the message whose head is first."""
-    found = s.flights.entry
+    found = s.heads.message
     m.waiting -= 1
-    last, place, child = at(s.flights, m.waiting).entry, 0, 1
+    last, place, child = at(s.heads, m.waiting), 0, 1
     while child < m.waiting:
+        below = at(s.heads, child)
         if child + 1 < m.waiting:
-            left, right = at(s.flights, child).entry, at(s.flights, child + 1).entry
-            child += int(earlier(s.flights, right, left))
-        if not earlier(s.flights, at(s.flights, child).entry, last):
+            right = at(s.heads, child + 1)
+            if earlier(right.time, right.source, below):
+                child, below = child + 1, right
+        if not earlier(below.time, below.source, last):
             break
-        at(s.flights, place).entry = at(s.flights, child).entry
-        place = child
-        child = 2 * place + 1
-    at(s.flights, place).entry = last
+        put(at(s.heads, place), below.time, below.source, below.message)
+        place, child = child, 2 * child + 1
+    put(at(s.heads, place), last.time, last.source, last.message)
     return int(found)
 
 
@@ -303,4 +322,4 @@ def arrive(s: State, m: MachineState, one: int) -> None:
 @piece
 def head_time(s: State) -> int:
     """When the first of the heads on their way may be in its next buffer."""
-    return at(s.flights, s.flights.entry).time
+    return s.heads.time

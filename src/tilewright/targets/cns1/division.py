@@ -353,6 +353,7 @@ class NodeDivider:
             ((-(-passes // copies) * plan.cost, copies, plan) for copies, plan in every),
             key=lambda one: one[:2],
         )
+        plan = _completed(plan, layers, machine, objective)
         nodes = node_programs(few, machine, plan, copies)
         times = self.programs(machine, "i8")
         model = node_model(machine)
@@ -373,7 +374,8 @@ def plans(
     progress: Progress = silent,
 ) -> Iterator[tuple[int, PartitionPlan]]:
     """For each number of copies of the network that the nodes' memories hold, the best plan of the
-    nodes that each has; a network that is trained has one, on all nodes or some of them.
+    nodes that each has; a network that is trained has one, on all nodes or some of them, and its
+    plan has the products of activations alone, though it costs what all layers do.
     """
     cores, first = machine.cores, forward_layers(layers)
     own = [_choices(layer, machine, strategies) for layer in first]
@@ -396,7 +398,7 @@ def _best(
     weights: Weights,
     progress: Progress = silent,
 ) -> PartitionPlan:
-    """The best plan of the products of activations, with the gradients and updates behind them."""
+    """The best plan of the products of activations, by the time of all layers."""
     behind = {
         number: [one for one in layers if one not in first and _on_weights(one, own)]
         for number, own in enumerate(first)
@@ -405,13 +407,21 @@ def _best(
     if len(first) == len(layers):
         return space.best()
     space.behind = behind
-    found = space.best()
+    return space.best()
+
+
+def _completed(
+    found: PartitionPlan, layers: Sequence[Layer], machine: Machine, weights: Weights
+) -> PartitionPlan:
+    """A plan of the products of activations with the gradients and updates behind them, too."""
+    if len(found.layers) == len(layers):
+        return found
     grids = {own.layer.name: own.division.grid for own in found.layers}
-    for number, own in enumerate(first):
-        grids |= {one.name: _behind(one, own, grids[own.name]) for one in behind[number]}
+    for own in found.layers:
+        after = (one for one in layers if one.name not in grids and _on_weights(one, own.layer))
+        grids |= {one.name: _behind(one, own.layer, grids[own.layer.name]) for one in after}
     every = [given(one, "blocks", grids[one.name]) for one in layers]
-    priced = _space(layers, every, machine, weights)
-    return replace(found, layers=priced.best().layers)
+    return replace(found, layers=_space(layers, every, machine, weights).best().layers)
 
 
 def _on_weights(layer: Layer, forward: Layer) -> bool:
@@ -430,7 +440,7 @@ def given_blocks(
         for layer, (outputs, parts) in zip(first, blocks, strict=True)
         for choice in [_choices(layer, machine, ["blocks"])]
     ]
-    return _best(layers, first, own, machine, TIME)
+    return _completed(_best(layers, first, own, machine, TIME), layers, machine, TIME)
 
 
 def _space(

@@ -184,6 +184,16 @@ def test_the_planner_s_blocks_take_no_longer_than_the_report_s():
     assert (copies, multiplier < halves.cost / copies < found.cost) == (2, True)
 
 
+def test_gradients_are_divided_for_the_best_plan_alone():
+    """The others' costs have them by their blocks of weights: no plan of five layers is made."""
+    step = table_step(perceptron(1, 64, 128, 64))
+    layers, _ = DIVISION.planned(step, MACHINE)
+    found = [len(plan.layers) for _, plan in plans(layers, MACHINE, ["blocks"], TIME)]
+    assert (len(layers), found) == (5, [2] * 4)
+    chosen = DIVISION.divide(step, MACHINE, None, TIME, 1.0).plan
+    assert [one.layer.name for one in chosen.layers] == [layer.name for layer in layers]
+
+
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
