@@ -4,14 +4,15 @@
         [--threads 1] [--batch 1] [--machine host] [--against NAME]... [--together 1]
         [--ready-within SECONDS] [--quick] [--json] [--csv FILE]
 
-Networks are those of the zoo, and torchvision's where torch is installed, `most` stands for the
-thirteen of the page of results. Graph and weights are the same for all: of the zoo onnxruntime gets
-our ONNX export, torch a module built from the graph; of torchvision we and onnxruntime get the file
-that torch exports. Torch compiles by inductor with constant weights, images in channels-last. Each
-has a process of its own; they take turns. "first over it" is the median over the rounds with half
-the distance of the quartiles, "by least" the ratio of the least times; "difference" is the largest
-one of an output from ours, over the largest magnitude. "ready" is what passed until it had run
-once: compiling, and the first run, beside others if several get ready `--together`.
+Networks are those of the zoo, and torchvision's and timm's where they are installed, `most` stands
+for the fourteen of the page of results. Graph and weights are the same for all: of the zoo
+onnxruntime gets our ONNX export, torch a module built from the graph; of torchvision we and
+onnxruntime get the file that torch exports. Torch compiles by inductor with constant weights,
+images in channels-last. Each has a process of its own; they take turns. "first over it" is the
+median over the rounds with half the distance of the quartiles, "by least" the ratio of the least
+times; "difference" is the largest one of an output from ours, over the largest magnitude. "ready"
+is what passed until it had run once: compiling, and the first run, beside others if several get
+ready `--together`.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ from tilewright.tune.sampling import (
 HEADERS = ("contender", "ms", "least", "first over it", "by least", "difference", "ready, s",
            "clock")  # fmt: skip
 QUICK_ROUNDS = 3
-MOST = ("mobilenet2", "mobilenet_v3_large", "efficientnet_b0", "mnasnet1_0", "shufflenet_v2_x1_0",
-        "densenet121", "squeezenet1_1", "inception_v3", "regnet_y_400mf", "convnext_tiny", "vgg16",
-        "yolov2", "resnet50")  # fmt: skip
+MOST = ("mobilenet2", "mobilenet_v3_large", "efficientnet_b0", "mnasnet1_0", "ghostnet_100",
+        "shufflenet_v2_x1_0", "densenet121", "squeezenet1_1", "inception_v3", "regnet_y_400mf",
+        "convnext_tiny", "vgg16", "yolov2", "resnet50")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ def main() -> None:
     parser.add_argument(
         "network",
         nargs="*",
-        help=f"of the zoo or of torchvision, or `most`; {', '.join(NETWORKS)} unless given",
+        help=f"of the zoo, torchvision or timm, or `most`; {', '.join(NETWORKS)} unless given",
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)

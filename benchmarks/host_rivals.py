@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from host.contest import NETWORKS, Contestant, Missing, Workload
+from host.contest import Contestant, Missing, Workload
 from host.processes import workers
 from host.timing import PEAK, Standing, find_contestants, time_workload
 from host.workers import time_remotely, workloads_of
@@ -30,6 +30,7 @@ from shared.output import note, processor, show, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.common.errors import ToolError
+from tilewright.graph import list_networks
 from tilewright.tune.sampling import protocol_for
 
 HEADERS = ("contender", "algorithm", "Gflop/s", "of peak", "first over it", "error", "clock")
@@ -159,8 +160,8 @@ def keep(arguments: argparse.Namespace, values: Sequence[dict[str, Any]]) -> Non
 
 def kind_of_workload(word: str) -> str:
     """`products` or a network."""
-    if word not in ("products", *NETWORKS):
-        raise argparse.ArgumentTypeError(f"take products or one of {', '.join(NETWORKS)}")
+    if word not in ("products", *list_networks()):
+        raise argparse.ArgumentTypeError(f"take products or one of {', '.join(list_networks())}")
     return word
 
 

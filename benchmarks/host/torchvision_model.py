@@ -1,4 +1,4 @@
-"""A network of torchvision as an ONNX file, and as a torch module with the same numbers.
+"""A network of torchvision or timm as an ONNX file, and as a torch module with the same numbers.
 
     python -m host.torchvision_model FOLDER BATCH NAME...
 
@@ -24,6 +24,10 @@ _IMAGES = 2
 def module(name: str) -> Any:
     """The model for inference, with weights from the seed."""
     torch.manual_seed(0)
+    if name not in torchvision.models.list_models():
+        import timm  # optional: it has networks that torchvision has not
+
+        return timm.create_model(name).eval()
     more = {"transform_input": False, "init_weights": True} if name == "inception_v3" else {}
     return torchvision.models.get_model(name, weights=None, **more).eval()
 

@@ -268,9 +268,15 @@ def _saturating(host: HostDescription, probes: Probes, threads: int, waiting: Pr
 
 
 def working_sets(host: HostDescription) -> list[int]:
-    """Working sets in bytes: one that fits each cache, and one that fits none."""
-    last = max(c.size_bytes for c in host.caches)
-    return [*(c.size_bytes // 2 for c in host.caches), 4 * last]
+    """Working sets in bytes: one that fits each cache, and one that fits none. Of a cache that
+    several processors share a set takes this one's part, if that is more than the nearer caches.
+    """
+    found, nearer = [], 0
+    for cache in host.caches:
+        part = max(cache.size_bytes // cache.shared_by, 2 * nearer)
+        found.append(min(cache.size_bytes // 2, part))
+        nearer = cache.size_bytes
+    return [*found, 4 * nearer]
 
 
 def read_rate(run: ClockedRun, size_bytes: int) -> Bandwidth:
@@ -283,7 +289,7 @@ def read_rate(run: ClockedRun, size_bytes: int) -> Bandwidth:
 
 def _copies(host: HostDescription, run: ClockedRun, *, out: bool) -> tuple[CopyRate, ...]:
     """Copies from or to a working set in the last cache, where a layer's tensors mostly are."""
-    size = max(c.size_bytes for c in host.caches) // 4
+    size = working_sets(host)[-2] // 2
     contenders = [run.probes.copy(n, _COPIED_BYTES // n, size, out=out) for n in _RUN_BYTES]
     timings = run(contenders)
     rates = zip(_RUN_BYTES, contenders, strict=True)
@@ -319,7 +325,7 @@ def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> Kerne
         float(errors.mean()),
         float(errors.max()),
         max(s.extents.flops / s.cycles for s in samples) / peak_flops,
-        _exposed(host, timed, run),
+        exposed(host, kernel, run),
         samples,
     )
 
@@ -349,11 +355,11 @@ def _fitted(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[
     return full
 
 
-def _exposed(host: HostDescription, timed: TimedKernel, run: ClockedRun) -> tuple[float, ...]:
+def exposed(host: HostDescription, kernel: Microkernel, run: ClockedRun) -> tuple[float, ...]:
     """Cycles per byte of B from each level behind the first, beyond the same product near by; each
     byte is used often enough for its level to keep up.
     """
-    kernel, kind = timed.kernel, timed.kernel.dtype
+    kind = kernel.dtype
     timed = _load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
     columns = _STREAM_PANELS * kernel.width
     extents = Extents(_STREAM_BLOCKS * kernel.scalars, columns, _STREAM_DEPTH)

@@ -1,8 +1,8 @@
-"""Probe a processor that no shipped description was measured on, once, in a tenth of a second.
+"""Probe a processor that no shipped description was measured on, once, in a fraction of a second.
 
 In: the processor as detected, and the shipped description for its vectors. Out: the path of a
-description in the cache: clock, multiply-adds a cycle, capacities of caches and read rates are this
-processor's; what takes longer to measure (`calibrate` does) is the shipped one's by the ratio of
+description in the cache: clock, multiply-adds a cycle, capacities of caches, read rates and what
+the matrix kernel waits for them are this processor's; what takes longer to measure (`calibrate` does) is the shipped one's by the ratio of
 the rates that it follows.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tilewright.common.cache.store import Cache
 from tilewright.common.digest import digest
-from tilewright.common.dtypes import FLOATS, DType
+from tilewright.common.dtypes import F32, FLOATS, DType
 from tilewright.common.version import tool_version
 from tilewright.machine.model import Machine
 from tilewright.machine.sections import GemmPrimitive
@@ -29,6 +29,8 @@ from tilewright.targets.host.calibrating.description import (
 from tilewright.targets.host.calibrating.measure import (
     Bandwidth,
     ClockedRun,
+    default_kernel,
+    exposed,
     read_rate,
     working_sets,
 )
@@ -43,7 +45,8 @@ _KEPT = Cache("processors")
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first.
+    """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first, and
+    what a byte from behind each cache costs the matrix kernel, in cycles that are not hidden.
 
     `load` is that of the computer meanwhile.
     """
@@ -51,6 +54,7 @@ class Rates:
     clock_hz: float
     peaks: Mapping[str, float]
     reads: tuple[Bandwidth, ...]
+    exposed: tuple[float, ...]
     load: float
 
     @property
@@ -84,7 +88,8 @@ def probe(host: HostDescription) -> Rates:
         for kind in FLOATS
     }
     reads = tuple(read_rate(run, size) for size in working_sets(host))
-    return Rates(statistics.median(run.clocks), peaks, reads, os.getloadavg()[0])
+    waits = exposed(host, default_kernel(host.instruction_set, F32), run)
+    return Rates(statistics.median(run.clocks), peaks, reads, waits, os.getloadavg()[0])
 
 
 def probed_text(host: HostDescription, base: Machine, rates: Rates) -> str:
@@ -120,12 +125,9 @@ def _units(host: HostDescription, kind: DType, peak_flops_per_cycle: float) -> i
 
 def _memory(host: HostDescription, base: Machine, rates: Rates) -> Iterator[Setting]:
     levels, behind = base.section(Caches).levels, [read.bytes_per_cycle for read in rates.reads[1:]]
-    exposed = [
-        level.exposed_cycles_per_byte * level.fill_bytes_per_cycle / rate
-        for level, rate in zip(levels, behind, strict=False)
-    ]
-    source = f"that of {base.name}, by the ratio of fill_bytes_per_cycle"
-    yield from cache_settings(host, rates.reads, exposed, source, rates.clock_hz, rates.source)
+    source = f"matrix kernel with an operand from behind this cache, {rates.source}"
+    found = host, rates.reads, rates.exposed, source, rates.clock_hz, rates.source
+    yield from cache_settings(*found)
     beyond = min(1, len(behind) - 1)
     faster = behind[beyond] * rates.clock_hz
     faster /= levels[beyond].fill_bytes_per_cycle * base.clock_hz

@@ -31,17 +31,19 @@ _SUMS = 12
 """Independent sums of the peak probe: more than the latency times the units of any processor."""
 
 _CHAIN = """\
-/* The empty statements keep the compiler from adding up the additions. */
+/* The empty statements keep the compiler from adding up the additions, and from knowing the number
+   that is added: some processors add constants while they rename registers, two or more a cycle. */
 void tw_chain(long calls)
 {
-    long x = calls;
+    long x = calls, one = 1;
+    __asm__ volatile("" : "+r"(one));
     for (long i = 0; i < calls * (CHAIN / 8); i++) {
         STEP STEP STEP STEP
         STEP STEP STEP STEP
     }
 }
 """
-_CHAIN_STEP = 'x += 1; __asm__ volatile("" : "+r"(x));'
+_CHAIN_STEP = 'x += one; __asm__ volatile("" : "+r"(x));'
 
 _PEAK = """\
 void tw_peak_NAME(long calls, TYPE *out)
