@@ -487,7 +487,8 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
     beside = [_beside(i, prepared) for i in prepared.items]
     given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
     rotates = [
-        i not in given and b.copies == Const(2) for i, b in enumerate(prepared.program.buffers)
+        0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
+        for i, b in enumerate(prepared.program.buffers)
     ]
     return window.Window(
         np.zeros(int(first[-1])),
@@ -496,7 +497,7 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
         np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
         writes,
         reads,
-        np.array(rotates or [False], np.int64),
+        np.array(rotates or [0], np.int64),
         np.array(beside or [0], np.int64),
         np.array([_overlaps(i) for i in prepared.items] or [False]),
         np.zeros((loops, 2, int(first[-1]))),
@@ -506,7 +507,16 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
         int(rules.freed == "in_order"),
         np.zeros(1),
         np.zeros((max(1, count), 3)),
+        np.zeros(1, np.int64),
     )
+
+
+def _rotation(buffer: str, prepared: Prepared) -> int:
+    """The level of the innermost loop that the slot depends on which calls write."""
+    made = [i.step.stmt.operands[0] for i in prepared.items if isinstance(i.step, CallStep)]
+    slots = [o.slot for o in made if isinstance(o, View) and o.buffer == buffer]
+    used = frozenset[str]().union(*map(free_vars, slots))
+    return max((d for d, loop in enumerate(prepared.loops, 1) if loop.var in used), default=0)
 
 
 def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:

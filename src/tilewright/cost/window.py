@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
 from tilewright.cost.pipeline import enter, mark_looped, take_tile
-from tilewright.cost.pipeline_rows import cost_of, kind_after, times_of
+from tilewright.cost.pipeline_rows import cost_of, iterations_of, kind_after, times_of
 from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State, Tables
 
 _PLAYED = 12
@@ -39,13 +39,14 @@ class Window(NamedTuple):
     when each unit is free, and for both slots of each buffer when its last writer and its last
     readers are done; `first` are the places of these parts. `slots` has the slot that each buffer's
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
-    none. A buffer of two slots that no transfer fills or empties `rotates` with each write. What
-    is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
+    none. A buffer of two slots that no transfer fills or empties rotates in each turn of the loop
+    that `rotates` has the level of, 0 for none. What is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
     iteration before it is read, is due at the next such write. Transfers that `overlap` use both
     slots of a buffer that has two; those under a condition stand where the program has them
     (`passes.double_buffer`). Stores of
-    buffers of two slots in the innermost loop stand behind the next iteration's items: `late` are
-    service, number of operations and item of each one's.
+    buffers of two slots that have no loop of several iterations inside theirs, whose level is
+    `inmost`, stand behind the next iteration's items: `late` are service, number of operations and
+    item of each one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
@@ -66,6 +67,7 @@ class Window(NamedTuple):
     in_order: int
     last_freed: Floats
     late: Floats
+    inmost: Ints
 
 
 @piece
@@ -77,8 +79,6 @@ def _issue(s: State, w: Window, number: int, slot: int, service: float, count: f
     ring, ring_end, units, writers, readers = first[1], first[2], first[2], first[3], first[4]
     clear, written, made = 0.0, w.writes[number], 0
     if written >= 0:
-        if w.rotates[written] and slot < 0:
-            w.slots[written] = 1 - w.slots[written]
         made = 2 * written + (slot if slot >= 0 else w.slots[written])
         if not w.beside[number]:
             clear = max(state[writers + made], state[readers + made])
@@ -162,7 +162,7 @@ def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
             _fetch_next(s, w, number)
             continue
-        if kind == PUT and double and item.level == s.clock.loops:
+        if kind == PUT and double and item.level >= w.inmost[0]:
             _store_late(s, w, number, cost.service, cost.issue)
             continue
         _issue(s, w, number, -1, cost.service, cost.issue)
@@ -252,6 +252,9 @@ def _turn(s: State, w: Window, loop: int) -> None:
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
     w.state[0] += _TURN
+    for i in range(w.slots.size):
+        if w.rotates[i] == loop + 1:
+            w.slots[i] = 1 - w.slots[i]
     level.following = level.kind if w.left[loop] > 0.0 else kind_after(s, loop, level.kind)
     _items(s, w, body.before, body.before_end, body.looped)
 
@@ -266,9 +269,11 @@ def _play_candidate(s: State, w: Window) -> Any:
         w.slots[i] = 0
     for b in range(w.slots.size):
         w.late[b, 0] = 0.0
-    w.last_freed[0] = 0.0
+    w.last_freed[0], w.inmost[0] = 0.0, 0
     for d in range(s.clock.loops):
         at(s.levels, d).kind, at(s.levels, d).following = 0, -1
+        if iterations_of(s, d) > 1.0:
+            w.inmost[0] = d + 1
     _fill(s, w)
     top = at(s.levels, 0)
     _items(s, w, top.before, top.before_end, 0)
