@@ -108,7 +108,7 @@ def test_a_product_that_is_a_chain_for_some_tiles_is_priced_both_ways(channels, 
     (ranking,) = rank([(op, seed)], MEASURED, keep=4)
     for candidate in ranking.best:
         case = Case(MEASURED, candidate)
-        assert estimate_ratio(case) == pytest.approx(1, abs=0.015), str(case)
+        assert estimate_ratio(case) == pytest.approx(1, abs=0.01), str(case)
 
 
 def spaces_of_a_product() -> list[tuple[Program, dict[str, int], FactorGrid]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, piece
-from tilewright.cost.pipeline_rows import cost_of, iterations_of
+from tilewright.cost.pipeline_rows import cost_of, iterations_of, next_row_of
 from tilewright.cost.pipeline_types import COPY, GET, PUT, Cost, State, Summary
 
 
@@ -88,26 +88,6 @@ def start_fetch(s: State, number: int, cost: Cost) -> None:
 
 
 @piece
-def _fetch_next(s: State, number: int) -> None:
-    """Fetch the tile of the next iteration, if there is one: the innermost loop that goes on has
-    its next kind of iteration, the loops inside it start again.
-    """
-    clock, item = s.clock, at(s.items, number)
-    last = item.level - 1
-    while last >= 0 and at(s.levels, last).following < 0:
-        last -= 1
-    if last < 0:
-        return
-    row = item.base
-    if item.varies:
-        strides = at(s.item_strides, number * clock.loops)
-        for d in range(last):
-            row += at(strides, d).rows * at(s.levels, d).kind
-        row += at(strides, last).rows * at(s.levels, last).following
-    start_fetch(s, number, at(s.costs, row))
-
-
-@piece
 def play_items(s: State, first: int, end: int, looped: int) -> None:
     """Play the items of a span."""
     clock = s.clock
@@ -127,7 +107,9 @@ def play_items(s: State, first: int, end: int, looped: int) -> None:
             if kind == GET and buffer.double and looped:
                 _let_go(s, cost)
                 _wait(s, buffer.first_arrived, buffer.arrived, buffer.others_arrived)
-                _fetch_next(s, number)
+                row = next_row_of(s, item, number)
+                if row >= 0:
+                    start_fetch(s, number, at(s.costs, row))
                 continue
             first = _ask(s, cost)
             if kind == GET or not looped:

@@ -31,6 +31,25 @@ def cost_of(s: State, item: Item, number: int) -> Cost:
 
 
 @piece
+def next_row_of(s: State, item: Item, number: int) -> int:
+    """The row of an item's cost in the next iteration, -1 where there is none: the innermost loop
+    that goes on has its next kind of iteration, the loops inside it start again.
+    """
+    last = item.level - 1
+    while last >= 0 and at(s.levels, last).following < 0:
+        last -= 1
+    if last < 0:
+        return -1
+    row = item.base
+    if item.varies:
+        strides = at(s.item_strides, number * s.clock.loops)
+        for d in range(last):
+            row += at(strides, d).rows * at(s.levels, d).kind
+        row += at(strides, last).rows * at(s.levels, last).following
+    return row
+
+
+@piece
 def iterations_of(s: State, loop: int) -> Any:
     """Number of iterations of a loop in the present kinds of the loops around it."""
     level = at(s.levels, loop)

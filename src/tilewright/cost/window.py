@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
 from tilewright.cost.pipeline import enter, mark_looped, take_tile
-from tilewright.cost.pipeline_rows import cost_of, iterations_of, kind_after, times_of
+from tilewright.cost.pipeline_rows import cost_of, iterations_of, kind_after, next_row_of, times_of
 from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State, Tables
 
 _PLAYED = 12
@@ -40,13 +40,13 @@ class Window(NamedTuple):
     readers are done; `first` are the places of these parts. `slots` has the slot that each buffer's
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
     none. A buffer of two slots that no transfer fills or empties rotates in each turn of the loop
-    that `rotates` has the level of, 0 for none. What is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
-    iteration before it is read, is due at the next such write. Transfers that `overlap` use both
-    slots of a buffer that has two; those under a condition stand where the program has them
-    (`passes.double_buffer`). Stores of
-    buffers of two slots that have no loop of several iterations inside theirs, whose level is
-    `inmost`, stand behind the next iteration's items: `late` are service, number of operations and
-    item of each one's.
+    that `rotates` has the level of, 0 for none. What is written `beside` all that is in use there
+    need not wait; what is written there `AHEAD`, one iteration before it is read, is due at the
+    next such write. Transfers that `overlap` use both slots of a buffer that has two; those under a
+    condition stand where the program has them (`passes.double_buffer`). Stores of buffers of two
+    slots that have no loop of several iterations inside theirs, whose level is `inmost`, stand
+    behind the next iteration's items: `late` are service, number of operations and item of each
+    one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
@@ -121,25 +121,6 @@ def _issue(s: State, w: Window, number: int, slot: int, service: float, count: f
 
 
 @piece
-def _fetch_next(s: State, w: Window, number: int) -> None:
-    """Fetch the tile of the next iteration, if there is one, into the other slot."""
-    clock, item = s.clock, at(s.items, number)
-    last = item.level - 1
-    while last >= 0 and at(s.levels, last).following < 0:
-        last -= 1
-    if last < 0:
-        return
-    row = item.base
-    if item.varies:
-        strides = at(s.item_strides, number * clock.loops)
-        for d in range(last):
-            row += at(strides, d).rows * at(s.levels, d).kind
-        row += at(strides, last).rows * at(s.levels, last).following
-    cost = at(s.costs, row)
-    _issue(s, w, number, 1 - w.slots[item.buffer], cost.service, cost.issue)
-
-
-@piece
 def _store_late(s: State, w: Window, number: int, service: float, count: float) -> None:
     """Store the tile of the iteration before this one, and keep what this one's costs."""
     buffer = at(s.items, number).buffer
@@ -160,7 +141,10 @@ def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
         double = w.overlap[number] and at(s.buffers, item.buffer).double and looped
         if kind == GET and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
-            _fetch_next(s, w, number)
+            row = next_row_of(s, item, number)
+            if row >= 0:
+                cost = at(s.costs, row)
+                _issue(s, w, number, 1 - w.slots[item.buffer], cost.service, cost.issue)
             continue
         if kind == PUT and double and item.level >= w.inmost[0]:
             _store_late(s, w, number, cost.service, cost.issue)

@@ -2,8 +2,8 @@
 
 In: the processor as detected, and the shipped description for its vectors. Out: the path of a
 description in the cache: clock, multiply-adds a cycle, capacities of caches, read rates and what
-the matrix kernel waits for them are this processor's; what takes longer to measure (`calibrate` does) is the shipped one's by the ratio of
-the rates that it follows.
+the matrix kernel waits for them are this processor's; what takes longer to measure (`calibrate`
+does) is the shipped one's by the ratio of the rates that it follows.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _KEPT = Cache("processors")
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first, and
-    what a byte from behind each cache costs the matrix kernel, in cycles that are not hidden.
+    """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first,
+    and what a byte from behind each cache costs the matrix kernel, in cycles that are not hidden.
 
     `load` is that of the computer meanwhile.
     """
