@@ -4,9 +4,12 @@ processor like it, or that for its vectors with the rates of a short probe."""
 import logging
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.common.errors import ToolError
+from tilewright.graph.weights import random_weights
 from tilewright.machine import find_machine, load_machine
 from tilewright.targets.host import location as this_computer
 from tilewright.targets.host.calibrating import probe as probing
@@ -138,3 +141,34 @@ def test_the_calibration_goes_first(configuration):
 
 def test_other_names_are_what_they_are():
     assert find_machine("sw26010") == load_machine("sw26010")
+
+
+def test_code_for_larger_caches_is_warned_of_once_with_what_it_costs(monkeypatch, caplog):
+    on(monkeypatch, UNKNOWN)
+    larger = {"memory.caches.l2.capacity_bytes": 2**22, "memory.caches.l1.capacity_bytes": 2**14}
+    machine = load_machine("host", larger)
+    level = machine.section(Caches).l2
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            this_computer.warn_of_smaller_caches(machine)
+        this_computer.warn_of_smaller_caches(load_machine("host"))
+    assert caplog.messages == [
+        "host describes a level 2 cache of 4194304 bytes, this processor has 2097152: of what is "
+        "blocked for it up to 2097152 bytes come from behind again and again, at most "
+        f"{level.fill_bytes_per_cycle:g} a cycle and each for {level.exposed_cycles_per_byte:g} "
+        "cycles of waiting; take --machine host, or `tilewright calibrate host`"
+    ]
+
+
+def test_what_runs_for_larger_caches_is_warned_of(caplog):
+    machine = load_machine("host_portable", {"memory.caches.l2.capacity_bytes": 2**30})
+    product, network = tw.ops.gemm(m=8, n=8, k=8, dtype="f32"), tw.load("perceptron", dtype="f32")
+    ones = {name: np.ones((8, 8), np.float32) for name in "ab"}
+    inputs = {t.name: np.ones(t.shape, np.float32) for t in network.inputs}
+    weights = {"weights": random_weights(network)}
+    for compiled, given in ((product, ones), (network, inputs | weights)):
+        this_computer._warn_once.cache_clear()
+        caplog.clear()
+        tw.compile(compiled, machine=machine, measure=False).run(**given)
+        (message,) = caplog.messages
+        assert message.startswith("host_portable describes a level 2 cache of 1073741824 bytes")
