@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/host_networks.py [vgg16 | mobilenet_v3_large ...]
         [--threads 1] [--batch 1] [--machine host] [--against NAME]... [--together 1]
-        [--ready-within SECONDS] [--quick] [--json] [--csv FILE]
+        [--ready-within SECONDS] [--rounds N] [--quick] [--json] [--csv FILE]
 
 Networks are those of the zoo, and torchvision's and timm's where they are installed, `most` stands
 for the fourteen of the page of results. Graph and weights are the same for all: of the zoo
@@ -119,8 +119,8 @@ def every_network(
     """The results on each network; what the load prevents is noted and left out."""
     threads, together = arguments.threads, arguments.together
     protocol = protocol_for(threads)
-    if arguments.quick:
-        protocol = protocol.hurried(QUICK_ROUNDS)
+    if rounds := QUICK_ROUNDS if arguments.quick else arguments.rounds:
+        protocol = protocol.hurried(rounds)
     found = contestants(arguments)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -274,6 +274,7 @@ def main() -> None:
     parser.add_argument("--against", action="append", help="a rival; all that are installed")
     parser.add_argument("--together", type=int, default=1, help="networks and processes at once")
     parser.add_argument("--ready-within", type=float, metavar="SECONDS", help="of one such group")
+    parser.add_argument("--rounds", type=int, help="more where others share the processor's cores")
     parser.add_argument("--quick", action="store_true", help="one network, few rounds")
     parser.add_argument("--json", action="store_true")
     add_csv_option(parser)

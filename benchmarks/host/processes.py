@@ -2,7 +2,8 @@
 
 Libraries that share a process fight over its threads: their idle workers go on spinning. So each
 contender prepares, computes and takes its own time in a process of its own, where it is alone, and
-waits for its turn in a read.
+waits for its turn in a read. On one thread all take their turns on one processor: where the cores
+are shared with other virtual machines, two processors are not alike for as long as a run takes.
 
     parent -> worker   {"prepare": WHAT} | {"run": CALLS, "way": NUMBER}
     worker -> parent   what was prepared  | [WALL, CPU]
@@ -90,9 +91,12 @@ def serve(threads: int, prepare: Callable[[Any], tuple[list[Any], Any]]) -> None
     `prepare` gives the ways to run what it is asked for, and the answer.
     """
     contenders: list[Contender] = []
+    usable = os.sched_getaffinity(0)
     for line in sys.stdin:
         question = json.loads(line)
-        if "prepare" in question:
+        preparing = "prepare" in question
+        os.sched_setaffinity(0, usable if preparing or threads > 1 else {max(usable)})
+        if preparing:
             ways, answer = prepare(question["prepare"])
             contenders = [Contender(str(i), way, threads) for i, way in enumerate(ways)]
         else:

@@ -1,6 +1,11 @@
 """Probes do what they are timed for, fits find what is there, a calibration is complete."""
 
 import math
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +16,17 @@ from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import F32, FLOATS
 from tilewright.common.errors import ScheduleError
 from tilewright.targets.host.calibrating import measure as calibrate
-from tilewright.targets.host.calibrating.measure import KernelSample, default_kernel, measure_host
+from tilewright.targets.host.calibrating.measure import (
+    KernelSample,
+    default_kernel,
+    measure_host,
+    working_sets,
+)
 from tilewright.targets.host.calibrating.probes import (
     load_probes,
     peak_flops_per_call,
 )
-from tilewright.targets.host.detect import detect_host
+from tilewright.targets.host.detect import CacheLevel, detect_host
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.vectors.instruction_sets import AVX512
@@ -75,6 +85,27 @@ def test_probes_run(isa):
     x[:] = np.arange(len(x))
     probes.library.tw_read(2, address(x), len(x), address(out))
     assert out.sum() == 2 * x.sum()
+
+
+def test_the_chain_that_tells_the_clock_adds_a_register_that_the_compiler_does_not_know(tmp_path):
+    """Processors that add constants while renaming registers, as Golden Cove, run a chain of such
+    additions at several a cycle.
+    """
+    library = load_probes(native_instruction_sets()[0]).library
+    if shutil.which("objdump") is None or platform.machine() != "x86_64":
+        pytest.skip("needs objdump and an x86-64 processor")
+    command = ["objdump", "-d", "--no-show-raw-insn", "--disassemble=tw_chain", library._name]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    added = re.findall(r"\badd\s+(\S+),(\S+)$", text, re.MULTILINE)
+    assert [source[0] for source, _ in added if source != "$0x1"].count("%") >= 8
+
+
+def test_working_sets_take_a_core_s_part_of_a_shared_cache():
+    small, shared = CacheLevel(2, 2**21, 64, 16, 1), CacheLevel(3, 300 * 2**20, 64, 20, 16)
+    host = replace(detect_host(), caches=(CacheLevel(1, 49152, 64, 12, 1), small, shared))
+    assert working_sets(host) == [24576, 2**20, 300 * 2**16, 1200 * 2**20]
+    few = replace(host, caches=(small, replace(shared, size_bytes=2**25)))
+    assert working_sets(few) == [2**20, 2**22, 2**27]
 
 
 @pytest.mark.parametrize("out", [False, True])

@@ -40,3 +40,13 @@ def test_depthwise_layers_are_summed_by_windows_alone() -> None:
 )
 def test_results_that_are_no_whole_vectors_keep_every_algorithm(op: Conv2d) -> None:
     assert not lowering_of(HOST).outdone(op, HOST)
+
+
+def test_a_depthwise_layer_larger_than_the_cache_goes_row_by_row_through_all_channels() -> None:
+    op = conv2d(
+        batch=1, in_channels=96, out_channels=96, groups=96, height=112, width=112, kernel=3,
+        stride=2, padding=1, dtype="f32",
+    )  # fmt: skip
+    (found,) = choose([op], HOST, algorithm="depthwise")
+    (loops,) = found.best.candidate.nests
+    assert "reorder(image, out_row, group, out_channel)" in str(loops.schedule)

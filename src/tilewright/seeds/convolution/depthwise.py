@@ -2,7 +2,9 @@
 
 For machines whose cores address main memory through caches. The channels of a pixel lie side by
 side, those of one number of all groups together; the windows of a row of results are multiplied and
-added in one call, which keeps its sums in registers. Depthwise layers have one channel a group.
+added in one call, which keeps its sums in registers. Rows go outside groups, so that neighbouring
+lines are wanted soon after each other; groups where the rows of all of them are too many bytes.
+Depthwise layers have one channel a group.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ def _depthwise(window: Window) -> Seed:
     space = (
         Space(sums)
         .split(sums.axis("group"))
-        .reorder(("image", "group", "out_row", "out_channel"))
+        .reorder(
+            ("image", "out_row", "group", "out_channel"),
+            ("image", "group", "out_row", "out_channel"),
+        )
         .choose(tuple(Stage(t.name, IN_PLACE) for t in (y, x, w)))
         .limit(largest=1 << 31, most=32)
     )

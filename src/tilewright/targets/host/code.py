@@ -43,6 +43,7 @@ from tilewright.targets.host.emit.products import (
     plan_products,
 )
 from tilewright.targets.host.emit.threads import private_tensors
+from tilewright.targets.host.location import warn_of_smaller_caches
 from tilewright.targets.host.memory import address, aligned
 from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import own_flags
@@ -315,6 +316,7 @@ def load_kernel(artifact: Artifact, machine: Machine) -> LoadedKernel:
             f"the code of {machine.name!r} needs {isa.name}, this processor has {native[0].name}",
             fix=f"a machine with core.vector_lanes = {lanes}",
         )
+    warn_of_smaller_caches(machine)
     sources = {name: text for name, text in artifact.files.items() if name.endswith((".c", ".h"))}
     return LoadedKernel(artifact, load_library(sources, _own_flags(artifact)))
 

@@ -20,7 +20,7 @@ from tilewright.targets.host.calibrating.description import calibration_path
 from tilewright.targets.host.calibrating.probe import probed_description
 from tilewright.targets.host.detect import HostDescription, detect_host
 from tilewright.targets.host.emit.products import instruction_set_of
-from tilewright.targets.host.sections import Processor
+from tilewright.targets.host.sections import Caches, Processor
 
 THIS_COMPUTER = "host"
 _SHIPPED = {"avx512": "host", "avx2": "host_avx2", "portable": "host_portable"}
@@ -73,6 +73,31 @@ def _probed(host: HostDescription, base: Machine) -> str:
     except ToolError as error:
         _LOG.warning("%s is taken as %s: %s", host.cpu_name, base.name, error.message)
         return base.name
+
+
+def warn_of_smaller_caches(machine: Machine) -> None:
+    """Say once of each description that code made by it is blocked for caches that this processor
+    has not, and what that costs.
+    """
+    host, caches = detect_host(), machine.find_section(Caches)
+    if caches is None or host.assumptions:
+        return
+    for number, level in enumerate((caches.l1, caches.l2), 1):
+        size = host.cache(number).size_bytes
+        if level.capacity_bytes > size:
+            _warn_once(
+                f"{machine.name} describes a level {number} cache of {level.capacity_bytes} bytes, "
+                f"this processor has {size}: of what is blocked for it up to "
+                f"{level.capacity_bytes - size} bytes come from behind again and again, at most "
+                f"{level.fill_bytes_per_cycle:g} a cycle and each for "
+                f"{level.exposed_cycles_per_byte:g} cycles of waiting; take --machine host, or "
+                "`tilewright calibrate host`"
+            )
+
+
+@cache
+def _warn_once(message: str) -> None:
+    _LOG.warning("%s", message)
 
 
 LOCATION = HostLocation()

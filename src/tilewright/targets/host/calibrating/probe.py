@@ -39,14 +39,16 @@ from tilewright.targets.host.detect import HostDescription
 from tilewright.targets.host.sections import Caches
 from tilewright.tune.sampling import DEFAULT_PROTOCOL
 
-_PROTOCOL = DEFAULT_PROTOCOL.hurried(3, 1e-3)
+_FEW, _MANY = (DEFAULT_PROTOCOL.hurried(rounds, 1e-3) for rounds in (3, 9))
+"""For reading, a pass over main memory takes long; and for differences of a few per cent."""
+
 _KEPT = Cache("processors")
 
 
 @dataclass(frozen=True)
 class Rates:
     """Rates of one thread: multiply-add peak in operations a cycle by type, reads nearest first,
-    and what a byte from behind each cache costs the matrix kernel, in cycles that are not hidden.
+    and the cycles that the matrix kernel waits for a byte from behind each cache.
 
     `load` is that of the computer meanwhile.
     """
@@ -81,15 +83,15 @@ def probed_description(host: HostDescription, base: Machine) -> Path:
 def probe(host: HostDescription) -> Rates:
     """Measure the rates, some milliseconds each."""
     probes = load_probes(host.instruction_set)
-    run = ClockedRun(probes, _PROTOCOL)
-    timings = run([probes.peak(kind) for kind in FLOATS])
+    run, often = ClockedRun(probes, _FEW), ClockedRun(probes, _MANY)
+    timings = often([probes.peak(kind) for kind in FLOATS])
     peaks = {
         kind.name: peak_flops_per_call(host.instruction_set, kind) / timings[f"peak {kind}"].seconds
         for kind in FLOATS
     }
     reads = tuple(read_rate(run, size) for size in working_sets(host))
-    waits = exposed(host, default_kernel(host.instruction_set, F32), run)
-    return Rates(statistics.median(run.clocks), peaks, reads, waits, os.getloadavg()[0])
+    waits = exposed(host, default_kernel(host.instruction_set, F32), often)
+    return Rates(statistics.median(often.clocks), peaks, reads, waits, os.getloadavg()[0])
 
 
 def probed_text(host: HostDescription, base: Machine, rates: Rates) -> str:

@@ -58,6 +58,7 @@ from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
 from tilewright.seeds.space import users_own
+from tilewright.targets.host.location import warn_of_smaller_caches
 from tilewright.targets.host.network.run import (
     BoundNetwork,
     HostSession,
@@ -303,6 +304,7 @@ def compile_network(
     own, ahead = without_ahead(FoldedNormalisation().apply(network))
     code = _code(own, machine, search, progress)
     loaded = load_network(code, progress)
+    warn_of_smaller_caches(machine)
     return HostNetwork(code, machine, loaded, ahead, own.states, dict(network.values))
 
 
