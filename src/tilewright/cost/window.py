@@ -40,13 +40,13 @@ class Window(NamedTuple):
     readers are done; `first` are the places of these parts. `slots` has the slot that each buffer's
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
     none. A buffer of two slots that no transfer fills or empties rotates in each turn of the loop
-    that `rotates` has the level of, 0 for none. What is written `beside` all that is in use there need not wait; what is written there `AHEAD`, one
-    iteration before it is read, is due at the next such write. Transfers that `overlap` use both
-    slots of a buffer that has two; those under a condition stand where the program has them
-    (`passes.double_buffer`). Stores of
-    buffers of two slots that have no loop of several iterations inside theirs, whose level is
-    `inmost`, stand behind the next iteration's items: `late` are service, number of operations and
-    item of each one's.
+    that `rotates` has the level of, 0 for none. What is written `beside` all that is in use there
+    need not wait; what is written there `AHEAD`, one iteration before it is read, is due at the
+    next such write. Transfers that `overlap` use both slots of a buffer that has two; those under a
+    condition stand where the program has them (`passes.double_buffer`). Stores of buffers of two
+    slots that have no loop of several iterations inside theirs, whose level is `inmost`, stand
+    behind the next iteration's items: `late` are service, number of operations and item of each
+    one's.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
