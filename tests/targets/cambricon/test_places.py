@@ -41,7 +41,8 @@ def test_one_statement_moves_each_place():
     """A slot of two is turned over; places that are a constant apart share a register."""
     out = Assembly()
     slot, start = 16 + TURN % 2 * 40, (TURN + 1) * 2 * 38
-    with out.loop("i", 0, 4, lambda: [slot, start, start + 5]), out.statement():
+    places = [out.folded(e) for e in (slot, start, start + 5)]
+    with out.loop("i", 0, 4, lambda: moved(places, "i")), out.statement():
         out.write("vload", *map(out.register, (slot, start, start + 5)))
     assert (
         "\n".join(out.lines())

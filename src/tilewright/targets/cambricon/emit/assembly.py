@@ -7,7 +7,7 @@ that it was computed in ends. Registers come round in turn, so that statements c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from tilewright.common.expr import (
     substitute,
 )
 from tilewright.common.intervals import Interval, interval
-from tilewright.targets.cambricon.emit.places import added, moved, short
+from tilewright.targets.cambricon.emit.places import added, short
 
 REGISTERS = 64
 _PLENTY = 20
@@ -237,13 +237,13 @@ class Assembly:
         variable: str,
         low: int,
         high: int,
-        places: Callable[[], Sequence[Expr]] = tuple,
+        places: Callable[[], Iterable[tuple[Expr, int | Expr]]] = tuple,
         *,
         used: bool = True,
     ) -> Iterator[None]:
         """Execute what is written inside for `variable` = low .. high - 1; it is not `used` where
-        the statements are the same in each turn. Of the `places` that each turn needs, those that
-        move with the variable keep registers that one statement moves on.
+        the statements are the same in each turn. The `places` that move with the variable
+        (`places.moved`) keep registers that one statement moves on, while registers are many.
         """
         if high - low == 1:
             self._known[variable], self.bounds[variable] = low, (low, low)
@@ -257,7 +257,7 @@ class Assembly:
         self.bounds[variable] = (low, high - 1)
         moving: list[_Moving] = [(Var(variable), Const(low), 1)] if used else []
         if len(self._free) >= _MANY:
-            for e, move in moved([self.folded(e) for e in places()], variable):
+            for e, move in places():
                 moving.append((e, self.folded(substitute(e, {variable: low})), move))
         with self._turns(high - low, moving):
             yield

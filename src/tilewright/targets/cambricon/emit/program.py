@@ -21,6 +21,7 @@ from tilewright.ir.regions import Repeat, split
 from tilewright.ir.visit import expressions, map_body, walk
 from tilewright.targets.cambricon.emit.assembly import Assembly
 from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
+from tilewright.targets.cambricon.emit.places import moved
 
 _LAST = 11
 """Most last turns of a loop that may differ from the others: the rows of a window."""
@@ -81,7 +82,7 @@ class _Writer:
         used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
         for low, high in self._parts(loop, count):
             if high > low:
-                places = partial(self._places, loop.body)
+                places = partial(self._moved, loop)
                 with self.out.loop(loop.var, low, high, places, used=used):
                     self.body(loop.body)
 
@@ -126,6 +127,9 @@ class _Writer:
             return
         register = self.out.register(condition)
         self.out.choice(register, partial(self.body, then), partial(self.body, orelse))
+
+    def _moved(self, loop: For) -> Iterator[tuple[Expr, int | Expr]]:
+        return moved([self.out.folded(e) for e in self._places(loop.body)], loop.var)
 
     def _places(self, body: Sequence[Stmt]) -> list[Expr]:
         """Where the operands begin of the statements that are executed whenever the body is."""
