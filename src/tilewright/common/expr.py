@@ -285,7 +285,7 @@ def _gathered(a: Expr, b: Expr, sign: int) -> Expr | None:
     >>> str(x + 3 - 1), str(1 + (x - 2)), str(x - 1 + 1)
     ('x + 2', 'x - 1', 'x')
     """
-    (left, c), (right, d) = _constant_apart(a), _constant_apart(b)
+    (left, c), (right, d) = constant_apart(a), constant_apart(b)
     if d == 0 or (c == 0 and d > 0):
         return None
     constant = c + sign * d
@@ -293,7 +293,7 @@ def _gathered(a: Expr, b: Expr, sign: int) -> Expr | None:
     return binary("-" if constant < 0 else "+", kept, abs(constant))
 
 
-def _constant_apart(e: Expr) -> tuple[Expr, int]:
+def constant_apart(e: Expr) -> tuple[Expr, int]:
     """A sum without the constant that it ends in, and that constant."""
     match e:
         case Const(value):

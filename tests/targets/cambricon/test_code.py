@@ -18,7 +18,7 @@ from tilewright.machine.load import find_machine
 from tilewright.ops import Op, conv2d, gemm
 from tilewright.schedule.factors import blocks_of, factor_grid
 from tilewright.seeds.space import parameters, seeds_for
-from tilewright.seeds.steps import Stage
+from tilewright.seeds.steps import Reorder, Stage
 from tilewright.targets.cambricon.code import CODE
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.choose import choose
@@ -137,20 +137,50 @@ def test_every_schedule_of_a_convolution_takes_the_cycles_of_the_model():
     assert checked > 10
 
 
+def with_tiles(op: Op, algorithm: str, steps: set[object], tiles: dict[str, int]) -> Candidate:
+    """The best candidate of the first structure with all the steps that has the tiles."""
+    (seed,) = seeds_for(op, algorithm, whole=True)
+    structures = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)
+    structure = next(s for s in structures if steps <= {*s.steps})
+    ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, _MANY)
+    choice = next(c for c in priced.top(_MANY) if tiles.items() <= c.factors.items())
+    return Candidate(op, seed, (choice,), {})
+
+
 def test_rows_that_come_under_a_condition_are_not_fetched_ahead():
     """Also where their buffer has two slots: a tile's first rows come when its loop begins."""
     op = conv2d(batch=1, in_channels=23, out_channels=19, height=6, width=3, kernel=3,
                 dtype=KINDS)  # fmt: skip
-    (seed,) = seeds_for(op, "implicit_rows", whole=True)
-    structures = structures_on(MACHINE, seed, seed.spaces[0], op.dtype)
-    staged = {Stage("x", "kernel_row"), Stage("w", "kernel_row")}
-    structure = next(s for s in structures if staged <= {*s.steps})
-    ((priced,),) = _price([structure], [(op, {})], MACHINE, seed, _MANY)
+    staged: set[object] = {Stage("x", "kernel_row"), Stage("w", "kernel_row")}
     tiles = {"out_channel_tile": 5, "out_row_tile": 4, "in_channel_tile": 23, "x_copies": 2}
-    choice = next(c for c in priced.top(_MANY) if tiles.items() <= c.factors.items())
-    program = Candidate(op, seed, (choice,), {}).program(MACHINE)
+    candidate = with_tiles(op, "implicit_rows", staged, tiles)
+    program = candidate.program(MACHINE)
     assert "first=(kernel_row + 4) * 23" in print_program(program)
-    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(choice.cycles, rel=0.02)
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(candidate.cycles, rel=0.02)
+
+
+def test_rows_of_one_sum_share_the_slot_of_their_parts():
+    """The parts' slot moves with the kernel's columns: each product waits until the one before it
+    is added.
+    """
+    op = conv2d(batch=1, in_channels=4, out_channels=8, height=8, width=7, kernel=3, padding=2,
+                dtype=KINDS)  # fmt: skip
+    tiles = {"out_row_tile": 5, "out_col_tile": 9, "x_copies": 2, "w_copies": 2, "y_copies": 2}
+    candidate = with_tiles(op, "implicit_rows", {Stage("y", "in_channel")}, tiles)
+    program = candidate.program(MACHINE)
+    assert "y_tile_part[(kernel_row * 3 + kernel_col) % 2]" in print_program(program)
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(candidate.cycles, rel=0.02)
+
+
+def test_stores_are_late_behind_loops_of_one_turn():
+    """A tile of the whole depth: rows are the innermost loop that is left."""
+    op = gemm(12, 86, 4, dtype=KINDS)
+    tiles = {"row_tile": 2, "col_tile": 86, "depth_tile": 4, "a_copies": 2, "c_copies": 2}
+    steps: set[object] = {Reorder(("col", "row", "depth"))}
+    candidate = with_tiles(op, "gemm", steps, tiles)
+    program = candidate.program(MACHINE)
+    assert "put(c_tile[(row + 1) % 2]" in print_program(program)
+    assert CODE.simulate(program, MACHINE).cycles == pytest.approx(candidate.cycles, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,29 @@ that it was computed in ends. Registers come round in turn, so that statements c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, binary, free_vars, substitute
+from tilewright.common.expr import (
+    Binary,
+    Const,
+    Expr,
+    Var,
+    binary,
+    constant_apart,
+    free_vars,
+    substitute,
+)
 from tilewright.common.intervals import Interval, interval
+from tilewright.targets.cambricon.emit.places import added, short
 
 REGISTERS = 64
 _PLENTY = 20
 """Free registers above which values are computed outside the loops that they do not depend on."""
+_MANY = 36
+"""Free registers above which a loop keeps places that move."""
 _IN_TURN = 12
 """How many free registers are taken before one that has just become free."""
 _AHEAD = 2
@@ -27,10 +39,15 @@ _SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
 
 
+_Moving = tuple[Expr, Expr, int | Expr]
+"""What moves in a loop, its first value, and its stride or the sum of each two values in turn."""
+
+
 @dataclass
 class _Scope:
     """Statements between the begin and the end of a loop or a branch, the variables that change
     from here on, the registers that end with it, and all that its statements write and read.
+    `moving` are sums without their constant that registers hold with the constant that is named.
     """
 
     variables: frozenset[str]
@@ -40,6 +57,7 @@ class _Scope:
     written: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     is_statement: bool = False
+    moving: dict[Expr, tuple[Expr, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -75,6 +93,11 @@ class Assembly:
     def _line(self, text: str, depth: int = -1) -> None:
         self._scopes[depth].lines.append(_INDENT + text)
 
+    def _pointer(self) -> Var:
+        """A variable for a place that moves."""
+        self._pointers += 1
+        return Var(f"pointer {self._pointers}")
+
     def _label(self) -> str:
         self._labels += 1
         return f"{self.prefix}{self._labels - 1}"
@@ -91,7 +114,7 @@ class Assembly:
         known = self.constant(e)
         if known is not None:
             return Const(known)
-        return binary(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, Binary) else e
+        return short(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, Binary) else e
 
     def register(self, e: Expr) -> str:
         """A register that holds the value of an expression, for the present instruction."""
@@ -105,18 +128,28 @@ class Assembly:
         for depth, scope in enumerate(self._scopes):
             if e in scope.values:
                 return scope.values[e], depth
-        plain = _plain(e)
+        plain = self._near(_plain(e))
         if plain != e:
             return self._valued(plain)
         used = {*self._used}
         operands, depth = self._operands(e)
         register, depth = self._take(max(depth, self._depth(e)))
-        self._line(_computed(e, register, operands), depth)
+        for line in _computed(e, register, operands):
+            self._line(line, depth)
         self._scopes[depth].values[e] = register
         self._used = used
         for operand in operands:
             self._read(operand, depth + 1)
         return register, depth
+
+    def _near(self, e: Expr) -> Expr:
+        """The expression by a place that moves in a loop and is apart from it by a constant."""
+        part, more = constant_apart(e)
+        for scope in self._scopes:
+            if part in scope.moving:
+                place, own = scope.moving[part]
+                return added(place, more - own)
+        return e
 
     def begin(self) -> None:
         """Begin an instruction: it uses no register of the one before."""
@@ -199,9 +232,18 @@ class Assembly:
     # ---------------------------------------------------------------- scopes
 
     @contextmanager
-    def loop(self, variable: str, low: int, high: int, *, used: bool = True) -> Iterator[None]:
+    def loop(
+        self,
+        variable: str,
+        low: int,
+        high: int,
+        places: Callable[[], Iterable[tuple[Expr, int | Expr]]] = tuple,
+        *,
+        used: bool = True,
+    ) -> Iterator[None]:
         """Execute what is written inside for `variable` = low .. high - 1; it is not `used` where
-        the statements are the same in each turn.
+        the statements are the same in each turn. The `places` that move with the variable
+        (`places.moved`) keep registers that one statement moves on, while registers are many.
         """
         if high - low == 1:
             self._known[variable], self.bounds[variable] = low, (low, low)
@@ -213,7 +255,10 @@ class Assembly:
             del self._known[variable], self.bounds[variable]
             return
         self.bounds[variable] = (low, high - 1)
-        moving = [(Var(variable), Const(low), 1)] if used else []
+        moving: list[_Moving] = [(Var(variable), Const(low), 1)] if used else []
+        if len(self._free) >= _MANY:
+            for e, move in places():
+                moving.append((e, self.folded(substitute(e, {variable: low})), move))
         with self._turns(high - low, moving):
             yield
         del self.bounds[variable]
@@ -225,35 +270,45 @@ class Assembly:
         """Execute what is written inside `count` times, for places that move by their strides from
         turn to turn; yields the places. What all turns share is computed before them.
         """
-        found, moving = list(starts), []
+        found, moving = list(starts), list[_Moving]()
         for number, (start, stride) in enumerate(zip(starts, strides, strict=True)):
             if not stride:
                 self.register(start)
             else:
-                self._pointers += 1
-                found[number] = Var(f"pointer {self._pointers}")
+                found[number] = self._pointer()
                 moving.append((found[number], start, stride))
         with self._turns(count, moving):
             yield tuple(found)
 
     @contextmanager
-    def _turns(self, count: int, moving: Sequence[tuple[Expr, Expr, int]]) -> Iterator[None]:
-        """A loop, with registers for variables that start at a value and move by a stride."""
+    def _turns(self, count: int, moving: Sequence[_Moving]) -> Iterator[None]:
+        """A loop, with registers for what moves in it."""
         values = [self.register(start) for _, start, _ in moving]
+        sums = [self.register(move) for _, _, move in moving if not isinstance(move, int)]
         registers = [self._inmost() for _ in moving]
         for register, value in zip(registers, values, strict=True):
             self.write("smove", register, value)
         counter, label = self._inmost(), self._label()
         self.write("smove", counter, f"#{count}")
-        scope = _Scope(frozenset().union(*(free_vars(variable) for variable, _, _ in moving)))
+        scope = _Scope(frozenset(e.name for e, _, _ in moving if isinstance(e, Var)))
         scope.values |= {v: r for (v, _, _), r in zip(moving, registers, strict=True)}
+        scope.read |= {*sums}
+        for (e, _, _), r in zip(moving, registers, strict=True):
+            if not isinstance(e, Var):
+                (part, own), place = constant_apart(e), self._pointer()
+                scope.values[place] = r
+                scope.variables |= {place.name}
+                scope.moving[part] = place, own
         self._scopes.append(scope)
         yield
         self._close()
         lines = self._scopes[-1].lines
         lines.append(f"{label}:")
-        strides = [stride for _, _, stride in moving]
-        moves = [f"sadd {r}, {r}, #{n}" for r, n in zip(registers, strides, strict=True)]
+        moves = [
+            f"sadd {r}, {r}, #{move}" if isinstance(move, int) else f"ssub {r}, {sums.pop(0)}, {r}"
+            for r, (_, _, move) in zip(registers, moving, strict=True)
+            if r in scope.read
+        ]
         turn = [
             *scope.lines,
             *(_INDENT + move for move in (*moves, f"ssub {counter}, {counter}, #1")),
@@ -330,15 +385,19 @@ def _lets_pass(line: str, scalar: str) -> bool:
     return not ends and scalar.split()[1].rstrip(",") not in words
 
 
-def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> str:
-    """The statement that puts a value into a register."""
+def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, ...]:
+    """The statements that put a value into a register."""
     match e:
         case Const(value):
-            return f"smove {register}, #{value}"
+            return (f"smove {register}, #{value}",)
         case Binary("<"):
-            return f"sgt {register}, {operands[1]}, {operands[0]}"
+            return (f"sgt {register}, {operands[1]}, {operands[0]}",)
+        case Binary("%"):
+            a, b = operands
+            whole = f"sdiv {register}, {a}, {b}", f"smul {register}, {register}, {b}"
+            return (*whole, f"ssub {register}, {a}, {register}")
         case Binary(op) if op in _STATEMENTS:
-            return f"{_STATEMENTS[op]} {register}, {', '.join(operands)}"
+            return (f"{_STATEMENTS[op]} {register}, {', '.join(operands)}",)
         case _:
             raise ProgramError(f"{e} has no value where code is generated")
 
@@ -350,8 +409,6 @@ def _plain(e: Expr) -> Expr:
             return a - binary("<", b, a) * (a - b)
         case Binary("max", a, b):
             return a + binary("<", a, b) * (b - a)
-        case Binary("%", a, b):
-            return a - a // b * b
         case Binary("ceil_div", a, b):
             return (a + b - 1) // b
         case Binary("<=", a, b):

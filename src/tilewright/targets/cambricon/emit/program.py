@@ -21,6 +21,7 @@ from tilewright.ir.regions import Repeat, split
 from tilewright.ir.visit import expressions, map_body, walk
 from tilewright.targets.cambricon.emit.assembly import Assembly
 from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
+from tilewright.targets.cambricon.emit.places import moved
 
 _LAST = 11
 """Most last turns of a loop that may differ from the others: the rows of a window."""
@@ -81,7 +82,8 @@ class _Writer:
         used = any(loop.var in free_vars(e) for s in walk(loop.body) for e in expressions(s))
         for low, high in self._parts(loop, count):
             if high > low:
-                with self.out.loop(loop.var, low, high, used=used):
+                places = partial(self._moved, loop)
+                with self.out.loop(loop.var, low, high, places, used=used):
                     self.body(loop.body)
 
     def _in_periods(self, loop: For, count: int, period: int) -> None:
@@ -126,15 +128,43 @@ class _Writer:
         register = self.out.register(condition)
         self.out.choice(register, partial(self.body, then), partial(self.body, orelse))
 
+    def _moved(self, loop: For) -> Iterator[tuple[Expr, int | Expr]]:
+        return moved([self.out.folded(e) for e in self._places(loop.body)], loop.var)
+
+    def _places(self, body: Sequence[Stmt]) -> list[Expr]:
+        """Where the operands begin of the statements that are executed whenever the body is."""
+        found: list[Expr] = []
+        for stmt in body:
+            match stmt:
+                case Transfer():
+                    found += self._ends(stmt)
+                case Call():
+                    found += (self.context.span(o).start for o in stmt.operands)
+                case If(condition, then, orelse):
+                    known = self.out.constant(condition)
+                    found += () if known is None else self._places(then if known else orelse)
+                case _:
+                    pass
+        return found
+
+    def _ends(self, stmt: Transfer) -> tuple[Expr, Expr]:
+        """Where a transfer begins in its buffer's memory and in its tensor."""
+        tensor, buffer = self.program.tensor(stmt.tensor), self.program.buffer(stmt.buffer)
+        place = Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
+        start: Expr = Const(0)
+        stride = 1
+        for extent, r in reversed(list(zip(tensor.shape, stmt.ranges, strict=True))):
+            start = start + r.start * stride
+            stride *= self.context.number(extent)
+        return place + stmt.slot * buffer.elements + stmt.first, start
+
     def _transfer(self, stmt: Transfer) -> None:
         """One instruction for each contiguous block."""
         context, program = self.context, self.program
         tensor, buffer = program.tensor(stmt.tensor), program.buffer(stmt.buffer)
-        start: Expr = Const(0)
         repeats: list[Repeat] = []
         stride = 1
         for extent, r in reversed(list(zip(tensor.shape, stmt.ranges, strict=True))):
-            start = start + r.start * stride
             repeats.insert(0, Repeat(context.number(r.extent), stride * context.number(r.step)))
             stride *= context.number(extent)
         if any(r.count == 0 for r in repeats):
@@ -143,7 +173,6 @@ class _Writer:
         mnemonic = _MNEMONICS.get((stmt.direction, buffer.space))
         if mnemonic is None:
             raise ProgramError(f"no instruction moves the {buffer.space} scratchpad to main memory")
-        place = Const((buffer.offset_bytes or 0) // dtype(buffer.dtype).size_bytes)
         axes: list[tuple[int, tuple[int, int]]] = []
         inner = int(blocks.length)
         for repeat in reversed((*blocks.outer, Repeat(blocks.count, blocks.stride))):
@@ -162,8 +191,7 @@ class _Writer:
                 base = self.out.register(starts[1])
                 self.out.write(mnemonic, local, size, base, f"#{symbol}")
 
-        slot = place + stmt.slot * buffer.elements + stmt.first
-        repeated(context, axes, (slot, start), write)
+        repeated(context, axes, self._ends(stmt), write)
 
 
 def _period(loop: For) -> int:

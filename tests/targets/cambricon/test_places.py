@@ -1,0 +1,65 @@
+"""Places of operands: few statements, those that move in a loop by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.common.expr import Const, Expr, Var
+from tilewright.targets.cambricon.emit.assembly import Assembly
+from tilewright.targets.cambricon.emit.places import moved
+
+TURN, K = Var("i"), Var("k")
+
+
+@pytest.mark.parametrize(
+    ("e", "expected"),
+    [
+        (8 + (TURN + 1) * 2 * 38, "i * 76 + 84"),
+        ((K * 240 + TURN * 3 + 1) % 2, "(i + 1) % 2"),
+        ((TURN - 1) % 16, "(i + 15) % 16"),
+        (Const(3) * TURN - 5, "i * 3 - 5"),
+    ],
+    ids=str,
+)
+def test_constants_are_added_last(e: Expr, expected: str):
+    """Factors of a modulus are left out."""
+    out = Assembly()
+    out.bounds |= {"i": (1, 90), "k": (0, 9)}
+    assert str(out.folded(e)) == expected
+
+
+def test_parts_that_move():
+    """By a stride, or so that two values in turn have one sum; what one statement computes is left,
+    and so is what differs from turn to turn.
+    """
+    places = [TURN * 40 + K + 3, TURN * 40 + K + 9, TURN % 2 * 8 + K, TURN * 7, TURN // 2 + 1]
+    found = [(str(e), str(move)) for e, move in moved(places, "i")]
+    assert found == [("i * 40 + k + 3", "40"), ("i % 2 * 8 + k", "k * 2 + 8")]
+
+
+def test_one_statement_moves_each_place():
+    """A slot of two is turned over; places that are a constant apart share a register."""
+    out = Assembly()
+    slot, start = 16 + TURN % 2 * 40, (TURN + 1) * 2 * 38
+    places = [out.folded(e) for e in (slot, start, start + 5)]
+    with out.loop("i", 0, 4, lambda: moved(places, "i")), out.statement():
+        out.write("vload", *map(out.register, (slot, start, start + 5)))
+    assert (
+        "\n".join(out.lines())
+        == """\
+  smove $0, #0
+  smove $1, #16
+  smove $2, #76
+  smove $3, #72
+  smove $4, $0
+  smove $5, $1
+  smove $6, $2
+  smove $7, #4
+.L0:
+    sadd $8, $6, #5
+    vload $5, $6, $8
+    ssub $5, $3, $5
+    sadd $6, $6, #76
+    ssub $7, $7, #1
+    cb $7, .L0"""
+    )
