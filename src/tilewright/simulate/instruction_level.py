@@ -359,6 +359,28 @@ def simulate_mesh(
     return collect(state, each, bases)
 
 
+def cycles_apart(
+    program: Program,
+    *,
+    entry: str | int = 0,
+    registers: Sequence[Registers],
+    local_memory: Sequence[ArrayLike],
+) -> list[int]:
+    """The cycles of runs that have nothing to do with each other, each on one core alone, by their
+    registers and memories; errors as in `simulate_mesh`. The program exchanges nothing.
+    """
+    found = list[int]()
+    for first in range(0, len(registers), layout.LINE_CAPACITY):
+        part = slice(first, first + layout.LINE_CAPACITY)
+        cores = [Core(program, program.entry(entry), given, False) for given in registers[part]]
+        images = local_memory[part]
+        state, bases = launch(cores, Mesh(1, len(cores)), images, MOST_CORE_CYCLES, 0)
+        compiled.run_in_order(state)
+        raise_if_stopped(state, [program] * len(cores), bases)
+        found += map(int, state.cores["finish"])
+    return found
+
+
 def _runner(mesh: Mesh, unit_order: UnitOrder) -> Callable[[Arrays], None]:
     if unit_order == "decoupled" and mesh.fabric is not None:
         raise MachineError("cores that exchange messages issue in order")

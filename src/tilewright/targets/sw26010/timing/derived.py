@@ -83,7 +83,7 @@ class Derived(Generic[Routine, Sample]):
 
     `file`: the module of this folder that defines it; its timings lie beside it. `makers`: what
     else they depend on, below the package. `frequent`: the routines whose timings are shipped.
-    `simulate` takes an instruction table by name, a routine, one of its modes and a sample.
+    `simulate` takes an instruction table by name, a routine, one of its modes and samples.
     """
 
     file: str
@@ -91,7 +91,7 @@ class Derived(Generic[Routine, Sample]):
     frequent: Callable[[], Iterable[Routine]]
     samples: Callable[[Routine, str], Iterable[Sample]]
     terms: Callable[[Routine, str, Sample], Sequence[Value]]
-    simulate: Callable[[str, Routine, str, Sample], int]
+    simulate: Callable[[str, Routine, str, Sequence[Sample]], Sequence[int]]
 
     def timing(self, table: str, routine: Routine) -> Timing:
         """A routine on a core: shipped, kept, or derived now."""
@@ -120,7 +120,7 @@ class Derived(Generic[Routine, Sample]):
     def _fitted(self, table: str, routine: Routine, mode: str) -> Fitted:
         samples = list(self.samples(routine, mode))
         terms = [self.terms(routine, mode, sample) for sample in samples]
-        cycles = [self.simulate(table, routine, mode, sample) for sample in samples]
+        cycles = self.simulate(table, routine, mode, samples)
         names = [str(number) for number in range(len(terms[0]))]
         solution = fit_relative(terms, cycles, names, routine.name)
         coefficients = tuple(round(float(value), 3) for value in solution)
