@@ -290,7 +290,7 @@ class WholeNetwork:
     def _known_ways(self, chain: Chain) -> list[_Way]:
         """`_ways`, found again where refills were priced or what the nodes read has other forms."""
         read = [self._held.get(name) for node in chain.nodes for name in node.inputs]
-        priced = [self._refilling.get(candidate) for candidate in self._candidates(chain)]
+        priced = [self._refilling.get(candidate, 0.0) for candidate in self._candidates(chain)]
         found = self._known.get(chain)
         if found is None or found[:2] != (read, priced):
             found = self._known[chain] = read, priced, self._ways(chain)
