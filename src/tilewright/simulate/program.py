@@ -146,22 +146,24 @@ def encode_program(
                 raise AssemblyError(f"label '{label}' is defined twice", where=f"{name}")
             labels[label] = number
     code = np.zeros(len(instructions), layout.plain_dtype(layout.RowState))
+    rows: dict[str, Any] = {}  # by mnemonic
     for number, instruction in enumerate(instructions):
-        _encode(code[number], instruction, number, labels)
+        spec = instruction.spec
+        if spec.mnemonic not in rows:
+            _encode(code[number], table, spec)
+            rows[spec.mnemonic] = code[number].copy()
+        code[number] = rows[spec.mnemonic]
+        _encode_operands(code[number], instruction, number, labels)
+        if spec.effect is Effect.READ_SPECIAL:
+            code["special"][number] = _special(table, int(code["value"][number]))
     return Program(table, tuple(instructions), labels, code, name, code_address)
 
 
-def _encode(
-    row: Any,
-    instruction: Instruction,
-    number: int,
-    labels: Mapping[str, int],
-) -> None:
-    table, spec = instruction.table, instruction.spec
+def _encode(row: Any, table: InstructionTable, spec: InstructionSpec) -> None:
+    """What all instructions of one kind have in common."""
     _check_lanes(table, spec.effect)
     row["effect"] = layout.EFFECT_CODES[spec.effect]
     row["kind"] = _class_of(spec.effect)
-    _encode_operands(row, instruction, number, labels)
     row["latency"] = spec.latency_cycles
     row["occupancy"] = spec.occupancy_cycles
     row["units"] = sum(1 << table.units.index(unit) for unit in spec.units)
@@ -175,8 +177,6 @@ def _encode(
     row["element"] = spec.effect.traits.element_bytes
     row["is_store"] = spec.effect.traits.store
     row["special"] = _SET_SPECIALS.get(spec.effect, 0)
-    if spec.effect is Effect.READ_SPECIAL:
-        row["special"] = _special(table, int(row["value"]))
 
 
 def _least_bytes(table: InstructionTable, spec: InstructionSpec) -> int:
