@@ -51,6 +51,11 @@ def test_commands_that_only_plan_need_no_solver() -> None:
     assert imported(f"import {names}") & HEAVY == {"lark", "numba"}
 
 
+def test_planning_networks_for_meshes_loads_what_compiles_and_assembles_when_it_is_needed() -> None:
+    assert imported("import tilewright.targets.sw26010.networks") & HEAVY == set()
+    assert imported("import tilewright.targets.sw26010.code") & HEAVY == set()
+
+
 @pytest.mark.parametrize("name", list(commands.COMMANDS))
 def test_help_needs_no_arrays(name: str) -> None:
     made = f"from tilewright.cli.commands import command; command({name!r})"

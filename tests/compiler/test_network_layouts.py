@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -15,7 +15,7 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.layouts import WholeNetwork
+from tilewright.network.planning.layouts import Chain, WholeNetwork
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import as_it_stands
 from tilewright.network.search import Search
@@ -93,6 +93,36 @@ def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
     taken = found.products["c1"]
     assert isinstance(taken, Priced)
     assert taken.form == middle
+
+
+class Refilling(Refills):
+    """Adds a cycle to some candidates."""
+
+    def __init__(self, some: tuple[Candidate, ...]) -> None:
+        super().__init__(HOST)
+        self._some = some
+
+    def added(self, candidate: Candidate) -> Candidate:
+        assert isinstance(candidate, Priced)
+        return replace(candidate, price=candidate.price + (candidate in self._some))
+
+
+def test_ways_are_found_again_only_where_refills_were_priced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    variant, planner, asked = as_it_stands(chain()), Rules(HOST), list[str]()
+    planner.forms = OneForm()
+    candidates = {layer(k): priced(layer(k), {PIXELS: 1e6}) for k in (1, 3, 5)}
+    whole = WholeNetwork(variant.network, variant.chains, Ranked(candidates), {}, planner, HOST)
+    ways = whole._ways
+
+    def counted(own: Chain) -> object:
+        asked.append(own.first.name)
+        return ways(own)
+
+    monkeypatch.setattr(whole, "_ways", counted)
+    whole.cheapest(Refilling(candidates[layer(3)]))
+    assert asked == ["c0", "c1", "c2", "c1"]
 
 
 def between(op: Unary) -> Network:

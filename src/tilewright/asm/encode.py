@@ -56,7 +56,7 @@ def word_bytes(table: InstructionTable, word: int) -> bytes:
     return word.to_bytes(table.word_bits // 8, table.byte_order)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 16)
 def decode_word(word: int, table: InstructionTable) -> Instruction | None:
     """The instruction that a word encodes, None if it encodes none."""
     for mask, specs in _decoder(table):

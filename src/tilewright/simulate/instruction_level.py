@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.common.limits import MOST_CORE_CYCLES
 from tilewright.simulate.launch import Core, Mesh, Registers, UnitOrder, launch, per_core
@@ -21,7 +23,11 @@ from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
 from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import Arrays
-from tilewright.simulate.units.mesh import run_decoupled, run_in_order
+
+if TYPE_CHECKING:
+    from tilewright.simulate.units import mesh as compiled
+else:  # heavy: Numba
+    compiled = Deferred("tilewright.simulate.units.mesh")
 
 # Runs that end badly: faults, deadlocks, and the cycle limit, each as one `SimulationError`.
 #
@@ -353,10 +359,32 @@ def simulate_mesh(
     return collect(state, each, bases)
 
 
+def cycles_apart(
+    program: Program,
+    *,
+    entry: str | int = 0,
+    registers: Sequence[Registers],
+    local_memory: Sequence[ArrayLike],
+) -> list[int]:
+    """The cycles of runs that have nothing to do with each other, each on one core alone, by their
+    registers and memories; errors as in `simulate_mesh`. The program exchanges nothing.
+    """
+    found = list[int]()
+    for first in range(0, len(registers), layout.LINE_CAPACITY):
+        part = slice(first, first + layout.LINE_CAPACITY)
+        cores = [Core(program, program.entry(entry), given, False) for given in registers[part]]
+        images = local_memory[part]
+        state, bases = launch(cores, Mesh(1, len(cores)), images, MOST_CORE_CYCLES, 0)
+        compiled.run_in_order(state)
+        raise_if_stopped(state, [program] * len(cores), bases)
+        found += map(int, state.cores["finish"])
+    return found
+
+
 def _runner(mesh: Mesh, unit_order: UnitOrder) -> Callable[[Arrays], None]:
     if unit_order == "decoupled" and mesh.fabric is not None:
         raise MachineError("cores that exchange messages issue in order")
-    return run_decoupled if unit_order == "decoupled" else run_in_order
+    return compiled.run_decoupled if unit_order == "decoupled" else compiled.run_in_order
 
 
 def core_after(
@@ -372,5 +400,5 @@ def core_after(
     cores = [Core(program, program.entry(0), registers or {}, False)]
     images = None if local_memory is None else [local_memory]
     state, bases = launch(cores, Mesh(1, 1), images, cycles - 1, 0)
-    run_in_order(state)
+    compiled.run_in_order(state)
     return collect(state, [program], bases).cores[0]

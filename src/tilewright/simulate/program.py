@@ -146,20 +146,21 @@ def encode_program(
                 raise AssemblyError(f"label '{label}' is defined twice", where=f"{name}")
             labels[label] = number
     code = np.zeros(len(instructions), layout.plain_dtype(layout.RowState))
-    first: dict[str, int] = {}
+    rows: dict[str, Any] = {}  # by mnemonic
     for number, instruction in enumerate(instructions):
-        same = first.setdefault(instruction.spec.mnemonic, number)
-        if same == number:
-            _encode(code[number], instruction)
-        else:
-            code[number] = code[same]
+        spec = instruction.spec
+        if spec.mnemonic not in rows:
+            _encode(code[number], table, spec)
+            rows[spec.mnemonic] = code[number].copy()
+        code[number] = rows[spec.mnemonic]
         _encode_operands(code[number], instruction, number, labels)
+        if spec.effect is Effect.READ_SPECIAL:
+            code["special"][number] = _special(table, int(code["value"][number]))
     return Program(table, tuple(instructions), labels, code, name, code_address)
 
 
-def _encode(row: Any, instruction: Instruction) -> None:
-    """What all instructions of one mnemonic have in common."""
-    table, spec = instruction.table, instruction.spec
+def _encode(row: Any, table: InstructionTable, spec: InstructionSpec) -> None:
+    """What all instructions of one kind have in common."""
     _check_lanes(table, spec.effect)
     row["effect"] = layout.EFFECT_CODES[spec.effect]
     row["kind"] = _class_of(spec.effect)
@@ -192,7 +193,7 @@ def _encode_operands(
 ) -> None:
     zero, sink = instruction.table.register_count, instruction.table.register_count + 1
     row["a"] = row["b"] = row["c"] = row["waits"] = zero
-    row["d"], row["value"] = sink, 0
+    row["d"] = sink
     for role, operand in instruction.by_role.items():
         match operand:
             case Register(register):
@@ -206,8 +207,6 @@ def _encode_operands(
                 row["value"] = _value(operand, instruction)
     if row["d"] != sink:
         row["waits"] = row["d"]
-    if instruction.spec.effect is Effect.READ_SPECIAL:
-        row["special"] = _special(instruction.table, int(row["value"]))
 
 
 def _row_register(instruction: Instruction, number: int, role: str) -> int:

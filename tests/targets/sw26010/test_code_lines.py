@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from support.cross_check.check import checked_time, missing_lines
 from tilewright import ops
 from tilewright.cost.fetches import CodeLines, Fetches
+from tilewright.ir.nodes import Program
 from tilewright.isa.table import InstructionCache
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
 from tilewright.seeds.space import seeds_for
+from tilewright.simulate.kernel import level
+from tilewright.simulate.kernel import program as level_program
 from tilewright.simulate.kernel.level import simulate
+from tilewright.simulate.kernel.program import PreparedProgram
 from tilewright.targets.sw26010.code import CODE
 from tilewright.targets.sw26010.code_lines import code_lines
 from tilewright.tune.candidate import Candidate
@@ -44,6 +48,24 @@ def test_a_launch_that_follows_its_like_takes_what_the_text_says() -> None:
     assert run.cycles == pytest.approx(text.repeated_cycles, rel=0.05)
     assert run.by_kind()["instruction cache"] % 30 == 0
     assert sum(run.by_kind().values()) == run.cycles
+
+
+def test_runs_without_and_with_refills_are_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate, prepared = best_without_refills(), list[Program]()
+    program = candidate.program(MACHINE)
+    lines = code_lines(program, MACHINE)
+    assert lines is not None
+
+    def prepare(own: Program, machine: Machine) -> PreparedProgram:
+        prepared.append(own)
+        return level_program.prepare(own, machine)
+
+    monkeypatch.setattr(level, "prepare", prepare)
+    warm, refilled = level.without_and_with(lines, program, MACHINE)
+    assert prepared == [program]
+    assert warm == simulate(program, MACHINE, refills=False)
+    assert refilled == simulate(program, MACHINE)
+    assert refilled.cycles > warm.cycles
 
 
 def test_of_two_candidates_the_one_whose_routines_fit_is_chosen() -> None:

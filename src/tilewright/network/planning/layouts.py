@@ -186,6 +186,7 @@ class WholeNetwork:
         self.epilogues, self.forms, self.planner = epilogues, planner.forms, planner
         self._machine = machine
         self._refilling: dict[Candidate | None, float] = {}
+        self._known: dict[Chain, tuple[object, object, list[_Way]]] = {}
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
@@ -200,7 +201,7 @@ class WholeNetwork:
         choice is made again, a few times at most; not where it takes the solver's time.
         """
         for _ in range(_ROUNDS):
-            ways = [self._ways(chain) for chain in self.chains]
+            ways = [self._known_ways(chain) for chain in self.chains]
             choice = cheapest(*self._costs(ways))
             taken = [w[o] for w, o in zip(ways, choice.options, strict=True)]
             new = [self._refilled([way], refills) for way in taken]
@@ -286,23 +287,33 @@ class WholeNetwork:
         found = self.planner.reading(own, taken[0], wanted, held) if len(taken) == 1 else None
         return None if found is None else found.cycles - own.cycles
 
+    def _known_ways(self, chain: Chain) -> list[_Way]:
+        """`_ways`, found again where refills were priced or what the nodes read has other forms."""
+        read = [self._held.get(name) for node in chain.nodes for name in node.inputs]
+        priced = [self._refilling.get(candidate, 0.0) for candidate in self._candidates(chain)]
+        found = self._known.get(chain)
+        if found is None or found[:2] != (read, priced):
+            found = self._known[chain] = read, priced, self._ways(chain)
+            self._held[chain.output] = list(dict.fromkeys(way.form for way in found[2]))
+        return found[2]
+
+    def _candidates(self, chain: Chain) -> Iterator[Candidate]:
+        """Those of a product, with an epilogue first."""
+        yield from self.epilogues.get(chain.request, ()) if chain.request else ()
+        yield from self.ranked.candidates.get(chain.first.op, ())
+
     def _ways(self, chain: Chain) -> list[_Way]:
-        """All ways of one fused node, and the forms that its result may have from now on."""
+        """All ways of one fused node."""
         op, node = chain.first.op, chain.first
         if op.kind in CONTRACTIONS:
-            found = self._product_ways(chain)
-        elif elementwise(op) is not None:
+            return self._product_ways(chain)
+        if elementwise(op) is not None:
             read = self._read_whole(chain.nodes)
-            found = [
+            return [
                 _Way(self._pass(form), form, {}, reads=read)
                 for form in self._out_forms(chain, self._natural(node))
             ]
-        elif op.reshapes:
-            found = self._reshaped_ways(chain, op)
-        else:
-            found = self._gathering_ways(chain)
-        self._held[chain.output] = list(dict.fromkeys(way.form for way in found))
-        return found
+        return self._reshaped_ways(chain, op) if op.reshapes else self._gathering_ways(chain)
 
     def _natural(self, node: Node) -> list[Form]:
         """The forms that the whole operands of an elementwise node may have."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.c.elementwise_text import primitives_header, primitives_source
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
@@ -19,7 +21,6 @@ from tilewright.targets.sw26010.emit.build import build_plan, emit_makefile
 from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit.slave import emit_slave
 from tilewright.targets.sw26010.emulation.build import mesh_flags, runtime_objects
-from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.gemm.instances import (
     gemm_instances,
@@ -32,6 +33,11 @@ from tilewright.targets.sw26010.names import (
     name_program,
     tensor_infos,
 )
+
+if TYPE_CHECKING:
+    from tilewright.targets.sw26010.emulation import run as emulation
+else:  # heavy: the assembler, and what builds and runs code
+    emulation = Deferred("tilewright.targets.sw26010.emulation.run")
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Sw26010Code:
         Raises SimulationError where it does something illegal, ToolError where it cannot be built.
         """
         mesh = (machine.mesh.rows, machine.mesh.columns)
-        return run_emulated(artifact, inputs, mesh=mesh)
+        return emulation.run_emulated(artifact, inputs, mesh=mesh)
 
     def make_ready(self, machine: Machine) -> None:
         """Compile the runtime of the emulation where the cache lacks it; raises ToolError."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.codegen.artifact import Array
+from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.reversals import Reversals
@@ -18,8 +20,12 @@ from tilewright.network.planned import Compute, Outputs, PlannedNetwork
 from tilewright.network.planning.lowering import MOST_STEPS
 from tilewright.network.requirements import require_lowered, without_look_ups
 from tilewright.network.search import Search
-from tilewright.targets.sw26010.emulation.run import run_emulated
 from tilewright.targets.sw26010.network.code import NetworkArtifact, constant_parts, emit_network
+
+if TYPE_CHECKING:
+    from tilewright.targets.sw26010.emulation import run as emulation
+else:  # heavy: the assembler, and what builds and runs code
+    emulation = Deferred("tilewright.targets.sw26010.emulation.run")
 
 _LONGEST_SECONDS = 1800
 """After this time the code is taken to hang."""
@@ -63,7 +69,7 @@ class Sw26010Networks:
         def compute(inputs: Mapping[str, Array]) -> Outputs:
             states = {after: inputs[before] for before, after in plan.states}
             given = {**inputs, **states, artifact.block: block}
-            found = run_emulated(artifact, given, seconds=_LONGEST_SECONDS, mesh=mesh)
+            found = emulation.run_emulated(artifact, given, seconds=_LONGEST_SECONDS, mesh=mesh)
             arrays = zip(shapes.items(), found.values(), strict=True)
             return Outputs({name: y.reshape(shape) for (name, shape), y in arrays})
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.examples import one_in
+from tilewright.targets.sw26010.calls import prices
+from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
+from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
 from tilewright.targets.sw26010.timing.maps import MAPS
@@ -57,6 +61,37 @@ def test_frequent_routines_are_timed_without_a_derivation(kind: str, table: str)
     shipped = KINDS[kind].shipped[table].routines
     found = {r.name: underivable(KINDS[kind]).timing(table, r) for r in KINDS[kind].frequent()}
     assert found == shipped
+
+
+@pytest.mark.parametrize("kind", ELEMENTWISE)
+def test_samples_that_are_simulated_together_take_what_each_takes_alone(kind: str) -> None:
+    own, table = KINDS[kind], SHIPPED_TABLES[0]
+    routine = next(iter(own.frequent()))
+    for mode in routine.modes:
+        samples = list(own.samples(routine, mode))[::9]
+        alone = [own.simulate(table, routine, mode, [sample])[0] for sample in samples]
+        assert own.simulate(table, routine, mode, samples) == alone
+
+
+def test_a_mode_that_no_candidate_takes_is_not_derived(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    table, asked = SHIPPED_TABLES[0], list[str]()
+    routine = map_routine("x0 * 0.125 + 3.0", (False,), "f64")
+    assert routine is not None
+
+    def samples(own: MapRoutine, mode: str) -> Any:
+        asked.append(mode)
+        return MAPS.samples(own, mode)
+
+    monkeypatch.setattr(prices, "MAPS", replace(MAPS, samples=samples))
+    rows = Rows(np.array([16, 33]), np.array([1, 1]), (0,) * OUTER_LOOPS, np.array([True, False]))
+    whole = prices.routine_cycles(table, routine, rows, np.array([True, False]))
+    assert asked == ["vectors"]
+    each = prices.routine_cycles(table, routine, rows)
+    assert asked == ["vectors", "elements"]
+    assert whole[0] == each[0]
 
 
 def test_another_table_or_kind_is_another_question() -> None:

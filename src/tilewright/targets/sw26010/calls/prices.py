@@ -257,10 +257,13 @@ def emitted_map(compiled: CallCost) -> CallCost:
         rows, cycles = map_rows(call), 0 * call.dims["elements"]
         for number in np.unique(rows.still):
             routine = routine_of_rows(call, int(number))
+            among = np.equal(rows.still, number)
             each = (
-                compiled(machine, call) if routine is None else routine_cycles(table, routine, rows)
+                compiled(machine, call)
+                if routine is None
+                else routine_cycles(table, routine, rows, among)
             )
-            cycles = np.where(rows.still == number, each, cycles)
+            cycles = np.where(among, each, cycles)
         if np.all(has_as_many_loops(rows)):
             return cycles
         return np.where(has_as_many_loops(rows), cycles, compiled(machine, call))
@@ -285,11 +288,16 @@ def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
     return map_routine(call.primitive.expression, stay, call.dtype)
 
 
-def routine_cycles(table: str, routine: MapRoutine, rows: Rows) -> Value:
-    """Whole cycles of a nest of a map's routine."""
-    timing = MAPS.timing(table, routine)
-    ways = (timing[mode].cycles(map_terms(routine, mode, rows)) for mode in MODES)
-    return np.ceil(np.where(rows.by_vectors, *ways))
+def routine_cycles(table: str, routine: MapRoutine, rows: Rows, among: Value = True) -> Value:
+    """Whole cycles of a nest of a map's routine, `among` some candidates: a mode that none of them
+    takes has no price.
+    """
+    cycles: Value = 0.0
+    for mode, taken in zip(MODES, (rows.by_vectors, np.logical_not(rows.by_vectors)), strict=True):
+        if np.any(np.logical_and(among, taken)):
+            own = MAPS.fitted(table, routine, mode).cycles(map_terms(routine, mode, rows))
+            cycles = np.where(taken, own, cycles)
+    return np.ceil(cycles)
 
 
 _STEPS = (0, 1, 2)
@@ -322,8 +330,11 @@ def emitted_reduce(compiled: CallCost) -> CallCost:
         cycles: Value = 0
         for number in np.unique(nest.code):
             routine = routine_of_code(call, int(number))
-            each = compiled(machine, call) if routine is None else _cycles(table, routine, nest)
-            cycles = np.where(np.equal(nest.code, number), each, cycles)
+            among = np.equal(nest.code, number)
+            each = (
+                compiled(machine, call) if routine is None else _cycles(table, routine, nest, among)
+            )
+            cycles = np.where(among, each, cycles)
         if np.all(nest.priced):
             return cycles
         return np.where(nest.priced, cycles, compiled(machine, call))
@@ -345,8 +356,7 @@ def lie_of(code: int) -> Lie:
 
 def mode_cycles(table: str, routine: ReduceRoutine, mode: str, extents: Extents) -> Value:
     """Cycles of a call in one of the routine's modes."""
-    timing = REDUCTIONS.timing(table, routine)[mode]
-    return timing.cycles(reduce_terms(routine, mode, extents))
+    return REDUCTIONS.fitted(table, routine, mode).cycles(reduce_terms(routine, mode, extents))
 
 
 def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value]:
@@ -363,10 +373,12 @@ def mode_shares(routine: ReduceRoutine, nest: PricedLoops) -> Mapping[str, Value
     return {VECTORS: whole * by_vectors, LANES: lanes, ELEMENTS: 1 - whole}
 
 
-def _cycles(table: str, routine: ReduceRoutine, nest: PricedLoops) -> Value:
+def _cycles(table: str, routine: ReduceRoutine, nest: PricedLoops, among: Value) -> Value:
+    """Whole cycles of a call `among` some candidates."""
     cycles: Value = 0
     for mode, share in mode_shares(routine, nest).items():
-        cycles = cycles + share * mode_cycles(table, routine, mode, nest.extents)
+        if np.any(share * among):
+            cycles = cycles + share * mode_cycles(table, routine, mode, nest.extents)
     return np.ceil(cycles)
 
 

@@ -26,6 +26,7 @@ from tilewright.isa import InstructionTable, load_table
 from tilewright.simulate.image import load_image
 from tilewright.simulate.program import Program
 
+_KEPT = Cache("primitives")
 SHIPPED_TABLES = ("sw26010_cpe", "sw26010_cpe_measured")
 OWN = "targets/sw26010"
 ELEMENTWISE_MAKERS = (
@@ -83,7 +84,7 @@ class Derived(Generic[Routine, Sample]):
 
     `file`: the module of this folder that defines it; its timings lie beside it. `makers`: what
     else they depend on, below the package. `frequent`: the routines whose timings are shipped.
-    `simulate` takes an instruction table by name, a routine, one of its modes and a sample.
+    `simulate` takes an instruction table by name, a routine, one of its modes and samples.
     """
 
     file: str
@@ -91,11 +92,15 @@ class Derived(Generic[Routine, Sample]):
     frequent: Callable[[], Iterable[Routine]]
     samples: Callable[[Routine, str], Iterable[Sample]]
     terms: Callable[[Routine, str, Sample], Sequence[Value]]
-    simulate: Callable[[str, Routine, str, Sample], int]
+    simulate: Callable[[str, Routine, str, Sequence[Sample]], Sequence[int]]
 
     def timing(self, table: str, routine: Routine) -> Timing:
         """A routine on a core: shipped, kept, or derived now."""
-        return _timing(self, table, routine)
+        return {mode: self.fitted(table, routine, mode) for mode in routine.modes}
+
+    def fitted(self, table: str, routine: Routine, mode: str) -> Fitted:
+        """One mode of `timing`; the others are not derived for it."""
+        return _fitted(self, table, routine, mode)
 
     @cached_property
     def shipped(self) -> Mapping[str, Timings]:
@@ -115,12 +120,13 @@ class Derived(Generic[Routine, Sample]):
 
     def derive(self, table: str, routine: Routine) -> Timing:
         """Simulate the samples of a routine and fit the form to them."""
-        return {mode: self._fitted(table, routine, mode) for mode in routine.modes}
+        return {mode: self.derived_mode(table, routine, mode) for mode in routine.modes}
 
-    def _fitted(self, table: str, routine: Routine, mode: str) -> Fitted:
+    def derived_mode(self, table: str, routine: Routine, mode: str) -> Fitted:
+        """One mode of `derive`."""
         samples = list(self.samples(routine, mode))
         terms = [self.terms(routine, mode, sample) for sample in samples]
-        cycles = [self.simulate(table, routine, mode, sample) for sample in samples]
+        cycles = self.simulate(table, routine, mode, samples)
         names = [str(number) for number in range(len(terms[0]))]
         solution = fit_relative(terms, cycles, names, routine.name)
         coefficients = tuple(round(float(value), 3) for value in solution)
@@ -140,12 +146,12 @@ class Derived(Generic[Routine, Sample]):
 
 
 @cache
-def _timing(kind: Derived[Routine, Sample], table: str, routine: Routine) -> Timing:
+def _fitted(kind: Derived[Routine, Sample], table: str, routine: Routine, mode: str) -> Fitted:
     asked, shipped = kind.question(table), kind.shipped.get(table)
     if shipped is not None and shipped.question == asked and routine.name in shipped.routines:
-        return shipped.routines[routine.name]
-    key = digest(asked, routine.name)[:16]
-    return Cache("primitives").value(key, Timing, lambda: kind.derive(table, routine))
+        return shipped.routines[routine.name][mode]
+    key = digest(asked, routine.name, mode)[:16]
+    return _KEPT.value(key, Fitted, lambda: kind.derived_mode(table, routine, mode))
 
 
 @cache

@@ -21,10 +21,12 @@ from tilewright.targets.sw26010.timing.nests import (
     FEW_ITEMS,
     ITEMS,
     LOOPS,
+    Arguments,
     Counts,
     sampled_loops,
     sampled_rows,
     simulated,
+    simulated_cycles,
 )
 
 _BIASED, _SCALED = "x0 + x1", "x0 * x1 + x2"
@@ -89,14 +91,17 @@ def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]
 
 def map_run(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> CoreRun:
     """The run of a nest."""
+    return simulated(table, routine, _call(routine, mode, counts))
+
+
+def _call(routine: MapRoutine, mode: str, counts: Sequence[int]) -> Arguments:
+    """What a call for a nest gets."""
     loops, strides = sampled_loops(mode, counts)
     inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
     moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]
     steps = [*moves, *(n for same in routine.still for n in ([0] * LEVELS if same else moves))]
     start = routine.precision.element_bytes if mode == "elements" else 0
-    arguments = [start, _PLACES_AT, _COUNT_AT, _STEPS_AT]
-    words = {_COUNT_AT: loops, _STEPS_AT: steps}
-    return simulated(table, routine, arguments, words)
+    return [start, _PLACES_AT, _COUNT_AT, _STEPS_AT], {_COUNT_AT: loops, _STEPS_AT: steps}
 
 
 MAPS = Derived(
@@ -105,5 +110,7 @@ MAPS = Derived(
     frequent=_frequent_routines,
     samples=_samples,
     terms=lambda routine, mode, counts: map_terms(routine, mode, sampled_rows(mode, counts)),
-    simulate=map_cycles,
+    simulate=lambda table, routine, mode, samples: simulated_cycles(
+        table, routine, [_call(routine, mode, counts) for counts in samples]
+    ),
 )

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.common.expr import Value
 from tilewright.isa import load_table
-from tilewright.simulate.instruction_level import simulate_core
+from tilewright.simulate.instruction_level import cycles_apart, simulate_core
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
 from tilewright.targets.sw26010.elementwise.code import MODES, halves, item_elements
@@ -38,6 +40,9 @@ CHANGES = ((9, 8), (16, 12), (29, 16), (8, 7), (24, 21), (33, 3), (16, 8), (20, 
 STACK_AT = 59_392
 _COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT = 60_000, 60_064, 60_128
 Counts = tuple[int, ...]
+Arguments: TypeAlias = tuple[Sequence[int], Mapping[int, Sequence[int]]]
+"""What a call gets: arguments from $16 on, and words of the memory by their place."""
+_AnyRoutine: TypeAlias = Routine | MapRoutine | ReduceRoutine
 
 
 def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
@@ -108,6 +113,11 @@ def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) 
 
 def nest_run(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> CoreRun:
     """The run of a sample."""
+    return simulated(table, routine, _call(routine, mode, counts))
+
+
+def _call(routine: Routine, mode: str, counts: Sequence[int]) -> Arguments:
+    """What a call gets of a sample."""
     if routine.work is None:
         rows, new, old = counts
         size = item_elements(mode)
@@ -119,7 +129,7 @@ def nest_run(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> 
         arguments = [0, *([0] if routine.work.has_source else []), *words]
     if mode == "elements":
         arguments[0] = routine.precision.element_bytes
-    return simulated(table, routine, arguments, words)
+    return arguments, words
 
 
 def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -132,24 +142,46 @@ def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int
     return extents, [*(distance * (extent > 1) for extent in extents[:-1]), 1]
 
 
-def simulated(
-    table: str,
-    routine: Routine | MapRoutine | ReduceRoutine,
-    arguments: Sequence[int],
-    words: Mapping[int, Sequence[int]],
-) -> CoreRun:
-    """The run of a call of a routine with these arguments from $16 on, and words of the memory."""
-    memory = np.zeros(load_table(SHIPPED_TABLES[0]).local_memory_bytes // 8, np.int64)
-    for place, values in words.items():
-        memory[place // 8 : place // 8 + len(values)] = values
-    registers = {f"${16 + i}": value for i, value in enumerate(arguments[:5])}
+def simulated(table: str, routine: _AnyRoutine, call: Arguments) -> CoreRun:
+    """The run of a call of a routine."""
     return simulate_core(
         assembled(routine.text(), table),
         entry=routine.name,
-        registers={**registers, "$30": STACK_AT},
-        local_memory=memory,
+        registers=_registers(call),
+        local_memory=_memory(call),
         trace=False,
     )
 
 
-NESTS = Derived(__file__, ELEMENTWISE_MAKERS, all_routines, _samples, sampled_terms, nest_cycles)
+def simulated_cycles(table: str, routine: _AnyRoutine, calls: Sequence[Arguments]) -> list[int]:
+    """The cycles of several calls of a routine, each as `simulated`."""
+    return cycles_apart(
+        assembled(routine.text(), table),
+        entry=routine.name,
+        registers=[_registers(call) for call in calls],
+        local_memory=[_memory(call) for call in calls],
+    )
+
+
+def _registers(call: Arguments) -> dict[str, int]:
+    given = {f"${16 + i}": value for i, value in enumerate(call[0][:5])}
+    return {**given, "$30": STACK_AT}
+
+
+def _memory(call: Arguments) -> NDArray[np.int64]:
+    memory = np.zeros(load_table(SHIPPED_TABLES[0]).local_memory_bytes // 8, np.int64)
+    for place, values in call[1].items():
+        memory[place // 8 : place // 8 + len(values)] = values
+    return memory
+
+
+NESTS = Derived(
+    file=__file__,
+    makers=ELEMENTWISE_MAKERS,
+    frequent=all_routines,
+    samples=_samples,
+    terms=sampled_terms,
+    simulate=lambda table, routine, mode, samples: simulated_cycles(
+        table, routine, [_call(routine, mode, counts) for counts in samples]
+    ),
+)

@@ -170,7 +170,9 @@ PRODUCTS = Derived(
     frequent=lambda: [Primitive(*of) for of in product(PRECISIONS.values(), (False, True))],
     samples=lambda _, mode: SAMPLES[mode],
     terms=primitive_terms,
-    simulate=primitive_cycles,
+    simulate=lambda table, primitive, mode, samples: [
+        primitive_cycles(table, primitive, mode, blocks) for blocks in samples
+    ],
 )
 
 

@@ -27,7 +27,13 @@ from tilewright.targets.sw26010.elementwise.reduce import (
 )
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
-from tilewright.targets.sw26010.timing.nests import LOOPS, around, simulated
+from tilewright.targets.sw26010.timing.nests import (
+    LOOPS,
+    Arguments,
+    around,
+    simulated,
+    simulated_cycles,
+)
 
 FREQUENT: tuple[tuple[Gathering, str, Lie], ...] = (
     *(("max", "x0", Lie(step, taps)) for step in (1, 2, 0) for taps in (1, 3)),
@@ -129,6 +135,11 @@ def reduce_run(
     the routine's modes. Rows and runs start a vector apart, or an element: their cycles do not
     depend on their addresses.
     """
+    return simulated(table, routine, _call(routine, mode, loops, extents))
+
+
+def _call(routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents) -> Arguments:
+    """What such a call gets."""
     counts = [*(1,) * (LEVELS - 1 - len(loops)), *loops, extents.row]
     distance = 1 if mode == ELEMENTS else VECTOR_LANES
     apart = [distance * (count > 1) for count in counts[:-1]]
@@ -141,8 +152,7 @@ def reduce_run(
     moves += [0, 0, VECTOR_LANES]
     element = routine.precision.element_bytes
     starts = [element * (mode == ELEMENTS), element * (mode in (ELEMENTS, LANES))]
-    arguments, words = [*starts, _COUNT_AT, _MOVES_AT], {_COUNT_AT: counts, _MOVES_AT: moves}
-    return simulated(table, routine, arguments, words)
+    return [*starts, _COUNT_AT, _MOVES_AT], {_COUNT_AT: counts, _MOVES_AT: moves}
 
 
 REDUCTIONS = Derived(
@@ -151,5 +161,7 @@ REDUCTIONS = Derived(
     frequent=_frequent_routines,
     samples=_samples,
     terms=lambda routine, mode, sample: reduce_terms(routine, mode, sample[1]),
-    simulate=lambda table, routine, mode, sample: reduce_cycles(table, routine, mode, *sample),
+    simulate=lambda table, routine, mode, samples: simulated_cycles(
+        table, routine, [_call(routine, mode, *sample) for sample in samples]
+    ),
 )
