@@ -332,6 +332,8 @@ _CORE_BUSES = ["sync_count", "sync_time", "head", "count", "pop_time", "popped",
 _CORE_REGISTERS = ["ready", "read_at", "pending_read", "pending_write", "hazards"]
 
 
+_LEAST_BEHIND_PORTS = 1 << 24
+"""Bytes of a record's memory behind ports: of smaller ones the pages are never touched."""
 _FORMATS = {"int": "i8", "bool": "i8", "Small": "i4", "Register": "u4"}
 
 
@@ -350,14 +352,16 @@ def core_dtype(
     cache_lines: int,
     ports: tuple[int, int, int] = (1, 1, 1),
 ) -> np.dtype[Any]:
-    """The record of a core; depth and memory are rounded up, so that code can be shared.
+    """The record of a core; depth, memory and lines are rounded up, so that code can be shared.
 
     `cache_lines` are those of its instruction cache, `ports` those of its memory, their chips and
     the open lines of a chip.
     """
     chips = (ports[0] * ports[1], ports[2])
     entries = 1 << max(depth - 1, 15).bit_length()
-    words = 1 << max(-(-memory_bytes // 8) - 1, 1).bit_length()
+    least = 1 if ports[0] == 1 else _LEAST_BEHIND_PORTS // 8 - 1
+    words = 1 << max(-(-memory_bytes // 8) - 1, least).bit_length()
+    lines = 1 << max(cache_lines - 1, LINE_CAPACITY - 1).bit_length()
     fields: list[dict[str, tuple[str, tuple[int, ...]]]] = []
     fields += [{name: ("i8", ())} for name in _scalars(CoreState)]
     fields += [{name: ("i8", (2,))} for name in _CORE_BUSES]
@@ -370,7 +374,7 @@ def core_dtype(
         {"inbox": ("i8", (MESSAGE_KINDS,))},
         {"sending": ("i8", (DIRECTIONS,))},
         {"buffer_free": ("i8", (DIRECTIONS,))},
-        {"tags": ("i8", (max(cache_lines, 1),))},
+        {"tags": ("i8", (lines,))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
         {"changed": ("i8", chips)},
