@@ -30,8 +30,9 @@ IS_LOAD, IS_STORE, IS_ORDERED, IS_BRANCH, SYNCS_ROW, SYNCS_COLUMN, IS_CHANNEL = 
     1 << bit for bit in range(7)
 )
 SCALED, PORTED = 1 << 7, 1 << 8
-SENDS, AWAITS = 1 << 9, 1 << 10
+SENDS, AWAITS, ACCEPTS = (1 << bit for bit in range(9, 12))
 INTERACTS = SYNCS_ROW | SYNCS_COLUMN | IS_CHANNEL | SENDS
+CONTACTS = INTERACTS | AWAITS | ACCEPTS
 
 # Values of SPECIAL.
 SPECIAL_HALT, SPECIAL_ID, SPECIAL_ROW, SPECIAL_COLUMN, SPECIAL_CYCLE = range(1, 6)
@@ -157,7 +158,8 @@ class CoreState(Protocol):
     port_misses: int
     horizon: int  # cycle from which an interrupt may come that is not known yet
     interrupt: int  # when the next message comes that may interrupt, NEVER while one is handled
-    stop: int  # the earlier of both
+    stop: int  # the earlier of both, NEVER while no message may interrupt
+    held: int  # cycle of an instruction that had to let others catch up: no message is earlier
     accepts: int  # mask of the kinds of messages that interrupt
     handling: int  # whether a handler runs; then where and with what vector length to go on
     resume: int
