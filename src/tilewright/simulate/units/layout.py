@@ -334,8 +334,6 @@ _CORE_BUSES = ["sync_count", "sync_time", "head", "count", "pop_time", "popped",
 _CORE_REGISTERS = ["ready", "read_at", "pending_read", "pending_write", "hazards"]
 
 
-_LEAST_BEHIND_PORTS = 1 << 24
-"""Bytes of a record's memory behind ports: of smaller ones the pages are never touched."""
 _FORMATS = {"int": "i8", "bool": "i8", "Small": "i4", "Register": "u4"}
 
 
@@ -361,11 +359,10 @@ def core_dtype(
     """
     chips = (ports[0] * ports[1], ports[2])
     entries = 1 << max(depth - 1, 15).bit_length()
-    least = 1 if ports[0] == 1 else _LEAST_BEHIND_PORTS // 8 - 1
-    words = 1 << max(-(-memory_bytes // 8) - 1, least).bit_length()
-    lines = 1 << max(cache_lines - 1, LINE_CAPACITY - 1).bit_length()
-    fields: list[dict[str, tuple[str, tuple[int, ...]]]] = []
-    fields += [{name: ("i8", ())} for name in _scalars(CoreState)]
+    words = 1 << max(-(-memory_bytes // 8) - 1, 1).bit_length()
+    fields: list[dict[str, tuple[str, tuple[int, ...]]]] = [
+        {name: ("i8", ())} for name in _scalars(CoreState)
+    ]
     fields += [{name: ("i8", (2,))} for name in _CORE_BUSES]
     fields += [{name: ("i8", (registers,))} for name in _CORE_REGISTERS]
     fields += [{name: ("i8", (units,))} for name in ("unit_free", "busy")]
@@ -376,7 +373,7 @@ def core_dtype(
         {"inbox": ("i8", (MESSAGE_KINDS,))},
         {"sending": ("i8", (DIRECTIONS,))},
         {"buffer_free": ("i8", (DIRECTIONS,))},
-        {"tags": ("i8", (lines,))},
+        {"tags": ("i8", (1 << max(cache_lines - 1, LINE_CAPACITY - 1).bit_length(),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
         {"changed": ("i8", chips)},
