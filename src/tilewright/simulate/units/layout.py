@@ -366,13 +366,12 @@ def core_dtype(
     fields += [{name: ("i8", (2,))} for name in _CORE_BUSES]
     fields += [{name: ("i8", (registers,))} for name in _CORE_REGISTERS]
     fields += [{name: ("i8", (units,))} for name in ("unit_free", "busy")]
+    fields += [{name: ("i8", (DIRECTIONS,))} for name in ("sending", "buffer_free")]
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
         {"handlers": ("i8", (HANDLED_KINDS,))},
         {"inbox": ("i8", (MESSAGE_KINDS,))},
-        {"sending": ("i8", (DIRECTIONS,))},
-        {"buffer_free": ("i8", (DIRECTIONS,))},
         {"tags": ("i8", (1 << max(cache_lines - 1, LINE_CAPACITY - 1).bit_length(),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
