@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 MESSAGES_OF_CORE = 256
 """Messages that may be on their way or in inboxes, for each core."""
+_LEAST_BEHIND_PORTS = 1 << 24
+"""Bytes of a record's memory behind ports: of smaller ones the pages are never touched."""
 WORD_BYTES = 4
 """Bytes of an element of a vector in a message."""
 
@@ -269,7 +271,7 @@ def _fresh_state(
         table.lanes,
         len(table.units),
         int(machine["depth"][0]),
-        table.local_memory_bytes,
+        max(table.local_memory_bytes, _LEAST_BEHIND_PORTS if ports else 0),
         _cache_lines(table),
         (ports.ports, ports.chips_per_port, ports.open_lines) if ports else (1, 1, 1),
     )

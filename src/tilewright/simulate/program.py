@@ -268,6 +268,7 @@ def _flags_of(effect: Effect) -> int:
         | layout.SYNCS_COLUMN * (effect is Effect.SYNC_COLUMN)
         | layout.SENDS * (effect in (Effect.MESSAGE_SEND, Effect.MESSAGE_MULTICAST))
         | layout.AWAITS * (effect in (Effect.MESSAGE_RECEIVE, Effect.MESSAGE_AWAIT))
+        | layout.ACCEPTS * (effect is Effect.MESSAGE_ACCEPT)
     )
 
 

@@ -13,6 +13,7 @@ from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.isa import Memory, Register, load_table, make_instruction
 from tilewright.isa.operand_rules import immediate_range
 from tilewright.machine import load_machine
+from tilewright.simulate.launch import Core, Mesh, launch
 from tilewright.targets.cns1.node import assembled, node_table, run_node, with_refresh
 
 TABLE = load_table("torrent")
@@ -222,6 +223,19 @@ def test_a_refresh_keeps_all_ports_busy():
     refreshes = runs[1].cycles // 1000  # every 8000 ns, for 1000 ns or 125 cycles
     assert refreshes > 1
     assert runs[1].cycles - runs[0].cycles == 125 * refreshes
+
+
+@pytest.mark.parametrize(
+    "memory", [{"memory.main.capacity_bytes": 1 << 20}, {"memory.caches.instruction_bytes": 128}]
+)
+def test_nodes_with_less_memory_share_the_compiled_simulator(memory):
+    """It is compiled for the record of a core, which takes ten seconds and more."""
+    kinds = []
+    for table in (NODE, node_table(load_machine("cns1-128", memory))):
+        core = Core(assembled(RETURN, table), 0, {}, traced=False)
+        state, _ = launch([core], Mesh(1, 1), None, 1, 1, sparse=True)
+        kinds.append(state.cores.dtype)
+    assert kinds[0] == kinds[1]
 
 
 def test_every_cycle_has_its_cause():

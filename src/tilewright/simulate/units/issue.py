@@ -25,6 +25,7 @@ from tilewright.simulate.units.integers import execute_narrow
 from tilewright.simulate.units.layout import (
     AWAITS,
     BRANCH,
+    CONTACTS,
     DATA,
     DONE,
     FAULTED,
@@ -66,7 +67,7 @@ from tilewright.simulate.units.messages import (
     execute_message,
     interrupted,
     message_obstacle,
-    sends_ahead,
+    must_wait,
     woken_at,
 )
 from tilewright.simulate.units.ports import port_free_at, serve
@@ -316,8 +317,8 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
                 again = core.line_at
             break
         row = at(s.code, i)
-        if row.flags & INTERACTS and t > m.now and not m.ideal and not sends_ahead(core, row):
-            core.slot, core.wake = issued, t
+        if row.flags & CONTACTS and t > m.now and not m.ideal and must_wait(s, core, row, t):
+            core.slot, core.wake, core.held = issued, t, t
             return False
         others = at(s.code, i + 1).units if issued + 1 < m.width else 0
         unit = choose_unit(m, core, row.units, others, t)

@@ -30,8 +30,9 @@ IS_LOAD, IS_STORE, IS_ORDERED, IS_BRANCH, SYNCS_ROW, SYNCS_COLUMN, IS_CHANNEL = 
     1 << bit for bit in range(7)
 )
 SCALED, PORTED = 1 << 7, 1 << 8
-SENDS, AWAITS = 1 << 9, 1 << 10
+SENDS, AWAITS, ACCEPTS = (1 << bit for bit in range(9, 12))
 INTERACTS = SYNCS_ROW | SYNCS_COLUMN | IS_CHANNEL | SENDS
+CONTACTS = INTERACTS | AWAITS | ACCEPTS
 
 # Values of SPECIAL.
 SPECIAL_HALT, SPECIAL_ID, SPECIAL_ROW, SPECIAL_COLUMN, SPECIAL_CYCLE = range(1, 6)
@@ -157,7 +158,8 @@ class CoreState(Protocol):
     port_misses: int
     horizon: int  # cycle from which an interrupt may come that is not known yet
     interrupt: int  # when the next message comes that may interrupt, NEVER while one is handled
-    stop: int  # the earlier of both
+    stop: int  # the earlier of both, NEVER while no message may interrupt
+    held: int  # cycle of an instruction that had to let others catch up: no message is earlier
     accepts: int  # mask of the kinds of messages that interrupt
     handling: int  # whether a handler runs; then where and with what vector length to go on
     resume: int
@@ -350,7 +352,7 @@ def core_dtype(
     cache_lines: int,
     ports: tuple[int, int, int] = (1, 1, 1),
 ) -> np.dtype[Any]:
-    """The record of a core; depth and memory are rounded up, so that code can be shared.
+    """The record of a core; depth, memory and lines are rounded up, so that code can be shared.
 
     `cache_lines` are those of its instruction cache, `ports` those of its memory, their chips and
     the open lines of a chip.
@@ -358,19 +360,19 @@ def core_dtype(
     chips = (ports[0] * ports[1], ports[2])
     entries = 1 << max(depth - 1, 15).bit_length()
     words = 1 << max(-(-memory_bytes // 8) - 1, 1).bit_length()
-    fields: list[dict[str, tuple[str, tuple[int, ...]]]] = []
-    fields += [{name: ("i8", ())} for name in _scalars(CoreState)]
+    fields: list[dict[str, tuple[str, tuple[int, ...]]]] = [
+        {name: ("i8", ())} for name in _scalars(CoreState)
+    ]
     fields += [{name: ("i8", (2,))} for name in _CORE_BUSES]
     fields += [{name: ("i8", (registers,))} for name in _CORE_REGISTERS]
     fields += [{name: ("i8", (units,))} for name in ("unit_free", "busy")]
+    fields += [{name: ("i8", (DIRECTIONS,))} for name in ("sending", "buffer_free")]
     fields += [
         {"stalls": ("i8", (len(CAUSES),))},
         {"queue": ("i8", (WINDOW_CAPACITY,))},
         {"handlers": ("i8", (HANDLED_KINDS,))},
         {"inbox": ("i8", (MESSAGE_KINDS,))},
-        {"sending": ("i8", (DIRECTIONS,))},
-        {"buffer_free": ("i8", (DIRECTIONS,))},
-        {"tags": ("i8", (max(cache_lines, 1),))},
+        {"tags": ("i8", (1 << max(cache_lines - 1, LINE_CAPACITY - 1).bit_length(),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
         {"changed": ("i8", chips)},

@@ -246,7 +246,8 @@ def known_until(s: State, m: MachineState) -> int:
 def run_in_order(a: Arrays) -> None:
     """Run until every core is done, one faults, all wait for each other, or time is up.
 
-    Cores that exchange messages run ahead as far as none can reach them.
+    Cores that exchange messages run ahead as far as none can reach them, those that none may
+    interrupt to the next that they wait for.
     """
     s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0])
     m, cores = s.machine, len(a.cores)
@@ -257,7 +258,8 @@ def run_in_order(a: Arrays) -> None:
             if core.wake < end:
                 core.woken = 0
                 if m.fabric:
-                    core.horizon, core.stop = end, min(end, core.interrupt)
+                    core.horizon = end
+                    core.stop = min(end, core.interrupt) if core.accepts else NEVER
                 step_in_order(s, m, core)
             note_core(m, core)
         move_heads(s, m)

@@ -13,7 +13,9 @@ from typing import Any
 
 from tilewright.common.compiled import at, piece
 from tilewright.simulate.units.layout import (
+    ACCEPTS,
     AWAIT,
+    AWAITS,
     FAULTED,
     HANDLED_KINDS,
     INTERFACE,
@@ -67,14 +69,20 @@ def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
 
 
 @piece
-def sends_ahead(core: CoreState, row: RowState) -> bool:
-    """True for a message that may be sent before the other cores are as far: heads go on in order
-    of time. The link of the last one that went the same way must be known.
+def must_wait(s: State, core: CoreState, row: RowState, t: int) -> bool:
+    """True for a contact that the other cores must be as far for. Messages may be sent before they
+    are, as heads go on in order of time, if the link of the last one that went the same way is
+    known; and received, if what is there has come before others can.
     """
-    if row.flags & SENDS == 0:
-        return False
-    x = core.registers_integer
-    return bool(core.sending[direction_of(x[row.c, 0], x[row.b, 0])] != NEVER)
+    if row.flags & SENDS:
+        x = core.registers_integer
+        return bool(core.sending[direction_of(x[row.c, 0], x[row.b, 0])] == NEVER)
+    if row.special == SPECIAL_RECEIVE:
+        if t < core.horizon:
+            return False
+        first = core.inbox[row.value]
+        return bool(first == 0 or at(s.flights, first - 1).time >= core.horizon)
+    return bool(row.flags & (AWAITS | ACCEPTS) == 0 or t >= core.horizon)
 
 
 @piece
@@ -125,7 +133,7 @@ def note_interrupt(s: State, core: CoreState) -> None:
         for kind in range(HANDLED_KINDS):
             if core.accepts >> kind & 1 and core.inbox[kind]:
                 core.interrupt = min(core.interrupt, at(s.flights, core.inbox[kind] - 1).time)
-    core.stop = min(core.horizon, core.interrupt)
+    core.stop = min(core.horizon, core.interrupt) if core.accepts else NEVER
 
 
 @piece
@@ -314,7 +322,7 @@ def arrive(s: State, m: MachineState, one: int) -> None:
     else:
         at(s.flights, last).following = one + 1
     note_interrupt(s, core)
-    if core.status == RUNNING and core.wake > flight.time:
+    if core.status == RUNNING and core.held <= flight.time < core.wake:
         core.wake = flight.time
         m.next = min(m.next, core.wake)
 

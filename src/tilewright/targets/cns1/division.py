@@ -491,8 +491,8 @@ def _require_plans(
         fewest = 1 << max(0, math.ceil(math.log2(needed / room)))
         raise PartitionError(
             f"the matrices take {needed} bytes, {-(-needed // machine.cores)} of each of "
-            f"{machine.cores} nodes, whose memory has {room} for them; the largest, of layer "
-            f"{largest.name}, is {product.k} x {product.n}",
+            f"{machine.cores} nodes, whose memory (memory.main.capacity_bytes) has {room} for "
+            f"them; the largest, of layer {largest.name}, is {product.k} x {product.n}",
             fix=f"at least {fewest} nodes hold them, or larger chips",
         )
     for layer in layers:

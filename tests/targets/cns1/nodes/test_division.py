@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.common.errors import GraphError, PartitionError
+from tilewright.common.errors import GraphError, PartitionError, SimulationError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
 from tilewright.graph.tables import SCALING, table_step
 from tilewright.machine import load_machine
+from tilewright.machine.build import changed
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
 from tilewright.papers.cns1.digits import machine_of
@@ -184,6 +185,17 @@ def test_the_planner_s_blocks_take_no_longer_than_the_report_s():
     assert (copies, multiplier < halves.cost / copies < found.cost) == (2, True)
 
 
+def test_messages_beyond_the_instruction_cache_are_not_replayed():
+    machine = changed(MACHINE, {"memory.caches.instruction_bytes": 128})
+    nodes = DIVISION.divide(perceptron(2, 64, 512, 64), machine, None, TIME, 1.0).nodes
+    with pytest.raises(SimulationError) as caught:
+        nodes.timed()
+    assert str(caught.value) == (
+        "32 messages of a node take 144 bytes of the instruction cache, which has 128 "
+        "(memory.caches.instruction_bytes); take fewer passes at a time, or simulate all nodes"
+    )
+
+
 def test_gradients_are_divided_for_the_best_plan_alone():
     """The others' costs have them by their blocks of weights: no plan of five layers is made."""
     step = table_step(perceptron(1, 64, 128, 64))
@@ -204,9 +216,9 @@ def test_gradients_are_divided_for_the_best_plan_alone():
         ),
         (
             (16384, 65536, 8192),
-            "the matrices take 3221225472 bytes, 402653184 of each of 8 nodes, whose memory has "
-            "8314880 for them; the largest, of layer product0, is 16384 x 65536; at least 512 "
-            "nodes hold them, or larger chips",
+            "the matrices take 3221225472 bytes, 402653184 of each of 8 nodes, whose memory "
+            "(memory.main.capacity_bytes) has 8314880 for them; the largest, of layer product0, is "
+            "16384 x 65536; at least 512 nodes hold them, or larger chips",
         ),
     ],
 )

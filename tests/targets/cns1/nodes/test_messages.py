@@ -75,6 +75,37 @@ def test_sums_are_exact_whatever_the_order_of_messages(vectors, hidden, seed):
     assert (found == want).all()
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.tuples(*[st.integers(0, 400 // (1 + 2 * i)) for i in range(4)]),
+       st.lists(st.integers(0, 2)))  # fmt: skip
+def test_a_node_that_runs_ahead_receives_in_the_order_of_arrival(rounds, kinds):
+    """One that accepts a kind of which none comes is never further than messages reach, and takes
+    two cycles more.
+    """
+    kinds = [2, *kinds[:5]]
+    sends = [f"$5 = -{node}\n" + "".join(f"send($0, $5, $v1, {kind})\n" for kind in kinds)
+             for node in (1, 2, 3)]  # fmt: skip
+    takes = [f"$v{i} = receive({kind})\n" for i, kind in enumerate(sorted(3 * kinds), 3)]
+    texts = ["".join(takes), *("$v1 = m[$0].w\n" + own for own in sends)]
+    found = []
+    for head in ("", "accept 8\nnop\n"):
+        waits = [f"$8 = {n}\nwait: if ($8 != $0) wait\n$8 = $8 - 1\n" for n in rounds]
+        heads = [head, "", "", ""]
+        every = zip(heads, waits, texts, range(4), strict=True)
+        nodes = [Node(f"{first}{wait}{text}goto $31\nnop\n",
+                      {"main": {0: np.full(32, number, "<i4")}})
+                 for first, wait, text, number in every]  # fmt: skip
+        (core, *_) = run_nodes(SMALL, nodes + [IDLE] * 12, fabric_of(SMALL)).cores
+        numbers = core.program.table.register_numbers
+        order = [core.integer_registers[numbers[f"$v{3 + i}"], 0] for i in range(len(takes))]
+        others = {cause: n for cause, n in core.stalls.items() if cause != "message"}
+        found.append((core.cycles, (order, others)))
+    (alone, told), (accepting, same) = found
+    assert told == same
+    assert set(order) == {1, 2, 3}
+    assert accepting - alone in (0, 1, 2)
+
+
 def test_administration_below_the_handlers_own_instructions_is_refused():
     machine = load_machine("cns1-128", {"messages.sum_cycles": 10})
     one = Sum(closed.hidden_sum(machine), 1, 0, "$22")

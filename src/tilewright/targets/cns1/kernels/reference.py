@@ -21,7 +21,7 @@ def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
     Raises ShapeError for another table or shift (`arguments`).
     """
     table = arguments.sigmoid(table, shift)
-    sums = (inputs.astype(np.int64) @ weights.astype(np.int64)).astype(np.int32) >> shift
+    sums = (inputs.astype(np.int32) @ weights.astype(np.int32)) >> shift
     middle = len(table) // 2
     found: Array = table[np.clip(sums, -(1 << 14), (1 << 14) - 1) + middle]
     return found

@@ -101,7 +101,7 @@ def replay_of(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Replay
     if cache is not None and size > cache.capacity_bytes:
         raise SimulationError(
             f"{len(own)} messages of a node take {size} bytes of the instruction cache, which has "
-            f"{cache.capacity_bytes}",
+            f"{cache.capacity_bytes} (memory.caches.instruction_bytes)",
             fix="take fewer passes at a time, or simulate all nodes",
         )
     instructions = tuple(pattern.instructions[row] for row in every)
