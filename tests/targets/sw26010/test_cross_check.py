@@ -24,6 +24,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import SimulationError
 from tilewright.cost import timing
 from tilewright.cost.calls import Costs
+from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
@@ -115,6 +116,12 @@ def test_cores_without_a_part_in_a_transfer_do_not_wait_for_it(text: str) -> Non
         run = simulate(program, MACHINE, refills=False, skip=skip)
         assert run.cycles == pytest.approx(found.cycles, rel=0.02)
         assert sum(run.by_kind().values()) == run.cycles
+
+
+def test_the_price_lets_cores_without_a_part_go_on() -> None:
+    program = parse(FIRST_COLUMN)
+    (priced,) = estimate(program, MACHINE, {}).cycles.flat
+    assert priced == pytest.approx(simulate(program, MACHINE, refills=False).cycles, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.expression import Scope
 from tilewright.codegen.c.names import Naming
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.expr import Const, Expr, Var, evaluate, minimum
+from tilewright.common.expr import Const, Expr, Var, ceil_div, evaluate, minimum
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.prices import call_costs
 from tilewright.cost.timing import call_dims
@@ -304,6 +304,15 @@ def test_an_extent_that_is_known_only_at_run_time_joins_no_loop_around_it() -> N
         rows = rows_of({key: evaluate(e, {"cid": 0}) for key, e in dims.items()}, (0,))
         found.append((int(rows.row), int(rows.rows)))
     assert found == [(8, 3), (24, 1)]
+
+
+def test_an_extent_that_is_the_same_in_all_turns_is_known() -> None:
+    n, part = Var("n"), minimum(8, Var("n") - Var("i") * 8)
+    whole = View("y", Const(0), (Const(3), Const(8)), (at(0, 3), at(0, part)), "ab")
+    dims = call_dims(Call(Fill(), (whole,)), ("n",), {"i": ceil_div(n, 8)})
+    env = {"n": np.array([12, 16]), "i": 0}
+    rows = rows_of({key: evaluate(e, env) for key, e in dims.items()}, (0,))
+    assert (rows.row.tolist(), rows.rows.tolist()) == ([8, 24], [3, 1])
 
 
 def test_candidates_are_priced_together_as_one_by_one() -> None:
