@@ -1,4 +1,4 @@
-"""What checks the prices of the SW26010 shares none of them, nor anything that reaches them."""
+"""The cross-check of the SW26010 shares no price, nor anything that reaches one."""
 
 import ast
 from pathlib import Path

@@ -160,7 +160,7 @@ def encode_program(
 
 
 def _encode(row: Any, table: InstructionTable, spec: InstructionSpec) -> None:
-    """What all instructions of one kind have in common."""
+    """Fill in all that instructions of one kind have in common."""
     _check_lanes(table, spec.effect)
     row["effect"] = layout.EFFECT_CODES[spec.effect]
     row["kind"] = _class_of(spec.effect)

@@ -298,7 +298,7 @@ class WholeNetwork:
         return found[2]
 
     def _candidates(self, chain: Chain) -> Iterator[Candidate]:
-        """Those of a product, with an epilogue first."""
+        """Candidates of a product, with an epilogue first."""
         yield from self.epilogues.get(chain.request, ()) if chain.request else ()
         yield from self.ranked.candidates.get(chain.first.op, ())
 

@@ -108,7 +108,7 @@ def chapter4_text(lab: Lab) -> Result:
 
 
 def _transfers(machine: Machine) -> dict[str, float]:
-    """What ports, blocks and messages leave of the processors' time in steps 1 and 4."""
+    """Time of the processors in steps 1 and 4 that ports, blocks and messages leave."""
     messages, hosts = machine.section(Messages), machine.section(Hosts)
     send, receive = messages.processor_send_cycles, messages.processor_receive_cycles
     spacing, reading = block_spacing_cycles(machine), 2 * hosts.block_cycles

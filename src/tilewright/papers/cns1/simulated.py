@@ -100,7 +100,7 @@ def _rate(case: Case, name: str, own: SimulatedPass) -> Row:
 
 
 def _parts(times: RecallTimes) -> str:
-    """What the closed form is made of. Programs have no procedures, and send each sum once, to the
+    """Parts of the closed form. Programs have no procedures, and send each sum once, to the
     node that finishes it, where the report's nodes exchange whole vectors in log p rounds.
     """
     layers = times.forward.hidden, times.forward.outputs

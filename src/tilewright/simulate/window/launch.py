@@ -36,7 +36,7 @@ def window_executor(
     max_cycles: int = MOST_WINDOW_CYCLES,
     code_address: int = 0,
 ) -> Executor:
-    """What runs linked instructions until they end; registers by name, the others start at zero.
+    """Executor of linked instructions until they end; registers by name, the others start at zero.
 
     `memories` are elements from address 0; what they lack is zero. Without `values` operations are
     timed and not computed. `code_address` is the first instruction's, in units of the table's

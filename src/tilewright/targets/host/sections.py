@@ -92,7 +92,7 @@ class Processor(Section, frozen=True, forbid_unknown_fields=True):
         return ""
 
     def has(self, model: int) -> bool:
-        """Whether the model number lies in one of the ranges."""
+        """True if the model number lies in one of the ranges."""
         ends = (text.split("-") for text in self.models)
         return any(int(first) <= model <= int(last) for first, last in ends)
 

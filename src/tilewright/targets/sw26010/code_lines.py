@@ -176,7 +176,7 @@ def _of_reduce(
 
 @cache
 def _of_product(instance: GemmInstance, table: str) -> _Places:
-    """Those of the frame, and of all cores of the mesh in the program behind it."""
+    """Places of the frame, and of all cores of the mesh in the program behind it."""
     key = digest("executed", own_sources(), repr(instance))
     executed = ROUTINES.value(key, int, lambda: executed_length(instance.plan))
     return np.arange(_frame(instance) + executed)

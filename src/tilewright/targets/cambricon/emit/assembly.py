@@ -40,7 +40,7 @@ _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", 
 
 
 _Moving = tuple[Expr, Expr, int | Expr]
-"""What moves in a loop, its first value, and its stride or the sum of each two values in turn."""
+"""A number that moves in a loop: its first value, and its stride or the sum of two in turn."""
 
 
 @dataclass

@@ -95,7 +95,7 @@ def map_run(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -
 
 
 def _call(routine: MapRoutine, mode: str, counts: Sequence[int]) -> Arguments:
-    """What a call for a nest gets."""
+    """Arguments and memory of a call for a nest."""
     loops, strides = sampled_loops(mode, counts)
     inside = [e * s for e, s in zip(loops[1:], strides[1:], strict=True)]
     moves = [*(s - i if s else 0 for s, i in zip(strides, inside, strict=False)), strides[-1]]

@@ -41,7 +41,7 @@ STACK_AT = 59_392
 _COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT = 60_000, 60_064, 60_128
 Counts = tuple[int, ...]
 Arguments: TypeAlias = tuple[Sequence[int], Mapping[int, Sequence[int]]]
-"""What a call gets: arguments from $16 on, and words of the memory by their place."""
+"""Arguments of a call, from $16 on, and words of the memory by their place."""
 _AnyRoutine: TypeAlias = Routine | MapRoutine | ReduceRoutine
 
 
@@ -117,7 +117,7 @@ def nest_run(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> 
 
 
 def _call(routine: Routine, mode: str, counts: Sequence[int]) -> Arguments:
-    """What a call gets of a sample."""
+    """Arguments and memory of a sample's call."""
     if routine.work is None:
         rows, new, old = counts
         size = item_elements(mode)

@@ -139,7 +139,7 @@ def reduce_run(
 
 
 def _call(routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents) -> Arguments:
-    """What such a call gets."""
+    """Arguments and memory of such a call."""
     counts = [*(1,) * (LEVELS - 1 - len(loops)), *loops, extents.row]
     distance = 1 if mode == ELEMENTS else VECTOR_LANES
     apart = [distance * (count > 1) for count in counts[:-1]]
