@@ -98,9 +98,11 @@ def errors(routine: Emitted, table: str) -> Iterator[float]:
     """Of the price, relative to the simulated cycles."""
     kind = kind_of(routine)
     for mode, fit in kind.timing(table, routine).items():
-        for sample in _samples(routine, mode):
+        samples = [*_samples(routine, mode)]
+        simulated = kind.simulate(table, routine, mode, samples)
+        for sample, cycles in zip(samples, simulated, strict=True):
             priced = float(fit.cycles(kind.terms(routine, mode, sample)))
-            yield abs(priced / kind.simulate(table, routine, mode, sample) - 1)
+            yield abs(priced / cycles - 1)
 
 
 def kind_of(routine: Emitted) -> Derived[Any, Any]:

@@ -148,7 +148,7 @@ def share_rows(quick: bool) -> Iterator[dict[str, object]]:
     shares = []
     smallest = [op for op in listing1() if op.height == SMALLEST]
     for op in smallest[: QUICK_CASES if quick else None]:
-        kernel = tilewright.compile(op, machine=single)
+        kernel = tilewright.compile(op, machine=single).plan.only
         size, cold, every = figures(kernel.program, single)
         cycles = kernel.result.simulated_cycles or 1
         note(f"{op.describe()}: {size} bytes, {cold}, {every} lines of {cycles} cycles")
