@@ -24,12 +24,9 @@ KIND = "host"
 """The kind of the libraries in the cache."""
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-o", "library.so")
 COMPILE_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
-"""For one file of a network: no function says what went wrong but by its result, which lets
-conditions and roots be computed by vectors.
+"""For one file of a network, as gcc and clang take them: no function says what went wrong but by
+its result, which lets conditions and roots be computed by vectors.
 """
-STAGE_FLAGS = ("-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",
-               "-funswitch-loops")  # fmt: skip
-"""After those, for the file of a network's loops and calls: as fast as by -O3, in half the time."""
 
 
 @cache

@@ -30,7 +30,7 @@ from tilewright.targets.host.emit.threads import (
     THREADS,
     thread_functions,
 )
-from tilewright.targets.host.native import COMPILE_FLAGS, STAGE_FLAGS
+from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import turns_text, write_in_memory
 from tilewright.targets.host.network.places import Call, Place, Places
 from tilewright.targets.host.vectors.functions import (
@@ -463,7 +463,6 @@ def _makefile(found: Emitted, files: Named[str, str], machine_flags: Sequence[st
         f"OBJECTS = {' '.join(objects)}",
         "",
         f"{' '.join(apart)}: CFLAGS += {SEPARATE}",
-        f"{found.name}.o: CFLAGS += {' '.join(STAGE_FLAGS)}",
         "",
         f"{library}: $(OBJECTS)",
         f"\t$(CC) -shared{_openmp(machine_flags)} -o $@ $(OBJECTS) -lm",

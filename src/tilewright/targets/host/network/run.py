@@ -33,13 +33,7 @@ from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.memory import address, aligned
-from tilewright.targets.host.native import (
-    COMPILE_FLAGS,
-    KIND,
-    STAGE_FLAGS,
-    USER,
-    native_instruction_sets,
-)
+from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
 from tilewright.targets.host.network.constants import Constant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
@@ -296,7 +290,7 @@ def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwor
         link = ("-shared", *code.flags, "-o", "library.so", *map(str, objects), "-lm")
         compile_into(folder, USER, {}, link)
 
-    key = compile_key(USER, code.files, (*flags, SEPARATE, *STAGE_FLAGS, "-shared", "-lm"))
+    key = compile_key(USER, code.files, (*flags, SEPARATE, "-shared", "-lm"))
     return LoadedNetwork(code, loaded_library(USER, KIND, key, make))
 
 
@@ -309,7 +303,7 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
     def one(name: str) -> Path:
         text = files[name]
         used = {h: t for h, t in headers.items() if f'#include "{h}"' in text}
-        own = (SEPARATE, *STAGE_FLAGS) if name == f"{code.name}.c" else own_flags(text)
+        own = (SEPARATE,) if name == f"{code.name}.c" else own_flags(text)
         every = (*flags, *own, "-c", "-o", "unit.o")
         (path,) = compiled(USER, "object", {name: text, **used}, every)
         return path
