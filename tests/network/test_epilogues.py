@@ -4,6 +4,7 @@ from support.plans import GROUP, ONE_WAY
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.network.build import rank_network
 from tilewright.network.planning.epilogues import Rankings, ranked_epilogues
+from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.variants import variants
 from tilewright.ops import Bias, conv2d, relu
 
@@ -20,11 +21,12 @@ def test_a_product_with_its_epilogue_is_ranked_once_for_all_drafts(monkeypatch):
     (request,) = [chain.request for chain in variant.chains]
     assert request is not None
     known = Rankings()
-    first = ranked_epilogues([request], ranked, GROUP, known, lambda op, epilogue: 0.0)
+    forms = Forms()
+    first = ranked_epilogues([request], ranked, GROUP, known, lambda op, epilogue: 0.0, forms)
     assert first[request], "it pays"
     monkeypatch.setattr("tilewright.network.planning.epilogues.kept_rankings", None)
     (variant,) = variants(whole, fuse=True)
     again = ranked_epilogues(
-        [variant.chains[0].request], ranked, GROUP, known, lambda op, epilogue: 0.0
+        [variant.chains[0].request], ranked, GROUP, known, lambda op, epilogue: 0.0, forms
     )
     assert again == first

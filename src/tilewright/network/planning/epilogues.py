@@ -19,6 +19,7 @@ from tilewright.machine import Machine
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.expressed import expressed
 from tilewright.network.planning.form import Form
+from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Beside, Pieces, Share
 from tilewright.network.planning.products import Ranked, by_cycles, constants_of, one_group
 from tilewright.network.planning.together import shares_in
@@ -36,6 +37,10 @@ from tilewright.tune.search import Ranking
 
 _PATIENCE = 0.9
 """A fused product may take this part of the time of the pass that it saves."""
+_COPIES = 2
+"""Passes by which a product may be slower than the best one: a copy of its operand into the form
+that this takes, and one out of the form of its result.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,23 @@ class Epilogue:
 
 
 Request = tuple[Op, Epilogue]
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Cycles up to which a product with its epilogue pays: `least` of all, or those of its own
+    forms where a plain candidate in these is not too far from the best.
+    """
+
+    least: float
+    of_forms: Mapping[frozenset[tuple[str, Form]], float]
+    forms: Forms
+
+    def admit(self, candidate: Candidate) -> bool:
+        """True if a candidate takes no longer."""
+        if candidate.cycles <= self.least:
+            return True
+        return candidate.cycles <= self.of_forms.get(_forms(candidate, self.forms), 0.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -134,19 +156,21 @@ def ranked_epilogues(
     machine: Machine,
     known: Rankings,
     arithmetic_cycles: Callable[[Op, Epilogue], float],
+    forms: Forms,
 ) -> dict[Request, tuple[Candidate, ...]]:
     """The candidates that pay of each product with its epilogue, best first: of the algorithms and
     the pieces of plain candidates that pay, or of the best one that makes whole windows
     where these are pooled, by the schedules that are good for plain products. They pay if they are
-    faster than the best one and a pass over its result, with the cycles of its arithmetic. What is
-    `known` is not ranked again.
+    faster than the best one of the same forms and a pass over its result, with the cycles of its
+    arithmetic. What is `known` is not ranked again.
     """
     limits = {
-        r: _limit(*r, ranked, machine) + arithmetic_cycles(*r) for r in dict.fromkeys(requests)
+        r: _limits(ranked, r[0], _saved(*r, ranked, machine) + arithmetic_cycles(*r), forms)
+        for r in dict.fromkeys(requests)
     }
     alike: dict[tuple[int, Epilogue], dict[Request, Candidate]] = {}
-    for request, limit in limits.items():
-        for base in _bases(ranked, request, limit):
+    for request, own_limits in limits.items():
+        for base in _bases(ranked, request, own_limits):
             alike.setdefault((id(base.seed), request[1]), {})[request] = base
     pairs: list[tuple[Op, Seed]] = []
     shared: list[frozenset[str]] = []
@@ -164,7 +188,7 @@ def ranked_epilogues(
     rankings = known.of(pairs, shared, machine)
     found: dict[Request, list[Candidate]] = {}
     for (request, pieces), ranking in zip(asked, rankings, strict=True):
-        paying = tuple(c for c in ranking.best if c.cycles <= limits[request])
+        paying = tuple(c for c in ranking.best if limits[request].admit(c))
         found.setdefault(request, []).extend(shares_in(pieces, paying) if pieces else paying)
     return {request: by_cycles(own) for request, own in found.items()}
 
@@ -192,9 +216,9 @@ def _finished(seed: Seed, epilogue: Epilogue) -> Seed | None:
     return with_epilogue(found, epilogue.expression, epilogue.operands)
 
 
-def _bases(ranked: Ranked, request: Request, limit: float) -> list[Candidate]:
+def _bases(ranked: Ranked, request: Request, limits: _Limits) -> list[Candidate]:
     """The plain candidates with the algorithms and pieces to use with the epilogue: the best one,
-    and the best of each other algorithm that takes no longer than a limit.
+    and the best of each other algorithm that takes no longer than its limit.
     """
     op, epilogue = request
     first = _base(ranked, request)
@@ -202,7 +226,7 @@ def _bases(ranked: Ranked, request: Request, limit: float) -> list[Candidate]:
         return [first] if first else []
     found = {id(first.seed): first}
     for c in ranked.candidates[op]:
-        if c.cycles <= limit and not isinstance(c, Share):
+        if limits.admit(c) and not isinstance(c, Share):
             found.setdefault(id(c.seed), c)
     return [*found.values()]
 
@@ -276,9 +300,23 @@ def _dims(op: Op, axes: tuple[int, ...]) -> Dims | None:
     return tuple(dim for axis in axes for dim in named[axis])
 
 
-def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> float:
-    """Cycles up to which a product with its epilogue pays: it saves a pass over the result, or one
-    that pools it and one over the windows, at the engine's best, latencies too.
+def _limits(ranked: Ranked, op: Op, saved: float, forms: Forms) -> _Limits:
+    """Limits around the plain candidates of a product: it saves a pass over their result."""
+    best = ranked.best(op).cycles
+    found: dict[frozenset[tuple[str, Form]], float] = {}
+    for c in ranked.candidates[op]:
+        if c.cycles <= best + _COPIES * saved:
+            found.setdefault(_forms(c, forms), c.cycles + saved)
+    return _Limits(best + saved, found, forms)
+
+
+def _forms(candidate: Candidate, forms: Forms) -> frozenset[tuple[str, Form]]:
+    return frozenset(forms.of(candidate, constants=False).items())
+
+
+def _saved(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> float:
+    """Cycles up to which an epilogue pays: it saves a pass over the result, or one that pools it
+    and one over the windows, at the engine's best, latencies too.
     """
     whole = size = prod(op.out_shape) * dtype(op.out_dtype).size_bytes
     passes: list[tuple[int, int]] = []
@@ -295,4 +333,4 @@ def _limit(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> floa
         put = written / engine.put.peak_bytes_per_second
         moving = (get + put) * machine.clock_hz / ranked.groups
         saved += moving + 2 * engine.latency_cycles + between
-    return ranked.best(op).cycles + _PATIENCE * saved
+    return _PATIENCE * saved
