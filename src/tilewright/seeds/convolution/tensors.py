@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.common.expr import Var
+from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
 from tilewright.seeds.nest import TensorSpec, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface
@@ -45,11 +46,11 @@ def images() -> TensorSpec:
     )
 
 
-def weights(kernel: tuple[int, int]) -> TensorSpec:
-    """The kernels."""
+def weights(kernel: tuple[int, int], kind: TensorKind = "constant") -> TensorSpec:
+    """The kernels, of which those that only a run makes are another `kind`."""
     return tensor(
         "w",
-        "constant",
+        kind,
         operand=1,
         group=GROUPS,
         out_channels=OUT_CHANNELS,

@@ -66,7 +66,7 @@ def weight_gradient(op: Conv2d) -> Seed | None:
 
 @cache
 def _weight_gradient(window: Window) -> Seed:
-    x, w, y = images(), weights(window[0]), results()
+    x, w, y = images(), weights(window[0], "input"), results()
     image = axis("image", BATCH)
     conv = direct_nest("weight_gradient", window, x, w, y, batch=image)
     out_channel, in_channel = conv.axis("out_channel"), conv.axis("in_channel")
@@ -117,7 +117,8 @@ def weight_gradient_taps(op: Conv2d) -> Seed | None:
 def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> Seed:
     """With `few_blocks` taps are rounded up so that those of one block fill whole registers."""
     rounded = round_up(_TAPS_OF_RESULT, 2) if few_blocks else _TAPS_OF_RESULT
-    x, w, y, of_taps = _blocked_images(), weights(window[0]), *_blocked_results()
+    x, w = _blocked_images(), weights(window[0], "input")
+    y, of_taps = _blocked_results()
     conv = _joined_nest(window, taps, rounded, (x, w, of_taps))
     out_channel, block, in_channel, col = map(
         conv.axis, ("out_channel", "image_block", "in_channel", "kernel_col")
@@ -223,7 +224,16 @@ def _blocked_layouts() -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     )
     return (
         tuple((Layout("x", ("group", "rows", *order)),) for order in orders),
-        ((Layout("w", ("group", "kernel_rows", "in_channels", "kernel_cols", "out_channels")),),),
+        tuple(
+            (
+                Layout("w", ("group", "kernel_rows", *kernels)),
+                Layout("windows", (*sums, "taps", *blocks)),
+            )
+            for kernels, sums in (
+                (("in_channels", "kernel_cols", "out_channels"), ("channels", "cols")),
+                (("kernel_cols", "in_channels", "out_channels"), ("cols", "channels")),
+            )
+        ),
         (
             (
                 Layout("y", ("group", "channels", "rows", "cols", *blocks)),
