@@ -226,7 +226,7 @@ class _Backward:
                 f" has no gradient, at most {_MOST_TAPS} are compared"
             )
         if taps <= _FEW_TAPS and definition.operands[0].is_inside(definition.extents):
-            self._add_parts(x, self._by_comparison(record, definition, tensors, gathered))
+            self._add_parts(x, self._by_comparison(definition, tensors, gathered))
             return
         numbers = self._numbers(record, definition, x, gathered)
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
@@ -241,30 +241,30 @@ class _Backward:
         self._add_parts(x, [*chain.from_iterable(found)])
 
     def _by_comparison(
-        self,
-        record: _Record,
-        definition: Definition,
-        tensors: tuple[str, str],
-        gathered: Sequence[int],
+        self, definition: Definition, tensors: tuple[str, str], gathered: Sequence[int]
     ) -> list[tuple[Definition, tuple[str, ...]]]:
-        """For each of few elements a map that compares it and those before it with the result."""
+        """For each of few elements a map that compares it with all others: their result, which is
+        as long as dy, need not be read.
+        """
         x, dy = tensors
         kept = [a for a in range(len(definition.extents)) if a not in gathered]
         shape = tuple(definition.extents[a] for a in kept)
         numbers = {axis: place for place, axis in enumerate(kept)}
         result = _moved(definition.result, numbers, {})
-        sources: list[Access] = []
+        every = product(*(range(definition.extents[a]) for a in gathered))
+        fixed = (dict(zip(gathered, taps, strict=True)) for taps in every)
+        moved = (_moved(definition.operands[0], numbers, taps) for taps in fixed)
+        sources = [replace(source, fill=None) for source in moved]
+        further = "<" if definition.gather == "min" else ">"
         parts = []
-        for taps in product(*(range(definition.extents[a]) for a in gathered)):
-            source = _moved(definition.operands[0], numbers, dict(zip(gathered, taps, strict=True)))
-            source = replace(source, fill=None)
-            body = "x0 if x2 == x1 else 0"
-            for number in range(len(sources)):
-                body = f"0 if x{3 + number} == x1 else ({body})"
-            places = (result, result, source, *sources)
+        for number, source in enumerate(sources):
+            own, body = f"x{1 + number}", f"x0 if x{1 + number} == x{1 + number} else 0"
+            for other in reversed([n for n in range(len(sources)) if n != number]):
+                beats = f"{further}=" if other < number else further
+                body = f"0 if x{1 + other} {beats} {own} else ({body})"
+            places, reads = (result, *sources), (dy, *[x] * len(sources))
             part = Definition(shape, source, places, body, None, "x0", self.builder.dtype)
-            parts.append((part, (dy, record.output, *[x] * (1 + len(sources)))))
-            sources.append(source)
+            parts.append((part, reads))
         return parts
 
     def _numbers(
