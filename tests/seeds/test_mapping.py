@@ -14,7 +14,10 @@ from tilewright.ir.printer import print_program
 from tilewright.machine import load_machine
 from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
+from tilewright.seeds.mapping import mapping
+from tilewright.seeds.steps import Walk
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune.search import rank
 
 GROUP = load_machine("sw26010_cg")
 MESH = (GROUP.mesh.rows, GROUP.mesh.columns)
@@ -63,6 +66,42 @@ def test_blocks_beside_a_border_of_channels_are_copied_block_by_block(block):
     stored = as_stored(op, inputs, candidate)
     found = emits.run(emits.emit(program, GROUP), GROUP, stored)["y"].reshape(op.out_shape)
     np.testing.assert_array_equal(found[2:-2], op.reference(*inputs)[2:-2])
+
+
+def test_windows_are_spread_one_after_the_other():
+    """Long rows stay whole where cores take windows of their own."""
+    op = windows_of_rows(8, 3)
+    (candidate, *_), emits = walking(op), EMITS.required(GROUP)
+    program, (x,) = candidate.program(GROUP), inputs_of(op, np.random.default_rng(0))
+    stored = as_stored(op, (x,), candidate)
+    found = emits.run(emits.emit(program, GROUP), GROUP, stored)["y"].reshape(op.out_shape)
+    np.testing.assert_array_equal(found[1:-1, 1:-1], op.reference(x)[1:-1, 1:-1])
+    assert abs(simulate(program, GROUP).cycles - candidate.cycles) <= 0.05 * candidate.cycles
+
+
+def test_windows_that_leave_cores_idle_are_not_spread():
+    """A core without a window would read beyond the last one."""
+    assert walking(windows_of_rows(11, 9)) == []
+
+
+def windows_of_rows(rows, cols):
+    """Four places of a window inside a border each receive twice its element."""
+    channels = 512
+    axes = (((0, 2), (1, 1)), ((2, 2), (3, 1)), ((4, 1),))
+    into = Access((2 * rows + 2, 2 * cols + 2, channels), axes, (1, 1, 0))
+    own = Access((rows, cols, channels), (((0, 1),), ((2, 1),), ((4, 1),)), (0, 0, 0))
+    return InMemory((rows, 2, cols, 2, channels), into, (own,), "2 * x0")
+
+
+def walking(op):
+    """Candidates, best first, whose cores walk through windows of their own."""
+    (ranking,) = rank([(op, mapping(op))], GROUP, keep=4096)
+    return [c for c in ranking.best if any(isinstance(s, Walk) for s in steps_of(c))]
+
+
+def steps_of(candidate):
+    (nest,) = candidate.nests
+    return nest.structure.steps
 
 
 @settings(max_examples=3)

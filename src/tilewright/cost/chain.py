@@ -52,11 +52,14 @@ class Item:
 
     @cached_property
     def symbols(self) -> frozenset[str]:
-        """Symbols that the cost depends on: extents and conditions, never addresses."""
+        """Symbols that the cost depends on: extents and conditions, never addresses, but how far
+        apart those of neighbouring cores are.
+        """
         found = free_vars(self.condition)
         match self.step:
-            case TransferStep(stmt):
-                return found.union(*(free_vars(r.extent) for r in stmt.ranges))
+            case TransferStep(stmt, numbers=numbers):
+                apart = (r.extent for r in stmt.ranges)
+                return found.union(*map(free_vars, (*apart, *numbers)))
             case CallStep(_, dims):
                 return found.union(*(free_vars(e) for e in dims.values()))
 

@@ -273,11 +273,15 @@ def _check_walk(step: Walk, p: Decisions) -> None:
         raise _refusal(step, f"{step.axis} is not split and spread", "do both")
     if step.over in _symbols(p.nest) | {*p.splits.values()}:
         raise _refusal(step, f"the name {step.over!r} is taken", "give the loop a name of its own")
-    letter = p.roles.get(step.axis, "")
-    if letter not in ("m", "n") or not isinstance(p.nest.primitive, MatrixProduct):
-        raise _refusal(step, f"{step.axis} is no row or column of a matrix product's result")
+    letter, product = p.roles.get(step.axis, ""), isinstance(p.nest.primitive, MatrixProduct)
+    if letter not in (("m", "n") if product else ("",)):
+        what = (
+            "no row or column of a matrix product's result" if product else "inside the primitive"
+        )
+        raise _refusal(step, f"{step.axis} is {what}")
     others = [a for a, role in p.roles.items() if role == letter and a not in p.walks]
-    if not p.rules.partial_blocks and not any(a in p.pads or a in p.spreads for a in others):
+    rounded = not product or p.rules.partial_blocks
+    if not rounded and not any(a in p.pads or a in p.spreads for a in others):
         why = f"the primitive takes {letter} of {_list(tuple(others)) or 'no other axis'}"
         raise _refusal(step, f"{why}, which nothing rounds up", "pad one of them")
     place = p.order.index(step.over) if step.over in p.order else len(p.order)

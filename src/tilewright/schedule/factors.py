@@ -72,7 +72,8 @@ class SplitAxis:
 
     `beside`: indices of axes that are not split in the same dimension of the primitive, at each of
     its own. A `padded` axis is rounded up in every core, an `uneven` one may have a shorter last
-    tile, a `whole` one is a single tile and has no factor.
+    tile, a `whole` one is a single tile and has no factor. Of an `even` one, which is no dimension
+    of the primitive, all cores have a part.
     """
 
     name: str
@@ -84,6 +85,7 @@ class SplitAxis:
     padded: bool = False
     uneven: bool = False
     whole: bool = False
+    even: bool = False
 
     @property
     def rounded(self) -> bool:
@@ -104,6 +106,7 @@ def split_axes(p: Decisions, parameters: Mapping[str, int]) -> tuple[SplitAxis, 
             name in p.pads,
             name in p.skews,
             name in p.wholes,
+            name in p.walks and name not in p.roles,
         )
         for name, factor in (*p.splits.items(), *((name, "") for name in sorted(p.wholes)))
     )
@@ -246,6 +249,8 @@ def _tiles(
     for sizes in product(*(divisors(a.extent, limits.most) for a in whole)):
         fixed = dict(zip((a.name for a in whole), sizes, strict=True))
         granules = _granules(axes, fixed, vector, blocks, packs)
+        if any(a.even and a.extent % granules.get(a.name, 1) for a in axes):
+            continue
         choices = [
             (fixed[a.name],)
             if a.name in fixed
@@ -256,7 +261,7 @@ def _tiles(
             choices = [within(a.extent, tiles) for a, tiles in zip(cut, choices, strict=True)]
         own = [granules[a.name] for a in rounded]
         rows += [(*tiles, *own) for tiles in product(*choices)]
-    table = np.array(rows, np.int64).reshape(len(rows), -1)
+    table = np.array(rows, np.int64).reshape(len(rows), len(names))
     return {name: table[:, i] for i, name in enumerate(names)}
 
 

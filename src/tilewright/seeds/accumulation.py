@@ -13,7 +13,7 @@ from tilewright.common.expr import Expr, Var, total
 from tilewright.ops.definition import Definition
 from tilewright.ops.matrix_roles import Cell, MatrixRoles, matrix_roles
 from tilewright.seeds.contraction import pattern
-from tilewright.seeds.mapping import LETTERS, MOST, spread
+from tilewright.seeds.mapping import LETTERS, spread, tile_sizes
 from tilewright.seeds.nest import Axis, TensorSpec, Use, axis, nest
 from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import IN_PLACE, Stage, Step
@@ -71,7 +71,7 @@ def _seed(roles: MatrixRoles, body: str, *, in_place: bool) -> Seed:
         space = space.choose(*_fetched(x, beside, [axes[a] for a in gathered]))
         # A large get ahead of many small puts would keep them waiting in the engine's queue.
         space = space.prefetch(y) if beside else space.prefetch(y, *x)
-        space = space.limit(largest=1 << 14, most=MOST.get(len(cut), 3))
+        space = space.limit(largest=1 << 14, most=tile_sizes(len(cut)))
     return Seed("elementwise", (y, *x), (space,), (), tuple(t.name for t in x), "y")
 
 

@@ -17,12 +17,11 @@ from tilewright.ir.primitives import Map
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
-from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed
-from tilewright.seeds.steps import IN_PLACE, Spread, Stage
+from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed, tile_factor
+from tilewright.seeds.steps import IN_PLACE, Split, Spread, Stage, Step, Walk
 
 LETTERS = "pqrstuvw"
-MOST = {1: 8, 2: 6, 3: 4}
-"""Tile sizes of each axis to try, by the number of axes; 3 where there are more."""
+_FEW_AXES = 4
 
 Pattern = tuple[tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]
 """Terms and offsets of an access, without its extents."""
@@ -93,13 +92,14 @@ def _mapping(
         space = Space(body).split(*cut).choose(tuple(Stage(t.name, IN_PLACE) for t in (y, *inputs)))
         space = space.limit(largest=1 << 31, most=1)
     else:
-        space = spread(Space(body).split(*cut), cut).prefetch(y, *inputs)
+        counted = tuple(axes[n] for n in range(rank) if axes[n] not in cut)
+        space = spread(Space(body).split(*cut), cut, counted).prefetch(y, *inputs)
         within = _within((result, *operands))
         for x, (places, _) in zip(inputs, operands, strict=True):
             moving = {a for terms in places for a, _ in terms}
             if moving and moving <= within:
                 space = space.stage(x, axes[0])
-        space = space.limit(largest=1 << 14, most=MOST.get(rank, 3))
+        space = space.limit(largest=1 << 14, most=tile_sizes(rank))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
 
 
@@ -188,7 +188,7 @@ def _reduction(
     space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
     if taps:
         space = space.stage(x, taps[0])
-    space = space.prefetch(y, x).limit(largest=1 << 14, most=MOST.get(len(cut), 3))
+    space = space.prefetch(y, x).limit(largest=1 << 14, most=tile_sizes(len(cut)))
     return Seed("reduce", (y, x), (space,), (), ("x0",), "y")
 
 
@@ -218,8 +218,31 @@ def _use(
     return Use(spec, tuple(every), exact=spec.kind == "output")
 
 
-def spread(space: Space, axes: tuple[Axis, ...]) -> Space:
-    """One axis over all cores, or two over rows and columns."""
+def tile_sizes(axes: int) -> int:
+    """How many sizes of tiles to try of each axis. Fewer leave runs of main memory short where a
+    copy into another order of dimensions has few axes.
+    """
+    return 10 if axes <= _FEW_AXES else 3
+
+
+def spread(space: Space, axes: tuple[Axis, ...], counted: tuple[Axis, ...] = ()) -> Space:
+    """One axis over all cores, or two over rows and columns; of those that are `counted`, which
+    tiles cannot cut, one place after the other.
+    """
     single = [(Spread(a.name, "cores"),) for a in axes]
     double = [(Spread(a.name, "rows"), Spread(b.name, "columns")) for a, b in combinations(axes, 2)]
-    return space.choose(*single, *double)
+    walked = [
+        (*_walked(c), Spread(c.name, over), *beside)
+        for c in counted
+        for over, beside in _beside(axes)
+    ]
+    return space.choose(*single, *double, *walked)
+
+
+def _walked(axis: Axis) -> tuple[Step, ...]:
+    return Split(axis.name, tile_factor(axis.name)), Walk(axis.name, f"{axis.name}_own")
+
+
+def _beside(axes: tuple[Axis, ...]) -> list[tuple[str, tuple[Step, ...]]]:
+    """What to spread another axis over, and the axis spread beside it if that leaves columns."""
+    return [("cores", ()), *(("rows", (Spread(a.name, "columns"),)) for a in axes)]
