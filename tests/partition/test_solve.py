@@ -56,6 +56,25 @@ def test_costs_of_pairs_may_be_found_out_when_they_are_chosen(shape, seed, toler
     assert found.proven == (found.cost == found.bound) or tolerance
 
 
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_tables_and_the_solver_find_equally_cheap_choices(seed):
+    random = np.random.default_rng(seed)
+    count = 8
+    pairs = [pair for pair in itertools.combinations(range(count), 2) if random.random() < 0.6]
+    sizes = random.integers(1, 4, count)
+    own = {n: random.integers(0, 50, size).astype(float) for n, size in enumerate(sizes)}
+    edges = {(i, j): random.integers(0, 50, (sizes[i], sizes[j])).astype(float) for i, j in pairs}
+    to = {n: {} for n in own}
+    for (i, j), matrix in edges.items():
+        to[i][j], to[j][i] = matrix, matrix.T
+    by_tables, (solved, proven) = solve.choose_by_tables(own, to), solve.choose_remainder(own, to)
+    assert proven
+    nodes = [own[n] for n in range(count)]
+    one, other = ([found[n] for n in range(count)] for found in (by_tables, solved))
+    assert total(nodes, edges, one) == total(nodes, edges, other)
+
+
 def test_the_bound_of_what_is_not_proven_is_every_cost_at_its_least(monkeypatch):
     """Four nodes that all meet are left to a solver, which may stop before it has a proof."""
     nodes = [np.array([3.0, 1.0 + i]) for i in range(4)]
@@ -64,6 +83,7 @@ def test_the_bound_of_what_is_not_proven_is_every_cost_at_its_least(monkeypatch)
     }
     least = 1 + 2 + 3 + 3 + 6 * 2
     assert independent_bound(nodes, edges) == least
+    monkeypatch.setattr(solve, "_TABLE", 1)
     monkeypatch.setattr(solve, "choose_remainder", lambda own, to: (dict.fromkeys(own, 0), False))
     found = cheapest(nodes, edges)
     assert found.options == (0, 0, 0, 0)
@@ -91,7 +111,8 @@ def test_edges_that_are_alike_are_found_out_together():
     assert sorted(asked) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def test_many_options_of_many_neighbours_are_not_proven():
+def test_many_options_of_many_neighbours_are_not_proven(monkeypatch):
+    monkeypatch.setattr(solve, "_TABLE", 60 * 3**3 - 1)
     nodes = [np.arange(60.0), *[np.arange(3.0)] * 3]
     edges = {
         (i, j): np.ones((len(nodes[i]), len(nodes[j])))

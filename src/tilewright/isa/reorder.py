@@ -39,11 +39,14 @@ class ListSchedule:
 
 @dataclass
 class _FrontEnd:
-    """State of the in-order issue while a stream of operations passes."""
+    """State of the in-order issue while a stream of operations passes. `units` holds, by unit, the
+    operation of the current cycle's group that has it.
+    """
 
     rules: IssueRules
     cycle: int = 0
     group: list[Operation] = field(default_factory=list)
+    units: dict[str, int] = field(default_factory=dict)
     ready: dict[int, int] = field(default_factory=dict)
     last_read: dict[int, int] = field(default_factory=dict)
     unit_free: dict[str, int] = field(default_factory=dict)
@@ -53,9 +56,10 @@ class _FrontEnd:
         earliest = self._registers_ready(operation)
         if earliest > self.cycle:
             self._close_group(earliest)
-        while not self._fits(operation):
+        while not self.fits(operation):
             self._close_group(self.cycle + 1)
         self.group.append(operation)
+        self._place(len(self.group) - 1, self.units, set())
         self._record(operation)
         issued = self.cycle
         if operation.branch and self.rules.branch_ends_group:
@@ -63,19 +67,43 @@ class _FrontEnd:
         return issued
 
     def _registers_ready(self, operation: Operation) -> int:
-        earliest = max((self.ready.get(r, 0) for r in operation.reads), default=0)
+        earliest, ready = 0, self.ready
+        for register in operation.reads:
+            earliest = max(earliest, ready.get(register, 0))
         ordered = self.rules.write_after_write == "ordered"
         slack = operation.latency_cycles - 1 if ordered else 0
         for register in operation.writes:
-            earliest = max(earliest, self.ready.get(register, 0) - slack)
+            earliest = max(earliest, ready.get(register, 0) - slack)
             if self.rules.write_after_read == "next_cycle":
                 earliest = max(earliest, self.last_read.get(register, -1) + 1)
         return earliest
 
-    def _fits(self, operation: Operation) -> bool:
+    def fits(self, operation: Operation) -> bool:
+        """True if the operation can join those that issue in the current cycle."""
         if len(self.group) >= self.rules.width:
             return False
-        return assign_units([*self.group, operation], self.unit_free, self.cycle) is not None
+        for unit in operation.units:
+            if unit not in self.units and self.unit_free.get(unit, 0) <= self.cycle:
+                return True
+        if not self.units:
+            return False
+        self.group.append(operation)
+        found = self._place(len(self.group) - 1, {**self.units}, set())
+        self.group.pop()
+        return found
+
+    def _place(self, index: int, holder: dict[str, int], tried: set[str]) -> bool:
+        """Give an operation of the group a unit that is free, or that its holder can leave for
+        another one (Kuhn's matching).
+        """
+        for unit in self.group[index].units:
+            if unit in tried or self.unit_free.get(unit, 0) > self.cycle:
+                continue
+            tried.add(unit)
+            if unit not in holder or self._place(holder[unit], holder, tried):
+                holder[unit] = index
+                return True
+        return False
 
     def _record(self, operation: Operation) -> None:
         for register in operation.reads:
@@ -84,38 +112,10 @@ class _FrontEnd:
             self.ready[register] = self.cycle + operation.latency_cycles
 
     def _close_group(self, cycle: int) -> None:
-        units = assign_units(self.group, self.unit_free, self.cycle) or ()
-        for operation, unit in zip(self.group, units, strict=True):
-            self.unit_free[unit] = self.cycle + operation.occupancy_cycles
-        self.group = []
+        for unit, index in self.units.items():
+            self.unit_free[unit] = self.cycle + self.group[index].occupancy_cycles
+        self.group, self.units = [], {}
         self.cycle = cycle
-
-
-def assign_units(
-    group: Sequence[Operation], unit_free: dict[str, int], cycle: int
-) -> tuple[str, ...] | None:
-    """A unit for each operation of one cycle's group, all different and free, or None (Kuhn's
-    matching).
-    """
-    if len(group) == 1:
-        unit = next((u for u in group[0].units if unit_free.get(u, 0) <= cycle), None)
-        return None if unit is None else (unit,)
-    holder: dict[str, int] = {}
-
-    def place(index: int, tried: set[str]) -> bool:
-        for unit in group[index].units:
-            if unit in tried or unit_free.get(unit, 0) > cycle:
-                continue
-            tried.add(unit)
-            if unit not in holder or place(holder[unit], tried):
-                holder[unit] = index
-                return True
-        return False
-
-    if not all(place(index, set()) for index in range(len(group))):
-        return None
-    unit_of = {index: unit for unit, index in holder.items()}
-    return tuple(unit_of[index] for index in range(len(group)))
 
 
 def issue_cycles(operations: Sequence[Operation], rules: IssueRules) -> tuple[int, ...]:
@@ -146,14 +146,8 @@ def list_schedule(
         operations, rules=rules, aliases=aliases, loop=False, relax_addresses=False
     )
     given = tuple(range(len(operations)))
-    found = schedule_order(graph, rules)
-    candidates = [_timed(graph, order, rules) for order in (given, found)]
-    return min(candidates, key=lambda schedule: schedule.length_cycles)
-
-
-def _timed(graph: DependenceGraph, order: tuple[int, ...], rules: IssueRules) -> ListSchedule:
-    stream = [graph.operations[index] for index in order]
-    return ListSchedule(order, issue_cycles(stream, rules))
+    as_given = ListSchedule(given, issue_cycles(graph.operations, rules))
+    return min(as_given, schedule_order(graph, rules), key=lambda found: found.length_cycles)
 
 
 def critical_paths(graph: DependenceGraph) -> list[int]:
@@ -176,7 +170,7 @@ def _by_source(graph: DependenceGraph) -> list[list[Dependence]]:
 
 def schedule_order(
     graph: DependenceGraph, rules: IssueRules, priority: Sequence[int] | None = None
-) -> tuple[int, ...]:
+) -> ListSchedule:
     """Cycle by cycle, issues the ready operations of highest priority (default: longest critical
     path).
     """
@@ -189,18 +183,19 @@ def schedule_order(
     earliest = [0] * len(graph.operations)
     ready = [i for i, count in enumerate(waiting) if count == 0]
     front_end = _FrontEnd(rules)
-    order: list[int] = []
+    order, cycles = list[int](), list[int]()
     while ready:
         chosen = _next_choice(graph, front_end, ready, earliest, urgency)
         ready.remove(chosen)
         order.append(chosen)
         cycle = front_end.issue(graph.operations[chosen])
+        cycles.append(cycle)
         for edge in following[chosen]:
             earliest[edge.target] = max(earliest[edge.target], cycle + edge.delay_cycles)
             waiting[edge.target] -= 1
             if waiting[edge.target] == 0:
                 ready.append(edge.target)
-    return tuple(order)
+    return ListSchedule(tuple(order), tuple(cycles))
 
 
 def _next_choice(
@@ -215,7 +210,7 @@ def _next_choice(
     """
 
     kinds = {graph.operations[index].units: graph.operations[index] for index in ready}
-    fits = {units: front_end._fits(operation) for units, operation in kinds.items()}
+    fits = {units: front_end.fits(operation) for units, operation in kinds.items()}
 
     def rank(index: int) -> tuple[bool, int, int, int]:
         operation = graph.operations[index]

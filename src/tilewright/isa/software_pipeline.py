@@ -210,8 +210,7 @@ def _better_order(
     stream = [operations[copy.index] for copy in program_order]
     graph = build_dependences(stream, rules=schedule.rules, loop=False)
     latest = [-_deadline(schedule, copy) for copy in program_order] if before else None
-    order = schedule_order(graph, schedule.rules, latest)
-    listed = [program_order[i] for i in order]
+    listed = [program_order[i] for i in schedule_order(graph, schedule.rules, latest).order]
     steady = [operations[copy.index] for copy in kernel] * 3
 
     def length(candidate: list[_Copy]) -> int:

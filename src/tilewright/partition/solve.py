@@ -3,9 +3,11 @@
 In: the costs of each node's options, and for each edge a matrix over the options of both ends. Out:
 a choice that is optimal, or says that it may not be. Nodes with at most two neighbours are
 eliminated one after the other (dynamic programming; a chain is nothing else), which leaves an edge
-between the neighbours: networks whose branches join again vanish like that. What is left is a
-problem for CP-SAT, in which nodes with many options keep those that are cheapest by themselves:
-then the choice is not proven to be the best.
+between the neighbours: networks whose branches join again vanish like that. Others go by tables
+over all their neighbours (bucket elimination) where these are small, as in a training step, whose
+nodes have several neighbours and few options. What is left else is a problem for CP-SAT, in which
+nodes with many options keep those that are cheapest by themselves: then the choice is not proven to
+be the best.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +108,73 @@ def _scale(own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]) -> f
 
 def _whole_numbers(costs: Costs, scale: float) -> NDArray[np.int64]:
     return np.rint(costs * scale).astype(np.int64)
+
+
+_TABLE = 1 << 20
+"""Most entries of a table of costs."""
+_Table: TypeAlias = tuple[tuple[int, ...], Costs]
+"""Costs of the options of several nodes, an axis for each."""
+
+
+def choose_by_tables(
+    own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
+) -> dict[int, int] | None:
+    """The option of each node in the cheapest choice; None where a table would be too large."""
+    order = _order_of_tables(own, to)
+    if order is None:
+        return None
+    several = set(order)
+    found = dict.fromkeys(own.keys() - several, 0)
+    tables: list[_Table] = [((node,), own[node]) for node in order]
+    for node in order:
+        for other, matrix in to[node].items():
+            if other not in several:
+                tables.append(((node,), matrix[:, 0]))
+            elif node < other:
+                tables.append(((node, other), matrix))
+    chosen: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
+    for node in order:
+        mine = [table for table in tables if node in table[0]]
+        tables = [table for table in tables if node not in table[0]]
+        others = tuple(sorted({n for nodes, _ in mine for n in nodes} - {node}))
+        total = sum(_spread(table, (node, *others)) for table in mine)
+        chosen.append((node, others, np.argmin(total, axis=0)))
+        tables.append((others, np.min(total, axis=0)))
+    for node, others, best in reversed(chosen):
+        found[node] = int(best[tuple(found[other] for other in others)])
+    return found
+
+
+def _spread(table: _Table, nodes: tuple[int, ...]) -> Costs:
+    """A table with an axis for each of `nodes`, its own among them."""
+    own, costs = table
+    lengths = dict(zip(own, costs.shape, strict=True))
+    axes = [own.index(node) for node in nodes if node in own]
+    return costs.transpose(axes).reshape([lengths.get(node, 1) for node in nodes])
+
+
+def _order_of_tables(
+    own: Mapping[int, Costs], to: Mapping[int, Mapping[int, Costs]]
+) -> list[int] | None:
+    """The nodes with several options, that of the smallest table next; None where one is too
+    large.
+    """
+    beside = {node: {o for o in to[node] if own[o].size > 1} for node in own if own[node].size > 1}
+    order = list[int]()
+
+    def entries(node: int) -> tuple[int, int]:
+        return prod(own[other].size for other in (node, *beside[node])), node
+
+    while beside:
+        size, node = min(map(entries, beside))
+        if size > _TABLE:
+            return None
+        others = beside.pop(node)
+        for other in others:
+            beside[other] |= others
+            beside[other] -= {node, other}
+        order.append(node)
+    return order
 
 
 Pair = tuple[tuple[int, int], int, int]
@@ -233,7 +303,10 @@ class _Elimination:
             if node not in self._own or degree != len(self._to[node]):
                 continue  # it has waited a second time since it lost a neighbour
             if degree > 2:
-                self._settled, proven = choose_remainder(self._own, self._to)
+                settled, proven = choose_by_tables(self._own, self._to), True
+                if settled is None:
+                    settled, proven = choose_remainder(self._own, self._to)
+                self._settled = settled
                 return proven
             neighbours = [*self._to[node]]
             self._eliminate(node)

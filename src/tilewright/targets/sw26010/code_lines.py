@@ -214,10 +214,7 @@ def _instructions(routine: _Routine) -> int:
 
 
 def _counted(routine: _Routine) -> int:
-    """Instructions of a product, and of a text: one on each line that is indented and no
-    directive.
-    """
+    """Instructions of a product with its frame, or of an elementwise routine."""
     if isinstance(routine, GemmInstance):
         return _frame(routine) + kernel_length(routine.plan)
-    lines = (line.split("//")[0].strip() for line in routine.text().splitlines() if line[:1] == " ")
-    return sum(bool(line) and line[0] != "." for line in lines)
+    return len(routine.code().instructions)

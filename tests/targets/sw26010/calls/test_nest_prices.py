@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.examples import one_in
+from support.routines import assembled
 from tilewright.codegen.c.elementwise_calls import CallContext
 from tilewright.codegen.c.expression import Scope
 from tilewright.codegen.c.names import Naming
@@ -43,7 +44,6 @@ from tilewright.targets.sw26010.elementwise.maps import MapRoutine
 from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.emit.call import emit_call
-from tilewright.targets.sw26010.timing.derived import assembled
 
 pytestmark = one_in(3)
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from support.examples import one_in
+from support.routines import assembled
 from support.scalars import OF_FLOATS
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.elementwise.functions import has_power
 from tilewright.targets.sw26010.elementwise.maps import map_routine
 from tilewright.targets.sw26010.elementwise.trigonometry import LARGEST_ANGLE
-from tilewright.targets.sw26010.timing.derived import assembled
 
 pytestmark = one_in(3)
 

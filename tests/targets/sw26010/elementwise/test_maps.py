@@ -11,6 +11,7 @@ import pytest
 from support.examples import one_in
 from support.expressions import TANGLED
 from support.held_out import NOT_SAMPLED
+from support.routines import assembled
 from support.scalars import OF_FLOATS
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Var, evaluate
@@ -30,7 +31,7 @@ from tilewright.targets.sw26010.elementwise.code import MODES
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.sums import Sums
-from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.maps import FREQUENT, MAPS, map_cycles, map_terms
 from tilewright.targets.sw26010.timing.nests import sampled_rows
 

@@ -13,6 +13,7 @@ import pytest
 from support.examples import one_in
 from support.expressions import TANGLED
 from support.held_out import NOT_SAMPLED
+from support.routines import assembled
 from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.ir.scalar import parse_scalar
 from tilewright.simulate.instruction_level import simulate_core
@@ -25,7 +26,7 @@ from tilewright.targets.sw26010.elementwise.reduce import (
     reduce_routine,
 )
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
-from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.nests import around
 from tilewright.targets.sw26010.timing.reductions import (
     REDUCTIONS,

@@ -9,12 +9,13 @@ import pytest
 
 from support.examples import one_in
 from support.held_out import NOT_SAMPLED
+from support.routines import assembled
 from tilewright.ir.winograd import transforms
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.elementwise.code import MODES, item_elements
 from tilewright.targets.sw26010.elementwise.routines import all_routines
-from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, assembled
+from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.nests import (
     NESTS,
     nest_cycles,

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from support.examples import one_in
+from support.routines import assembled
 from tilewright.targets.sw26010.calls import prices
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
+from tilewright.targets.sw26010.elementwise.reduce import Lie, reduce_routine
 from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
 from tilewright.targets.sw26010.timing.maps import MAPS
-from tilewright.targets.sw26010.timing.nests import NESTS
+from tilewright.targets.sw26010.timing.nests import NESTS, encoded
 from tilewright.targets.sw26010.timing.products import PRODUCTS, Primitive
 from tilewright.targets.sw26010.timing.reductions import REDUCTIONS
 
@@ -47,19 +49,20 @@ def test_the_shipped_timings_of_products_are_what_the_code_takes_today(
     shipped = PRODUCTS.shipped[table]
     assert shipped.question == PRODUCTS.question(table)
     for primitive in (Primitive(precision), Primitive(precision, chained=True)):
-        assert PRODUCTS.derive(table, primitive) == shipped.routines[primitive.name]
+        assert PRODUCTS.derive(table, primitive) == shipped.routines[primitive.timed_as]
 
 
 def underivable(kind: Derived[Any, Any]) -> Derived[Any, Any]:
     """A copy of the kind that fails to derive anything."""
-    return replace(kind, samples=lambda routine, mode: pytest.fail(routine.name))
+    return replace(kind, samples=lambda routine, mode: pytest.fail(routine.timed_as))
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_frequent_routines_are_timed_without_a_derivation(kind: str, table: str) -> None:
     shipped = KINDS[kind].shipped[table].routines
-    found = {r.name: underivable(KINDS[kind]).timing(table, r) for r in KINDS[kind].frequent()}
+    frequent = KINDS[kind].frequent()
+    found = {r.timed_as: underivable(KINDS[kind]).timing(table, r) for r in frequent}
     assert found == shipped
 
 
@@ -92,6 +95,41 @@ def test_a_mode_that_no_candidate_takes_is_not_derived(
     each = prices.routine_cycles(table, routine, rows)
     assert asked == ["vectors", "elements"]
     assert whole[0] == each[0]
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+@pytest.mark.parametrize("kind", ELEMENTWISE)
+def test_what_is_timed_is_what_the_text_assembles_to(kind: str, table: str) -> None:
+    for routine in [*KINDS[kind].frequent()][::4]:
+        timed, text = encoded(routine, table), assembled(routine.text(), table)
+        assert np.array_equal(timed.code, text.code)
+        assert timed.entry(routine.name) == text.entry(routine.name)
+
+
+@pytest.mark.parametrize("table", SHIPPED_TABLES)
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [("x0 * 0.0001220703125", "x0 * 0.25"), ("x0 * 0.1 + 0.3", "x0 * 0.7 + 0.6")],
+)
+def test_values_of_constants_do_not_change_cycles(own: str, other: str, table: str) -> None:
+    lie = Lie(1, loops=True)
+    for kind, found in (
+        (MAPS, [map_routine(text, (False,), "f64") for text in (own, other)]),
+        (REDUCTIONS, [reduce_routine("sum", text, lie, "f64") for text in (own, other)]),
+    ):
+        one, two = found
+        assert one is not None
+        assert two is not None
+        assert one.name != two.name
+        assert one.timed_as == two.timed_as
+        assert kind.derive(table, one) == kind.derive(table, two)
+
+
+def test_constants_that_take_more_instructions_have_other_cycles() -> None:
+    few, many = (map_routine(f"x0 * {number}", (False,), "f64") for number in (0.25, 0.1))
+    assert few is not None
+    assert many is not None
+    assert few.timed_as != many.timed_as
 
 
 def test_another_table_or_kind_is_another_question() -> None:

@@ -1,18 +1,20 @@
 """Straight-line pieces of SW26010 assembly with labels, of which the elementwise routines consist.
 
-In: instructions in the obvious order, block by block. Out: a routine's text, each block scheduled
-for the core's two pipes by the scheduler that the matrix primitive uses.
+In: instructions in the obvious order, block by block. Out: a routine's code and its text, each
+block scheduled for the core's two pipes by the scheduler that the matrix primitive uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from struct import pack
 
+from tilewright.common.digest import digest
 from tilewright.isa import Instruction, Label, Register, load_table
 from tilewright.isa.dependence import AliasRules
-from tilewright.isa.operations import operations_of
+from tilewright.isa.operations import operation_of
 from tilewright.isa.reorder import list_schedule
 from tilewright.targets.sw26010.gemm.parts import TABLE_NAME, instruction
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES, Precision
@@ -22,19 +24,30 @@ MODES = ("vectors", "elements")
 
 
 @dataclass
-class RoutineText:
-    """Blocks of one routine; labels get the routine's name in front."""
+class RoutineCode:
+    """Blocks of one routine; labels get the routine's name in front.
+
+    `instructions` are in the order of the text, each with the labels that mark its place.
+    """
 
     name: str
     aliases: AliasRules
-    lines: list[str] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    _marks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._marks = (self.name,)
 
     def block(self, label: str, code: Sequence[Instruction]) -> None:
         """Append straight code, whose last instruction may branch; `label` may be empty."""
         if label:
-            self.lines.append(f"{self.name}_{label}:")
-        for index in self._order(code):
-            self.lines.append(f"    {_named(code[index], self.name).text()}")
+            self._marks += (f"{self.name}_{label}",)
+        for index in _order(tuple(code), tuple(self.aliases.objects.items())):
+            placed = _named(code[index], self.name)
+            if self._marks:
+                placed = replace(placed, labels=self._marks)
+                self._marks = ()
+            self.instructions.append(placed)
 
     def rest(
         self,
@@ -56,22 +69,33 @@ class RoutineText:
             self.block("", items(count))
         self.block(f"{label}_0", [])
 
-    def _order(self, code: Sequence[Instruction]) -> Sequence[int]:
-        last = code[-1] if code else None
-        fixed = last is not None and last.is_branch
-        free = code[:-1] if fixed else code
-        rules = load_table(TABLE_NAME).issue
-        order = list_schedule(operations_of(free), rules, aliases=self.aliases).order
-        return (*order, len(code) - 1) if fixed else order
-
     def text(self) -> str:
         """The routine as an object of its own."""
         name = self.name
-        head = ["    .text", "    .align 4", f"    .globl {name}", f"    .type {name}, @function"]
-        return "\n".join([*head, f"{name}:", *self.lines, f"    .size {name}, . - {name}", ""])
+        lines = ["    .text", "    .align 4", f"    .globl {name}", f"    .type {name}, @function"]
+        for placed in self.instructions:
+            lines += (f"{label}:" for label in placed.labels)
+            lines.append(f"    {placed.text()}")
+        return "\n".join([*lines, f"    .size {name}, . - {name}", ""])
+
+
+_operation = cache(operation_of)
+
+
+@cache
+def _order(code: tuple[Instruction, ...], objects: tuple[tuple[int, str], ...]) -> Sequence[int]:
+    """The order that a block is written in. Routines have most of their blocks in common."""
+    last = code[-1] if code else None
+    fixed = last is not None and last.is_branch
+    free = code[:-1] if fixed else code
+    rules, aliases = load_table(TABLE_NAME).issue, AliasRules(dict(objects))
+    order = list_schedule([_operation(one) for one in free], rules, aliases=aliases).order
+    return (*order, len(code) - 1) if fixed else order
 
 
 def _named(line: Instruction, prefix: str) -> Instruction:
+    if not any(isinstance(o, Label) for o in line.operands):
+        return line
     operands = tuple(
         Label(f"{prefix}_{o.name}") if isinstance(o, Label) else o for o in line.operands
     )
@@ -108,12 +132,7 @@ def spread(source: int, target: int) -> Instruction:
 
 def constant(value: float, register: int) -> list[Instruction]:
     """The bits of a double, sixteen at a time, to all lanes of a register."""
-    bits = int.from_bytes(pack(">d", value), "big")
-    pieces = []
-    for _ in range(4):
-        low = (bits & 0xFFFF) - (bits >> 15 & 1) * 0x10000
-        pieces.append(low)
-        bits = bits - low >> 16
+    pieces = _pieces(value)
     code, behind = [move(ZERO, register, pieces[3])], 0
     for piece in reversed(pieces[:3]):
         behind += 16
@@ -126,6 +145,26 @@ def constant(value: float, register: int) -> list[Instruction]:
     if behind:
         code.append(with_number("sll", register, behind, register))
     return [*code, spread(register, register)]
+
+
+def _pattern(value: float) -> str:
+    """Equal for numbers that `constant` makes by the same instructions, up to their immediates."""
+    return "".join("01"[piece != 0] for piece in _pieces(value)[:3])
+
+
+def timed_name(of: Sequence[object], constants: Sequence[float]) -> str:
+    """A name for code by all that makes it, of its constants how they are made."""
+    return digest(repr(tuple(of)), *map(_pattern, constants))[:16]
+
+
+def _pieces(value: float) -> list[int]:
+    """Signed pieces of sixteen bits, the lowest first, that add up to the bits of a double."""
+    bits, pieces = int.from_bytes(pack(">d", value), "big"), []
+    for _ in range(4):
+        low = (bits & 0xFFFF) - (bits >> 15 & 1) * 0x10000
+        pieces.append(low)
+        bits = bits - low >> 16
+    return pieces
 
 
 def scaled_add(precision: Precision) -> str:

@@ -14,7 +14,7 @@ from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import (
     LINK,
     STACK,
-    RoutineText,
+    RoutineCode,
     move,
     op,
     saved,
@@ -49,7 +49,7 @@ class Loops:
     `spare` is free between rows. `moved` advances every pointer to the next iteration of a loop.
     """
 
-    text: RoutineText
+    code: RoutineCode
     left: int
     outside: int
     spare: int
@@ -77,13 +77,13 @@ class Loops:
         """
         most, *fewer = parts
         follows = [*(f"{mode}_rest_{part.rest}" for part in fewer), f"{mode}_next"]
-        self.text.block(f"{mode}_row", [*opening, op("beq", self.left, follows[0])])
+        self.code.block(f"{mode}_row", [*opening, op("beq", self.left, follows[0])])
         group = f"{mode}_group"
         count = [with_number("subl", self.left, 1, self.left), op("bne", self.left, group)]
         self._write(group, [*most.blocks(group), ("", count)])
         for part, label, following in zip(fewer, follows, follows[1:], strict=False):
             test = with_number("and", EXTENT, part.elements, self.left)
-            self.text.block(label, [test, op("beq", self.left, following)])
+            self.code.block(label, [test, op("beq", self.left, following)])
             self._write("", part.blocks(label))
         self._next_row(mode)
 
@@ -99,14 +99,14 @@ class Loops:
             else:
                 before.extend(code)
         for name, code in joined:
-            self.text.block(name, code)
+            self.code.block(name, code)
 
     def _next_row(self, mode: str) -> None:
         """Leads to the next row, through as many levels of the nest as have ended."""
-        self.text.block(f"{mode}_next", [op("beq", self.outside, "done")])
+        self.code.block(f"{mode}_next", [op("beq", self.outside, "done")])
         row = f"{mode}_row"
         count = with_number("subl", ROWS_LEFT, 1, ROWS_LEFT)
-        self.text.block("", [*self.moved(_IN_MEMORY), count, op("bne", ROWS_LEFT, row)])
+        self.code.block("", [*self.moved(_IN_MEMORY), count, op("bne", ROWS_LEFT, row)])
         for level in reversed(range(_IN_MEMORY)):
             inner, left, spare = WORD * (level + 1), self.left, self.spare
             again = [op("ldl", ROWS_LEFT, (inner, COUNT))]
@@ -114,8 +114,8 @@ class Loops:
                 again = [op("ldl", spare, (inner, COUNT)), op("stl", spare, (inner, STACK))]
             code = [op("ldl", left, (WORD * level, STACK)), *again, *self.moved(level)]
             code += [with_number("subl", left, 1, left), op("stl", left, (WORD * level, STACK))]
-            self.text.block("", [*code, op("bne", left, row)])
-        self.text.block("", [op("br", "done")])
+            self.code.block("", [*code, op("bne", left, row)])
+        self.code.block("", [op("br", "done")])
 
 
 def framed(size: int, registers: Sequence[int], place: int) -> list[Instruction]:

@@ -27,13 +27,14 @@ from tilewright.targets.sw26010.elementwise.code import (
     MODES,
     STACK,
     ZERO,
-    RoutineText,
+    RoutineCode,
     constant,
     load,
     move,
     op,
     scaled_add,
     store,
+    timed_name,
     with_number,
 )
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
@@ -101,9 +102,20 @@ class MapRoutine:
         what = digest(self.expression, ",".join(map(str, self.still)))[:10]
         return f"tw_map_{what}_{self.precision.name}"
 
+    @property
+    def timed_as(self) -> str:
+        """Its name among the timings, which other values of constants leave as it is."""
+        sums, result = self.arithmetic
+        how = (self.precision.name, self.still, self.unrolled, self.short)
+        return timed_name(("map", *how, sums.steps, result), sums.constants)
+
+    def code(self) -> RoutineCode:
+        """The routine's instructions, in the order of its text."""
+        return _code_of(self)
+
     def text(self) -> str:
         """The routine's assembly."""
-        return _text(self)
+        return self.code().text()
 
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:
@@ -280,13 +292,13 @@ def map_routine(expression: str, still: tuple[bool, ...], dtype: str) -> MapRout
 
 
 @cache
-def _text(routine: MapRoutine) -> str:
+def _code_of(routine: MapRoutine) -> RoutineCode:
     objects = {Y: "y", STACK: "frame"} | dict.fromkeys(SOURCES, "x")
     objects |= dict.fromkeys((PLACES, COUNT, STEPS), "arguments")
-    text = RoutineText(routine.name, AliasRules(objects))
-    loops = Loops(text, _LEFT, _OUTER, spare=5, moved=partial(_moved, routine))
-    text.block("", _opening(routine, loops))
-    text.block("", [op("bne", _LEFT, "elements_row")])
+    code = RoutineCode(routine.name, AliasRules(objects))
+    loops = Loops(code, _LEFT, _OUTER, spare=5, moved=partial(_moved, routine))
+    code.block("", _opening(routine, loops))
+    code.block("", [op("bne", _LEFT, "elements_row")])
     for mode in MODES:
         chunks = routine.chunks(mode)
         opening = [with_number("srl", EXTENT, chunks[0].elements.bit_length() - 1, _LEFT)]
@@ -294,8 +306,8 @@ def _text(routine: MapRoutine) -> str:
         for i in still:
             opening += first_of(routine.precision, 1 + i, routine.place[i])
         loops.rows(mode, opening, [_part(routine, chunk) for chunk in chunks])
-    text.block("done", closing(routine.saves, routine.saved_at))
-    return text.text()
+    code.block("done", closing(routine.saves, routine.saved_at))
+    return code
 
 
 def _part(routine: MapRoutine, chunk: Chunk) -> Part:

@@ -22,7 +22,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     LINK,
     MODES,
     STACK,
-    RoutineText,
+    RoutineCode,
     item_elements,
     move,
     op,
@@ -99,9 +99,9 @@ class Work(ABC):
         """Code of `count` items, with both pointers advanced."""
 
 
-def nest_routine(work: Work) -> str:
-    """The assembly text of a routine."""
-    routine = RoutineText(work.name, AliasRules(OBJECTS | dict(work.pointers)))
+def nest_routine(work: Work) -> RoutineCode:
+    """The code of a routine."""
+    routine = RoutineCode(work.name, AliasRules(OBJECTS | dict(work.pointers)))
     routine.block("", _opening(work))
     routine.block("", [op("beq", OUTER, "mode")])
     routine.block("", _start_of_loops(work))
@@ -109,7 +109,7 @@ def nest_routine(work: Work) -> str:
     for mode in MODES:
         _rows(routine, work, mode)
     routine.block("done", [*_closing(work), op("ret", LINK)])
-    return routine.text()
+    return routine
 
 
 def _frame_bytes(work: Work) -> int:
@@ -191,7 +191,7 @@ def _start_of_loops(work: Work) -> list[Instruction]:
     return [*code, with_number("and", 4, VECTOR_LANES - 1, 4), op("or", LEFT, 4, LEFT)]
 
 
-def _rows(routine: RoutineText, work: Work, mode: str) -> None:
+def _rows(routine: RoutineCode, work: Work, mode: str) -> None:
     """The loop over rows in one mode."""
     group = work.unrolled * item_elements(mode)
     opening = [move(Y, TO)] + ([move(X, FROM)] if work.has_source else [])
@@ -206,12 +206,12 @@ def _rows(routine: RoutineText, work: Work, mode: str) -> None:
     _next_row(routine, work, mode)
 
 
-def _loop(routine: RoutineText, label: str, body: Sequence[Instruction]) -> None:
+def _loop(routine: RoutineCode, label: str, body: Sequence[Instruction]) -> None:
     count = with_number("subl", LEFT, 1, LEFT)
     routine.block(label, [*body, count, op("bne", LEFT, label)])
 
 
-def _next_row(routine: RoutineText, work: Work, mode: str) -> None:
+def _next_row(routine: RoutineCode, work: Work, mode: str) -> None:
     """Leads to the next row, through as many levels of the nest as have ended."""
     restored = []
     if work.spills:
@@ -226,7 +226,7 @@ def _next_row(routine: RoutineText, work: Work, mode: str) -> None:
     routine.block("", [op("br", "done")])
 
 
-def _next_of_level(routine: RoutineText, work: Work, mode: str, level: int) -> None:
+def _next_of_level(routine: RoutineCode, work: Work, mode: str, level: int) -> None:
     """The end of an outer loop's iteration: on to the next one, or to the loop around."""
     at, add = _WORD * level, scaled_add(work.precision)
     left, count = 2, 25

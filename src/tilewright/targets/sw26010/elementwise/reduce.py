@@ -32,13 +32,14 @@ from tilewright.isa.dependence import AliasRules
 from tilewright.targets.sw26010.elementwise.code import (
     STACK,
     ZERO,
-    RoutineText,
+    RoutineCode,
     constant,
     load,
     move,
     op,
     scaled_add,
     store,
+    timed_name,
     with_number,
 )
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
@@ -134,9 +135,20 @@ class ReduceRoutine:
         """The ways in which rows are done, the fastest first."""
         return self.lie.modes
 
+    @property
+    def timed_as(self) -> str:
+        """Its name among the timings, which other values of constants leave as it is."""
+        sums, result = self.arithmetic
+        how = (self.precision.name, self.function, self.lie, self.unrolled, self.short)
+        return timed_name(("reduce", *how, sums.steps, result), self.constants)
+
+    def code(self) -> RoutineCode:
+        """The routine's instructions, in the order of its text."""
+        return _code_of(self)
+
     def text(self) -> str:
         """The routine's assembly."""
-        return _text(self)
+        return self.code().text()
 
     @cached_property
     def arithmetic(self) -> tuple[Sums, int]:
@@ -447,27 +459,27 @@ def reduce_routine(
 
 
 @cache
-def _text(routine: ReduceRoutine) -> str:
+def _code_of(routine: ReduceRoutine) -> RoutineCode:
     objects = {Y: "y", TO: "y", X: "x", FROM: "x", AT: "x", STACK: "frame"}
     if routine.lie.step and not routine.lie.along:
         objects = {Y: "y", X: "x", STACK: "frame"}
     objects |= dict.fromkeys((COUNT, MOVES), "arguments")
-    text = RoutineText(routine.name, AliasRules(objects))
-    loops = Loops(text, LEFT, OUTSIDE, spare=TO, moved=partial(_moved, routine))
-    text.block("", _opening(routine, loops))
+    code = RoutineCode(routine.name, AliasRules(objects))
+    loops = Loops(code, LEFT, OUTSIDE, spare=TO, moved=partial(_moved, routine))
+    code.block("", _opening(routine, loops))
     modes = routine.lie.modes
     if ELEMENTS in modes and len(modes) > 1 and not routine.lie.along:
-        text.block("", [op("bne", LEFT, f"{ELEMENTS}_row")])
+        code.block("", [op("bne", LEFT, f"{ELEMENTS}_row")])
     if VECTORS in modes:
-        text.block("", [op("bne", _X_FORBIDS, f"{modes[1]}_row")])
+        code.block("", [op("bne", _X_FORBIDS, f"{modes[1]}_row")])
     for mode in modes:
         parts = [_part(routine, mode, count) for count in _counts(routine)]
         opening = with_number("srl", EXTENT, parts[0].elements.bit_length() - 1, LEFT)
         if routine.lie.along:
             opening = op("ldl", LEFT, (WORD * (LEVELS - 1), COUNT))
         loops.rows(mode, [opening], parts)
-    text.block("done", closing(_saves(routine), SAVED_AT))
-    return text.text()
+    code.block("done", closing(_saves(routine), SAVED_AT))
+    return code
 
 
 def _part(routine: ReduceRoutine, mode: str, count: int) -> Part:
@@ -482,6 +494,7 @@ def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
     return tuple(n for n in _UNROLLED if n <= routine.unrolled)
 
 
+@cache
 def _saves(routine: ReduceRoutine) -> tuple[int, ...]:
     """The kept registers that are overwritten."""
     ways = ((mode, count) for mode in routine.modes for count in _counts(routine))

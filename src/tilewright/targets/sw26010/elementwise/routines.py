@@ -27,6 +27,7 @@ from tilewright.ir.visit import walk
 from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import (
     MODES,
+    RoutineCode,
     load,
     move,
     op,
@@ -192,13 +193,22 @@ class Routine:
         """The routine's symbol, that of the C function in `tw_primitives.c`."""
         return self.work.name if self.work else rows_name(self.precision)
 
+    @property
+    def timed_as(self) -> str:
+        """Its name among the timings."""
+        return self.name
+
+    def code(self) -> RoutineCode:
+        """The routine's instructions, in the order of its text."""
+        return _code_of(self)
+
     def text(self) -> str:
         """The routine's assembly."""
-        return _text(self)
+        return self.code().text()
 
 
 @cache
-def _text(routine: Routine) -> str:
+def _code_of(routine: Routine) -> RoutineCode:
     work = routine.work
     return nest_routine(work) if work else rows_routine(routine.precision)
 

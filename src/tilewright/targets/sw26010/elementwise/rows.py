@@ -16,7 +16,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     LINK,
     MODES,
     ZERO,
-    RoutineText,
+    RoutineCode,
     item_elements,
     load,
     move,
@@ -38,10 +38,10 @@ def rows_name(precision: Precision) -> str:
     return f"tw_repack_rows_{precision.name}"
 
 
-def rows_routine(precision: Precision) -> str:
-    """The assembly text of the routine."""
+def rows_routine(precision: Precision) -> RoutineCode:
+    """The code of the routine."""
     # Rows overlap where they come from and where they go: no access passes another.
-    routine = RoutineText(rows_name(precision), AliasRules())
+    routine = RoutineCode(rows_name(precision), AliasRules())
     aligned = [op("or", NEW, OLD, _MODE), with_number("and", _MODE, VECTOR_LANES - 1, _MODE)]
     aligned.append(with_number("and", TILE, precision.vector_bytes - 1, _LEFT))
     aligned += [op("or", _MODE, _LEFT, _MODE), op("subl", NEW, OLD, _ADDED)]
@@ -51,10 +51,10 @@ def rows_routine(precision: Precision) -> str:
     _grow(routine, precision)
     _shrink(routine, precision)
     routine.block("done", [op("ret", LINK)])
-    return routine.text()
+    return routine
 
 
-def _grow(routine: RoutineText, precision: Precision) -> None:
+def _grow(routine: RoutineCode, precision: Precision) -> None:
     """Lengthen rows, the last one first, with pointers to the ends of rows; $1 takes products."""
     add = scaled_add(precision)
     ends = [op("mull", ROWS, NEW, 1), op(add, 1, TILE, _TO_ROW)]
@@ -75,7 +75,7 @@ def _grow(routine: RoutineText, precision: Precision) -> None:
         routine.block("", [*back, op("br", f"grow_{mode}")])
 
 
-def _shrink(routine: RoutineText, precision: Precision) -> None:
+def _shrink(routine: RoutineCode, precision: Precision) -> None:
     """Shorten rows; the first one is already in its place."""
     add = scaled_add(precision)
     start = [move(TILE, _TO_ROW), move(TILE, _FROM_ROW)]
@@ -90,7 +90,7 @@ def _shrink(routine: RoutineText, precision: Precision) -> None:
 
 
 def _moves(
-    routine: RoutineText, label: str, precision: Precision, mode: str, length: int, way: int
+    routine: RoutineCode, label: str, precision: Precision, mode: str, length: int, way: int
 ) -> None:
     """A row of `length` elements from `_FROM` to `_TO`, forward or backward."""
     routine.block("", [*_counted(mode, length), op("beq", _LEFT, f"{label}_rest")])
@@ -104,7 +104,7 @@ def _counted(mode: str, length: int) -> list[Instruction]:
     return [with_number("srl", length, shift, _LEFT)]
 
 
-def _loop(routine: RoutineText, label: str, body: Sequence[Instruction]) -> None:
+def _loop(routine: RoutineCode, label: str, body: Sequence[Instruction]) -> None:
     count = with_number("subl", _LEFT, 1, _LEFT)
     routine.block(label, [*body, count, op("bne", _LEFT, label)])
 

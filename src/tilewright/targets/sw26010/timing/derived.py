@@ -17,14 +17,11 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from tilewright.asm import assemble, link
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.cache import Cache
 from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.common.expr import Value
 from tilewright.isa import InstructionTable, load_table
-from tilewright.simulate.image import load_image
-from tilewright.simulate.program import Program
 
 _KEPT = Cache("primitives")
 SHIPPED_TABLES = ("sw26010_cpe", "sw26010_cpe_measured")
@@ -56,7 +53,7 @@ Timing: TypeAlias = dict[str, Fitted]
 
 
 class Timings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The timings of one core by routine; `question` is a digest of all they are derived from."""
+    """The timings of one core by name; `question` is a digest of all they are derived from."""
 
     question: str
     routines: dict[str, Timing]
@@ -66,8 +63,8 @@ class _Timed(Hashable, Protocol):
     """A routine with the modes that it is timed in."""
 
     @property
-    def name(self) -> str:
-        """Its name among the timings."""
+    def timed_as(self) -> str:
+        """Its name among the timings; routines that share one take the same cycles."""
 
     @property
     def modes(self) -> Sequence[str]:
@@ -128,14 +125,14 @@ class Derived(Generic[Routine, Sample]):
         terms = [self.terms(routine, mode, sample) for sample in samples]
         cycles = self.simulate(table, routine, mode, samples)
         names = [str(number) for number in range(len(terms[0]))]
-        solution = fit_relative(terms, cycles, names, routine.name)
+        solution = fit_relative(terms, cycles, names, routine.timed_as)
         coefficients = tuple(round(float(value), 3) for value in solution)
         errors = np.abs(np.asarray(terms, float) @ coefficients / cycles - 1)
         return Fitted(coefficients, *(round(float(e), 5) for e in (errors.mean(), errors.max())))
 
     def derive_frequent(self, table: str) -> Timings:
         """The timings of the frequent routines, derived now."""
-        routines = {routine.name: self.derive(table, routine) for routine in self.frequent()}
+        routines = {own.timed_as: self.derive(table, own) for own in self.frequent()}
         return Timings(self.question(table), routines)
 
     def write(self) -> None:
@@ -147,10 +144,10 @@ class Derived(Generic[Routine, Sample]):
 
 @cache
 def _fitted(kind: Derived[Routine, Sample], table: str, routine: Routine, mode: str) -> Fitted:
-    asked, shipped = kind.question(table), kind.shipped.get(table)
-    if shipped is not None and shipped.question == asked and routine.name in shipped.routines:
-        return shipped.routines[routine.name][mode]
-    key = digest(asked, routine.name, mode)[:16]
+    asked, shipped, name = kind.question(table), kind.shipped.get(table), routine.timed_as
+    if shipped is not None and shipped.question == asked and name in shipped.routines:
+        return shipped.routines[name][mode]
+    key = digest(asked, name, mode)[:16]
     return _KEPT.value(key, Fitted, lambda: kind.derived_mode(table, routine, mode))
 
 
@@ -186,10 +183,3 @@ def _decisive(table: InstructionTable) -> bytes:
         if (value := getattr(rule, f.name)) != f.default
     ]
     return msgspec.json.encode((table.units, instructions, rules))
-
-
-@cache
-def assembled(text: str, table_name: str) -> Program:
-    """A text, assembled and linked, on the simulated core."""
-    table = load_table(table_name)
-    return load_image(link([assemble(text, table)], table), table).program

@@ -7,6 +7,7 @@ by vectors and by elements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import product
 from math import prod
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from tilewright.common.expr import Value
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import cycles_apart, simulate_core
+from tilewright.simulate.program import Program, encode_program
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
 from tilewright.targets.sw26010.elementwise.code import MODES, halves, item_elements
@@ -29,7 +31,6 @@ from tilewright.targets.sw26010.timing.derived import (
     ELEMENTWISE_MAKERS,
     SHIPPED_TABLES,
     Derived,
-    assembled,
 )
 
 ROWS, ITEMS, FEW_ITEMS = (0, 1, 2, 5, 12), (1, 2, 3, 5, 8, 13, 24), (1, 2, 3, 5)
@@ -42,7 +43,7 @@ _COUNT_AT, _Y_STRIDES_AT, _X_STRIDES_AT = 60_000, 60_064, 60_128
 Counts = tuple[int, ...]
 Arguments: TypeAlias = tuple[Sequence[int], Mapping[int, Sequence[int]]]
 """Arguments of a call, from $16 on, and words of the memory by their place."""
-_AnyRoutine: TypeAlias = Routine | MapRoutine | ReduceRoutine
+AnyRoutine: TypeAlias = Routine | MapRoutine | ReduceRoutine
 
 
 def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
@@ -142,10 +143,16 @@ def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int
     return extents, [*(distance * (extent > 1) for extent in extents[:-1]), 1]
 
 
-def simulated(table: str, routine: _AnyRoutine, call: Arguments) -> CoreRun:
+@cache
+def encoded(routine: AnyRoutine, table: str) -> Program:
+    """The code of a routine on the simulated core; its text assembles to the same."""
+    return encode_program(routine.code().instructions, load_table(table))
+
+
+def simulated(table: str, routine: AnyRoutine, call: Arguments) -> CoreRun:
     """The run of a call of a routine."""
     return simulate_core(
-        assembled(routine.text(), table),
+        encoded(routine, table),
         entry=routine.name,
         registers=_registers(call),
         local_memory=_memory(call),
@@ -153,10 +160,10 @@ def simulated(table: str, routine: _AnyRoutine, call: Arguments) -> CoreRun:
     )
 
 
-def simulated_cycles(table: str, routine: _AnyRoutine, calls: Sequence[Arguments]) -> list[int]:
+def simulated_cycles(table: str, routine: AnyRoutine, calls: Sequence[Arguments]) -> list[int]:
     """The cycles of several calls of a routine, each as `simulated`."""
     return cycles_apart(
-        assembled(routine.text(), table),
+        encoded(routine, table),
         entry=routine.name,
         registers=[_registers(call) for call in calls],
         local_memory=[_memory(call) for call in calls],

@@ -68,7 +68,7 @@ class Primitive:
     mesh: int = MESH_STEPS
 
     @property
-    def name(self) -> str:
+    def timed_as(self) -> str:
         """Its name among the timings."""
         return f"{CHAIN if self.chained else PRODUCT}_{self.precision.name}_{self.mesh}"
 
