@@ -111,6 +111,7 @@ def _extrapolate(s: State, now: float, others: float, busy: float, times: float)
     clock = s.clock
     shift, others_shift = (clock.now - now) * times, (clock.others - others) * times
     clock.others += others_shift
+    clock.others_first += others_shift
     clock.now += shift
     clock.first += shift
     clock.free += shift
@@ -126,6 +127,9 @@ def _extrapolate(s: State, now: float, others: float, busy: float, times: float)
         buffer.others_arrived += others_shift
         buffer.others_stored_before += others_shift
         buffer.others_stored += others_shift
+        buffer.others_first_arrived += others_shift
+        buffer.others_first_stored_before += others_shift
+        buffer.others_first_stored += others_shift
     for d in range(clock.loops):
         at(s.levels, d).due += shift
 
@@ -160,12 +164,14 @@ def _has_double_put(s: State, first: int, end: int) -> bool:
 def _reset(s: State, first: float) -> None:
     """Set the clocks to zero, with nothing under way, that of the first core to its own."""
     s.clock.now = s.clock.free = s.clock.busy = s.clock.others = 0.0
-    s.clock.first, s.clock.joined = first, 1.0
+    s.clock.first, s.clock.others_first, s.clock.joined = first, 0.0, 1.0
     for b in range(s.clock.buffers):
         buffer = at(s.buffers, b)
         buffer.arrived = buffer.stored_before = buffer.stored = 0.0
         buffer.first_arrived = buffer.first_stored_before = buffer.first_stored = first
         buffer.others_arrived = buffer.others_stored_before = buffer.others_stored = 0.0
+        buffer.others_first_arrived = buffer.others_first_stored_before = 0.0
+        buffer.others_first_stored = 0.0
     for d in range(s.clock.loops):
         at(s.levels, d).due = 0.0
 
@@ -184,7 +190,7 @@ def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
     out.elapsed, out.busy, out.headroom = end_of(s), clock.busy, _BACKLOG
     out.lead, out.delay, out.gain, out.ahead = 0.0, 0.0, 0.0, out.elapsed - clock.first
     out.waits, out.others = out.elapsed - clock.now, out.elapsed - clock.others
-    out.joined = clock.joined
+    out.others_first, out.joined = out.elapsed - clock.others_first, clock.joined
     if clock.busy > 0.0:
         out.lead = clock.free - out.elapsed
         again = _two(s, loop) - out.elapsed

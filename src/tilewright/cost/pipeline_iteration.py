@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.common.compiled import at, piece
 from tilewright.cost.pipeline_rows import cost_of, iterations_of, next_row_of
-from tilewright.cost.pipeline_types import COPY, GET, PUT, Cost, State, Summary
+from tilewright.cost.pipeline_types import COPY, GET, PUT, Buffer, Cost, State, Summary
 
 
 @piece
@@ -25,18 +25,31 @@ def _let_go(s: State, cost: Cost) -> None:
     """Let the cores go on that have no part in a transfer."""
     clock = s.clock
     if cost.own < 1.0 and clock.joined == 1.0:
-        clock.joined, clock.others = cost.own, clock.now
+        clock.joined, clock.others, clock.others_first = cost.own, clock.now, clock.first
 
 
 @piece
-def _serve_others(s: State, cost: Cost, later: float, service: float) -> None:
-    """Serve the requests of cores that have a clock of their own, if they make any."""
+def _serve(s: State, cost: Cost, first: float, last: float, service: float, share: float) -> Any:
+    """Serve the requests of cores from the first one's to the last one's, a core's taking a `share`
+    of a request's service. Returns when the first core is served; it has `ended` when all are.
+    """
+    clock, ahead = s.clock, last - first
+    later = max(0.0, cost.issue - clock.issue)
+    start = max(clock.free, first - later + clock.latency)
+    clock.free = clock.ended = max(start + service, last + clock.latency + share)
+    before = 0.0  # the share of requests before the first core's last
+    if later > 0.0:
+        before = later / (2.0 * ahead) if later < ahead else 1.0 - ahead / (2.0 * later)
+        before *= service * later / cost.issue
+    return max(start + before, first + clock.latency) + share
+
+
+@piece
+def _serve_others(s: State, cost: Cost, service: float, share: float) -> None:
+    """Serve the requests of cores that have clocks of their own."""
     clock = s.clock
-    clock.others_ended = 0.0
-    if service > 0.0:
-        clock.others += cost.issue
-        start = max(clock.free, clock.others - later + clock.latency)
-        clock.free = clock.others_ended = start + service
+    clock.others_first_ended = _serve(s, cost, clock.others_first, clock.others, service, share)
+    clock.others_ended = clock.ended
 
 
 @piece
@@ -45,37 +58,41 @@ def _ask(s: State, cost: Cost) -> Any:
     cores. Returns when it has served the first core; it has `ended` when it has served all, but for
     the others.
     """
-    clock, requests = s.clock, max(1.0, cost.issue / max(1.0, s.clock.issue))
     _let_go(s, cost)
-    service = cost.service * min(1.0, clock.joined / max(cost.own, 1e-9))
-    later = cost.issue - cost.issue / requests
-    rest, is_behind = cost.service - service, clock.others > clock.first
-    if not is_behind:
-        _serve_others(s, cost, later, rest)
+    clock = s.clock
+    own, is_behind = max(cost.own, 1e-9), clock.others_first > clock.first
+    service = cost.service * min(1.0, clock.joined / own)
+    rest = cost.service - service
+    share = cost.service / (max(1.0, cost.issue / max(1.0, clock.issue)) * clock.cores * own)
     clock.now += cost.issue
     clock.first += cost.issue
-    share = cost.service / (requests * clock.cores * max(cost.own, 1e-9))
-    start = max(clock.free, clock.first - later + clock.latency)
-    clock.free = clock.ended = max(start + service, clock.now + clock.latency + share)
     clock.busy += cost.service
-    ahead, before = (
-        clock.now - clock.first,
-        0.0,
-    )  # the share of requests before the first core's last
-    if later > 0.0:
-        before = later / (2.0 * ahead) if later < ahead else 1.0 - ahead / (2.0 * later)
-    before *= service * (1.0 - 1.0 / requests)
-    if is_behind:
-        _serve_others(s, cost, later, rest)
-    return max(start + before, clock.first + clock.latency) + share
+    clock.others_ended = clock.others_first_ended = 0.0
+    if rest > 0.0:
+        clock.others += cost.issue
+        clock.others_first += cost.issue
+        if not is_behind:
+            _serve_others(s, cost, rest, share)
+    first = _serve(s, cost, clock.first, clock.now, service, share)
+    if rest > 0.0 and is_behind:
+        ended = clock.ended
+        _serve_others(s, cost, rest, share)
+        clock.ended = ended
+    return first
 
 
 @piece
-def _wait(s: State, first: float, last: float, others: float) -> None:
-    """Wait, on the first core, on the last one, and on the others."""
+def _wait(s: State, first: float, last: float) -> None:
+    """Wait, on the first core and on the last one."""
     s.clock.first = max(s.clock.first, first)
     s.clock.now = max(s.clock.now, last)
-    s.clock.others = max(s.clock.others, others)
+
+
+@piece
+def _wait_others(s: State, first: float, last: float) -> None:
+    """Wait, on the first one of the others and on the last one."""
+    s.clock.others_first = max(s.clock.others_first, first)
+    s.clock.others = max(s.clock.others, last)
 
 
 @piece
@@ -85,6 +102,7 @@ def start_fetch(s: State, number: int, cost: Cost) -> None:
     if cost.service > 0.0:
         buffer.first_arrived = _ask(s, cost)
         buffer.arrived, buffer.others_arrived = s.clock.ended, s.clock.others_ended
+        buffer.others_first_arrived = s.clock.others_first_ended
 
 
 @piece
@@ -102,26 +120,34 @@ def play_items(s: State, first: int, end: int, looped: int) -> None:
             clock.first += cycles
             clock.now += cycles
             clock.others += cost.service
+            clock.others_first += cost.service
         elif cost.service > 0.0:
             buffer = at(s.buffers, item.buffer)
             if kind == GET and buffer.double and looped:
                 _let_go(s, cost)
-                _wait(s, buffer.first_arrived, buffer.arrived, buffer.others_arrived)
+                _wait(s, buffer.first_arrived, buffer.arrived)
+                _wait_others(s, buffer.others_first_arrived, buffer.others_arrived)
                 row = next_row_of(s, item, number)
                 if row >= 0:
                     start_fetch(s, number, at(s.costs, row))
                 continue
             first = _ask(s, cost)
             if kind == GET or not looped:
-                _wait(s, first, clock.ended, clock.others_ended)
+                _wait(s, first, clock.ended)
+                _wait_others(s, clock.others_first_ended, clock.others_ended)
             else:
-                buffer.stored_before, buffer.first_stored_before = (
-                    buffer.stored,
-                    buffer.first_stored,
-                )
-                buffer.others_stored_before = buffer.others_stored
-                buffer.stored, buffer.first_stored = clock.ended, first
-                buffer.others_stored = clock.others_ended
+                _store(s, buffer, first)
+
+
+@piece
+def _store(s: State, buffer: Buffer, first: float) -> None:
+    """Note when the latest store of a buffer ends, and move the one before up."""
+    buffer.first_stored_before, buffer.first_stored = buffer.first_stored, first
+    buffer.stored_before, buffer.stored = buffer.stored, s.clock.ended
+    buffer.others_first_stored_before = buffer.others_first_stored
+    buffer.others_first_stored = s.clock.others_first_ended
+    buffer.others_stored_before = buffer.others_stored
+    buffer.others_stored = s.clock.others_ended
 
 
 @piece
@@ -132,10 +158,11 @@ def _reuse(s: State, first: int, end: int) -> None:
         if item.kind == PUT:
             buffer = at(s.buffers, item.buffer)
             if buffer.double:
-                before = buffer.others_stored_before
-                _wait(s, buffer.first_stored_before, buffer.stored_before, before)
+                _wait(s, buffer.first_stored_before, buffer.stored_before)
+                _wait_others(s, buffer.others_first_stored_before, buffer.others_stored_before)
             else:
-                _wait(s, buffer.first_stored, buffer.stored, buffer.others_stored)
+                _wait(s, buffer.first_stored, buffer.stored)
+                _wait_others(s, buffer.others_first_stored, buffer.others_stored)
 
 
 @piece
@@ -152,7 +179,8 @@ def _opaque(s: State, loop: int, inner: Summary) -> None:
         clock.free = max(end + inner.lead, max(free, start) + inner.busy)
         level.due = end + inner.delay
     clock.now, clock.first = end - inner.waits, end - inner.ahead
-    clock.others, clock.joined = end - inner.others, inner.joined
+    clock.others, clock.others_first = end - inner.others, end - inner.others_first
+    clock.joined = inner.joined
     clock.busy += inner.busy
 
 

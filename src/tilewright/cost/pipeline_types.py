@@ -70,7 +70,8 @@ class Item(Protocol):
 
 class Buffer(Protocol):
     """A buffer of the candidate: when the tile fetched ahead arrives, and when its last two stores
-    end; the same on the core that is served first, and on the others (`Clock`).
+    end; the same on the core that is served first, and on the last and the first of the others
+    (`Clock`).
     """
 
     double: int
@@ -83,6 +84,9 @@ class Buffer(Protocol):
     others_arrived: float
     others_stored_before: float
     others_stored: float
+    others_first_arrived: float
+    others_first_stored_before: float
+    others_first_stored: float
 
 
 class Stride(Protocol):
@@ -109,9 +113,9 @@ class Count(Protocol):
 
 class Summary(Protocol):
     """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
-    that of a run that follows at once, `ahead` how far the first core is at its end, `waits` and
-    `others` how far the last core and the others are, which `joined` tells apart, `gain` by how
-    much it ends earlier at most where the first core starts ahead.
+    that of a run that follows at once, `ahead` how far the first core is at its end, `waits`,
+    `others` and `others_first` how far the last core and the others are, which `joined` tells
+    apart, `gain` by how much it ends earlier at most where the first core starts ahead.
     """
 
     elapsed: float
@@ -124,6 +128,7 @@ class Summary(Protocol):
     joined: float
     waits: float
     others: float
+    others_first: float
 
 
 class Clock(Protocol):
@@ -147,8 +152,10 @@ class Clock(Protocol):
     transfers: float
     joined: float
     others: float
+    others_first: float
     ended: float  # when the latest transfer ends, and its part of the others
     others_ended: float
+    others_first_ended: float
 
 
 class State(NamedTuple):

@@ -24,8 +24,10 @@ from support.cross_check.layout import (
 from tilewright.common.compiled import entry_point, piece
 
 _TRANSACTION, _LATENCY, _ISSUE, _GET, _PUT, _GET_MORE, _PUT_MORE = range(7)
-_PLACES = 1 << 16
-"""Edges of blocks that are remembered, by the last bits of their addresses."""
+_PLACE_BITS, _WORD_BITS = 18, 32
+"""Edges of blocks that are remembered, spread over so many places."""
+_SPREAD = 2654435769
+"""Of a word's bits the golden ratio: multiples of a power of two do not share places."""
 
 
 @entry_point(layout)
@@ -34,7 +36,7 @@ def replay(events: Any, cycles: Any, at: Any, ends: Any, numbers: Any) -> float:
     cores = len(ends)
     clock, waiting = np.zeros(cores), np.zeros(cores, np.int64)
     done, requests = np.zeros((cores, MOST_REPLIES)), np.zeros(cores, np.int64)
-    edges = np.full((_PLACES, 3), -1, np.int64)
+    edges = np.full((1 << _PLACE_BITS, 3), -1, np.int64)
     free = 0.0
     while True:
         core = _next(clock, waiting, at, ends)
@@ -107,12 +109,19 @@ def _beside(edges: Any, address: int, at_end: int, line: int, request: int) -> b
     """True if a block of the same statement lies at the other side of an address; else the address
     is remembered.
     """
-    other = (address // 4 * 2 + 1 - at_end) % _PLACES
+    other = _place_of(address, 1 - at_end)
     if edges[other, 0] == address and edges[other, 1] == line and edges[other, 2] == request:
         return True
-    own = (address // 4 * 2 + at_end) % _PLACES
+    own = _place_of(address, at_end)
     edges[own, 0], edges[own, 1], edges[own, 2] = address, line, request
     return False
+
+
+@piece
+def _place_of(address: int, at_end: int) -> int:
+    """The place of one side of an address in the table of edges."""
+    spread = (address // 4 * 2 + at_end) % (1 << _WORD_BITS) * _SPREAD
+    return spread % (1 << _WORD_BITS) >> (_WORD_BITS - _PLACE_BITS)
 
 
 @entry_point(layout)

@@ -26,10 +26,13 @@ from tilewright.cost import timing
 from tilewright.cost.calls import Costs
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import call_costs
+from tilewright.ir.nodes import SCRATCHPAD
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
+from tilewright.papers.swdnn.batch_aware import BatchAware, batch_aware_program
+from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
@@ -122,6 +125,38 @@ def test_the_price_lets_cores_without_a_part_go_on() -> None:
     program = parse(FIRST_COLUMN)
     (priced,) = estimate(program, MACHINE, {}).cycles.flat
     assert priced == pytest.approx(simulate(program, MACHINE, refills=False).cycles, rel=0.01)
+
+
+def test_the_price_serves_cores_without_a_part_from_the_first_that_asks() -> None:
+    """Six channels lie on two rows of cores: the other rows fetch nothing of the factor, and ask
+    for the next image while the engine still serves the last of them.
+    """
+    op = ops.conv2d(batch=32, in_channels=48, out_channels=6, height=8, width=8, kernel=1)
+    (seed,) = seeds_for(op, "implicit")
+    (ranking,) = rank([(op, seed)], MACHINE, keep=8)
+    for candidate in ranking.best:
+        model, simulated = compared(Case(MACHINE, candidate))
+        assert model == pytest.approx(simulated, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        BatchAware(128, 384, 128, rows=1, cols=12, kernel=3, stride=1, groups=1),
+        BatchAware(128, 160, 288, rows=1, cols=12, kernel=3, stride=1, groups=1),
+        BatchAware(128, 128, 128, rows=1, cols=17, kernel=3, stride=17, groups=1),
+    ],
+    ids=["384 to 128", "160 to 288", "128 to 128"],
+)
+def test_the_plan_of_the_measured_kernels_is_simulated_as_its_text_runs(layer: BatchAware) -> None:
+    place = AllocateBuffers(
+        {SCRATCHPAD: MACHINE.spm_available_bytes},
+        {SCRATCHPAD: MACHINE.space(SCRATCHPAD).alignment_bytes},
+    )
+    program = place.apply(batch_aware_program(layer))
+    found = checked_time(CODE.emit(program, MACHINE), MACHINE)
+    simulated = simulate(program, MACHINE, refills=False).cycles
+    assert simulated == pytest.approx(found.cycles, rel=0.001)
 
 
 @pytest.mark.parametrize(
