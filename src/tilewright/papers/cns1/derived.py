@@ -1,4 +1,4 @@
-"""Chapters 2, 4 and 6: cycles that their text derives, from the functions of the closed form.
+"""Chapters 2, 4, 6 and 8: numbers that their text derives, from the functions of the closed form.
 
 Each table is a function by its name in `TITLES`.
 """
@@ -6,7 +6,18 @@ Each table is a function by its name in `TITLES`.
 from __future__ import annotations
 
 from tilewright.machine import Machine
-from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL, SMALL_WORST, Case
+from tilewright.papers.cns1 import recall as of_recall
+from tilewright.papers.cns1 import training as of_training
+from tilewright.papers.cns1.cases import (
+    BEST,
+    CASES,
+    CHIPS,
+    MODEL,
+    SMALL_WORST,
+    WORST,
+    Case,
+    recall_share,
+)
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
@@ -48,6 +59,7 @@ TITLES = {
     "chapter2": "cycles in the text of chapter 2",
     "chapter4_text": "cycles in the text of chapter 4",
     "chapter6": "cycles in the text of chapter 6",
+    "chapter8": "the conclusions in numbers",
 }
 _LARGE_BLOCK = 128
 _PATTERNS = {"best": BEST, "worst": SMALL_WORST}
@@ -216,3 +228,47 @@ def _lookups(chips: str, vectors: int) -> dict[str, float]:
         f"{chips}: lookups of {vectors} vectors, {name}": sigmoid_cycles(machine, vectors, c) - none
         for name, c in _PATTERNS.items()
     }
+
+
+def chapter8(lab: Lab) -> Result:
+    """Chapter 8 and the abstract: rates, scaling, memory, what all optimizations are worth."""
+    recall = {row.name: row.ours or 0.0 for row in of_recall.chapter5(Lab()).rows}
+    training = {row.name: row.ours or 0.0 for row in of_training.chapter7(Lab()).rows}
+    small = [case for case in CASES if case.nodes == 128]
+    rates = {case: of_recall.recall_rate_of(case) for case in small}
+    read = read_cycles(MODEL.machine(), VECTOR_BYTES)
+    best = max(small, key=lambda case: rates[case])
+    ours = {
+        "recall [10^9 connections per second]": rates[best],
+        "training [10^9 updates per second]": max(
+            of_training.training_rate_of(c, WORST) for c in small
+        ),
+        "recall of the peak [percent]": recall_share(best, rates[best]),
+        "speedup of training by 1024 nodes": training["speedup by 1024 nodes, fixed local size"],
+        "training with a faster memory [times]": training["a faster memory [times]"],
+        "training with a faster memory, faster by [percent]": 100
+        * (training["a faster memory [times]"] - 1),
+        "a hit in an open line, faster than the RDRAM [times]": read.clean_miss / read.hit,
+        "instruction misses in recall [percent]": recall[
+            "instruction misses at worst: more time [percent]"
+        ],
+        "product with the transposed matrix, slower [percent]": training[
+            "product with the transposed matrix, slower [percent]"
+        ],
+        "optimizations of recall [times]": recall["all optimizations, at least [times]"],
+        "optimizations of training [times]": training["none of the optimizations [times]"],
+        "optimizations of training, abstract [times]": training[
+            "none of them and the matrix stored twice [times]"
+        ],
+        "recall over training, relative, abstract, least": training[
+            "relative performance, recall over training, least"
+        ],
+        "recall over training, relative, abstract, most": training[
+            "relative performance, recall over training, most"
+        ],
+    }
+    notes = (
+        "the abstract says 3 for all optimizations of training, this chapter and 7.2.2 say 2.5:"
+        " 3 has the matrix stored twice besides",
+    )
+    return reproduced(lab, "chapter8", TITLES["chapter8"], ours, notes=notes)

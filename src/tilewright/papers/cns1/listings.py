@@ -2,11 +2,17 @@
 
 In: nothing that is printed, as the report has no such table. Out: of each inner loop the interval
 with its bound and whether it is proven, beside what chapters 4 and 6 count; of each kernel the
-cycles of the repaired listing and of ours, on the same random numbers.
+cycles of the repaired listing and of ours, on the same random numbers; and of the codes, beside
+what the text says of them, instructions and lines between labels, and cycles of traced runs, on a
+node whose memory takes no time where the report asks for a processor without it. Each table is a
+function by its name in `TITLES`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,12 +21,14 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from tilewright.isa import InstructionTable
-from tilewright.machine import load_machine
-from tilewright.papers.cns1.printed import PAPER
+from tilewright.machine import Machine, load_machine
+from tilewright.machine.model import Leaf
+from tilewright.papers.cns1.printed import PAPER, reproduced
 from tilewright.papers.cns1.repaired import listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.runs import CoreRun
+from tilewright.targets.cns1.emit.calls import write_get
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import (
     backward_body,
@@ -31,6 +39,11 @@ from tilewright.targets.cns1.kernels.bodies import (
 from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
 from tilewright.targets.cns1.kernels.run import NodeResult
 from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
+from tilewright.targets.cns1.prices import finished, started
+from tilewright.targets.cns1.sections import Caches, Rdram
+from tilewright.targets.cns1.timing.forward import VECTOR_CYCLES
+from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
+from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
 
 # The report's listings on a simulated node: arrays in, results and cycles out.
 #
@@ -107,7 +120,10 @@ def _bytes(array: Array) -> Bytes:
     return np.ascontiguousarray(array).view(np.uint8).ravel()
 
 
-TITLE = "the report's listings beside our kernels, on a simulated node"
+TITLES = {
+    "listings": "the report's listings beside our kernels, on a simulated node",
+    "code_sizes": "the report's codes: lines of their listings, and cycles that they take on a node",
+}
 LOOPS = {
     "recall": (forward_body(2), 64),
     "forward pass": (forward_body(1), 56),
@@ -152,7 +168,7 @@ KERNELS = (
 )
 
 
-def run(lab: Lab) -> Result:
+def listings(lab: Lab) -> Result:
     """Loops, then whole kernels."""
     found = zip(KERNELS, lab.map(_simulate, KERNELS), strict=True)
     rows = [*_loops(), *(_row(kernel, cycles) for kernel, cycles in found)]
@@ -162,7 +178,7 @@ def run(lab: Lab) -> Result:
     )
     proven = sum("proven minimum" in row.note for row in rows)
     summary: dict[str, float | str] = {"loops": len(LOOPS), "loops at a proven least": proven}
-    return Result(PAPER, "listings", TITLE, tuple(rows), summary, notes)
+    return Result(PAPER, "listings", TITLES["listings"], tuple(rows), summary, notes)
 
 
 def _loops() -> list[Row]:
@@ -218,3 +234,200 @@ def _runs(kernel: _Kernel) -> tuple[NodeResult, NodeResult]:
             vector = of_bytes(kernel.rows)
             listed = update(weights, error, vector)
             return listed, kernels.update(machine, weights, error, vector)
+
+
+# Codes in lines, instructions and cycles.
+
+_ROWS, _COLUMNS, _TABLE = 1024, 512, 1 << 18
+_IN_REGISTERS = ("$4", "$5", "$6", "$7")
+_NO_TIME: dict[str, Leaf] = {
+    **{f"memory.rdram.{access}_{state}_ns": 0.0
+       for access in ("read", "write") for state in ("hit", "clean_miss", "dirty_miss")},
+    "memory.rdram.byte_ns": 0.001,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """A listing: its instructions as text, where its labels stand, and when each instruction
+    issued.
+    """
+
+    texts: Sequence[str]
+    labels: Mapping[str, int]
+    issued: Mapping[int, Sequence[int]]
+
+    def count(self, first: int, last: int, what: str) -> int:
+        """Instructions from one to another that have a text."""
+        return sum(what in text for text in self.texts[first:last])
+
+    def place(self, what: str, first: int) -> int:
+        """The first instruction from `first` on that has a text."""
+        return next(i for i, text in enumerate(self.texts) if i >= first and what in text)
+
+    def cycles(self, first: str, last: str, passed: int = 0) -> int:
+        """Cycles from a label to the next time at another, after so many passes of the first."""
+        start = self.issued[self.labels[first]][passed]
+        return min(at for at in self.issued[self.labels[last]] if at > start) - start
+
+
+@cache
+def _traced(name: str, *, no_time: bool = False) -> _Listing:
+    """The traced run of a listing on zeros, two stripes of weights wide or more."""
+    machine = load_machine("cns1-128", _NO_TIME if no_time else {})
+    program = assembled(listing(name), node_table(machine), f"{name}.s")
+    rows, columns, stack = {
+        "recall": (_ROWS, STRIPE, (_ROWS, 2 * _ROWS, 2 * _ROWS + STRIPE, 6, _TABLE)),
+        "forward": (_ROWS, STRIPE, (2 * _ROWS, 6, _TABLE)),
+        "errors": (1024, 0, (5,)),
+        "backward": (64, _COLUMNS, (0, _TABLE)),
+        "update": (64, _COLUMNS, (0,)),
+    }[name]
+    last = 1024 if name == "errors" else 2 * _ROWS if name in ("backward", "update") else 0
+    given = dict(zip(_IN_REGISTERS, (0, rows, columns, last), strict=True))
+    cached = np.zeros(CACHE_BYTES, np.uint8)
+    cached[STACK : STACK + 4 * len(stack)] = np.array(stack, "<i4").view(np.uint8)
+    run = run_node(program, main=np.zeros(2 * _TABLE, np.uint8), cache=cached,
+                   registers={**given, "$29": STACK}, trace=True)  # fmt: skip
+    issued: dict[int, list[int]] = {}
+    for one in run.issues:
+        issued.setdefault(one.instruction, []).append(one.cycle)
+    texts = [one.text() for one in program.instructions]
+    return _Listing(texts, program.labels, issued)
+
+
+def _lines(machine: Machine, instructions: int) -> int:
+    """Lines of the instruction cache that so many take."""
+    size = instructions * node_table(machine).word_bits // 8
+    return -(-size // machine.section(Caches).instruction_line_bytes)
+
+
+def code_sizes(lab: Lab) -> Result:
+    """Recall and the forward pass, then steps 5 to 9."""
+    machine = load_machine("cns1-128")
+    ours = _forward(machine) | _errors(machine) | _backward(machine) | _update(machine)
+    notes = (
+        "a reduction's step has three instructions beside eight of vectors in the listing, four in"
+        " the text",
+        "with a memory that takes no time the listings load and store at the pace of their"
+        " instructions and vector pipes",
+        "errors are preloaded by a copy of ours, which stores groups of vectors behind their loads;"
+        " the report has no listing of it",
+    )
+    return reproduced(lab, "code_sizes", TITLES["code_sizes"], ours, kind="simulated", notes=notes)
+
+
+def _forward(machine: Machine) -> dict[str, float]:
+    """Sizes, parameters, and what T_MVM has beside its rows."""
+    recall, one = _traced("recall"), _traced("forward")
+    product, look_up = recall.labels["sigmoid"], recall.labels["return"]
+    leaving = [_leaving(machine, own) for own in (recall, one)]
+    parameters = [_parameters("recall"), _parameters("forward")]
+    free = _traced("forward", no_time=True)
+    return {
+        "recall: product [lines]": _lines(machine, product),
+        "recall: look-up [instructions]": look_up - product,
+        "recall: look-up [lines]": _lines(machine, look_up - product),
+        "recall: parameters in memory": parameters[0],
+        "recall: leaving the loop [cycles]": leaving[0],
+        "forward: parameters in memory, fewer": parameters[0] - parameters[1],
+        "forward: a row without its memory [cycles]": free.cycles("innerloop", "innerloop", 9)
+        / ROWS_AT_ONCE,
+        "forward: leaving the loop [cycles]": leaving[1],
+        "forward: leaving the loop, fewer [cycles]": leaving[0] - leaving[1],
+    }
+
+
+def _parameters(name: str) -> int:
+    """Parameters that are passed in memory: the places of a listing from the stack on."""
+    return len(re.findall(r"^\s*\.set \w+_offset, \d", listing(name), re.MULTILINE))
+
+
+def _leaving(machine: Machine, own: _Listing) -> float:
+    """T_MVM of one stripe less its first access, its rows at the pace of the loop and its misses,
+    of which a matrix of one stripe has one in each bank.
+    """
+    rdram, read = machine.section(Rdram), read_cycles(machine, VECTOR_BYTES)
+    row = own.cycles("innerloop", "innerloop", 200) / ROWS_AT_ONCE
+    misses = _ROWS * STRIPE * rdram.chips_per_port // (8 * rdram.line_bytes)
+    whole = own.cycles("outerloop", "sigmoid")
+    return whole - read.dirty_miss - (_ROWS - 2) * row - misses * (read.clean_miss - row)
+
+
+def _errors(machine: Machine) -> dict[str, float]:
+    """Step 5: its code, and what it does beside the loop."""
+    own, loop = _traced("errors"), _traced("errors").labels["loop"]
+    used = own.place(own.texts[0].split()[0], 1)
+    return {
+        "errors: code [lines]": _lines(machine, len(own.texts)),
+        "errors: vector subtractions of a pass": own.count(loop, len(own.texts), " - $v"),
+        "errors: before the loop [instructions]": loop,
+        "errors: beside the parameter [instructions]": used,
+        "errors: behind the parameter [cycles]": loop - used,
+        "errors: parameters in registers": len(_IN_REGISTERS),
+    }
+
+
+def _backward(machine: Machine) -> dict[str, float]:
+    """Steps 6 and 7: parts of T_lc, and sizes."""
+    own, free, memory = (
+        _traced("backward"),
+        _traced("backward", no_time=True),
+        _parameters("backward"),
+    )
+    second, before = own.place("d[$29", 1), own.labels["outerloop"]
+    first = own.labels["reduce"]
+    behind, again = own.place("$20 = 4", first), own.place("if ($22", first) + 2
+    vectors, gsum = own.count(first, behind, "$v"), own.place("$v12 = d[", first)
+    steps, step = len(own.issued[first]), own.cycles("reduce", "reduce")
+    steps //= 64 // ROWS_AT_ONCE
+    return {
+        "backward: parameters in memory": memory,
+        "backward: parameters": memory + len(_IN_REGISTERS),
+        "backward: before the second parameter [instructions]": second,
+        "backward: behind the second parameter [instructions]": before - second,
+        "backward: starting the loop [cycles]": free.cycles("loop", "innerloop", 1),
+        "backward: leaving the loop [cycles]": free.cycles("innerend", "reduce"),
+        "backward: steps of a reduction": steps,
+        "backward: vectors of a step [instructions]": vectors,
+        "backward: beside them [instructions]": step - vectors,
+        "backward: reductions [cycles]": steps * step,
+        "backward: behind reductions [instructions]": again - behind,
+        "backward: behind the outer loop [instructions]": gsum - again,
+        "backward: loads of the loop from the cache": own.count(
+            own.labels["innerloop"], own.labels["innerend"], " = d["
+        ),
+        "backward: loads of the loop from memory": own.count(
+            own.labels["innerloop"], own.labels["innerend"], " = m["
+        ),
+        "backward: local computation [lines]": _lines(machine, gsum),
+        "backward: scaling [lines]": _lines(machine, len(own.texts) - gsum),
+    }
+
+
+def _update(machine: Machine) -> dict[str, float]:
+    """Steps 8 and 9: what is beside the loop, and the pace of loads and stores."""
+    own, free, vectors = _traced("update"), _traced("update", no_time=True), 2 * ROWS_AT_ONCE
+    first = own.labels["innerloop"]
+    stores, loads = own.place("m[$14+=$9].h = $v3", first), own.place("$v3 = m[", first)
+    loaded = free.issued[loads][0]
+    stored = next(at for at in free.issued[stores] if at > loaded)
+    again = next(at for at in free.issued[loads] if at > stored)
+    return {
+        "update: beside the parameter [instructions]": own.labels["outerloop"] - 1,
+        "update: code [lines]": _lines(machine, len(own.texts)),
+        "update: from load to load without memory [cycles]": (stored - loaded) / vectors,
+        "update: from store to store without memory [cycles]": (again - stored) / vectors,
+        "preload: beside the accesses [cycles]": _preload(machine),
+    }
+
+
+def _preload(machine: Machine) -> float:
+    """A copy of errors to the cache by our text, less the accesses and misses that the report's
+    formula has, and the four cycles of its last store.
+    """
+    writer, read, line = started(), read_cycles(machine, VECTOR_BYTES), machine.section(Rdram)
+    writer.add("$15 = 0", "$16 = 0")
+    write_get(writer, 1, 2 * _ROWS, 2 * _ROWS)
+    misses = _ROWS / (2 * line.line_bytes) * (read.dirty_miss - read.hit)
+    return finished(machine, writer, 2 * _ROWS) - _ROWS / STRIPE * read.hit - misses - VECTOR_CYCLES

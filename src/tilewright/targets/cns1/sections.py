@@ -263,7 +263,32 @@ class Runtime(Section, frozen=True, forbid_unknown_fields=True):
     thread_cycles: NonNegativeFloat
 
 
+class Codes(Section, frozen=True, forbid_unknown_fields=True):
+    """Lines of the instruction cache that the report's codes take: products, look-ups, handlers
+    that send and receive, products with the transposed matrix, scaling, updates; and those of the
+    I/O node with a port: all, its loop, its handlers.
+    """
+
+    key: ClassVar[str] = "codes"
+
+    product_lines: PositiveInt
+    sigmoid_lines: PositiveInt
+    send_lines: PositiveInt
+    receive_lines: PositiveInt
+    local_lines: PositiveInt
+    scaling_lines: PositiveInt
+    update_lines: PositiveInt
+    host_lines: PositiveInt
+    host_loop_lines: PositiveInt
+    host_handler_lines: PositiveInt
+
+    @property
+    def handler_lines(self) -> int:
+        """Lines of both handlers of a global sum."""
+        return self.send_lines + self.receive_lines
+
+
 SECTIONS = Sections(
-    required=(Rdram, Caches, Vectors, Kernels, Messages, Hosts, Runtime),
+    required=(Rdram, Caches, Vectors, Kernels, Messages, Hosts, Runtime, Codes),
     needs=("mesh", "memory.main", "memory.cache", "fabrics.torrents"),
 )

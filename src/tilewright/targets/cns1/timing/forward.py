@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.machine import Machine
-from tilewright.targets.cns1.sections import Caches, Rdram
+from tilewright.targets.cns1.sections import Caches, Codes, Rdram
 from tilewright.targets.cns1.timing.layers import STRIPE, Layers
 from tilewright.targets.cns1.timing.memory import (
     ELEMENT_BYTES,
@@ -187,7 +187,7 @@ def product_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> 
     arithmetic = 16 if patterns == 2 else 10
     row = max(arithmetic, read.hit)
     leaving = 20 if patterns == 2 else 16
-    banks = _banks(columns, rdram)
+    banks = banks_of_stripe(columns, rdram)
     misses = banks * rows * columns // (8 * rdram.line_bytes)
     longer = read.dirty_miss - read.clean_miss
     return (
@@ -197,7 +197,7 @@ def product_cycles(machine: Machine, rows: int, columns: int, patterns: int) -> 
     )  # fmt: skip
 
 
-def _banks(columns: int, rdram: Rdram) -> int:
+def banks_of_stripe(columns: int, rdram: Rdram) -> int:
     """beta: in how many of the banks the stripe of consecutive rows lies (section 4.2.1)."""
     blocks = columns * 2 // rdram.chip_block_bytes
     return next(b for b in (1, 2, 4) if b == rdram.chips_per_port or not blocks * b % 4)
@@ -257,19 +257,42 @@ def _penalty(
     """P_enalty of one step (4.2.5): fetches, weights and sigmoid table that they evict."""
     if not conditions.evicts_code(machine):
         return 0
-    miss = machine.section(Caches).instruction_miss_cycles
     word, one = read_cycles(machine, VECTOR_BYTES), read_cycles(machine, ELEMENT_BYTES)
-    handlers = 3 * vectors * sharing.rounds
-    interrupted = layer.rounds if first else layer.rounds - 1
-    fetches = interrupted * 2 * (handlers + 2) + 5
-    restored = interrupted * (handlers + 2) + (4 if first else 0)
+    missed = step_misses(machine, layer.rounds, vectors * sharing.rounds, first=first)
     table = 4 if conditions.worst_lookups else 1
     row = max(16 if vectors == 4 else 10, word.hit)
     return (
-        miss * fetches
-        + (word.clean_miss - row) * restored
+        machine.section(Caches).instruction_miss_cycles * missed.fetched
+        + (word.clean_miss - row) * missed.restored
         + table * (one.clean_miss - one.hit) * layer.rounds
     )
+
+
+@dataclass(frozen=True)
+class Misses:
+    """Lines of code that are fetched at worst, and lines of weights that this evicts: N_Im and its
+    part that disturbs products.
+    """
+
+    fetched: int
+    restored: int
+
+    def __add__(self, other: Misses) -> Misses:
+        """Those of two steps."""
+        return Misses(self.fetched + other.fetched, self.restored + other.restored)
+
+
+def step_misses(machine: Machine, rounds: int, exchanges: int, *, first: bool) -> Misses:
+    """Misses of step 2, the `first`, or 3 (4.2.5): in each round handlers for each of `exchanges`
+    and a look-up, and the product that they evict; beside the last sums there is no product.
+    """
+    codes = machine.section(Codes)
+    round_ = codes.handler_lines * exchanges + codes.sigmoid_lines
+    if first:
+        product = codes.product_lines
+        return Misses(product + rounds * 2 * round_, product - 1 + rounds * round_)
+    last = codes.handler_lines + codes.sigmoid_lines
+    return Misses((rounds - 1) * 2 * round_ + last, (rounds - 1) * round_)
 
 
 def parameter_cycles(machine: Machine, parameters: int) -> int:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from tilewright.machine import Machine
-from tilewright.targets.cns1.sections import Caches, Hosts, Rdram, Runtime
+from tilewright.targets.cns1.sections import Caches, Codes, Hosts, Rdram, Runtime
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     Conditions,
     ForwardTimes,
+    Misses,
     forward_times,
     parameter_cycles,
     preload_cycles,
@@ -28,7 +29,11 @@ from tilewright.targets.cns1.timing.messages import (
     global_sum_processor_cycles,
     hidden_sum,
 )
-from tilewright.targets.cns1.timing.recall import startup_cycles, top_row_cycles
+from tilewright.targets.cns1.timing.recall import (
+    reading_misses,
+    startup_cycles,
+    top_row_cycles,
+)
 
 PARAMETERS = 3
 """Parameters of the forward procedure, in main memory (6.1.2)."""
@@ -215,17 +220,24 @@ def overhead_cycles(machine: Machine, local: Layers) -> float:
 
 
 def _penalty(machine: Machine, local: Layers) -> int:
-    """P_enalty of steps 1 and 5 to 9."""
+    """P_enalty of steps 1 and 5 to 9; steps 5 and the preload take a line of code each."""
     miss = machine.section(Caches).instruction_miss_cycles
-    read, rounds = read_cycles(machine, VECTOR_BYTES), local.hidden // VECTOR
-    sums = hidden_sum(machine).rounds
-    reading = miss * (2 + 5 * _messages(machine, local))
-    fetched = (rounds - 1) * (6 * sums + 2) + 8
-    restored = 3 + (rounds - 1) * (3 * sums + 1)
-    backward = miss * fetched + (read.clean_miss - read.hit) * restored
-    update = 4 * miss + 3 * (read.dirty_miss - read.hit)
-    preload = 2 * miss + read.dirty_miss - read.hit
+    read, missed = read_cycles(machine, VECTOR_BYTES), backward_misses(machine, local)
+    reading = miss * reading_misses(machine, _messages(machine, local))
+    backward = miss * missed.fetched + (read.clean_miss - read.hit) * missed.restored
+    lines, longer = machine.section(Codes).update_lines, read.dirty_miss - read.hit
+    update = lines * miss + (lines - 1) * longer
+    preload = 2 * miss + longer
     return reading + miss + backward + update + preload
+
+
+def backward_misses(machine: Machine, local: Layers) -> Misses:
+    """Misses of steps 6 and 7 (6.2.2): as in the forward pass, with scaling for look-ups."""
+    codes, rounds = machine.section(Codes), local.hidden // VECTOR - 1
+    round_ = codes.handler_lines * hidden_sum(machine).rounds + codes.scaling_lines
+    last = codes.handler_lines + codes.scaling_lines
+    return Misses(codes.local_lines + rounds * 2 * round_ + last,
+                  codes.local_lines - 1 + rounds * round_)  # fmt: skip
 
 
 def _messages(machine: Machine, local: Layers) -> int:
