@@ -7,6 +7,7 @@ import tilewright as tw
 from support.gradients import SMOOTH, differences, drawn
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
+from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.ops import Reshape, Unary, average_pool2d, conv2d, gemm, max_pool2d
 from tilewright.ops.lookup import lookup
@@ -79,6 +80,36 @@ def test_ties_in_windows_that_overlap_go_to_the_first_of_each(window, stride):
         u, v = np.unravel_index(np.argmax(taken), window)
         expected[n, c, r + u, s + v] += 1
     assert np.array_equal(whole.evaluate({"x": x})[named["x"]], expected[:, :, 1:-1, 1:-1])
+
+
+@pytest.mark.parametrize("shape", [(3, 67), (2, 1000), (2, 9, 10), (1, 70, 130), (2, 3, 5, 11)])
+def test_the_largest_of_many_elements_gives_the_first_of_them_the_gradient(shape):
+    """Widths that no count of windows divides share elements."""
+    rng, net = np.random.default_rng(4), NetworkBuilder("many", "f64")
+    axes = "abc"[: len(shape) - 1]
+    op = define(f"y[n] max= x[n,{','.join(axes)}]", dtype="f64", x=shape)
+    net.apply(op, net.input("x", shape), name="y")
+    whole, named = with_gradients(net.build(("y",)), "y", ("x",))
+    x = rng.integers(0, 5, shape).astype(float)
+    found = whole.evaluate({"x": x})
+    flat = x.reshape(shape[0], -1)
+    expected = np.zeros_like(flat)
+    expected[np.arange(shape[0]), flat.argmax(1)] = 1
+    assert np.array_equal(found[named["x"]], expected.reshape(shape))
+    assert np.array_equal(found["y"], flat.max(1))
+
+
+def test_the_largest_of_what_is_computed_has_a_gradient_by_each_operand():
+    op = define("y[n,o] max= abs(x[n,i] - w[o,i])", dtype="f64", n=3, o=4, i=70)
+    net, rng = NetworkBuilder("distance", "f64"), np.random.default_rng(5)
+    feeds = {"x": rng.standard_normal((3, 70)), "w": rng.standard_normal((4, 70))}
+    net.apply(op, net.input("x", (3, 70)), net.weight("w", (4, 70)), name="y")
+    network = net.build(("y",))
+    whole, named = with_gradients(network, "y", ("x", "w"))
+    found = whole.evaluate(feeds)
+    for name in feeds:
+        expected = differences(network, feeds, name, "y")
+        assert np.allclose(found[named[name]], expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("function", ["relu", "tanh", "sigmoid", "exp"])

@@ -23,14 +23,14 @@ from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Addend, Computed, Definition
 from tilewright.ops.definitions import Assembly, are_apart
 from tilewright.ops.elementwise import Binary
-from tilewright.ops.gradient import gradient
+from tilewright.ops.gradient import extremes_of_few, gradient
 from tilewright.ops.moves import Reshape
 from tilewright.ops.op import Op, Shape
 
 _FEW_TAPS = 4
 """Elements of which each is compared with the result again for all that follow it."""
 _MOST_TAPS = 64
-"""Elements of which the largest has a gradient."""
+"""Elements of which the largest is found in one go: of more it is the largest of such."""
 _MOST_COMPARED, _MOST_ADDED = 6, 3
 """Elements, and windows, that a map reads at once: at most eight tensors with what is beside."""
 
@@ -132,18 +132,50 @@ class _Backward:
         except TilewrightError as error:
             raise GraphError(f"node {node.name}: {error.message}, so it has no gradient") from error
         if len(tensors) == 1:
-            self.builder.apply(node.op, *node.inputs, name=node.name, output=node.output)
-            return [_record(node.name, node.op, node.output, tensors[0], node.inputs)]
+            names = (node.name, node.output)
+            return self._computed(node.op, node.inputs, tensors[0], node.inputs, names)
         records: list[_Record] = []
         held = list(node.inputs)
         for number, tensor in enumerate(tensors):
             last = number == len(tensors) - 1
             (addend,) = tensor.addends
             read = [held[i] for i in addend.reads]
-            name = node.name if last else f"{node.name}_{number}"
-            output = node.output if last else ""
-            held.append(self.builder.apply(addend.definition, *read, name=name, output=output))
-            records.append(_record(name, addend.definition, held[-1], tensor, held))
+            names = (node.name, node.output) if last else (f"{node.name}_{number}", "")
+            records += self._computed(addend.definition, read, tensor, held, names)
+            held.append(records[-1].output)
+        return records
+
+    def _computed(
+        self,
+        op: Op,
+        read: Sequence[str],
+        tensor: Computed,
+        held: Sequence[str],
+        names: tuple[str, str],
+    ) -> list[_Record]:
+        """Append the node (of these `names` of itself and its output) that computes one tensor, in
+        stages where that is the largest of many elements.
+        """
+        name, output = names
+        (first, *others) = tensor.addends
+        if first.definition.gather in ("max", "min") and not (others or tensor.constant):
+            stages = extremes_of_few(first.definition, _MOST_TAPS)
+            if len(stages) > 1:
+                return self._in_stages(stages, [held[i] for i in first.reads], names)
+        made = self.builder.apply(op, *read, name=name, output=output)
+        return [_record(name, op, made, tensor, held)]
+
+    def _in_stages(
+        self, stages: Sequence[Definition], read: Sequence[str], names: tuple[str, str]
+    ) -> list[_Record]:
+        """Append nodes of which each but the first reads the one before."""
+        name, output = names
+        records: list[_Record] = []
+        for number, op in enumerate(stages):
+            own = (name, output) if op is stages[-1] else (f"{name}_{number}", "")
+            made = self.builder.apply(op, *read, name=own[0], output=own[1])
+            records.append(_Record(own[0], op, made, ((op, tuple(read)),)))
+            read = [made]
         return records
 
     def total(self, name: str) -> str | None:
@@ -220,11 +252,6 @@ class _Backward:
         x, dy = tensors
         gathered = [a for a in definition.gathered if definition.extents[a] > 1]
         taps = prod(definition.extents[a] for a in gathered)
-        if taps > _MOST_TAPS or definition.finish != "x0" or definition.body != "x0":
-            raise GraphError(
-                f"node {record.name}: the first of {taps} elements that are the {definition.gather}"
-                f" has no gradient, at most {_MOST_TAPS} are compared"
-            )
         if taps <= _FEW_TAPS and definition.operands[0].is_inside(definition.extents):
             self._add_parts(x, self._by_comparison(definition, tensors, gathered))
             return

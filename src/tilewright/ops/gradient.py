@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from math import gcd
+from itertools import count, product
+from math import gcd, prod
 
 from tilewright.common.errors import ShapeError
 from tilewright.ir.scalar import (
@@ -26,7 +26,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
     renumbered,
 )
-from tilewright.ops.access import Access
+from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
 from tilewright.ops.numerics import Numerics
@@ -91,6 +91,82 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
         Gradient(_made(op, operand, body, used, steps), tuple(used))
         for steps in _solved(_Steps(op.extents, solved, factors))
     )
+
+
+def extremes_of_few(op: Definition, most: int) -> list[Definition]:
+    """The largest (or smallest) of many elements as ones of at most `most` each: the first of the
+    definitions reads the operands, each other one the result before. Results are equal, and so is
+    the first of equal elements; what is gathered is an element, and nothing finishes it.
+    """
+    stages: list[Definition] = []
+    if op.body != "x0" or len(op.operands) > 1:
+        every = straight(op.extents)
+        stages.append(replace(op, result=every, gather=None, finish="x0", axes=(), tensors=()))
+        op = replace(op, operands=(every,), body="x0", tensors=())
+    finish, result = op.finish, op.result
+    if finish != "x0":
+        op = replace(
+            op, result=straight(tuple(op.extents[a] for a in op.kept), op.kept), finish="x0"
+        )
+    kept = dict(zip(op.kept, range(len(op.kept)), strict=True))
+    while prod(op.extents[a] for a in op.gathered) > most:
+        first, op = _inner_extremes(_halved(op, most), most)
+        stages.append(first)
+    stages.append(op)
+    if finish != "x0":
+        places = op.result.shape
+        own = replace(result, terms=_under(result.terms, kept))
+        stages.append(Definition(places, own, (straight(places),), finish, None, "x0", op.dtype))
+    return stages
+
+
+def _halved(op: Definition, most: int) -> Definition:
+    """The definition with an innermost gathered axis of more than `most` steps as two axes: which
+    of equal windows, and the place in it. Windows may share elements, where no count divides all.
+    """
+    axis = max(a for a in op.gathered if op.extents[a] > 1)
+    extent = op.extents[axis]
+    if extent <= most:
+        return op
+    windows = next(n for n in count(-(-extent // most)) if extent - extent // n * (n - 1) <= most)
+    step = extent // windows
+    length = extent - step * (windows - 1)
+
+    def apart(access: Access) -> Access:
+        terms = [
+            [own for a, s in place for own in (((a, s * step), (a + 1, s)) if a == axis
+                                               else ((a + (a > axis), s),))]
+            for place in access.terms
+        ]  # fmt: skip
+        return replace(access, terms=tuple(map(tuple, terms)))
+
+    extents = (*op.extents[:axis], windows, length, *op.extents[axis + 1 :])
+    operands = tuple(map(apart, op.operands))
+    return replace(op, extents=extents, result=apart(op.result), operands=operands, axes=())
+
+
+def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
+    """(the extremes over the last gathered axes that have at most `most` steps together, those of
+    them over the others).
+    """
+    inner: list[int] = []
+    for axis in reversed(op.gathered):
+        if prod(op.extents[a] for a in (axis, *inner)) > most:
+            break
+        inner.append(axis)
+    kept = tuple(a for a in range(len(op.extents)) if a not in inner)
+    shape = tuple(op.extents[a] for a in kept)
+    first = replace(op, result=straight(shape, kept), finish="x0", axes=(), tensors=())
+    result = replace(op.result, terms=_under(op.result.terms, {a: i for i, a in enumerate(kept)}))
+    operands = (straight(shape),)
+    return first, replace(
+        op, extents=shape, result=result, operands=operands, axes=(), tensors=()
+    )  # fmt: skip
+
+
+def _under(terms: Sequence[Terms], numbers: Mapping[int, int]) -> tuple[Terms, ...]:
+    """Terms of axes under other numbers."""
+    return tuple(tuple((numbers[a], s) for a, s in place) for place in terms)
 
 
 def _made(
