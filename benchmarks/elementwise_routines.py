@@ -19,14 +19,9 @@ from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
 from tilewright.machine import Machine, load_machine
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, Lie
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.reduce import (
-    ELEMENTS,
-    PARTS,
-    Lie,
-    ReduceRoutine,
-    reduce_routine,
-)
+from tilewright.targets.sw26010.elementwise.reduce import PARTS, ReduceRoutine, reduce_routine
 from tilewright.targets.sw26010.elementwise.routines import Routine, all_routines
 from tilewright.targets.sw26010.elementwise.rows import UNROLLED
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES

@@ -31,8 +31,9 @@ from tilewright.ir.primitives import (
 from tilewright.ir.scalar import parse_scalar
 from tilewright.machine import GemmPrimitive, load_machine
 from tilewright.targets.sw26010.code import CODE
+from tilewright.targets.sw26010.elementwise.lie import Lie
 from tilewright.targets.sw26010.elementwise.maps import map_routine
-from tilewright.targets.sw26010.elementwise.reduce import Lie, reduce_routine
+from tilewright.targets.sw26010.elementwise.reduce import reduce_routine
 from tilewright.targets.sw26010.elementwise.routines import all_routines, routine_of
 from tilewright.targets.sw26010.prices import COSTS
 from tilewright.targets.sw26010.timing.maps import MAPS

@@ -3,8 +3,8 @@
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
 `network.build` drafts a plan. `nearest` takes the fastest candidate of every product,
 while `WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
-(dynamic programming on chains and joining branches, CP-SAT on the rest). A pass or copy is priced
-at the engine's best, so that what is chosen is judged by the plans that come out (`network.build`).
+(`partition.solve`). A pass or copy is priced at the engine's best, so that what is chosen is judged
+by the plans that come out (`network.build`).
 """
 
 from __future__ import annotations

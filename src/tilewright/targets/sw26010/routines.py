@@ -39,8 +39,9 @@ from tilewright.targets.sw26010.calls.prices import (
 )
 from tilewright.targets.sw26010.calls.prices import nest_cycles as priced_nest
 from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
-from tilewright.targets.sw26010.elementwise.reduce import ELEMENTS, ReduceRoutine
+from tilewright.targets.sw26010.elementwise.reduce import ReduceRoutine
 from tilewright.targets.sw26010.elementwise.routines import Routine, routine_of
 from tilewright.targets.sw26010.gemm.exact import GEMM_CYCLES, simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_instances

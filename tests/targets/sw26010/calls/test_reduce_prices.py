@@ -18,13 +18,8 @@ from tilewright.ir.primitives import Reduce
 from tilewright.machine import load_machine
 from tilewright.targets.sw26010.calls.expressions import reduce_loops, routine_of_reduce
 from tilewright.targets.sw26010.calls.prices import lie_of, priced_loops
-from tilewright.targets.sw26010.elementwise.reduce import (
-    ELEMENTS,
-    LANES,
-    VECTORS,
-    Lie,
-    reduce_routine,
-)
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, VECTORS, Lie
+from tilewright.targets.sw26010.elementwise.reduce import reduce_routine
 from tilewright.targets.sw26010.timing.nests import around
 from tilewright.targets.sw26010.timing.reductions import Extents, reduce_cycles
 

@@ -18,13 +18,8 @@ from tilewright.codegen.c.compiler import compiler, run_compiler
 from tilewright.ir.scalar import parse_scalar
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.calls.expressions import header_of
-from tilewright.targets.sw26010.elementwise.reduce import (
-    ELEMENTS,
-    PARTS,
-    Lie,
-    ReduceRoutine,
-    reduce_routine,
-)
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, Lie
+from tilewright.targets.sw26010.elementwise.reduce import PARTS, ReduceRoutine, reduce_routine
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.nests import around

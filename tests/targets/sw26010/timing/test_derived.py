@@ -12,8 +12,9 @@ from support.examples import one_in
 from support.routines import assembled
 from tilewright.targets.sw26010.calls import prices
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
+from tilewright.targets.sw26010.elementwise.lie import Lie
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
-from tilewright.targets.sw26010.elementwise.reduce import Lie, reduce_routine
+from tilewright.targets.sw26010.elementwise.reduce import reduce_routine
 from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
 from tilewright.targets.sw26010.timing.maps import MAPS

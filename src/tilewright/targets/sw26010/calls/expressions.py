@@ -32,12 +32,12 @@ from tilewright.ir.nodes import Call, Program, View
 from tilewright.ir.primitives import Map, Reduce
 from tilewright.ir.scalar import c_text, parse_scalar
 from tilewright.ir.visit import walk
+from tilewright.targets.sw26010.elementwise.lie import Lie
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.reduce import (
     MOST_TAPS,
     PARTS,
-    Lie,
     ReduceRoutine,
     reduce_routine,
 )

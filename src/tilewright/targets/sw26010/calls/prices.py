@@ -39,15 +39,12 @@ from tilewright.targets.sw26010.calls.nest_rows import (
     rows_of,
 )
 from tilewright.targets.sw26010.elementwise.code import MODES
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.reduce import (
-    ELEMENTS,
-    LANES,
     MOST_TAPS,
     PARTS,
-    VECTORS,
-    Lie,
     ReduceRoutine,
     reduce_routine,
 )

@@ -43,6 +43,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     with_number,
 )
 from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.elementwise.loops import (
     COUNT,
     EXTENT,
@@ -60,7 +61,6 @@ from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 from tilewright.targets.sw26010.gemm.parts import instruction
 from tilewright.targets.sw26010.gemm.shape import PRECISIONS, VECTOR_LANES, Precision
 
-VECTORS, LANES, ELEMENTS = "vectors", "lanes", "elements"
 Y, X, MOVES, LEFT, AT, TAP = 16, 17, 19, 21, 22, 23
 Y_STEP, X_STEP, INNER_LEFT = 24, 25, 28
 OUTER_LEFT, INNER_MOVE, OUTER_MOVE, OUTSIDE = 0, 1, 2, 3
@@ -85,29 +85,6 @@ _BATCH = 2
 """Elements that are loaded before they are taken in, which need registers."""
 _SAME, _UPPER = 0b11100100, 0b11101110
 """Shuffle masks: the register's own lanes, and its upper two lanes twice."""
-
-
-@dataclass(frozen=True)
-class Lie:
-    """Layout of the operands along a row of results.
-
-    `step`: elements of x from one result to the next, which lie contiguous themselves; 0 where that
-    is neither 1 nor 2, or results lie apart. The innermost loop that gathers is unrolled where it
-    has up to three `taps`; `loops`: whether there are others. `along`: a result's elements lie
-    contiguous, and each result is gathered on its own.
-    """
-
-    step: int
-    taps: int = 1
-    loops: bool = False
-    along: bool = False
-
-    @property
-    def modes(self) -> tuple[str, ...]:
-        """The ways in which rows are done, the fastest first."""
-        if self.along:
-            return VECTORS, ELEMENTS
-        return {1: (VECTORS, LANES, ELEMENTS), 2: (LANES, ELEMENTS)}.get(self.step, (ELEMENTS,))
 
 
 @dataclass(frozen=True)

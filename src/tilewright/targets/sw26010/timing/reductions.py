@@ -16,15 +16,9 @@ from tilewright.common.expr import Value
 from tilewright.ir.primitives.maps import Gathering
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS
+from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, Lie
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
-from tilewright.targets.sw26010.elementwise.reduce import (
-    ELEMENTS,
-    LANES,
-    PARTS,
-    Lie,
-    ReduceRoutine,
-    reduce_routine,
-)
+from tilewright.targets.sw26010.elementwise.reduce import PARTS, ReduceRoutine, reduce_routine
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
 from tilewright.targets.sw26010.timing.nests import (
