@@ -229,9 +229,11 @@ def record_of(case: str, candidate: Candidate, machine: Machine, evict: bool) ->
 
 
 def cause_of(program: Program, machine: Machine) -> str:
-    """The property of a program that neither the simulation nor the price knows."""
+    """The property that is behind most differences, if a program has it: the simulation serves
+    requests in the order of statements, the text in that of time.
+    """
     if any(group.shape.moving < 1 for group in executed(program, machine)[0]):
-        return "cores that move nothing go on while others wait"
+        return "cores without a part in a transfer ask before others do for an earlier one"
     return "no cause known"
 
 
