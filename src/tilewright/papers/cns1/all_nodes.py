@@ -71,10 +71,10 @@ def trained(together: int) -> tuple[MeshRun, bool]:
     network = perceptron_of(_sizes(MODEL), together, _SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
     found, run = _simulated(MODEL, step, given, together)
-    wide = {name: values.astype(np.int64) for name, values in given.items()}
-    expected = wide["w0"], wide["w1"]
+    expected = given["w0"].copy(), given["w1"].copy()
     order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
-    learn(*expected, wide["x"], wide["labels"], order, wide["table"], numbers)
+    x, labels, table = (given[name].astype(np.int64) for name in ("x", "labels", "table"))
+    learn(*expected, x, labels, order, table, numbers)
     pairs = zip(step.states, expected, strict=True)
     return run, all((found[state.next] == weights).all() for state, weights in pairs)
 
