@@ -27,7 +27,10 @@ def main(arguments: list[str]) -> int:
     }
     runs |= {name: partial(trained, together) for name, together in SETS.items()}
     if arguments == ["--large"]:
-        runs = {f"recall, {LARGE.name}": partial(recalled, LARGE)}
+        runs = {
+            f"recall, {LARGE.name}": partial(recalled, LARGE),
+            f"training, {LARGE.name}": partial(trained, 1, LARGE),
+        }
     every = True
     for name, run in runs.items():
         begin = time.process_time()

@@ -49,6 +49,20 @@ def test_a_load_with_broadcast_reaches_every_other_core_of_the_line(assemble: As
     assert [core.cycles for core in run.cores] == [1, 4 + 6 + 1, 4 + 6 + 1]
 
 
+def test_memories_hold_arrays_by_their_addresses_and_zeros_between_them(assemble: Assemble) -> None:
+    parts = {0: np.arange(2, dtype=np.int16), 16: np.array([[1.0, 2.0], [3.0, 4.0]])[:, ::-1]}
+    run = simulate_mesh([assemble("nop")], Mesh(1, 1), local_memory=[parts])
+    found = run.cores[0].local_memory
+    assert found[:16].view(np.int16).tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert found[16:56].view(np.float64).tolist() == [2.0, 1.0, 4.0, 3.0, 0.0]
+    with pytest.raises(SimulationError) as caught:
+        simulate_mesh([assemble("nop")], Mesh(1, 1), local_memory=[{len(found) - 8: found[:16]}])
+    size = len(found)
+    assert caught.value.message == (
+        f"the image of core 0 has {size + 8} bytes, its local memory {size}"
+    )
+
+
 def test_a_put_waits_for_a_free_entry_at_the_receiver(assemble: Assemble) -> None:
     sender = assemble("putr $1, 1\nputr $1, 1\nputr $1, 1")
     receiver = assemble("mull $9, $9, $9\nmull $9, $9, $9\nmull $9, $9, $9\nmov $9, $10\ngetr $1")

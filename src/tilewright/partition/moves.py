@@ -79,26 +79,44 @@ def moves(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
     several cores lack is one move with several targets.
     """
     targets: dict[Owner, list[int]] = defaultdict(list)
-    starts, stops = (np.array([own[at] for _, own in source.owners]) for at in (0, 1))
+    lacking = _Lacking(source)
     for core, box in wanted if source.owners else ():
-        first, last = np.maximum(starts, box.start), np.minimum(stops, box.stop)
-        meets = (first < last).all(axis=1)
-        if (kept := source.kept.get(core)) is not None:
-            meets &= ~((first >= kept.start) & (last <= kept.stop)).all(axis=1)
-        common = np.flatnonzero(meets), first[meets].tolist(), last[meets].tolist()
-        for number, start, stop in zip(*common, strict=True):
-            owner = source.owners[number][0]
-            for left in _lacking(Box(tuple(start), tuple(stop)), kept) if owner != core else ():
-                targets[Owner(owner, left)].append(core)
+        for one in lacking.of(box, source.kept.get(core)):
+            if one.core != core:
+                targets[one].append(core)
     return tuple(
         Move(owner, tuple(dict.fromkeys(cores)), box, source.partial)
         for (owner, box), cores in targets.items()
     )
 
 
-def _lacking(box: Box, kept: Box | None) -> Iterator[Box]:
-    """The parts of `box` that a core has not computed itself."""
-    yield from (box,) if kept is None else box.without(kept)
+@dataclass
+class _Lacking:
+    """The parts of regions that their owners hold, less what a core has; many cores want one."""
+
+    source: Held
+    _found: dict[tuple[Box, Box | None], list[Owner]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        own = self.source.owners
+        self._starts, self._stops = (np.array([box[at] for _, box in own]) for at in (0, 1))
+
+    def of(self, box: Box, kept: Box | None) -> list[Owner]:
+        """The parts of `box` outside `kept`, by owner."""
+        if (box, kept) not in self._found:
+            self._found[box, kept] = list(self._parts(box, kept))
+        return self._found[box, kept]
+
+    def _parts(self, box: Box, kept: Box | None) -> Iterator[Owner]:
+        first, last = np.maximum(self._starts, box.start), np.minimum(self._stops, box.stop)
+        meets = (first < last).all(axis=1)
+        if kept is not None:
+            meets &= ~((first >= kept.start) & (last <= kept.stop)).all(axis=1)
+        common = np.flatnonzero(meets), first[meets].tolist(), last[meets].tolist()
+        for number, start, stop in zip(*common, strict=True):
+            part = Box(tuple(start), tuple(stop))
+            for left in (part,) if kept is None else part.without(kept):
+                yield Owner(self.source.owners[number][0], left)
 
 
 def reductions(

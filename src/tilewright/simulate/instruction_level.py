@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.common.limits import MOST_CORE_CYCLES
-from tilewright.simulate.launch import Core, Mesh, Registers, UnitOrder, launch, per_core
+from tilewright.simulate.launch import Core, Images, Mesh, Registers, UnitOrder, launch, per_core
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
 from tilewright.simulate.units import layout
@@ -322,7 +322,7 @@ def simulate_mesh(
     *,
     entries: str | int | Sequence[str | int] = 0,
     registers: Registers | Sequence[Registers] | None = None,
-    local_memory: Sequence[ArrayLike] | NDArray[np.uint8] | None = None,
+    local_memory: Images | None = None,
     unit_order: UnitOrder = "in_order",
     traced_cores: Collection[int] = (),
     trace_limit: int = 100_000,
@@ -332,9 +332,9 @@ def simulate_mesh(
 
     `programs`, `entries` (label or instruction number) and `registers` (by name: an integer, a
     float, or the lanes) are one for all cores or one each. `local_memory` holds one image per core,
-    arrays or bytes; shorter ones are filled up with zeros. The register named `ra`, if the table
-    has one, starts with the address behind the program, so that a return from the entry point ends
-    the core.
+    arrays or bytes, or arrays by their addresses; what they leave is zero. The register named `ra`,
+    if the table has one, starts with the address behind the program, so that a return from the
+    entry point ends the core.
 
     Errors: SimulationError for a misaligned or out-of-range access, a branch out of the program, a
     put to nobody, or more than `max_cycles`; DeadlockError with a report; MachineError for what the

@@ -26,6 +26,9 @@ UnitOrder = Literal["in_order", "decoupled"]
 Value = int | float | Sequence[float]
 Registers = Mapping[str, Value]
 T = TypeVar("T")
+Image = ArrayLike | Mapping[int, NDArray[Any]]
+"""What a core's memories hold at first: their first bytes, or arrays by address."""
+Images = Sequence[Image] | NDArray[np.uint8]
 
 MESSAGES_OF_CORE = 256
 """Messages that may be on their way or in inboxes, for each core."""
@@ -83,15 +86,11 @@ def per_core(value: T | Sequence[T], cores: int, what: str) -> list[T]:
 def launch(
     cores: Sequence[Core],
     mesh: Mesh,
-    local_memory: Sequence[ArrayLike] | NDArray[np.uint8] | None,
+    local_memory: Images | None,
     max_cycles: int,
     trace_limit: int,
-    *,
-    sparse: bool = False,
 ) -> tuple[layout.Arrays, list[int]]:
-    """The state at cycle 0, and each core's first row in the joined code. `sparse`: most of the
-    cores' memories are never touched.
-    """
+    """The state at cycle 0, and each core's first row in the joined code."""
     table = cores[0].program.table
     if any(core.program.table.name != table.name for core in cores):
         raise SimulationError("the cores' programs use different instruction tables")
@@ -99,7 +98,7 @@ def launch(
     machine = _machine(table, mesh, max_cycles)
     longest = max(len(core.program.instructions) for core in cores)
     _set_instruction_cache(machine, table, longest, mesh)
-    state = _fresh_state(table, code, machine, len(cores), trace_limit, sparse=sparse)
+    state = _fresh_state(table, code, machine, len(cores), trace_limit)
     for record, core, base in zip(state.cores, cores, bases, strict=True):
         _start(record, core, base)
         if mesh.interleaved and not mesh.cold:
@@ -261,8 +260,6 @@ def _fresh_state(
     machine: NDArray[Any],
     cores: int,
     trace_limit: int,
-    *,
-    sparse: bool,
 ) -> layout.Arrays:
     count = table.register_count + 2  # the zero that absent operands read, and the sink of results
     ports = table.ports
@@ -275,7 +272,7 @@ def _fresh_state(
         _cache_lines(table),
         (ports.ports, ports.chips_per_port, ports.open_lines) if ports else (1, 1, 1),
     )
-    records = _untouched(cores, kind) if sparse else np.zeros(cores, kind)
+    records = _untouched(cores, kind) if machine["fabric"][0] else np.zeros(cores, kind)
     machine["trace_limit"] = trace_limit
     records["fetch_cause"] = layout.PENALTY
     records["number"] = np.arange(cores)
@@ -296,7 +293,9 @@ def _fresh_state(
 
 
 def _untouched(count: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Records of zeros in small pages: NumPy's own take two megabytes for each that is touched."""
+    """Records of zeros in small pages, for nodes that use little of their memories: of NumPy's own
+    each page that is touched has two megabytes.
+    """
     return np.frombuffer(mmap(-1, count * kind.itemsize), kind)
 
 
@@ -338,16 +337,16 @@ def _set_registers(record: Any, table: InstructionTable, values: Registers) -> N
         record["registers"][number, : len(lanes)] = lanes
 
 
-def _set_memory(
-    records: NDArray[Any], images: Sequence[ArrayLike] | NDArray[np.uint8], size: int
-) -> None:
+def _set_memory(records: NDArray[Any], images: Images, size: int) -> None:
     if len(images) != len(records):
         raise SimulationError(f"{len(images)} local memory images given for {len(records)} cores")
     for c, image in enumerate(images):
-        given = np.frombuffer(image, np.uint8) if isinstance(image, bytes) else np.asarray(image)
-        raw = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
-        if len(raw) > size:
-            raise SimulationError(
-                f"the image of core {c} has {len(raw)} bytes, its local memory {size}"
-            )
-        records["memory"][c].view(np.uint8)[: len(raw)] = raw
+        memory = records["memory"][c].view(np.uint8)
+        for start, part in (image if isinstance(image, Mapping) else {0: image}).items():
+            given = np.frombuffer(part, np.uint8) if isinstance(part, bytes) else np.asarray(part)
+            end = start + given.nbytes
+            if end > size:
+                raise SimulationError(
+                    f"the image of core {c} has {end} bytes, its local memory {size}"
+                )
+            memory[start:end].view(given.dtype).reshape(given.shape)[...] = given

@@ -63,18 +63,18 @@ def recalled(case: Case = MODEL) -> tuple[MeshRun, bool]:
     return run, bool((next(iter(found.values())) == outputs).all())
 
 
-def trained(together: int) -> tuple[MeshRun, bool]:
+def trained(together: int, case: Case = MODEL) -> tuple[MeshRun, bool]:
     """One pattern in the report's arithmetic, or a set in scaled arithmetic, and whether the
     weights are those of the fixed-point network.
     """
-    given, scaled = _numbers(MODEL, together), together > 1
-    network = perceptron_of(_sizes(MODEL), together, _SHIFT)
+    given, scaled = _numbers(case, together), together > 1
+    network = perceptron_of(_sizes(case), together, _SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
-    found, run = _simulated(MODEL, step, given, together)
-    wide = {name: values.astype(np.int64) for name, values in given.items()}
-    expected = wide["w0"], wide["w1"]
+    found, run = _simulated(case, step, given, together)
+    expected = given["w0"].copy(), given["w1"].copy()
     order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
-    learn(*expected, wide["x"], wide["labels"], order, wide["table"], numbers)
+    x, labels, table = (given[name].astype(np.int64) for name in ("x", "labels", "table"))
+    learn(*expected, x, labels, order, table, numbers)
     pairs = zip(step.states, expected, strict=True)
     return run, all((found[state.next] == weights).all() for state, weights in pairs)
 

@@ -93,12 +93,12 @@ def arithmetic(*, scaled: bool) -> Array:
 
 def in_fixed_point(weights: _Weights, given: Digits, order: Array, *, scaled: bool) -> _Weights:
     """The weights after these sets [sets, patterns]; outputs beyond the classes keep theirs."""
-    a, b = weights.hidden.astype(np.int64), weights.outputs[:, :CLASSES].astype(np.int64)
+    a, b = weights.hidden.copy(), weights.outputs[:, :CLASSES].copy()
     wanted, table = given.wanted[:, :CLASSES].astype(np.int64), sigmoid_table().astype(np.int64)
     learn(a, b, given.inputs.astype(np.int64), wanted, order, table, arithmetic(scaled=scaled))
     outputs = weights.outputs.copy()
     outputs[:, :CLASSES] = b
-    return _Weights(a.astype(np.int16), outputs)
+    return _Weights(a, outputs)
 
 
 def in_floating_point(weights: _Weights, given: Digits, order: Array) -> tuple[Array, Array]:

@@ -122,7 +122,7 @@ def _bytes(array: Array) -> Bytes:
 
 TITLES = {
     "listings": "the report's listings beside our kernels, on a simulated node",
-    "code_sizes": "the report's codes: lines of their listings, and cycles that they take on a node",
+    "code_sizes": "the report's codes: lines of their listings, and cycles on a node",
 }
 LOOPS = {
     "recall": (forward_body(2), 64),

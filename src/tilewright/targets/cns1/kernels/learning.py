@@ -24,11 +24,12 @@ def _rounded(total: int, shift: int) -> int:
 def _look_up(found: Array, given: Array, weights: Array, table: Array, shift: int) -> None:
     """Table elements at the shifted sums of each pattern."""
     for p in range(len(given)):
+        found[p] = 0
+        for i in range(weights.shape[0]):
+            for j in range(weights.shape[1]):
+                found[p, j] += weights[i, j] * given[p, i]
         for j in range(weights.shape[1]):
-            total = 0
-            for i in range(weights.shape[0]):
-                total += weights[i, j] * given[p, i]
-            found[p, j] = table[min(max(total >> shift, -16384), 16383) + 16384]
+            found[p, j] = table[min(max(found[p, j] >> shift, -16384), 16383) + 16384]
 
 
 @piece
@@ -63,9 +64,9 @@ def _update(weights: Array, data: Array, errors: Array, bits: Array) -> None:
 def learn(
     a: Array, b: Array, inputs: Array, wanted: Array, order: Array, table: Array, bits: Array
 ) -> None:
-    """Change both matrices by one set of patterns after the other, `order` [sets, patterns].
-    `bits`: shift of sums, rate, shifts of step 7 (before and behind) and of updates, the 1 of
-    activations, 0 for none of these shifts.
+    """Change both matrices of i16 by one set of patterns after the other, `order` [sets, patterns];
+    all other numbers are i64. `bits`: shift of sums, rate, shifts of step 7 (before and behind) and
+    of updates, the 1 of activations, 0 for none of these shifts.
     """
     size = order.shape[1]
     hidden, outputs = np.zeros((size, a.shape[1]), np.int64), np.zeros((size, b.shape[1]), np.int64)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from tilewright.targets.cns1.kernels import arguments
 
 Array = NDArray[Any]
+_ROWS_AT_ONCE = 256
+"""Rows of weights that are doubles at a time, so that these stay few."""
 
 
 def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
@@ -21,10 +23,19 @@ def forward(weights: Array, inputs: Array, table: Array, shift: int) -> Array:
     Raises ShapeError for another table or shift (`arguments`).
     """
     table = arguments.sigmoid(table, shift)
-    sums = (inputs.astype(np.int32) @ weights.astype(np.int32)) >> shift
+    sums = _sums(inputs, weights) >> shift
     middle = len(table) // 2
     found: Array = table[np.clip(sums, -(1 << 14), (1 << 14) - 1) + middle]
     return found
+
+
+def _sums(inputs: Array, weights: Array) -> Array:
+    """inputs x weights: doubles hold the sums of up to 2^22 products of halves without rounding."""
+    found = np.zeros((len(inputs), weights.shape[1]))
+    for first in range(0, len(weights), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        found += inputs[:, part].astype(np.float64) @ weights[part].astype(np.float64)
+    return found.astype(np.int64).astype(np.int32)
 
 
 def errors(results: Array, outputs: Array, factor: int) -> Array:

@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.common.errors import MachineError
-from tilewright.isa import Effect, InstructionTable
+from tilewright.isa import Effect
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.instruction_level import simulate_mesh
 from tilewright.simulate.launch import Mesh
 from tilewright.simulate.program import Program
 from tilewright.simulate.runs import MeshRun
-from tilewright.targets.cns1.node import Bytes, assembled, node_table
+from tilewright.targets.cns1.node import assembled, node_table
 from tilewright.targets.cns1.sections import Caches
 
 Array = NDArray[np.generic]
@@ -56,11 +55,19 @@ def run_nodes(machine: Machine, nodes: Sequence[Node], fabric: Fabric) -> MeshRu
     texts = {text: assembled(text, table) for text in {node.text for node in nodes}}
     for program in texts.values():
         _require_handlers(program, machine.section(Caches))
+    origins = table.memory_origins
     return simulate_mesh(
         [texts[node.text] for node in nodes],
         Mesh(fabric.rows, fabric.columns, fabric=fabric),
         registers=[node.registers for node in nodes],
-        local_memory=_Memories(nodes, table),
+        local_memory=[
+            {
+                origins[memory] + at: array
+                for memory, parts in node.images.items()
+                for at, array in parts.items()
+            }
+            for node in nodes
+        ],
     )
 
 
@@ -83,23 +90,3 @@ def _require_handlers(program: Program, caches: Caches) -> None:
                 f"{caches.instruction_bytes} (memory.caches.instruction_bytes)",
                 fix="take a shorter handler, or a larger cache",
             )
-
-
-@dataclass(frozen=True)
-class _Memories(Sequence[Bytes]):
-    """The images of all nodes' memories, each made when it is read."""
-
-    nodes: Sequence[Node]
-    table: InstructionTable
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def __getitem__(self, number: Any) -> Any:
-        images, origins = self.nodes[number].images, self.table.memory_origins
-        placed = [(origins[m] + at, a) for m, parts in images.items() for at, a in parts.items()]
-        found = np.zeros(max((at + a.nbytes for at, a in placed), default=0), np.uint8)
-        for start, array in placed:
-            own = found[start : start + array.nbytes].view(array.dtype)
-            own.reshape(array.shape)[...] = array
-        return found

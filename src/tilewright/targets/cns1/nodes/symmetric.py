@@ -163,7 +163,7 @@ class Alike:
         programs = [own[number] for number in range(len(own))]
         cores = [Core(one, 0, {}, number == self.full) for number, one in enumerate(programs)]
         mesh = Mesh(self.fabric.rows, self.fabric.columns, fabric=self.fabric)
-        state, bases = launch(cores, mesh, None, MOST_CORE_CYCLES, _MOST_TRACED, sparse=True)
+        state, bases = launch(cores, mesh, None, MOST_CORE_CYCLES, _MOST_TRACED)
         values = np.arange(-_REACH, _REACH + 1)
         own_numbers = [*replays]
         first, last = _ZERO - _REACH, _ZERO + _REACH + 1
