@@ -246,8 +246,8 @@ class _Backward:
         return self.builder.apply(whole, *names, name=name)
 
     def _by_first(self, record: _Record, definition: Definition, tensors: tuple[str, str]) -> None:
-        """The gradient goes to the first of the elements that equal the largest (or smallest): a
-        map for each says whether it is that one.
+        """Append the gradient of the largest (or smallest), which goes to the first of equal
+        elements: few are compared with each other, of more the number of the first is kept.
         """
         x, dy = tensors
         gathered = [a for a in definition.gathered if definition.extents[a] > 1]
