@@ -1,6 +1,6 @@
 """Both kernels of the CNS-1 on all 128 nodes, training in sets too: every value against the
-fixed-point network. With `--large` recall of 768M connections on all 1024 nodes, which takes ten
-gigabytes.
+fixed-point network. With `--large` recall and training of 768M connections on all 1024 nodes,
+which take six gigabytes.
 
 Prints cycles and processor time; exits 1 where a value differs.
 """

@@ -71,7 +71,7 @@ def trained(together: int, case: Case = MODEL) -> tuple[MeshRun, bool]:
     network = perceptron_of(_sizes(case), together, _SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
     found, run = _simulated(case, step, given, together)
-    expected = given["w0"].copy(), given["w1"].copy()
+    expected = given["w0"], given["w1"]  # learnt in place: large ones fill the memory twice else
     order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
     x, labels, table = (given[name].astype(np.int64) for name in ("x", "labels", "table"))
     learn(*expected, x, labels, order, table, numbers)
