@@ -155,3 +155,20 @@ def test_a_tensor_without_influence_is_named():
     with pytest.raises(GraphError) as refused:
         with_gradients(network, "conv", ("v",))
     assert str(refused.value) == "'conv' does not depend on 'v'"
+
+
+def test_gradients_of_results_may_be_given():
+    """As those of the sum of results times these."""
+    net = NetworkBuilder("layer", "f64")
+    x = net.input("x", (2, 3))
+    net.input("dy", (2, 4))
+    op = gemm(2, 4, 3, transpose_b=True)
+    net.apply(op, x, net.weight("w", (4, 3)), name="y", output="y")
+    whole, named = with_gradients(net.build(("y",)), {"y": "dy"}, ("x", "w"))
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(n) for name, n in (("x", (2, 3)), ("dy", (2, 4)))}
+    feeds["w"] = rng.standard_normal((4, 3))
+    found = whole.evaluate(feeds)
+    assert np.allclose(found[named["x"]], feeds["dy"] @ feeds["w"])
+    assert np.allclose(found[named["w"]], feeds["dy"].T @ feeds["x"])
+    assert not any(node.name == "d_y" for node in whole.nodes)

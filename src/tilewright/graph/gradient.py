@@ -36,22 +36,27 @@ _MOST_COMPARED, _MOST_ADDED = 6, 3
 
 
 def with_gradients(
-    network: Network, loss: str, of: Sequence[str], constant: Sequence[str] = ()
+    network: Network,
+    loss: str | Mapping[str, str],
+    of: Sequence[str],
+    constant: Sequence[str] = (),
 ) -> tuple[Network, dict[str, str]]:
     """(the network, that computes the gradients of the sum of `loss` as well, and the name of each
     by the tensor that it is the gradient by). Tensors that are `constant` are taken as numbers.
+    Where the gradient of some tensors is known, `loss` names the tensor that holds it for each.
 
     Raises GraphError for tensors that are not there or that the loss does not depend on, and for
     operators on the way that have no gradient.
     """
-    for name in (loss, *of):
+    ends = {loss: ""} if isinstance(loss, str) else loss
+    for name in (*ends, *filter(None, ends.values()), *of):
         if name not in network.tensors:
             raise GraphError(f"{network.name} has no tensor {quoted(name)}")
-    backward = _Backward(network, loss, of, constant)
+    backward = _Backward(network, ends, of, constant)
     found = {name: backward.total(name) for name in of}
     missing = [name for name, made in found.items() if made is None]
     if missing:
-        raise GraphError(f"{quoted(loss)} does not depend on {quoted(missing[0])}")
+        raise GraphError(f"{quoted(next(iter(ends)))} does not depend on {quoted(missing[0])}")
     named = {name: made for name, made in found.items() if made is not None}
     outputs = tuple(dict.fromkeys((*network.outputs, *named.values())))
     return backward.builder.build(outputs, network.values), named
@@ -86,10 +91,12 @@ class _Record:
 
 @dataclass
 class _Backward:
-    """Nodes forwards, then backwards from the loss."""
+    """Nodes forwards, then backwards from the `ends`: of each the tensor that holds its gradient,
+    "" for ones.
+    """
 
     network: Network
-    loss: str
+    ends: Mapping[str, str]
     of: Sequence[str]
     constant: Sequence[str]
     builder: NetworkBuilder = field(init=False)
@@ -97,7 +104,8 @@ class _Backward:
 
     def __post_init__(self) -> None:
         network = self.network
-        self.builder = NetworkBuilder(network.name, network.tensors[self.loss].dtype)
+        first = next(iter(self.ends))
+        self.builder = NetworkBuilder(network.name, network.tensors[first].dtype)
         for tensor in network.inputs:
             self.builder.input(tensor.name, tensor.shape, tensor.dtype)
         for tensor in network.weights:
@@ -111,13 +119,18 @@ class _Backward:
                 records += self._forward(node)
                 moved.add(node.output)
         moved |= {record.output for record in records}
-        one = Definition(self._shape(self.loss), straight(self._shape(self.loss)), (), "1", None,
-                         "x0", self.builder.dtype)  # fmt: skip
-        if self.loss in moved:
-            self._add(self.loss, self.builder.apply(one, name=f"d_{self.loss}"))
+        for name, held in self.ends.items():
+            if name in moved:
+                self._add(name, held or self._ones(name))
         for record in reversed(records):
             if record.output in self.parts and not record.constant:
                 self._back(record, moved)
+
+    def _ones(self, name: str) -> str:
+        """The gradient of the sum of a tensor by it."""
+        shape = self._shape(name)
+        one = Definition(shape, straight(shape), (), "1", None, "x0", self.builder.dtype)
+        return self.builder.apply(one, name=f"d_{name}")
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self.network.tensors[name].shape

@@ -26,7 +26,7 @@ from tilewright.graph.names import quoted
 from tilewright.graph.rewrites.added_maps import AddedMaps
 from tilewright.graph.rewrites.fixed_point import FixedPoint, in_reals
 from tilewright.graph.rewrites.images import FewerImages, batch_of
-from tilewright.graph.rewrites.separable_sums import SeparableSums
+from tilewright.graph.rewrites.separable_sums import JoinedPowers, SeparableSums
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.tables import looks_up, table_step
 from tilewright.ir.scalar import numbers_of, parse_scalar
@@ -37,6 +37,8 @@ from tilewright.ops.op import Shape, show_shape
 
 Method: TypeAlias = Literal["sgd", "momentum", "adam"]
 LABELS, LOSS, LARGEST, TAKEN = "labels", "loss", "largest_score", "micro"
+_FEW_TERMS = 64
+"""Terms of a sum that fixed point holds without its factors."""
 _OF_BATCH = 0.1
 """Share of a batch's statistics in the running ones, that of frameworks."""
 
@@ -165,9 +167,18 @@ def _step(
     backward, gradients = with_gradients(with_loss, loss, weights, constant)
     if fixed is None:
         backward = AddedMaps().apply(SeparableSums().apply(backward))
+    else:
+        backward = for_fixed_point(backward)
     if micro_batches > 1:
         backward = _one_by_one(backward)
     return _with_updates(backward, gradients, optimiser, running or {})
+
+
+def for_fixed_point(network: Network) -> Network:
+    """A network of gradients in real numbers with few and short steps, each of which fixed point
+    rounds.
+    """
+    return JoinedPowers().apply(SeparableSums(_FEW_TERMS, finite=True).apply(network))
 
 
 def _few(network: Network, micro_batches: int) -> Network:

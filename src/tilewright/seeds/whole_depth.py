@@ -31,7 +31,7 @@ from tilewright.seeds.convolution.tensors import (
     results,
     weights,
 )
-from tilewright.seeds.gemm import gemm_seed
+from tilewright.seeds.gemm import M, N, gemm_seed
 from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
@@ -89,6 +89,74 @@ def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
         .limit(largest=_LARGEST, most=_MOST)
     )
     return Seed("whole_depth", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
+
+
+@seed("gemm", name="whole_rows", whole=True)
+def whole_rows(op: Gemm) -> Seed | None:
+    """Some terms at a time of a second operand that lies by terms, all columns of which are one
+    run: each product is rounded, and the results are added.
+    """
+    if op.transpose_a or op.transpose_b or op.k == 1 or (op.alpha, op.beta) != (1.0, 0.0):
+        return None
+    return _whole_rows()
+
+
+@cache
+def _whole_rows() -> Seed:
+    plain = gemm_seed("gemm", "input", False, False, 1.0, 0.0)
+    (old,) = plain.spaces
+    row, col, depth = (old.nest.axis(name) for name in ("row", "col", "depth"))
+    space = (
+        Space(old.nest)
+        .split(row, depth)
+        .whole(col)
+        .spread(row, "rows")
+        .spread(col, "columns")
+        .spread(depth, "both")
+        .reorder((row, depth))
+        .vectorize("n")
+        .prefetch(*(u.tensor for u in old.nest.uses))
+        .limit(largest=_LARGEST, most=_MOST)
+    )
+    return Seed("whole_rows", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
+
+
+@seed("gemm", name="one_term", whole=True)
+def one_term(op: Gemm) -> Seed | None:
+    """Sums of one term: every element of a column times every element of a row."""
+    if op.k != 1 or (op.alpha, op.beta) != (1.0, 0.0):
+        return None
+    return _one_term()
+
+
+@cache
+def _one_term() -> Seed:
+    row, col, depth = axis("row", M), axis("col", N), axis("depth", 1)
+    a = tensor("a", "input", operand=0, rows=M, depth=1)
+    b = tensor("b", "input", operand=1, depth=1, cols=N)
+    c = tensor("c", "output", rows=M, cols=N)
+    product = nest(
+        "one_term",
+        "gemm",
+        (row, col, depth),
+        {"m": row, "n": col, "k": depth},
+        c.at(rows=row, cols=col),
+        a.at(rows=row, depth=depth),
+        b.at(depth=depth, cols=col),
+    )
+    space = (
+        Space(product)
+        .split(row, col)
+        .whole(depth)
+        .spread(row, "rows")
+        .spread(col, "columns")
+        .spread(depth, "both")
+        .reorder((row, col), (col, row))
+        .vectorize("n")
+        .prefetch(a, b, c)
+        .limit(largest=_LARGEST, most=_MOST)
+    )
+    return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 
 
 @seed("conv2d", name="whole_windows", whole=True)

@@ -9,7 +9,7 @@ are priced together, as one array.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
@@ -171,6 +171,21 @@ def choice_of(
                 if choice.factors == dict(schedule.factors):
                     return choice
     return None
+
+
+def choices_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[NestChoice, Program]]:
+    """Every choice of a candidate's only nest in the layouts that it has, best first, each with the
+    parametric program that its factors are of.
+    """
+    op, seed, (own,) = candidate.op, candidate.seed, candidate.nests
+    found: list[tuple[NestChoice, Program]] = []
+    for structure in structures_on(machine, seed, seed.spaces[0], op.dtype):
+        if structure.layouts != own.structure.layouts:
+            continue
+        ((priced,),) = _price([structure], [(op, candidate.blocks)], machine, seed, 0)
+        every = priced.top(priced.cycles.size) if priced.cycles.size else []
+        found += [(choice, structure.staged) for choice in every]
+    yield from sorted(found, key=lambda pair: pair[0].cycles)
 
 
 def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[frozenset[str]]:

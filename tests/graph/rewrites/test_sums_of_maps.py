@@ -6,7 +6,7 @@ import pytest
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.notation import define
 from tilewright.graph.rewrites.added_maps import AddedMaps
-from tilewright.graph.rewrites.separable_sums import SeparableSums
+from tilewright.graph.rewrites.separable_sums import JoinedPowers, SeparableSums
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import training_step
 from tilewright.ops import BatchNorm, Binary, conv2d, gemm
@@ -62,6 +62,35 @@ def test_what_does_not_move_along_the_summed_axes_leaves_the_sum(text, terms, be
 def test_other_sums_stay_as_they_are(text):
     before = one_sum(text)
     assert SeparableSums().apply(before) is before
+
+
+def test_sums_of_more_terms_than_asked_for_stay_as_they_are():
+    before = one_sum("z[j] += x[i,j] * c[j]")
+    assert SeparableSums(3).apply(before) is before
+    assert len(SeparableSums(4).apply(before).nodes) == 2
+
+
+def test_zero_times_a_finite_number_needs_no_condition():
+    before = one_sum("z[j] += 0.0 if x[i,j] == 0.0 else x[i,j] * c[j]")
+    assert SeparableSums().apply(before) is before
+    inner, outer = SeparableSums(finite=True).apply(before).nodes
+    assert (inner.op.body, outer.op.body) == ("x0", "x0 * x1")
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("z[i,j] = x[i,j] / pow(y[i,j], 0.75) / pow(y[i,j], 0.75)", "(1.0 * x0) * pow(x1, -1.5)"),
+        ("z[i,j] = -(x[i,j] * pow(y[i,j], 0.5)) * pow(y[i,j], -0.25)",
+         "(-1.0 * x0) * pow(x1, 0.25)"),
+        ("z[i,j] = x[i,j] / pow(y[i,j], 0.75)", "x0 / pow(x1, 0.75)"),
+    ],
+)  # fmt: skip
+def test_powers_of_one_base_are_one(text, body):
+    before = one_sum(text)
+    after = JoinedPowers().apply(before)
+    assert after.nodes[0].op.body == body
+    same_numbers(before, after)
 
 
 def added(last, *, outputs=()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.machine import load_machine
-from tilewright.papers.dla_al import figure10
+from tilewright.papers.dla_al import backward, figure10, segments
 from tilewright.papers.dla_al.benchmarks import (
     Layer,
     PrintedNumber,
@@ -16,6 +16,7 @@ from tilewright.papers.dla_al.benchmarks import (
 from tilewright.papers.dla_al.layers import LAYERS
 from tilewright.papers.lab import Lab
 from tilewright.papers.published import read_published
+from tilewright.simulate.window.memories import Range
 
 ELEMENTS = load_machine("dla-al").core.elements or ""
 
@@ -48,3 +49,46 @@ def test_automatic_schedules_are_no_slower_than_blocks() -> None:
     assert row.name == "fc3: automatic over blocks"
     assert row.ours is not None
     assert 0.85 < row.ours <= 1
+
+
+def test_at_the_segments_of_a_block_the_automatic_schedule_is_no_slower() -> None:
+    """Than the block in the hand-optimised order, and its own order is the best one."""
+    machine, block = load_machine("dla-al"), next(x for x in LAYERS if x.name == "fc3")
+    layer = next(x for x in published_layers() if x.name == "fc3")
+    network = segments.in_direction(layer, "forward", ELEMENTS)
+    ratio, order = segments._rows(block, network, "forward", machine)
+    assert (ratio.name, order.name) == (
+        "fc3, forward: automatic over hand-optimised",
+        "fc3, forward: order over the best",
+    )
+    assert ratio.ours is not None
+    assert ratio.ours <= 1
+    assert order.ours == 1
+
+
+def test_the_best_order_loads_ahead() -> None:
+    """Of two tiles in turn, each loaded and then computed, it loads the second beside the first's
+    computation.
+    """
+    machine = load_machine("dla-al")
+    tiles = [(Range("vector", n, 1), Range("vector", 10 + n, 1)) for n in (0, 1)]
+    own = [
+        step
+        for given, made in tiles
+        for step in (
+            segments.TimedOperation("TRANSFER", 100, (), (given,)),
+            segments.TimedOperation("MATRIX", 80, (given,), (made,)),
+            segments.TimedOperation("VECTOR", 10, (made,), (made,)),
+        )
+    ]
+    assert segments.ordered_cycles(own, 2) == 370
+    assert segments.best_cycles(own, machine) == 290
+
+
+def test_gradients_read_what_the_layer_made() -> None:
+    """The pooling's result is made again, by a node that does not count."""
+    layer = next(x for x in published_layers() if x.name == "pool1")
+    network = backward.gradient_network(layer, ELEMENTS)
+    names = [node.name for node in network.nodes]
+    assert [name.startswith(backward.FORWARD) for name in names] == [True, False]
+    assert network.tensors[network.outputs[0]].shape == (1, 512, 28, 28)

@@ -147,6 +147,30 @@ def with_tiles(op: Op, algorithm: str, steps: set[object], tiles: dict[str, int]
     return Candidate(op, seed, (choice,), {})
 
 
+def test_a_product_of_one_term_is_one_instruction_a_tile():
+    """Its result lies in the matrix scratchpad, from where it is stored."""
+    kernel = tw.compile(gemm(40, 300, 1, dtype=KINDS), machine="dla-al", algorithm="one_term")
+    (text,) = kernel.plan.only.artifact.files.values()
+    operations = set(re.findall(r"^ +(\w+) ", text, re.MULTILINE))
+    assert {"op", "mstore"} <= operations
+    assert "mmv" not in operations
+    assert kernel.plan.only.check() == "exact"
+    cycles = kernel.plan.only.cycles
+    assert abs(kernel.plan.only.estimate_cycles - cycles) <= 0.02 * cycles
+
+
+def test_terms_of_a_matrix_that_lies_by_terms_come_in_whole_rows():
+    """Each part of the sum is rounded, and the device has the interpreter's bits."""
+    op = gemm(3, 200, 500, dtype=KINDS)
+    kernel = tw.compile(op, machine="dla-al", algorithm="whole_rows").plan.only
+    inputs = tuple(x // 16 for x in operands(op, 5))
+    seed = next(s for s in seeds_for(op, None, whole=True) if s.name == "whole_rows")
+    given = program_inputs(op, seed, kernel.program, inputs)
+    found = CODE.run(kernel.artifact, kernel.machine, given)
+    meant = interpret(kernel.program, given, (1, 1))
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+
+
 def test_rows_that_come_under_a_condition_are_not_fetched_ahead():
     """Also where their buffer has two slots: a tile's first rows come when its loop begins."""
     op = conv2d(batch=1, in_channels=23, out_channels=19, height=6, width=3, kernel=3,

@@ -15,7 +15,7 @@ from tilewright.graph.training import Optimiser, training_step
 from tilewright.ir.printer import print_program
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.ops import Bias, Unary, conv2d, gemm
+from tilewright.ops import Bias, LocalResponseNorm, Unary, conv2d, flatten, gemm
 from tilewright.ops.access import straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.cambricon.code import CODE
@@ -107,6 +107,33 @@ def test_gradients_of_kernels_are_sums_over_all_pixels():
     kernel = tw.compile(op, machine="dla-al", algorithm="whole_sums").plan.only
     assert kernel.check() == "exact"
     assert abs(kernel.cycles - kernel.estimate_cycles) <= 0.02 * kernel.cycles
+
+
+def test_sums_over_channels_are_products_backwards_too():
+    """A step of a response norm has no map over windows of channels: its sums are products with a
+    band of ones.
+    """
+    net = NetworkBuilder("norm", "f64")
+    x = net.input("x", (2, 3, 6, 6))
+    conv = conv2d(batch=2, in_channels=3, out_channels=12, height=6, width=6, kernel=3, padding=1)
+    y = net.apply(conv, x, net.weight("w", conv.input_shapes[1]), name="conv")
+    y = net.apply(LocalResponseNorm(conv.out_shape, 5), y, name="norm")
+    y = net.apply(flatten(conv.out_shape), y, name="flat")
+    scores = gemm(2, 3, 432, transpose_b=True)
+    y = net.apply(scores, y, net.weight("v", (3, 432)), name="scores")
+    step = training_step(FixedPoint(KINDS).apply(net.build((y,))), Optimiser("sgd", rate=0.5))
+    made = tw.compile(step, machine=MACHINE).plan
+    assert isinstance(made, PlannedNetwork)
+    bands = [s for s in made.plan.stages if "12x6x6 -> 12, 1x1" in s.label]
+    assert len(bands) == 2
+    assert not any("x5:" in s.label for s in made.plan.stages)
+    rng = np.random.default_rng(3)
+    given = {t.name: rng.integers(-200, 201, t.shape).astype(np.int16) for t in step.inputs}
+    given["labels"] = (np.eye(3)[[0, 2]] * 256).astype(np.int16)
+    found = made.run(**given)
+    arranged = given if made.arranged is None else made.arranged(given)
+    meant = interpret_plan(made.plan, arranged, made.weights)
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
 
 
 def test_a_copy_that_turns_dimensions_is_products_with_unit_vectors():

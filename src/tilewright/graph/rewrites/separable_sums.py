@@ -3,19 +3,25 @@
 Gradients of a normalisation sum the same products over images and pixels, each with other factors
 of the channel. Without these they are one sum, and one of elements as they are needs no map in
 front of it.
+
+Powers of one base that are multiplied become one, too: `x / pow(a, p) / pow(a, q)` is
+`x * pow(a, -(p + q))`. A machine computes each by a logarithm and an exponential, and in fixed
+point each factor would be rounded.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import inf, prod
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.definitions import fresh
 from tilewright.ir.scalar import Apply, Element, Number, Scalar, elements_of, renumbered
-from tilewright.ops.access import straight
+from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import definitions_in
 
@@ -23,10 +29,13 @@ from tilewright.ops.definitions import definitions_in
 @dataclass(frozen=True)
 class SeparableSums:
     """Makes a sum of floats with such factors of operands a sum without, and a map behind it. The
-    rounding differs.
+    rounding differs. A sum of more than `most_terms` stays as it is. Where all numbers are
+    `finite`, zero times any of them is zero.
     """
 
     name: ClassVar[str] = "separable_sums"
+    most_terms: float = inf
+    finite: bool = False
 
     def apply(self, network: Network) -> Network:
         """The network with each product of sums computed behind these."""
@@ -34,12 +43,26 @@ class SeparableSums:
         nodes: list[Node] = []
         for node in network.nodes:
             every = definitions_in(node.op)
-            left = _left(every[0]) if every == [node.op] else []
-            if left:
-                nodes += _apart(node, every[0], left, fresh(f"{node.name}_terms", taken))
+            op = every[0] if every == [node.op] else None
+            if op is not None and self.finite:
+                op = _without_guards(op)
+            left = _left(op) if op is not None else []
+            if op is not None and prod(op.extents[a] for a in op.gathered) > self.most_terms:
+                left = []
+            if op is not None and left:
+                nodes += _apart(node, op, left, fresh(f"{node.name}_terms", taken))
             else:
                 nodes.append(node)
         return replace(network, nodes=tuple(nodes)) if len(nodes) > len(network.nodes) else network
+
+
+def _without_guards(op: Definition) -> Definition:
+    """The definition with `x0 * y` for `0 if x0 == 0 else x0 * y`."""
+    match op.scalar:
+        case Apply("if", (Apply("==", (x, Number(0.0))), Number(0.0), inner)):
+            return replace(op, body=str(inner)) if x in _factors(inner) else op
+        case _:
+            return op
 
 
 def _left(op: Definition) -> list[Scalar]:
@@ -74,7 +97,12 @@ def _factors(scalar: Scalar) -> Iterator[Scalar]:
 def _moves(op: Definition, factor: Scalar) -> bool:
     """True if the factor is another one at another step of the sum."""
     read = [op.operands[number] for number in elements_of(factor)]
-    return any(not x.axes.isdisjoint(op.gathered) or x.fill is not None for x in read)
+    return any(not (x.axes.isdisjoint(op.gathered) and _is_inside(x, op)) for x in read)
+
+
+def _is_inside(access: Access, op: Definition) -> bool:
+    """True if no step reaches beyond the border of a tensor."""
+    return access.fill is None or access.is_inside(op.extents)
 
 
 def _apart(node: Node, op: Definition, left: Sequence[Scalar], name: str) -> list[Node]:
@@ -91,7 +119,7 @@ def _apart(node: Node, op: Definition, left: Sequence[Scalar], name: str) -> lis
     for number in used:
         access = op.operands[number]
         moved = (tuple((places[a], step) for a, step in dim) for dim in access.terms)
-        behind.append(replace(access, terms=tuple(moved)))
+        behind.append(replace(access, terms=tuple(moved), fill=None))
     product = Definition(
         op.out_shape,
         every,
@@ -109,3 +137,60 @@ def _product(factors: Sequence[Scalar], first: int) -> tuple[Scalar, list[int]]:
     numbers = {number: Element(first + place) for place, number in enumerate(used)}
     every = [numbers.get(number, Element(0)) for number in range(max(used, default=-1) + 1)]
     return renumbered(whole, every), used
+
+
+@dataclass(frozen=True)
+class JoinedPowers:
+    """Joins powers in the bodies of definitions of floats. The rounding differs."""
+
+    name: ClassVar[str] = "joined_powers"
+
+    def apply(self, network: Network) -> Network:
+        """The network with each product of powers as one power."""
+        nodes = []
+        for node in network.nodes:
+            every = definitions_in(node.op)
+            if every == [node.op] and every[0].numerics.is_float:
+                node = replace(node, op=replace(every[0], body=str(_joined(every[0].scalar))))
+            nodes.append(node)
+        return replace(network, nodes=tuple(nodes))
+
+
+def _joined(scalar: Scalar) -> Scalar:
+    """The expression with powers joined; itself where there are none to join."""
+    if not isinstance(scalar, Apply):
+        return scalar
+    factors = [*_powers(scalar, 1.0)]
+    bases = Counter(base for base, _, is_power in factors if is_power)
+    if max(bases.values(), default=0) < 2:
+        return replace(scalar, arguments=tuple(map(_joined, scalar.arguments)))
+    number, above, below = 1.0, list[Scalar](), list[Scalar]()
+    exponents: dict[Scalar, float] = {}
+    for base, exponent, is_power in factors:
+        if is_power:
+            exponents[base] = exponents.get(base, 0.0) + exponent
+        elif isinstance(base, Number):
+            number *= base.number**exponent
+        else:
+            (above if exponent > 0 else below).append(_joined(base))
+    above += [Apply("pow", (base, Number(n))) for base, n in exponents.items()]
+    made = reduce(lambda a, b: Apply("*", (a, b)), [Number(number), *above])
+    return reduce(lambda a, b: Apply("/", (a, b)), below, made)
+
+
+def _powers(scalar: Scalar, sign: float) -> Iterator[tuple[Scalar, float, bool]]:
+    """(base, exponent, whether it is a power) of each factor of a product."""
+    match scalar:
+        case Apply("*", (a, b)):
+            yield from _powers(a, sign)
+            yield from _powers(b, sign)
+        case Apply("/", (a, b)):
+            yield from _powers(a, sign)
+            yield from _powers(b, -sign)
+        case Apply("negative", (a,)):
+            yield Number(-1.0), 1.0, False
+            yield from _powers(a, sign)
+        case Apply("pow", (base, Number(exponent))):
+            yield base, sign * exponent, True
+        case _:
+            yield scalar, sign, False

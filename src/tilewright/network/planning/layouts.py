@@ -296,7 +296,7 @@ class WholeNetwork:
         if name in way.takes:
             inside = self._reading_inside(node, name, held, way)
             return self._copy(held, way.takes[name]) if inside is None else inside
-        against = self._grain(held, way.form) - 1 if name in way.reads else 0.0
+        against = self._reading(held, way.form) - 1 if name in way.reads else 0.0
         if way.blocks and against:
             return self._copy(held, ordered_like(way.form, held.shape))
         return against * self._moving(held) / 2
@@ -475,6 +475,10 @@ class WholeNetwork:
     def _grain(self, a: Form, b: Form) -> float:
         """Factor on a copy's cycles."""
         return self.planner.against_the_grain(a, b) if a.dims and b.dims else 1.0
+
+    def _reading(self, held: Form, made: Form) -> float:
+        """Factor on the cycles of a pass that reads a tensor as it lies."""
+        return self.planner.reading_as_held(held, made) if held.dims and made.dims else 1.0
 
     def _pass(self, form: Form, times: float = 1.0) -> float:
         """Cycles of a stage that reads a tensor and writes it in a form; `times` is its slowdown

@@ -310,12 +310,15 @@ class _Stages:
 
     def _result(self, tensor: Computed, sources: Sequence[_Source]) -> Located:
         """New memory in the order of the first operand, that of a definition without look-ups if it
-        has as many dimensions; or as a C array.
+        has as many dimensions; or as a C array. Where operands that lie alike would be read against
+        their grain, it has their order, too.
         """
         output, count = self.node.output, len(self.held)
         shape = tensor.addends[0].definition.out_shape
         if self.form is not None:
-            return self.memory.value(output, self.form)
+            own = self.form
+            against = self.order and own.dims and own.dims[-1].axis != self.order[-1]
+            return self.memory.value(output, in_order(shape, self.order) if against else own)
         form = row_major(shape)
         if self.order:
             form = in_order(shape, self.order)

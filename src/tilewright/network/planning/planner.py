@@ -51,6 +51,9 @@ class Planner(Protocol):
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """Factor on the cycles of a copy into another order of dimensions."""
 
+    def reading_as_held(self, held: Form, made: Form) -> float:
+        """Factor on the cycles of a pass that reads a tensor where it lies, in the `held` form."""
+
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """The ways to compute a network that plans are drafted of."""
 
@@ -100,6 +103,10 @@ class Programs:
         if held.dims[-1].axis != wanted.dims[-1].axis:
             return 1.5 if _moved_parts(held, wanted) <= 2 else 1.75
         return 1.0 if is_unblocked(held) == is_unblocked(wanted) else 4.0
+
+    def reading_as_held(self, held: Form, made: Form) -> float:
+        """That of a copy."""
+        return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """Variants of the network, from `network.planning.variants`, with all elements in whole

@@ -70,15 +70,20 @@ def published(subject: str, against: str, direction: str = "forward") -> float:
 
 def paper_network(layer: Layer, elements: str) -> Network:
     """A layer alone, of one image, in fixed point."""
+    return FixedPoint(elements).apply(layer_in_reals(layer))
+
+
+def layer_in_reals(layer: Layer) -> Network:
+    """A layer alone, of one image."""
     net = NetworkBuilder(layer.name.lower().replace(" ", "_"), "f64")
     side = layer.in_side or 1
     if layer.kind == "lstm":
-        return FixedPoint(elements).apply(_lstm(net, layer))
+        return _lstm(net, layer)
     if layer.kind == "fc":
         x = net.input("x", (1, layer.in_maps))
         op = gemm(1, layer.out_maps, layer.in_maps, transpose_b=True)
         made = net.apply(op, x, net.weight("w", op.input_shapes[1]), name="y")
-        return FixedPoint(elements).apply(net.build((made,)))
+        return net.build((made,))
     x = net.input("x", (1, layer.in_maps, side, side))
     kernel, stride = layer.kernel or 1, layer.stride or 1
     if layer.kind == "conv":
@@ -90,7 +95,7 @@ def paper_network(layer: Layer, elements: str) -> Network:
         made = net.apply(max_pool2d(net.shape(x), kernel, stride=stride), x, name="y")
     else:
         made = net.apply(LocalResponseNorm(net.shape(x), 5), x, name="y")
-    return FixedPoint(elements).apply(net.build((made,)))
+    return net.build((made,))
 
 
 def _lstm(net: NetworkBuilder, layer: Layer) -> Network:

@@ -41,8 +41,10 @@ from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.rewrites import (
     Windows,
     with_band_products,
+    with_outer_products,
     with_rows_first,
     with_separate_pools,
+    with_vectors_first,
     with_whole_images,
     with_windows,
 )
@@ -79,17 +81,18 @@ class _Planner(Programs):
         """More for shorter runs, which are transfers; few where neighbouring dimensions trade
         places, by the matrix unit; else elements are moved one by one.
         """
-        before, after = ([d.axis for d in f.dims if d.extent > 1] for f in (held, wanted))
+        before, after = (_axes(f) for f in (held, wanted))
         if before == after:
             return 1.0
-        inner = [d for d in reversed(wanted.dims) if d.extent > 1]
-        pairs = zip(reversed(before), inner, strict=False)
-        run = prod(d.extent for axis, d in takewhile(lambda p: p[0] == p[1].axis, pairs))
-        if run > 1:
+        if (run := _run(held, wanted)) > 1:
             return 1.0 + _RUN / run
         cuts = product(range(len(after)), repeat=2)
         turned = any(after[:i] + after[j:] + after[i:j] == before for i, j in cuts)
         return 8.0 if turned else 64.0
+
+    def reading_as_held(self, held: Form, made: Form) -> float:
+        """More for shorter runs: what a map reads moves by transfers alone."""
+        return 1.0 if _axes(held) == _axes(made) else 1.0 + _RUN / _run(held, made)
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
         """Operations of its vector instructions, each on all elements."""
@@ -101,6 +104,18 @@ class _Planner(Programs):
         each = (*made, *["vgtm"] * (taps - 1))
         own = (instruction_cycles(self._machine, m, size=elements // taps) for m in each)
         return float(sum(own))
+
+
+def _axes(form: Form) -> list[int]:
+    """Dimensions of several indices, outermost first."""
+    return [d.axis for d in form.dims if d.extent > 1]
+
+
+def _run(held: Form, wanted: Form) -> int:
+    """Elements that lie side by side in both forms."""
+    inner = (d for d in reversed(wanted.dims) if d.extent > 1)
+    pairs = zip(reversed(_axes(held)), inner, strict=False)
+    return prod(d.extent for axis, d in takewhile(lambda p: p[0] == p[1].axis, pairs))
 
 
 @dataclass(frozen=True)
@@ -118,8 +133,10 @@ class CambriconNetworks:
         self.require(network, machine)
         own, windows = with_windows(network, machine)
         elements = machine.core.elements or ""
-        own = with_whole_images(with_band_products(own, elements), elements)
-        own = simplified(with_rows_first(with_separate_pools(own)))
+        own = with_outer_products(with_band_products(own, elements), elements)
+        own = with_whole_images(own, elements)
+        own = with_vectors_first(with_separate_pools(own))
+        own = simplified(with_rows_first(own))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)
         return PlannedNetwork(network, plan, dict(own.values), self, partial(_arranged, windows))
 

@@ -21,6 +21,7 @@ from tilewright.machine import Machine
 from tilewright.targets.cambricon.emit.calls import UNROLLED_TURNS
 from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.primitives import (
+    OuterProduct,
     RoundedMap,
     RoundedProduct,
     RoundedReduce,
@@ -34,6 +35,11 @@ def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """One instruction for each column of the result, or each row where vectors run along n."""
     along, across = call.dims[call.primitive.along], call.dims[call.primitive.across]
     return across * instruction_cycles(machine, "mmv", out_size=along, in_size=call.dims["k"])
+
+
+def _outer_cycles(machine: Machine, call: PricedCall[OuterProduct]) -> Value:
+    """One instruction."""
+    return instruction_cycles(machine, "op", size0=call.dims["m"], size1=call.dims["n"])
 
 
 def _by_runs(mnemonic: str, run: str) -> CallCost:
@@ -101,13 +107,19 @@ _MNEMONICS: Mapping[type[Primitive], str] = {Fill: "vsv", Copy: "vmove", Saturat
 COSTS: Costs = {
     MatrixProduct: _product_cycles,
     RoundedProduct: _product_cycles,
+    OuterProduct: _outer_cycles,
     **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
     RoundedMap: vector_step_cycles,
     RoundedReduce: vector_step_cycles,
     Turned: turned_cycles,
     **{kind: _by_runs(_MNEMONICS[kind], run) for kind, run in _RUNS.items()},
 }
-_TRANSFERS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
+_TRANSFERS = {
+    ("get", "vector"): "vload",
+    ("get", "matrix"): "mload",
+    ("put", "vector"): "vstore",
+    ("put", "matrix"): "mstore",
+}
 
 
 TRANSFER, MATRIX, VECTOR = range(3)
@@ -127,6 +139,8 @@ class CambriconPrices(Prices):
 
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
         """Its instructions."""
+        if isinstance(call.primitive, OuterProduct):
+            return 1
         if isinstance(call.primitive, MatrixProduct):
             return call.dims[call.primitive.across]
         if isinstance(call.primitive, Turned):

@@ -55,6 +55,13 @@ class RoundedProduct(MatrixProduct, frozen=True):
 
 
 @register
+class OuterProduct(RoundedProduct, frozen=True):
+    """A product of one term, of a column and a row: the result lies in the matrix scratchpad."""
+
+    name: ClassVar[str] = "outer_product"
+
+
+@register
 class SaturatingAdd(Primitive, frozen=True):
     """y = y + x, the nearest number of its type where the sum has none."""
 

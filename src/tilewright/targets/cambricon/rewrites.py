@@ -26,15 +26,18 @@ from tilewright.ops import (
     Binary,
     Concat,
     Conv2d,
+    Gemm,
     LocalResponseNorm,
     Op,
     Pad,
     Reshape,
     Transpose,
     conv2d,
+    gemm,
 )
-from tilewright.ops.definition import Computed, one
-from tilewright.ops.definitions import Named
+from tilewright.ops.access import Access, straight
+from tilewright.ops.definition import Computed, Definition, one
+from tilewright.ops.definitions import Named, definitions_in
 from tilewright.ops.elementwise import unary_functions
 from tilewright.ops.op import Shape
 from tilewright.targets.cambricon.instructions import instruction_cycles
@@ -51,30 +54,79 @@ def with_band_products(network: Network, elements: str) -> Network:
     nodes: list[Node] = []
     weights, values = list(network.weights), dict(network.values)
     for node in network.nodes:
-        if not isinstance(node.op, LocalResponseNorm) or len(node.op.shape) != 4:
-            nodes.append(node)
-            continue
-        made = _banded(node, node.op, elements)
-        band = made[1].inputs[1]
-        weights.append(Tensor(band, made[1].op.input_shapes[1], made[1].op.out_dtype))
-        values[band] = _band(node.op, dtype(made[1].op.out_dtype).fraction_bits)
-        nodes += made
+        found = _banded(node, elements)
+        nodes += found[0] if found else (node,)
+        if found:
+            _, product, near = found
+            kind = product.op.out_dtype
+            weights.append(Tensor(product.inputs[1], product.op.input_shapes[1], kind))
+            ones = (near << dtype(kind).fraction_bits).astype(np.int16)
+            values[product.inputs[1]] = ones[:, :, None, None]
     return replace(network, nodes=tuple(nodes), weights=tuple(weights), values=values)
 
 
-def _banded(node: Node, op: LocalResponseNorm, elements: str) -> tuple[Node, Node, Node]:
+def _banded(node: Node, elements: str) -> tuple[tuple[Node, ...], Node, Array] | None:
+    """(the nodes of a sum over neighbouring channels, the product of them, and which channel, by
+    columns, is a neighbour of which, by rows); None for another node.
+    """
+    match node.op:
+        case LocalResponseNorm() if len(node.op.shape) == 4:
+            squares, sums, quotient = _normed(node, node.op, elements)
+            return (squares, sums, quotient), sums, _near(node.op)
+        case _:
+            return _window_sum(node, elements)
+
+
+def _window_sum(node: Node, elements: str) -> tuple[tuple[Node, ...], Node, Array] | None:
+    """`_banded` for the definition of a sum over a window of channels."""
+    found = definitions_in(node.op)
+    if len(found) != 1 or len(found[0].out_shape) != 4 or {*found[0].operands} == set():
+        return None
+    op, whole = found[0], straight(found[0].out_shape)
+    around = [a for a in op.gathered if op.extents[a] > 1]
+    if (op.gather, op.finish) != ("sum", "x0") or len(around) != 1 or op.has_look_ups:
+        return None
+    (access, *others), places = op.operands, dict(zip(op.kept, range(4), strict=True))
+    (window,), channel = around, op.kept[1]
+    steps = dict(access.terms[1]) if len(access.terms) == 4 else {}
+    moved = tuple(tuple((places.get(a, -1), n) for a, n in t if a != window) for t in access.terms)
+    plain = moved == whole.terms and op.result.terms == tuple(((a, 1),) for a in op.kept)
+    alike = access.shape == op.out_shape and all(x == access for x in others)
+    if not (plain and alike and abs(steps.get(window, 0)) == 1 and access.fill in (None, 0.0)):
+        return None
+    terms, made = _terms(node, op, whole)
+    sums = _band_product(node.name, op.out_shape, (terms, node.output), elements)
+    number, near = np.arange(op.out_shape[1]), np.zeros((op.out_shape[1],) * 2, np.int64)
+    for k in range(op.extents[window]):
+        beside = number * steps[channel] + k * steps[window] + access.offsets[1]
+        inside = (beside >= 0) & (beside < len(number))
+        near[number[inside], beside[inside]] = 1
+    return (*made, sums), sums, near
+
+
+def _terms(node: Node, op: Definition, whole: Access) -> tuple[str, tuple[Node, ...]]:
+    """The tensor of what a sum adds up, and the map that makes it, if it is not given."""
+    if op.body == "x0":
+        return node.inputs[0], ()
+    name = f"{node.output}.terms"
+    body = Definition(op.out_shape, whole, (whole,) * len(op.operands), op.body, dtype=op.dtype)
+    return name, (Node(f"{node.name}_terms", body, node.inputs, name),)
+
+
+def _band_product(name: str, shape: Shape, tensors: tuple[str, str], elements: str) -> Node:
+    """The product of channels with a band of ones; `tensors` are what it reads and makes."""
+    (batch, channels, height, width), (x, y) = shape, tensors
+    op = conv2d(batch=batch, in_channels=channels, out_channels=channels, height=height,
+                width=width, kernel=1, dtype=elements)  # fmt: skip
+    return Node(name, op, (x, f"{y}.band"), y)
+
+
+def _normed(node: Node, op: LocalResponseNorm, elements: str) -> tuple[Node, Node, Node]:
     """The squares, their sums, and the quotient as the operator defines it."""
-    batch, channels, height, width = op.shape
-    x, squares = node.inputs[0], Binary("mul", op.shape, op.shape, op.dtype)
-    sums = conv2d(batch=batch, in_channels=channels, out_channels=channels, height=height,
-                  width=width, kernel=1, dtype=elements)  # fmt: skip
-    name = node.name
-    return (
-        Node(f"{name}_squares", squares, (x, x), f"{node.output}.squares"),
-        Node(f"{name}_sums", sums, (f"{node.output}.squares", f"{node.output}.band"),
-             f"{node.output}.sums"),
-        Node(name, Response(op), (x, f"{node.output}.sums"), node.output),
-    )  # fmt: skip
+    x, made, name = node.inputs[0], f"{node.output}.squares", node.name
+    squares = Node(f"{name}_squares", Binary("mul", op.shape, op.shape, op.dtype), (x, x), made)
+    sums = _band_product(f"{name}_sums", op.shape, (made, f"{node.output}.sums"), elements)
+    return squares, sums, Node(name, Response(op), (x, f"{node.output}.sums"), node.output)
 
 
 @dataclass(frozen=True)
@@ -114,12 +166,12 @@ class Response(Named):
         return f"y = x / ({norm.bias:g} + {norm.alpha / norm.size:g} sums) ** {norm.beta:g}"
 
 
-def _band(op: LocalResponseNorm, fraction_bits: int) -> Array:
-    """Ones where a channel is a neighbour of another: out channels, in channels, 1, 1."""
+def _near(op: LocalResponseNorm) -> Array:
+    """1 where a channel, by columns, is a neighbour of another one, by rows."""
     number = np.arange(op.shape[1])
     first = number[:, None] - (op.size - 1) // 2
     near = (number[None, :] >= first) & (number[None, :] < first + op.size)
-    return (near << fraction_bits).astype(np.int16)[:, :, None, None]
+    return near.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -342,18 +394,95 @@ def with_separate_pools(network: Network) -> Network:
     return replace(network, nodes=tuple(nodes))
 
 
-def with_rows_first(network: Network) -> Network:
-    """The network with transposes in front of products of a transposed first operand: vectors of
-    terms are runs of elements.
+def with_outer_products(network: Network, elements: str) -> Network:
+    """The network with products of one term for the products of each element of one vector with
+    each of another, the gradient of a matrix by one image: the matrix unit makes a row at once.
+    """
+    nodes: list[Node] = []
+    for node in network.nodes:
+        sides = _outer_sides(node.op)
+        if sides is None:
+            nodes.append(node)
+            continue
+        op = gemm(*sides, 1, transpose_b=True, dtype=elements)
+        made, read = f"{node.output}.matrix", list[str]()
+        for number, shape in enumerate(op.input_shapes):
+            name = f"{node.output}.vector_{number}"
+            column = Reshape(node.op.input_shapes[number], shape, op.out_dtype)
+            nodes.append(Node(f"{node.name}_vector_{number}", column, (node.inputs[number],), name))
+            read.append(name)
+        nodes.append(Node(node.name, op, tuple(read), made))
+        whole = Reshape(op.out_shape, node.op.out_shape, op.out_dtype)
+        nodes.append(Node(f"{node.name}_matrix", whole, (made,), node.output))
+    return replace(network, nodes=tuple(nodes))
+
+
+def _outer_sides(op: Op) -> tuple[int, int] | None:
+    """Rows and columns of an outer product, those of its operands' vectors; None for others."""
+    found = definitions_in(op)
+    if len(found) != 1 or (found[0].body, found[0].finish) != ("x0 * x1", "x0"):
+        return None
+    own = found[0]
+    axes = [a for a, extent in enumerate(own.extents) if extent > 1]
+    read = [[a for place in x.terms for a, _ in place if a in axes] for x in own.operands]
+    is_outer = len(axes) == 2 and read == [axes[:1], axes[1:]] and not {*axes} & {*own.gathered}
+    sides = tuple(own.extents[a] for a in axes)
+    plain = is_outer and prod(own.out_shape) == prod(sides)
+    dense = plain and [prod(x.shape) for x in own.operands] == [*sides]
+    kept = [a for place in own.result.terms for a, _ in place if a in axes]
+    return (sides[0], sides[1]) if dense and kept == axes else None
+
+
+def with_vectors_first(network: Network) -> Network:
+    """The network with products of a matrix and one column as products of a row and the matrix,
+    which the matrix unit takes whole.
     """
     nodes: list[Node] = []
     for node in network.nodes:
         op = node.op.matrix_product
+        if op is None or op.n > 1 or op.m == 1 or (op.alpha, op.beta) != (1.0, 0.0):
+            nodes.append(node)
+            continue
+        own = replace(op, m=1, n=op.m, transpose_a=False, transpose_b=not op.transpose_a)
+        (a, b), kind = node.inputs, op.out_dtype
+        row, made = f"{node.output}.row", f"{node.output}.as_row"
+        as_row = Reshape(op.input_shapes[1], own.input_shapes[0], kind)
+        nodes.append(Node(f"{node.name}_row", as_row, (b,), row))
+        nodes.append(Node(node.name, own, (row, a), made))
+        as_column = Reshape(own.out_shape, op.out_shape, kind)
+        nodes.append(Node(f"{node.name}_column", as_column, (made,), node.output))
+    return replace(network, nodes=tuple(nodes))
+
+
+def with_rows_first(network: Network) -> Network:
+    """The network with transposes in front of products of a transposed first operand, and of
+    weights that do not change where these are not transposed: vectors of terms are runs of
+    elements, and what a product takes of a matrix is one.
+    """
+    nodes: list[Node] = []
+    fixed = {t.name for t in network.weights} - {state.tensor for state in network.states}
+    for node in network.nodes:
+        op = node.op.matrix_product
         if op is not None and op.transpose_a:
-            x, *others = node.inputs
-            turned = f"{node.output}.turned"
-            move = Transpose(op.input_shapes[0], (1, 0), op.out_dtype)
-            nodes.append(Node(f"{node.name}_turned", move, (x,), turned))
-            node = replace(node, op=replace(op, transpose_a=False), inputs=(turned, *others))
+            move, node = _turned(node, op, 0)
+            nodes.append(move)
+            op = node.op.matrix_product
+        if op is not None and not op.transpose_b and node.inputs[1] in fixed:
+            move, node = _turned(node, op, 1)
+            nodes.append(move)
         nodes.append(node)
     return replace(network, nodes=tuple(nodes))
+
+
+def _turned(node: Node, op: Gemm, operand: int) -> tuple[Node, Node]:
+    """The transpose of an operand of a matrix product, and the product of that."""
+    read, turned = list(node.inputs), f"{node.output}.turned_{operand}"
+    move = Transpose(op.input_shapes[operand], (1, 0), op.out_dtype)
+    name, read[operand] = f"{node.name}_turned_{operand}", turned
+    own = (
+        replace(op, transpose_a=not op.transpose_a)
+        if operand == 0
+        else replace(op, transpose_b=not op.transpose_b)
+    )
+    before = Node(name, move, (node.inputs[operand],), turned)
+    return before, replace(node, op=own, inputs=tuple(read))

@@ -38,7 +38,12 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Fill, MatrixProduct, Requantise
 from tilewright.ir.visit import calls_of, rewrite, walk
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
-from tilewright.targets.cambricon.primitives import RoundedProduct, SaturatingAdd, Turned
+from tilewright.targets.cambricon.primitives import (
+    OuterProduct,
+    RoundedProduct,
+    SaturatingAdd,
+    Turned,
+)
 
 VECTOR, MATRIX = "vector", "matrix"
 """The memories of a core's buffers."""
@@ -163,7 +168,8 @@ def _products(
     """One product of the sums: the first writes the result, the others are added to it."""
     c, *factors = operands
     assert isinstance(c, View)
-    rounded = RoundedProduct(vector=multiply.vector, dtype=None, shift=shift)
+    own = OuterProduct if _is_of_one_term(factors[0]) else RoundedProduct
+    rounded = own(vector=multiply.vector, dtype=None, shift=shift)
     out = replace(c, buffer=result)
     first = Call(rounded, (out, *factors))
     if not loops:
@@ -175,6 +181,13 @@ def _products(
     added = Call(SaturatingAdd(), (replace(out, roles=letters), replace(beside, roles=letters)))
     later = (Call(rounded, (beside, *factors)), added)
     return (If(all_of(binary("==", Var(f.var), 0) for f in loops), (first,), later),)
+
+
+def _is_of_one_term(factor: Operand) -> bool:
+    """True if a factor of a product has one index along the sum, whatever the operator."""
+    assert isinstance(factor, View)
+    sides = zip(factor.ranges, factor.roles, strict=True)
+    return all(r.extent == Const(1) for r, role in sides if role == "k")
 
 
 def _count(loops: tuple[For, ...]) -> Expr:
@@ -190,6 +203,9 @@ def _placed(program: Program) -> Program:
     """
     matrices: set[str] = set()
     for call, multiply in calls_of(program.body, MatrixProduct):
+        if isinstance(multiply, OuterProduct):
+            matrices.add(as_view(call.operands[0], program).buffer)
+            continue
         loaded = call.operands[multiply.loaded]
         if not isinstance(loaded, View):
             raise ScheduleError("a product takes its operands from the scratchpads")
@@ -214,6 +230,8 @@ def _placed(program: Program) -> Program:
 
 def _loaded(primitive: Primitive) -> int | None:
     """The operand that lies in the matrix scratchpad."""
+    if isinstance(primitive, OuterProduct):
+        return 0
     if isinstance(primitive, MatrixProduct):
         return primitive.loaded
     return 1 if isinstance(primitive, Turned) else None

@@ -21,7 +21,11 @@ from tilewright.asm.diagnostics import Fault
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 PREFETCH = "prefetch"
-"""The parameter that says whether blocks load a tile while they compute the one before."""
+"""The parameter that says when blocks load a tile: by its number one of `ORDERS`."""
+NATURAL, AHEAD, HALVED = ORDERS = ("natural", "ahead", "halved")
+"""Just before it is computed; before the one ahead of it is; or one half of its loads beside each
+half of that one's computation.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,12 @@ class Buffer:
 @dataclass
 class Builder:
     """The statements of one block. `capacities` are elements of each scratchpad; `serial` tells the
-    labels of this block from those of others; tiles are loaded `ahead` of the one before.
+    labels of this block from those of others; tiles are loaded in one of the `ORDERS`.
     """
 
     capacities: Mapping[str, int]
     serial: int
-    ahead: bool = True
+    order: str = AHEAD
     buffers: list[Buffer] = field(default_factory=list)
     _lines: list[str | Use] = field(default_factory=list)
     _variables: int = 0

@@ -18,7 +18,7 @@ from tilewright.asm.suggest import did_you_mean
 from tilewright.isa import InstructionTable
 from tilewright.targets.cambricon.dla.blocks import BLOCKS, Argument, Block, Call
 from tilewright.targets.cambricon.dla.blocks.call import Stage
-from tilewright.targets.cambricon.dla.builder import PREFETCH, Builder
+from tilewright.targets.cambricon.dla.builder import AHEAD, ORDERS, PREFETCH, Builder
 from tilewright.targets.cambricon.dla.declarations import (
     AXES,
     ELEMENT_BYTES,
@@ -188,8 +188,9 @@ class DlaFrontEnd:
             memory.name: memory.capacity_bytes // ELEMENT_BYTES
             for memory in self.table.memories[1:]
         }
-        ahead = self.parameters.get(PREFETCH, 1) != 0
-        return Call(f"@{word}", arguments, Builder(capacities, self._serial, ahead), span), block
+        number = self.parameters.get(PREFETCH, ORDERS.index(AHEAD))
+        order = ORDERS[min(max(number, 0), len(ORDERS) - 1)]
+        return Call(f"@{word}", arguments, Builder(capacities, self._serial, order), span), block
 
     def _argument(self, piece: Piece, context: Expansion) -> Argument:
         text = piece.text.removeprefix("#").strip()

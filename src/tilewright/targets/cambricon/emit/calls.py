@@ -19,6 +19,7 @@ from tilewright.ir.primitives import Copy, Fill
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
 from tilewright.targets.cambricon.emit.assembly import Assembly
 from tilewright.targets.cambricon.primitives import (
+    OuterProduct,
     RoundedMap,
     RoundedProduct,
     RoundedReduce,
@@ -161,6 +162,19 @@ def _product(primitive: RoundedProduct, spans: Sequence[_Span], context: Context
 
     turns = [(n, (x, y, 0)) for n, (x, y) in around]
     repeated(context, turns, (c.start, vector.start, matrix.start), write)
+
+
+def _outer_product(primitive: OuterProduct, spans: Sequence[_Span], context: Context) -> None:
+    """One `op`."""
+    c, a, b = spans
+    rows, columns = _extent(c.of("m")), _extent(c.of("n"))
+    runs = ((c.of("m"), columns), (c.of("n"), 1), (a.of("m"), 1), (b.of("n"), 1))
+    if any(len(axes) > 1 or (axes and axes[0].stride != step) for axes, step in runs):
+        raise ProgramError(f"{primitive.name}: an operand is no run of elements")
+    with context.out.statement():
+        places = [context.out.register(s.start) for s in spans]
+        sizes = [context.out.register(Const(n)) for n in (rows, columns)]
+        context.out.write("op", places[0], places[1], sizes[0], places[2], sizes[1])
 
 
 def _turned(primitive: Turned, spans: Sequence[_Span], context: Context) -> None:
@@ -315,6 +329,7 @@ def _in_steps(
 
 _EMITTERS: Mapping[type[Primitive], Callable[[Any, Sequence[_Span], Context], None]] = {
     RoundedProduct: _product,
+    OuterProduct: _outer_product,
     Turned: _turned,
     RoundedMap: _rounded_map,
     RoundedReduce: _rounded_reduce,

@@ -25,7 +25,12 @@ from tilewright.targets.cambricon.emit.places import moved
 
 _LAST = 11
 """Most last turns of a loop that may differ from the others: the rows of a window."""
-_MNEMONICS = {("get", "vector"): "vload", ("get", "matrix"): "mload", ("put", "vector"): "vstore"}
+_MNEMONICS = {
+    ("get", "vector"): "vload",
+    ("get", "matrix"): "mload",
+    ("put", "vector"): "vstore",
+    ("put", "matrix"): "mstore",
+}
 
 
 def emit_body(program: Program, symbols: Mapping[str, str], labels: str = ".L") -> tuple[str, ...]:

@@ -60,6 +60,10 @@ class Rules:
         """Each element has a cache line of its own where another dimension runs along memory."""
         return 1.0 if held.dims[-1].axis == wanted.dims[-1].axis else 4.0
 
+    def reading_as_held(self, held: Form, made: Form) -> float:
+        """That of a copy."""
+        return self.against_the_grain(held, made)
+
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """With bodies computed where they are gathered, else as it stands; what needs weights alone
         has been taken out of it (`native`).

@@ -8,7 +8,7 @@ a window of a segment of input channels; those of several segments are added wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -229,6 +229,7 @@ def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
         (target.name, target.layout.offset(index)) if is_last else None,
         (*needed, *(_biases(layer, buffers, place) if begins and not place.c else ())),
         (_cleared(layer, rows, place),) if padded else (),
+        halves=_halves(layer, buffers, place),
     )
 
 
@@ -263,25 +264,49 @@ def _biases(layer: Layer, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
     return (Load("vector", buffers.biases.address, size, layer.bias.name, offset),)
 
 
-def _compute(layer: Layer, buffers: _Buffers, place: _Place) -> Tile | None:
-    """The products of a step, and what is fused behind the last ones of a group."""
+Rows = tuple[int, int]
+"""The first of some rows of a segment, and how many."""
+
+
+def _halves(
+    layer: Layer, buffers: _Buffers, place: _Place
+) -> tuple[Callable[[], None], Callable[[], Tile | None]] | None:
+    """The computation of a step in two: some rows each."""
+    count = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
+    middle = count // 2
+    if not middle:
+        return None
+    first = partial(_pixels, layer, buffers, place, (0, middle))
+    return first, partial(_compute, layer, buffers, place, (middle, count - middle))
+
+
+def _compute(
+    layer: Layer, buffers: _Buffers, place: _Place, rows: Rows | None = None
+) -> Tile | None:
+    """The products of a step, of the last `rows` of it where the others are done, and what is fused
+    behind the last ones of a group.
+    """
     index = (place.b, place.h, 0, place.o)
     shape = layer.out.layout.shape(index)[1:]
-    _pixels(layer, buffers, place, shape)
+    _pixels(layer, buffers, place, rows or (0, shape[0]))
     if place.c < layer.weight.layout.counts[3] - 1:
         return None
     return layer.call.complete(buffers.results[place.group % 2], shape, place.group)
 
 
-def _pixels(layer: Layer, buffers: _Buffers, place: _Place, shape: tuple[int, ...]) -> None:
-    """A loop over the pixels of a segment of the output."""
+def _pixels(layer: Layer, buffers: _Buffers, place: _Place, rows: Rows) -> None:
+    """A loop over the pixels of some rows of a segment of the output."""
+    shape = layer.out.layout.shape((place.b, place.h, 0, place.o))[1:]
+    begun, count = rows
     builder, depth = layer.call.builder, layer.weight.layout.shape((place.o, 0, 0, place.c))[3]
     line, steps = layer.window.line(layer.source, depth), layer.window.steps
     before = builder.mark()
-    top = builder.variable(buffers.rows[place.number % 2].address)
-    result = builder.variable(buffers.results[place.group % 2].address)
+    first = begun * steps[0] * line
+    top = builder.variable(buffers.rows[place.number % 2].address + first)
+    made = begun * shape[1] * shape[2]
+    result = builder.variable(buffers.results[place.group % 2].address + made)
     corner, row = builder.variable(0), builder.variable(0)
-    with builder.loop(shape[0]):
+    with builder.loop(count):
         builder.copy(corner, top)
         with builder.loop(shape[1]):
             source = _gathered(layer, buffers, (corner, row), (depth, line))

@@ -8,7 +8,8 @@ saturation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -175,6 +176,7 @@ def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> Step:
         (target.name, target.layout.offset((place.b, 0, 0, o))) if is_last else None,
         tuple(needs),
         first=partial(_multiply, layer, buffers, place),
+        halves=_halves(layer, buffers, place),
     )
 
 
@@ -185,22 +187,49 @@ def _load(buffer: Buffer, data: Data, index: tuple[int, ...]) -> Load:
     )
 
 
-def _multiply(layer: _Layer, buffers: _Buffers, place: _Place) -> None:
+def _halves(
+    layer: _Layer, buffers: _Buffers, place: _Place
+) -> tuple[Callable[[], None], Callable[[], Tile | None]] | None:
+    """A product of the first half of a segment's rows, then one of the others; a matrix that lies
+    by columns has no halves.
+    """
+    middle = _extents(layer, place)[0] // 2
+    if layer.outputs != _ROWS or not middle:
+        return None
+
+    def second() -> Tile | None:
+        _multiply(layer, buffers, place, middle, None)
+        return _finish(layer, buffers, place)
+
+    return partial(_multiply, layer, buffers, place, 0, middle), second
+
+
+def _multiply(
+    layer: _Layer, buffers: _Buffers, place: _Place, first: int = 0, end: int | None = None
+) -> None:
+    """The products of some rows of a segment, and their addition to those before."""
     builder, number = layer.call.builder, place.number
     size, terms = _extents(layer, place)
     matrix, source = buffers.matrices[number // layer.batch % 2], buffers.inputs[number % 2]
-    sums, rest = _sums(layer, buffers, place), buffers.partial[number % 2]
+    sums = builder.constant(_sums(layer, buffers, place) + first)
+    rest = _behind(buffers.partial[number % 2], first)
+    own, count = _behind(matrix, first * terms), (size if end is None else end) - first
     multiply = builder.product if layer.outputs == _ROWS else builder.transposed_product
-    multiply(rest if place.i else sums, size, matrix, source, terms)
+    multiply(rest if place.i else sums, count, own, source, terms)
     if place.i:
-        builder.vector("vav", sums, size, sums, rest)
+        builder.vector("vav", sums, count, sums, rest)
+
+
+def _behind(buffer: Buffer, elements: int) -> Buffer:
+    """The buffer without its first elements."""
+    return replace(buffer, address=buffer.address + elements, size=buffer.size - elements)
 
 
 def _finish(layer: _Layer, buffers: _Buffers, place: _Place) -> Tile | None:
     if place.i < layer.counts[1] - 1:
         return None
     size, _ = _extents(layer, place)
-    sums = _sums(layer, buffers, place)
+    sums = layer.call.builder.constant(_sums(layer, buffers, place))
     if buffers.biases is not None:
         layer.call.builder.vector("vav", sums, size, sums, buffers.biases)
     return layer.call.complete(sums, (1, 1, size))
@@ -212,10 +241,9 @@ def _extents(layer: _Layer, place: _Place) -> tuple[int, int]:
     return shape[layer.outputs], shape[layer.inputs]
 
 
-def _sums(layer: _Layer, buffers: _Buffers, place: _Place) -> str:
-    """The register with the place of the outputs of one image."""
-    address = buffers.sums[place.o % 2].address + place.b * layer.sizes[0]
-    return layer.call.builder.constant(address)
+def _sums(layer: _Layer, buffers: _Buffers, place: _Place) -> int:
+    """The address of the outputs of one image."""
+    return buffers.sums[place.o % 2].address + place.b * layer.sizes[0]
 
 
 BLOCKS = {

@@ -1,8 +1,9 @@
 """Steps of a block, one tile each: loaded while the one before is computed, repeated as loops.
 
-In: all steps of a block. Out: its statements, in the order of the paper's Code #2, or of its Code
-#1, where each is loaded just before it is computed. Steps that come again at even distances in main
-memory become loops over address registers, with the same order.
+In: all steps of a block. Out: its statements, in the order of the paper's Code #2, of its Code #1,
+where each is loaded just before it is computed, or in that of its hand-optimised code (4.1), where
+a computation is split in two and half of the next loads stand before each part. Steps that come
+again at even distances in main memory become loops over address registers, with the same order.
 
 A sequence of turns as a nest of loops: what comes again at even distances in main memory.
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilewright.targets.cambricon.dla.blocks.call import Tile
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.builder import HALVED, NATURAL, Buffer, Builder
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Load:
 class Step:
     """One tile. `loads` come ahead of the step before, after `clears` (elements set to zero);
     `needs` cannot, as that one still uses their places. `first` writes what does without them,
-    `compute` the rest; steps of one `key` write the same. The tile that it gives is stored to
-    `target`, an offset from a symbol.
+    `compute` the rest, and `halves`, where there are some, all of that in two parts; steps of one
+    `key` write the same. The tile that it gives is stored to `target`, an offset from a symbol.
     """
 
     loads: tuple[Load, ...]
@@ -46,6 +47,7 @@ class Step:
     needs: tuple[Load, ...] = ()
     clears: tuple[Buffer, ...] = ()
     first: Callable[[], None] = lambda: None
+    halves: tuple[Callable[[], None], Callable[[], Tile | None]] | None = None
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -64,7 +66,7 @@ class Step:
 def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
     """The statements of all steps; they may repeat after `period` of them, or twice as many."""
     places: dict[str, tuple[str, int]] = {}
-    if builder.ahead:
+    if builder.order != NATURAL:
         _load(builder, steps[0], places)
     for node in nested(_turns(steps), period):
         match node:
@@ -123,28 +125,54 @@ def _step(
     is a next one in all turns but the last, which this counts down.
     """
     step = steps[at]
+    following = steps[at + 1] if at + 1 < len(steps) else None
     if counter:
         builder.add(counter, -1)
-    if not builder.ahead:
+    half = step.halves if builder.order == HALVED else None
+    loads = len(following.loads) if following else 0
+    cut = (loads + 1) // 2 if half else loads
+    if builder.order == NATURAL:
         _load(builder, step, places)
-    elif counter:
-        with builder.where_positive(counter):
-            _load(builder, steps[at + 1], places)
-    elif at + 1 < len(steps):
-        _load(builder, steps[at + 1], places)
-    step.first()
+    else:
+        _load_ahead(builder, following, slice(cut), places, counter)
+    if half is None:
+        step.first()
     for needed in step.needs:
         _load_one(builder, needed, places)
-    tile = step.compute()
+    if half is None:
+        tile = step.compute()
+    else:
+        half[0]()
+        _load_ahead(builder, following, slice(cut, None), places, counter)
+        tile = half[1]()
     if tile is not None and step.target is not None:
         place = _place(*step.target, places)
         builder.transfer("store", "vector", tile.place, tile.size, place)
 
 
-def _load(builder: Builder, step: Step, places: dict[str, tuple[str, int]]) -> None:
-    for cleared in step.clears:
+def _load_ahead(
+    builder: Builder,
+    step: Step | None,
+    part: slice,
+    places: dict[str, tuple[str, int]],
+    counter: str,
+) -> None:
+    """Part of the loads of a step that follows; with the counter of a loop, where one does."""
+    if step is None or not step.loads[part]:
+        return
+    if counter:
+        with builder.where_positive(counter):
+            _load(builder, step, places, part)
+    else:
+        _load(builder, step, places, part)
+
+
+def _load(
+    builder: Builder, step: Step, places: dict[str, tuple[str, int]], part: slice = slice(None)
+) -> None:
+    for cleared in () if part.start else step.clears:
         builder.clear(cleared, cleared.size)
-    for loaded in step.loads:
+    for loaded in step.loads[part]:
         _load_one(builder, loaded, places)
 
 

@@ -1,0 +1,251 @@
+"""Fifteen layers, forward and backward, at the segments of their blocks, against these in the
+hand-optimised order: the computation of a tile in two, half of the next loads beside each part.
+
+In: programs of blocks, and networks that the planner schedules. Out: cycles of both, and how far
+the schedule's order is from the best one of its operations, as CP-SAT finds it. At equal segments a
+tile of what a stage makes has no more elements than the block's segment of it, and the matrix
+scratchpad holds no more weights than the block's. Where a block cuts the depth of a sum, products
+take it whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from math import prod
+
+from ortools.sat.python import cp_model
+
+from tilewright.asm import assemble, link
+from tilewright.common.expr import evaluate
+from tilewright.graph.graph import Network
+from tilewright.ir.nodes import Buffer
+from tilewright.isa import load_table
+from tilewright.machine import Machine, load_machine
+from tilewright.network.plan import Plan, Stage
+from tilewright.papers.dla_al.backward import (
+    BACKWARD,
+    FORWARD,
+    HALVED,
+    gradient_network,
+    plan_by_model,
+)
+from tilewright.papers.dla_al.benchmarks import Layer, paper_network, published_layers
+from tilewright.papers.dla_al.layers import LAYERS, BlockLayer, run_of_blocks
+from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.simulate.window.execute import Executor
+from tilewright.simulate.window.memories import Range
+from tilewright.targets.cambricon.code import CODE, image_of
+from tilewright.targets.cambricon.round_products import MATRIX
+from tilewright.targets.cambricon.runtime import Device
+from tilewright.tune.candidate import Candidate
+from tilewright.tune.fit import mesh_values
+from tilewright.tune.search import choices_like
+
+TITLE = "at the segments of blocks: hand-optimised order, the automatic schedule, the best order"
+_QUICK = 1
+_FIRST, _OPERATIONS = 60, 14
+"""Operations before the stretch whose best order is looked for, and of it."""
+
+
+def run(lab: Lab) -> Result:
+    """Two rows for each layer and direction: time against hand-optimised code, and order."""
+    machine, rows = load_machine(PAPER_MACHINE), list[Row]()
+    elements = machine.core.elements or ""
+    for direction, blocks in (("forward", LAYERS), ("backward", BACKWARD)):
+        known = {layer.name: layer for layer in published_layers()}
+        for block in lab.some(list(blocks), _QUICK):
+            rows += _rows(block, in_direction(known[block.name], direction, elements), direction,
+                          machine)  # fmt: skip
+    return Result(
+        paper="dla_al",
+        experiment="segments",
+        title=TITLE,
+        rows=tuple(rows),
+        summary={},
+        notes=(
+            "a tile of a result has at most as many elements as the block's segment, forwards the "
+            "matrix scratchpad at most the block's weights; products take a sum's depth whole",
+            "changes of layout are the host's, and backward what the layer made is given",
+            f"best order: of {_OPERATIONS} operations of the longest stage, unrolled, by CP-SAT",
+        ),
+    )
+
+
+def in_direction(layer: Layer, direction: str, elements: str) -> Network:
+    """A layer, or its gradients."""
+    return (paper_network if direction == "forward" else gradient_network)(layer, elements)
+
+
+def _rows(block: BlockLayer, network: Network, direction: str, machine: Machine) -> Iterator[Row]:
+    """The ratio of times, and that of orders."""
+    hand = run_of_blocks(block.program + HALVED, machine).cycles
+    sizes, weights = _segments(block, machine)
+    kept = weights if direction == "forward" else 0
+    stages = at_segments(plan_by_model(network, machine), sizes, kept, machine)
+    ours = sum(cycles for _, cycles in stages)
+    name = f"{block.name}, {direction}"
+    yield compare(
+        f"{name}: automatic over hand-optimised", None, round(ours / hand, 3), "simulated",
+        note=f"{ours} and {hand} cycles",
+    )  # fmt: skip
+    found = _order(max(stages, key=lambda pair: pair[1])[0], machine)
+    if found is not None:
+        own, best = found
+        yield compare(
+            f"{name}: order over the best", None, round(own / best, 3), "simulated",
+            note=f"{own} and {best} cycles",
+        )  # fmt: skip
+
+
+def at_segments(
+    plan: Plan, sizes: dict[int, int], kept: int, machine: Machine
+) -> list[tuple[Candidate, int]]:
+    """The stages that count, each by the fastest schedule within segments, and their cycles.
+    `sizes` are elements of a segment by those of a tensor, `kept` those of the matrix scratchpad, 0
+    for all.
+    """
+    found: list[tuple[Candidate, int]] = []
+    for stage in plan.stages:
+        if (
+            stage.work == "layout"
+            or stage.name.startswith(FORWARD)
+            or not stage.scheduled.candidate
+        ):
+            continue
+        own = _within(stage, sizes, kept, machine)
+        found.append((own, CODE.simulate(own.program(machine), machine).cycles))
+    return found
+
+
+def _segments(block: BlockLayer, machine: Machine) -> tuple[dict[int, int], int]:
+    """Elements of a segment by those of all data of a block, and those of weights that it keeps."""
+    table = load_table(TABLE)
+    device = Device(link([assemble(block.program, table)], table), machine)
+    sizes: dict[int, int] = {}
+    matrix, room = 0, machine.space(MATRIX).capacity_bytes // 2
+    for data in device.data.values():
+        segment = prod(data.segments)
+        sizes[prod(data.extents)] = min(segment, sizes.get(prod(data.extents), segment))
+        if data.kind == "synapse":
+            stays = segment // data.segments[3] * data.extents[3]
+            matrix = max(matrix, 2 * segment, stays if stays <= room else 0)
+    return sizes, matrix
+
+
+def _within(stage: Stage, sizes: dict[int, int], matrix: int, machine: Machine) -> Candidate:
+    """The stage's candidate with the fastest tiles within segments; the smallest, where none is."""
+    own = stage.candidate
+    most = sizes.get(prod(stage.op.out_shape))
+    if most is None or len(own.nests) != 1:
+        return own
+    smallest: tuple[int, Candidate] | None = None
+    for choice, program in choices_like(own, machine):
+        values = {**own.values, **choice.factors, **mesh_values(machine)}
+        result = [b for b in program.buffers if b.name == f"{own.seed.result}_tile"]
+        weights = [b for b in program.buffers if b.space == MATRIX]
+        tile = sum(_elements(b, values) for b in result)
+        kept = sum(_elements(b, values) * int(evaluate(b.copies, values)) for b in weights)
+        found = replace(own, nests=(choice,))
+        if tile <= max(most, 8) and (kept <= matrix or not matrix):
+            return found
+        if smallest is None or tile < smallest[0]:
+            smallest = tile, found
+    return smallest[1] if smallest else own
+
+
+def _elements(buffer: Buffer, values: dict[str, int]) -> int:
+    return int(evaluate(buffer.elements, values))
+
+
+def _order(candidate: Candidate, machine: Machine) -> tuple[int, int] | None:
+    """Cycles of a stretch of a candidate's operations in their order and in the best one."""
+    artifact = CODE.emit(candidate.program(machine), machine)
+    executor = Device(image_of(artifact, machine), machine).executor(values=False)
+    operations = stretch(executor, _FIRST, _OPERATIONS)
+    best = best_cycles(operations, machine) if operations else None
+    return None if best is None else (ordered_cycles(operations, executor.window.in_flight), best)
+
+
+_EFFORT = 4.0
+"""CP-SAT's deterministic units of time for one stretch."""
+
+
+@dataclass(frozen=True)
+class TimedOperation:
+    """A long operation: its unit, its cycles, and the spans that it reads and writes."""
+
+    unit: str
+    cycles: int
+    reads: tuple[Range, ...]
+    writes: tuple[Range, ...]
+
+    def meets(self, other: TimedOperation) -> bool:
+        """True if one of the two writes what the other uses."""
+        return any(w.meets(r) for w in self.writes for r in (*other.reads, *other.writes)) or any(
+            w.meets(r) for w in other.writes for r in self.reads
+        )
+
+
+def stretch(executor: Executor, first: int, count: int) -> list[TimedOperation]:
+    """`count` operations of a run that has not begun, without the `first` ones."""
+    found: list[TimedOperation] = []
+    while len(executor.events) < first + count and executor.step():
+        if len(executor.events) > first + len(found):
+            event, flight = executor.events[-1], executor.flights[-1]
+            spans = tuple(flight.reads), tuple(flight.writes)
+            found.append(TimedOperation(event.unit, event.end - event.start, *spans))
+    return found
+
+
+def ordered_cycles(operations: Sequence[TimedOperation], in_flight: int) -> int:
+    """Cycles of the operations in their order."""
+    ends, units, freed = list[int](), dict[str, int](), 0
+    slots: list[int] = []
+    for number, own in enumerate(operations):
+        issue = slots[-in_flight] if len(slots) >= in_flight else 0
+        waits = (e for e, o in zip(ends, operations[:number], strict=True) if o.meets(own))
+        start = max([issue, units.get(own.unit, 0), *waits])
+        ends.append(start + own.cycles)
+        units[own.unit] = ends[-1]
+        freed = max(freed, ends[-1])
+        slots.append(freed)
+    return max(ends, default=0)
+
+
+def best_cycles(operations: Sequence[TimedOperation], machine: Machine) -> int | None:
+    """Cycles of the best order; None where it is not proven within the effort."""
+    assert machine.issue is not None
+    in_flight, numbers = machine.issue.in_flight, range(len(operations))
+    model, most = cp_model.CpModel(), ordered_cycles(operations, machine.issue.in_flight)
+    starts = [model.new_int_var(0, most, f"start{i}") for i in numbers]
+    places = [model.new_int_var(0, len(operations) - 1, f"place{i}") for i in numbers]
+    model.add_all_different(places)
+    for i, j in combinations(numbers, 2):
+        first, second = operations[i], operations[j]
+        if first.meets(second):
+            model.add(places[i] < places[j])
+            model.add(starts[j] >= starts[i] + first.cycles)
+        elif first.unit == second.unit:
+            ahead = model.new_bool_var(f"ahead{i}_{j}")
+            for a, b, case in ((i, j, ahead), (j, i, ahead.negated())):
+                model.add(places[a] < places[b]).only_enforce_if(case)
+                model.add(starts[b] >= starts[a] + operations[a].cycles).only_enforce_if(case)
+    for i, j in permutations(numbers, 2):
+        late = model.new_bool_var(f"late{i}_{j}")
+        model.add(places[j] >= places[i] + in_flight).only_enforce_if(late)
+        model.add(places[j] < places[i] + in_flight).only_enforce_if(late.negated())
+        model.add(starts[j] >= starts[i] + operations[i].cycles).only_enforce_if(late)
+    whole = model.new_int_var(0, most, "whole")
+    for i in numbers:
+        model.add(whole >= starts[i] + operations[i].cycles)
+        model.add_hint(places[i], i)
+    model.minimize(whole)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    solver.parameters.max_deterministic_time = _EFFORT
+    return solver.value(whole) if solver.solve(model) == cp_model.OPTIMAL else None
