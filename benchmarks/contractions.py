@@ -29,7 +29,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.machine import Machine, find_machine
 from tilewright.ops import CONTRACTIONS, Op, gemm
 from tilewright.ops.definition import Definition
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 from tilewright.targets.host.calibrating.probes import load_probes, peak_flops_per_call
 from tilewright.targets.host.emit.products import instruction_set_of
 from tilewright.tune.native import measured_seconds
@@ -42,42 +42,47 @@ def contractions(dtype: str) -> Iterator[tuple[str, Definition, Op]]:
     batched = CONTRACTIONS["batched_matmul"].make
     yield (
         "convolution 1-D",
-        define("y[n,o,r] += x[n,i,r+u-1] * w[o,i,u]", fill={"x": 0}, dtype=dtype,
+        operator_of("y[n,o,r] += x[n,i,r+u-1] * w[o,i,u]", fill={"x": 0}, dtype=dtype,
                n=32, o=128, r=256, i=128, u=3, x=(32, 128, 256)),
         gemm(m=128, n=32 * 256, k=384, dtype=dtype),
     )  # fmt: skip
     yield (
         "convolution 3-D",
-        define("y[n,o,d,r,c] += x[n,i,d+s-1,r+u-1,c+v-1] * w[o,i,s,u,v]", fill={"x": 0},
+        operator_of("y[n,o,d,r,c] += x[n,i,d+s-1,r+u-1,c+v-1] * w[o,i,s,u,v]", fill={"x": 0},
                dtype=dtype, n=4, o=64, d=16, r=16, c=16, i=64, s=3, u=3, v=3,
                x=(4, 64, 16, 16, 16)),
         gemm(m=64, n=4 * 16**3, k=27 * 64, dtype=dtype),
     )  # fmt: skip
     yield (
         "depthwise 3-D",
-        define("y[n,g,d,r,c] += x[n,g,d+s-1,r+u-1,c+v-1] * w[g,s,u,v]", fill={"x": 0}, dtype=dtype,
+        operator_of("y[n,g,d,r,c] += x[n,g,d+s-1,r+u-1,c+v-1] * w[g,s,u,v]",
+               fill={"x": 0}, dtype=dtype,
                n=4, g=32, d=16, r=16, c=16, s=3, u=3, v=3, x=(4, 32, 16, 16, 16)),
         batched(batch=32, m=1, n=4 * 16**3, k=27, dtype=dtype),
     )  # fmt: skip
     yield (
         "cost volume",
-        define("y[b,p,q,r,c] += x[b,i,r,c] * w[b,i,r+p-4,c+q-4]", fill={"w": 0}, dtype=dtype,
+        operator_of("y[b,p,q,r,c] += x[b,i,r,c] * w[b,i,r+p-4,c+q-4]", fill={"w": 0}, dtype=dtype,
                b=2, p=9, q=9, r=32, c=32, i=64, w=(2, 64, 32, 32)),
         batched(batch=2048, m=1, n=81, k=64, dtype=dtype),
     )  # fmt: skip
     yield (
         "bhqd,bhkd->bhqk",
-        define("y[b,h,q,k] += x[b,h,q,d] * w[b,h,k,d]", dtype=dtype, b=4, h=8, q=256, k=256, d=64),
+        operator_of(
+            "y[b,h,q,k] += x[b,h,q,d] * w[b,h,k,d]", dtype=dtype, b=4, h=8, q=256, k=256, d=64
+        ),
         batched(batch=32, m=256, n=256, k=64, dtype=dtype),
     )
     yield (
         "bhqk,bhkd->bhqd",
-        define("y[b,h,q,d] += x[b,h,q,k] * w[b,h,k,d]", dtype=dtype, b=4, h=8, q=256, d=64, k=256),
+        operator_of(
+            "y[b,h,q,d] += x[b,h,q,k] * w[b,h,k,d]", dtype=dtype, b=4, h=8, q=256, d=64, k=256
+        ),
         batched(batch=32, m=256, n=64, k=256, dtype=dtype),
     )
     yield (
         "tensor x matrix",
-        define("y[i,j,k] += x[i,l,k] * u[j,l]", dtype=dtype, i=64, j=256, k=64, l=256),
+        operator_of("y[i,j,k] += x[i,l,k] * u[j,l]", dtype=dtype, i=64, j=256, k=64, l=256),
         gemm(m=256, n=64 * 64, k=256, dtype=dtype),
     )
 

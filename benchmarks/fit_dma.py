@@ -16,7 +16,7 @@ from scipy.optimize import least_squares
 
 from tilewright.machine.load import load_machine
 from tilewright.papers.published import read_published
-from tilewright.papers.swdnn.table2 import Bandwidth
+from tilewright.papers.swdnn.table2 import BandwidthRow
 
 TRANSACTION_BYTES = 128
 SMALLEST_FITTED_BYTES = 64
@@ -66,7 +66,7 @@ def report(direction: str, sizes_bytes: Floats, measured: Floats) -> None:
 
 def main() -> None:
     """Fit both directions."""
-    table = read_published("swdnn", "table2", Bandwidth)
+    table = read_published("swdnn", "table2", BandwidthRow)
     rows = np.array([astuple(row) for row in table.rows])
     report("get", rows[:, 0], rows[:, 1] * 1e9)
     report("put", rows[:, 0], rows[:, 2] * 1e9)

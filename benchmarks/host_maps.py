@@ -25,7 +25,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.graph.frontends.notation import define
 from tilewright.machine import find_machine
 from tilewright.ops.definition import Definition
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.network.native import compile_network
 
 MAPS = {
@@ -65,7 +65,7 @@ def measured(op: Definition, rounds: int) -> tuple[int, float, float]:
     for name, shape in (*network.code.inputs, *network.code.outputs):
         bound.memory(name)[...] = np.arange(prod(shape)) % 7
         moved += bound.memory(name).nbytes
-    ends = [aligned(moved // 16, dtype("f64")) for _ in range(2)]
+    ends = [page_aligned(moved // 16, dtype("f64")) for _ in range(2)]
     for array in ends:
         array[...] = 1
     into, out_of = map(address, ends)

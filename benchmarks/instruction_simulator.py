@@ -16,7 +16,7 @@ from shared.results import add_csv_option, write_results
 
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh, UnitOrder
+from tilewright.simulate.launch import SimulatedMesh, UnitOrder
 from tilewright.simulate.runs import MeshRun
 
 
@@ -29,7 +29,9 @@ def measure(size: int, unit_order: UnitOrder, repeats: int) -> dict[str, object]
     best, run = float("inf"), None
     for _ in range(repeats + 1):  # the first call also compiles
         start = time.process_time()
-        run = simulate_mesh(program, Mesh(8, 8), local_memory=images, unit_order=unit_order)
+        run = simulate_mesh(
+            program, SimulatedMesh(8, 8), local_memory=images, unit_order=unit_order
+        )
         best = min(best, time.process_time() - start)
     assert isinstance(run, MeshRun)
     if not np.array_equal(mesh_result(run, size, size, size), c + a @ b):

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tilewright.isa import (
     Instruction,
     InstructionTable,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     make_instruction,
 )
-from tilewright.simulate.program import Program, encode_program
+from tilewright.simulate.program import AssembledProgram, encode_program
 from tilewright.simulate.runs import MeshRun
 
 A_REGISTERS = (1, 2, 3, 4)
@@ -48,7 +48,9 @@ class Writer:
         self._labels = ()
 
 
-def mesh_gemm(table: InstructionTable, m: int, n: int, k: int, mesh_size: int = 8) -> Program:
+def mesh_gemm(
+    table: InstructionTable, m: int, n: int, k: int, mesh_size: int = 8
+) -> AssembledProgram:
     """The program of every core for an m x n x k product (m multiple of 128, n of 32)."""
     rows, columns, depth = m // mesh_size, n // mesh_size, k // mesh_size
     w = Writer(table)
@@ -61,13 +63,13 @@ def mesh_gemm(table: InstructionTable, m: int, n: int, k: int, mesh_size: int = 
     w.emit("s4addl", Register(SCRATCH), Register(COLUMNS_LEFT), Register(SCRATCH))
     for role in (5, 4, 1):  # 4 * sends A + sends B
         w.emit("cmpeq", Register(SCRATCH), role, Register(COLUMNS_LEFT))
-        w.emit("bne", Register(COLUMNS_LEFT), Label(f"role{role}"))
+        w.emit("bne", Register(COLUMNS_LEFT), SymbolReference(f"role{role}"))
     for role in (0, 5, 4, 1):
         _emit_role(w, role, rows, columns, depth)
     w.label("next")
     w.emit("addl", Register(STEP), 1, Register(STEP))
     w.emit("cmplt", Register(STEP), mesh_size, Register(SCRATCH))
-    w.emit("bne", Register(SCRATCH), Label("step"))
+    w.emit("bne", Register(SCRATCH), SymbolReference("step"))
     w.emit("halt")
     return encode_program(w.instructions, table, name="mesh_gemm")
 
@@ -91,8 +93,8 @@ def _emit_role(w: Writer, role: int, rows: int, columns: int, depth: int) -> Non
         w.emit("ldi", Register(POINTER_C), Memory(4 * rows * DOUBLE_BYTES, Register(POINTER_C)))
         w.emit("addl", Register(START_B), 4 * DOUBLE_BYTES, Register(START_B))
         w.emit("subl", Register(COLUMNS_LEFT), 1, Register(COLUMNS_LEFT))
-        w.emit("bne", Register(COLUMNS_LEFT), Label(name))
-    w.emit("br", Label("next"))
+        w.emit("bne", Register(COLUMNS_LEFT), SymbolReference(name))
+    w.emit("br", SymbolReference("next"))
 
 
 def _emit_c(w: Writer, mnemonic: str, rows: int) -> None:
@@ -121,7 +123,7 @@ def _emit_k_loop(w: Writer, role: int, rows: int, columns: int, name: str) -> No
     w.emit("ldi", Register(POINTER_A), Memory(rows * DOUBLE_BYTES, Register(POINTER_A)))
     w.emit("ldi", Register(POINTER_B), Memory(columns * DOUBLE_BYTES, Register(POINTER_B)))
     w.emit("subl", Register(SCRATCH), 1, Register(SCRATCH))
-    w.emit("bne", Register(SCRATCH), Label(name))
+    w.emit("bne", Register(SCRATCH), SymbolReference(name))
 
 
 def mesh_images(

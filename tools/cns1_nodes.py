@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import partial
 
 from tilewright.papers.cns1.all_nodes import SETS, recalled, trained
-from tilewright.papers.cns1.cases import Case
+from tilewright.papers.cns1.cases import TableCell
 from tilewright.simulate.runs import MeshRun
 
-LARGE = Case(1024, "768M", "4.5 Mb")
+LARGE = TableCell(1024, "768M", "4.5 Mb")
 
 
 def main(arguments: list[str]) -> int:

@@ -29,7 +29,7 @@ from tilewright.isa import load_table
 from tilewright.machine import describe, load_machine
 from tilewright.machine.family import machine_files
 from tilewright.ops import gemm
-from tilewright.papers.cns1.repaired import listing
+from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
@@ -78,7 +78,7 @@ def torrent_programs() -> list[bytes]:
         backward_code(machine, 2),
         update_code(machine, 2),
     )
-    listings = (listing(name) for name in LISTINGS)
+    listings = (repaired_listing(name) for name in LISTINGS)
     return [text.encode() for text in (*listings, *kernels)]
 
 

@@ -16,7 +16,7 @@ from tilewright.common.dtypes import F32
 from tilewright.ops import Gemm
 from tilewright.targets.host.detect import HostDescription, detect_host
 from tilewright.targets.host.emit.packing import emit_copy, emit_pack
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import load_library
 from tilewright.targets.host.vectors.instruction_sets import vector_text
 from tilewright.targets.host.vectors.microkernel import (
@@ -112,11 +112,11 @@ class BareGemm:
             isa, F32, *block, b_layout=layout, start="either", inner=inner, prefetch=PREFETCHES
         )
         function = _load(op, kernel, chosen).tw_gemm
-        a, b = (aligned(x.size, F32) for x in workload.inputs)
+        a, b = (page_aligned(x.size, F32) for x in workload.inputs)
         a[:], b[:] = (x.ravel() for x in workload.inputs)
-        c = aligned(op.m * op.n, F32)
-        packed = aligned(chosen.kc * (chosen.nc + kernel.width), F32)
-        rows = aligned((chosen.mc + kernel.scalars) * _stride(chosen), F32)
+        c = page_aligned(op.m * op.n, F32)
+        packed = page_aligned(chosen.kc * (chosen.nc + kernel.width), F32)
+        rows = page_aligned((chosen.mc + kernel.scalars) * _stride(chosen), F32)
         operands = [address(x) for x in (a, b, c, packed, rows)]
         packs = "".join(n for n, yes in (("A", chosen.pack_a), ("B", chosen.pack_b)) if yes)
         text = f"{kernel.scalars}x{kernel.width}, packs {packs or 'nothing'}"

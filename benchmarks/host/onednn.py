@@ -22,7 +22,7 @@ import numpy as np
 from host.contest import Array, Missing, Prepared, Workload
 from tilewright.common.dtypes import F32
 from tilewright.ops import Conv2d, Gemm
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 
 _CPU, _F32, _ANY = 1, 3, 1
 _IN_ORDER = 1
@@ -90,7 +90,7 @@ class OneDnn:
 
     def _product(self, workload: Workload, op: Gemm) -> Prepared:
         a, b = (_own(x) for x in workload.inputs)
-        c = aligned(op.m * op.n, F32)
+        c = page_aligned(op.m * op.n, F32)
         no = c_char(b"N")
         extents = [c_int64(x) for x in (op.m, op.n, op.k)]
         one, zero = c_float(1), c_float(0)
@@ -107,7 +107,7 @@ class OneDnn:
 
 def _own(x: Array) -> Array:
     """A copy on a page of its own."""
-    copy = aligned(x.size, F32)
+    copy = page_aligned(x.size, F32)
     copy[:] = x.ravel()
     return copy
 
@@ -233,7 +233,7 @@ class _Convolution:
         return Prepared(run, self._result, self._algorithm(), (inputs, self))
 
     def _result(self) -> Array:
-        result = aligned(int(np.prod(self.op.out_shape)), F32)
+        result = page_aligned(int(np.prod(self.op.out_shape)), F32)
         descriptor, memory = self._plain(result, self.op.out_shape)
         self._reorder(self.chosen[2], self.memories[2], descriptor, memory)
         return result.reshape(self.op.out_shape)

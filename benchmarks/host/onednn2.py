@@ -18,7 +18,7 @@ from host.contest import Array, Missing, Prepared, Workload
 from host.onednn import OneDnnError
 from tilewright.common.dtypes import F32
 from tilewright.ops import Conv2d, conv2d
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 
 _CPU, _F32, _ANY, _IN_ORDER = 1, 3, 1, 1
 _INFERENCE, _WINOGRAD = 96, 2
@@ -152,7 +152,7 @@ class _Winograd:
 
     def prepared(self, workload: Workload) -> Prepared:
         """Images in its layout, weights transformed."""
-        inputs = [aligned(x.size, F32) for x in workload.inputs]
+        inputs = [page_aligned(x.size, F32) for x in workload.inputs]
         for i, (own, x) in enumerate(zip(inputs, workload.inputs, strict=True)):
             own[:] = x.ravel()
             self._reorder(*self._plain(own, self.shapes[i]), self.chosen[i], self.memories[i])
@@ -168,7 +168,7 @@ class _Winograd:
         return Prepared(run, self._result, self._algorithm(), (inputs, self))
 
     def _result(self) -> Array:
-        result = aligned(int(np.prod(self.shapes[2])), F32)
+        result = page_aligned(int(np.prod(self.shapes[2])), F32)
         self._reorder(self.chosen[2], self.memories[2], *self._plain(result, self.shapes[2]))
         return result.reshape(self.shapes[2])
 

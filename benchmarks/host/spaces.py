@@ -27,7 +27,7 @@ from tilewright.targets.host.calibrating.probes import (
     load_probes,
     peak_flops_per_call,
 )
-from tilewright.targets.host.code import CODE, BoundKernel
+from tilewright.targets.host.code import CODE, KernelOnArrays
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
@@ -165,7 +165,7 @@ def in_cycles(timing: Timing, hertz: float) -> Timing:
     return Timing(by_round, timing.disturbed, timing.clock)
 
 
-def bound_kernel(op: Conv2d | Gemm, candidate: Candidate, machine: Machine) -> BoundKernel:
+def bound_kernel(op: Conv2d | Gemm, candidate: Candidate, machine: Machine) -> KernelOnArrays:
     """The kernel of a candidate."""
     program = candidate.program(machine)
     operands = [np.ones(shape, np.float32) for shape in op.input_shapes[:2]]
@@ -173,11 +173,11 @@ def bound_kernel(op: Conv2d | Gemm, candidate: Candidate, machine: Machine) -> B
     return CODE.load(CODE.emit(program, machine), machine).bind(inputs)
 
 
-def moved(bound: BoundKernel, memory: Memory) -> BoundKernel:
+def moved(bound: KernelOnArrays, memory: Memory) -> KernelOnArrays:
     """The kernel on random operands in memory that others share; constants are its own."""
     artifact, arrays = bound.kernel.artifact, {}
     kinds = {t.name: t.kind for t in artifact.tensors}
     for name, array in bound.arrays.items():
         own = kinds[name] == "constant"
         arrays[name] = on_huge_pages(array.size) if own else memory(kinds[name], array.size)
-    return BoundKernel(bound.kernel, arrays, memory.workspace(artifact))
+    return KernelOnArrays(bound.kernel, arrays, memory.workspace(artifact))

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tilewright.asm import Relocation, RelocationKind, SourceErrors, Symbol, assemble, assemble_file
-from tilewright.isa import Label, Memory, Register, load_table
+from tilewright.isa import Memory, Register, SymbolReference, load_table
 
 CPE = load_table("sw26010_cpe")
 
@@ -139,8 +139,8 @@ def test_instructions_keep_labels_lines_and_symbols() -> None:
     source = assemble("nop\nstart: again: ldw $1, lo(v+4)($31)\nbr start\n.data\nv: .word 0", CPE)
     load, branch = (placed.instruction for placed in source.instructions[1:])
     assert (load.labels, load.line) == (("start", "again"), 2)
-    assert load.operands == (Register(1), Memory(Label("v", 4, "lo"), Register(31)))
-    assert branch.target == Label("start")
+    assert load.operands == (Register(1), Memory(SymbolReference("v", 4, "lo"), Register(31)))
+    assert branch.target == SymbolReference("start")
     assert source.relocations == (Relocation(".text", 4, RelocationKind.LOW, "v", 4, 1),)
 
 

@@ -8,7 +8,7 @@ from rich.progress import Progress
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest
 
 KEYS = sorted(map(digest, "ab"))
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of three entries: two of one kind, one of another."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for kind, key in (("cycles", KEYS[0]), ("cycles", KEYS[1]), ("network", KEYS[0])):
-        Cache(kind).remember(key, b"12345")
+        CacheStore(kind).remember(key, b"12345")
     return tmp_path / "tilewright"
 
 

@@ -11,11 +11,11 @@ import pytest
 from tilewright.codegen.c.compiler import (
     compile_into,
     compile_key,
-    compiled,
+    compiled_files,
     compiler,
     loaded_library,
 )
-from tilewright.common.cache import Cache, CacheError, contents, damaged_entries, folders
+from tilewright.common.cache import CacheError, CacheStore, contents, damaged_entries, folders
 from tilewright.common.errors import ToolError
 
 USER = "the test"
@@ -53,17 +53,17 @@ def library() -> ctypes.CDLL:
 
 def refusal() -> str:
     with pytest.raises(ToolError) as caught:
-        compiled(USER, "tests", SOURCES, FLAGS)
+        compiled_files(USER, "tests", SOURCES, FLAGS)
     assert sum(kind.entries for kind in contents()) == 0
     return str(caught.value)
 
 
 def test_what_is_compiled_is_kept_and_loaded(monkeypatch):
     assert library().answer() == 42
-    (path,) = compiled(USER, "tests", SOURCES, FLAGS)
+    (path,) = compiled_files(USER, "tests", SOURCES, FLAGS)
     monkeypatch.setenv("CC", os.environ.get("CC", "cc"))
     monkeypatch.setattr("tilewright.codegen.c.compiler.run_compiler", None)
-    assert compiled(USER, "tests", SOURCES, FLAGS) == (path,)
+    assert compiled_files(USER, "tests", SOURCES, FLAGS) == (path,)
 
 
 @pytest.mark.parametrize(("command", "path"), [("./bin/mycc", None), ("mycc", "bin")])
@@ -101,7 +101,7 @@ def test_whatever_decides_the_code_decides_the_key(change, script, monkeypatch):
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 1000])
 def test_a_library_cut_short_is_made_again_and_not_loaded(size_bytes, caplog):
-    (path,) = compiled(USER, "tests", SOURCES, FLAGS)
+    (path,) = compiled_files(USER, "tests", SOURCES, FLAGS)
     whole = path.stat().st_size
     os.truncate(path, size_bytes)
     with caplog.at_level(logging.INFO):
@@ -113,16 +113,16 @@ def test_a_library_cut_short_is_made_again_and_not_loaded(size_bytes, caplog):
 
 
 def test_a_planted_library_is_not_loaded():
-    (path,) = compiled(USER, "tests", SOURCES, FLAGS)
+    (path,) = compiled_files(USER, "tests", SOURCES, FLAGS)
     foreign = {"answer.c": "int answer(void) { return 666; }\n"}
-    (planted,) = compiled(USER, "foreign", foreign, FLAGS)
+    (planted,) = compiled_files(USER, "foreign", foreign, FLAGS)
     path.write_bytes(planted.read_bytes())
     assert library().answer() == 42
 
 
 def test_an_entry_planted_while_others_could_write_is_not_loaded(root):
     foreign = {"answer.c": "int answer(void) { return 666; }\n"}
-    (planted,) = compiled(USER, "tests", foreign, FLAGS)
+    (planted,) = compiled_files(USER, "tests", foreign, FLAGS)
     planted.parent.rename(root / "tests" / compile_key(USER, SOURCES, FLAGS))
     assert damaged_entries() == {}
     root.chmod(0o777)
@@ -217,6 +217,6 @@ class TestFullDisks:
 
 
 def test_all_kinds_are_of_one_cache(root):
-    compiled(USER, "tests", SOURCES, FLAGS)
-    Cache("values").remember(compile_key(USER, SOURCES, FLAGS), b"42")
+    compiled_files(USER, "tests", SOURCES, FLAGS)
+    CacheStore("values").remember(compile_key(USER, SOURCES, FLAGS), b"42")
     assert [kind.kind for kind in contents()] == ["tests", "values"]

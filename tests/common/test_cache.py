@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.common.cache import Cache, CacheError, clear, damaged_entries, folders
+from tilewright.common.cache import CacheError, CacheStore, clear, damaged_entries, folders
 from tilewright.common.digest import digest
 
-CACHE = Cache("things")
+CACHE = CacheStore("things")
 KEY = digest("inputs")
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tilewright.common.cache import Cache, CacheError, clear, contents, damaged_entries
+from tilewright.common.cache import CacheError, CacheStore, clear, contents, damaged_entries
 from tilewright.common.digest import digest
 
-CACHE = Cache("things")
+CACHE = CacheStore("things")
 KEY = digest("inputs")
 
 
@@ -38,7 +38,7 @@ def test_it_is_empty_at_first():
 def test_entries_are_counted_and_removed(root):
     made()
     made(digest("other"))
-    Cache("values").remember(KEY, b"17")
+    CacheStore("values").remember(KEY, b"17")
     (root / "notes.txt").write_text("the user's own")
     found = contents()
     assert [(kind.kind, kind.entries) for kind in found] == [("things", 2), ("values", 1)]
@@ -54,14 +54,14 @@ def test_what_killed_processes_left_is_removed_without_entries_too(root):
         left = root / kind / ".aside-left"
         left.mkdir(parents=True)
         (left / "one").write_text("half")
-    Cache("values").remember(KEY, b"17")
+    CacheStore("values").remember(KEY, b"17")
     assert [kind.kind for kind in clear()] == ["values"]
     assert sorted(path.name for path in root.rglob("*")) == ["things", "values"]
 
 
 def test_verifying_says_how_far_it_is():
     made()
-    Cache("values").remember(KEY, b"17")
+    CacheStore("values").remember(KEY, b"17")
     told = []
     damaged_entries(lambda *step: told.append(step))
     assert told == [(1, 2), (2, 2)]
@@ -70,7 +70,7 @@ def test_verifying_says_how_far_it_is():
 @pytest.mark.parametrize("digits", [16, 32, 63, 64])
 def test_the_first_digits_of_a_digest_are_a_key_like_others(digits, root):
     """Listed, verified, removed by hand, and removed where others could have written it."""
-    cache, key = Cache("values"), KEY[:digits]
+    cache, key = CacheStore("values"), KEY[:digits]
     cache.remember(key, b"17")
     assert [(kind.kind, kind.entries) for kind in contents()] == [("values", 1)]
     (root / "values" / key / "value").write_bytes(b"1")

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.compiled import entry_point, piece
 
 BOX = """
@@ -90,7 +90,7 @@ def test_a_planted_function_is_not_loaded(
     (kept,) = cache.glob("functions/*")
     key, planted = kept.name, pickle.dumps(Planted())
     shutil.rmtree(kept)
-    Cache("functions").remember(key, planted)
+    CacheStore("functions").remember(key, planted)
     cache.chmod(mode)
     assert run(folder, monkeypatch, home, 1) == (6.0, 0)
     assert run(folder, monkeypatch, home, 1) == (6.0, 1)

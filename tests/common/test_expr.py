@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.ir_strategies import SYMBOLS, expressions
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     Var,
@@ -76,7 +76,7 @@ def test_brackets_where_the_tree_needs_them(e: Expr, text: str) -> None:
         (round_up(Const(13), 8), Const(16)),
         (binary("and", 1, binary("<", A, B)), binary("<", A, B)),
         (binary("and", binary("<", A, B), 0), Const(0)),
-        (binary("and", 1, A), Binary("and", Const(1), A)),
+        (binary("and", 1, A), BinaryExpr("and", Const(1), A)),
         (binary("and", 5, 3), Const(1)),
     ],
 )
@@ -121,7 +121,7 @@ def test_folding_keeps_the_value(op: str, a: Expr, b: Expr, env: dict[str, int])
     """Bound step by step by `binary`, or left as one unfolded node: the same value."""
     if op in ("//", "%", "ceil_div") and evaluate(b, env) == 0:
         return
-    assert evaluate(binary(op, a, b), env) == evaluate(Binary(op, a, b), env)
+    assert evaluate(binary(op, a, b), env) == evaluate(BinaryExpr(op, a, b), env)
 
 
 @given(expressions(), environments)
@@ -131,7 +131,7 @@ def test_python_computes_the_same_value(e: Expr, env: dict[str, int]) -> None:
 
 
 def _by_hand(e: Expr, env: dict[str, int]) -> int:
-    if not isinstance(e, Binary):
+    if not isinstance(e, BinaryExpr):
         return env[e.name] if isinstance(e, Var) else e.value
     a, b = _by_hand(e.a, env), _by_hand(e.b, env)
     if e.op == "and":

@@ -7,7 +7,7 @@ import pytest
 from support.compiled import kernel_of
 from tilewright.ir.nodes import Barrier, For
 from tilewright.ir.parser import parse
-from tilewright.ir.threads import busiest_thread, meetings
+from tilewright.ir.threads import busiest_thread, thread_meetings
 from tilewright.machine import load_machine
 from tilewright.ops import Op, conv2d, gemm
 
@@ -76,4 +76,4 @@ def test_one_thread_has_the_longest_run_of_every_divided_loop() -> None:
 
 
 def test_threads_meet_at_barriers_and_behind_the_iterations_around_them() -> None:
-    assert meetings(parse(BLOCKS).body) == 3 * 2 + 1
+    assert thread_meetings(parse(BLOCKS).body) == 3 * 2 + 1

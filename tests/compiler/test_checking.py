@@ -9,7 +9,7 @@ import pytest
 from support.compiled import kernel_of
 from tilewright.common.errors import CheckFailed, ToolError
 from tilewright.compiler import checking
-from tilewright.compiler.checking import compare, random_operands, relative_error
+from tilewright.compiler.checking import judge, random_operands, relative_error
 from tilewright.compiler.kernel import Kernel
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
@@ -24,13 +24,13 @@ def operands():
 
 
 def test_equal_results_are_exact(operands):
-    assert compare(OP, operands, OP.reference(*operands), "gemm") == "exact"
+    assert judge(OP, operands, OP.reference(*operands), "gemm") == "exact"
 
 
 def test_rounding_is_within_the_bound(operands):
     found = OP.reference(*operands)
     found[1, 2] = np.nextafter(found[1, 2], np.inf)
-    assert compare(OP, operands, found, "gemm") == "within bound"
+    assert judge(OP, operands, found, "gemm") == "within bound"
 
 
 def test_the_worst_element_is_named():
@@ -38,7 +38,7 @@ def test_the_worst_element_is_named():
     found = OP.reference(*ones)
     found[1, 2], found[3, 0] = 5.5, 5.25
     with pytest.raises(CheckFailed) as caught:
-        compare(OP, ones, found, "gemm")
+        judge(OP, ones, found, "gemm")
     assert str(caught.value) == (
         "gemm of gemm m4 n3 k5: element [1, 2] is 5.5, the reference is 5, more than 4.44e-14 "
         "apart; 2 of 12 elements are wrong"
@@ -50,7 +50,7 @@ def test_what_was_never_written_is_wrong(operands):
     found = OP.reference(*operands)
     found[0, 0] = np.nan
     with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[0, 0\] is nan, "):
-        compare(OP, operands, found, "gemm")
+        judge(OP, operands, found, "gemm")
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_what_is_no_finite_number_equals_itself_alone(operands, odd, wrong):
     a[0, 0] = odd
     found = OP.reference(a, b)
     assert not np.isfinite(found[0]).any()
-    assert compare(OP, (a, b), found, "gemm") == "exact"
+    assert judge(OP, (a, b), found, "gemm") == "exact"
     found[1, 2] = np.nextafter(found[1, 2], np.inf)
-    assert compare(OP, (a, b), found, "gemm") == "within bound"
+    assert judge(OP, (a, b), found, "gemm") == "within bound"
     assert 0 < relative_error(OP, (a, b), found) < 1e-14
     found[0, 1] = wrong
     with pytest.raises(CheckFailed, match=r"element \[0, 1\] is .*; 1 of 12 elements are wrong$"):
-        compare(OP, (a, b), found, "gemm")
+        judge(OP, (a, b), found, "gemm")
     assert relative_error(OP, (a, b), found) == np.inf
 
 
@@ -77,7 +77,7 @@ def test_negative_factors_do_not_shrink_the_bound():
     operands = random_operands(op, "floats", 2)
     found = op.reference(*operands)
     found[0, 0] = np.nextafter(found[0, 0], -np.inf)
-    assert compare(op, operands, found, "gemm") == "within bound"
+    assert judge(op, operands, found, "gemm") == "within bound"
 
 
 def test_data_are_reproducible_and_of_the_operators_element_type():
@@ -125,11 +125,11 @@ def test_a_wrong_element_is_found_in_any_order_of_storage(order, monkeypatch):
     operands = random_operands(op, "integers", 1)
     back = np.argsort(order)
     result = np.ascontiguousarray(op.reference(*operands).transpose(order)).transpose(back)
-    assert compare(op, operands, result, "direct") == "exact"
+    assert judge(op, operands, result, "direct") == "exact"
     for place in np.ndindex(result.shape):
         result[place] += 1
         with pytest.raises(CheckFailed, match=f"element {re.escape(str(list(place)))} is"):
-            compare(op, operands, result, "direct")
+            judge(op, operands, result, "direct")
         result[place] -= 1
 
 
@@ -178,7 +178,7 @@ def test_a_large_result_that_is_wrong_is_refused_by_its_worst_element(monkeypatc
     monkeypatch.setattr(checking, "_MOST_COMPARED", 0)
     ones = tuple(np.ones(shape) for shape in OP.input_shapes)
     found = OP.reference(*ones)
-    assert compare(OP, ones, found, "gemm") == "exact"
+    assert judge(OP, ones, found, "gemm") == "exact"
     found[1, 2] = 6
     with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[1, 2\] is 6, the"):
-        compare(OP, ones, found, "gemm")
+        judge(OP, ones, found, "gemm")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.native import NATIVE_HOSTS
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import dtype
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
@@ -91,7 +91,7 @@ def test_every_function_equals_its_reference(kind: str) -> None:
     network, inputs = every_function(kind)
     code = generated(network, NATIVE_HOSTS[0], Search(keep=1))
     sources = {n: t for n, t in code.files.items() if n.endswith((".c", ".h"))}
-    (path,) = compiled("the tests", "host-tests", sources, (*FLAGS, *code.flags, "-lm"))
+    (path,) = compiled_files("the tests", "host-tests", sources, (*FLAGS, *code.flags, "-lm"))
     loaded = LoadedNetwork(code, ctypes.CDLL(str(path)))
     bound = loaded.bind(loaded.constants({}))
     bound.give(inputs)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from support.native import NATIVE_HOSTS
 from support.plans import GROUP
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.compiler.explanation import stage_routines
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.declare import Operator
@@ -82,7 +82,7 @@ def test_it_runs_everywhere_and_is_priced(network: Network) -> None:
 def test_it_runs_on_this_computer(network: Network) -> None:
     code = generated(network, NATIVE_HOSTS[0], Search(keep=1))
     sources = {n: t for n, t in code.files.items() if n.endswith((".c", ".h"))}
-    (path,) = compiled("the tests", "host-tests", sources, (*FLAGS, *code.flags, "-lm"))
+    (path,) = compiled_files("the tests", "host-tests", sources, (*FLAGS, *code.flags, "-lm"))
     loaded = LoadedNetwork(code, ctypes.CDLL(str(path)))
     bound = loaded.bind(loaded.constants({}))
     bound.give({"x": X})

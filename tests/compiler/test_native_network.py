@@ -43,7 +43,7 @@ from tilewright.ops import (
 )
 from tilewright.ops.op import Shape
 from tilewright.targets.host.network.generate import generated
-from tilewright.targets.host.network.planner import Rules
+from tilewright.targets.host.network.planner import HostPlanner
 from tilewright.targets.host.network.run import NetworkCode
 
 pytestmark = pytest.mark.hypothesis
@@ -77,7 +77,7 @@ def test_plans_of_random_networks_mean_their_reference() -> None:
     @given(ranked_networks(HOSTS))
     def check(found: tuple[Network, Machine, Ranked]) -> None:
         network, machine, ranked = found
-        plan = build_plan(network, machine, ranked=ranked, planner=Rules(machine))
+        plan = build_plan(network, machine, ranked=ranked, planner=HostPlanner(machine))
         assert plan.layout_choice is None or plan.layout_choice.proven
         weights, inputs = numbers_for(network)
         outputs = interpret_plan(plan, inputs, weights)

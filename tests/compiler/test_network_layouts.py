@@ -15,13 +15,13 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.layouts import Chain, WholeNetwork
+from tilewright.network.planning.layouts import NodeChain, WholeNetwork
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import as_it_stands
 from tilewright.network.search import Search
 from tilewright.ops import Conv2d, Unary, conv2d, relu
 from tilewright.seeds.space import seeds_for
-from tilewright.targets.host.network.planner import Rules, ranked_kernels
+from tilewright.targets.host.network.planner import HostPlanner, ranked_kernels
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.refills import Refills
 
@@ -80,7 +80,7 @@ def priced(op: Conv2d, prices: Mapping[Form, float]) -> tuple[Candidate, ...]:
 def test_a_product_between_others_takes_their_layout_unless_its_own_gains_more(
     gain: float, middle: Form
 ) -> None:
-    variant, planner = as_it_stands(chain()), Rules(HOST)
+    variant, planner = as_it_stands(chain()), HostPlanner(HOST)
     planner.forms = OneForm()
     outer = {CHANNELS: 1e6, PIXELS: 1e12}
     candidates = {layer(kernel): priced(layer(kernel), outer) for kernel in (1, 5)}
@@ -110,13 +110,13 @@ class Refilling(Refills):
 def test_ways_are_found_again_only_where_refills_were_priced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    variant, planner, asked = as_it_stands(chain()), Rules(HOST), list[str]()
+    variant, planner, asked = as_it_stands(chain()), HostPlanner(HOST), list[str]()
     planner.forms = OneForm()
     candidates = {layer(k): priced(layer(k), {PIXELS: 1e6}) for k in (1, 3, 5)}
     whole = WholeNetwork(variant.network, variant.chains, Ranked(candidates), {}, planner, HOST)
     ways = whole._ways
 
-    def counted(own: Chain) -> object:
+    def counted(own: NodeChain) -> object:
         asked.append(own.first.name)
         return ways(own)
 
@@ -137,7 +137,7 @@ def between(op: Unary) -> Network:
 def test_only_what_a_kernel_cannot_finish_costs_a_pass(op: Unary) -> None:
     network = between(op)
     ranked = ranked_kernels(network, HOST, Search("direct", keep=1), silent)
-    plan = build_plan(network, HOST, ranked=ranked, planner=Rules(HOST))
+    plan = build_plan(network, HOST, ranked=ranked, planner=HostPlanner(HOST))
     passes = [stage.scheduled.cycles for stage in plan.stages if stage.work == "elementwise"]
     ways = (HOST.dma.get, HOST.dma.put)
     copy = 4 * math.prod(SHAPE) * sum(HOST.clock_hz / way.peak_bytes_per_second for way in ways)

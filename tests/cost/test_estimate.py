@@ -12,7 +12,7 @@ from support.examples import examples, one_in
 from support.running import estimate_ratio
 from tilewright import ops
 from tilewright.cost.buffers import scratchpad_bytes
-from tilewright.cost.chain import prepare
+from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import Estimate, estimate
 from tilewright.graph.zoo import network
 from tilewright.ir.nodes import Program
@@ -144,7 +144,7 @@ def test_unwanted_candidates_are_left_at_infinity() -> None:
     every = together(program, values, grid)
     wanted = np.arange(every.cycles.size).reshape(every.cycles.shape) % 3 == 0
     env = {**values, **grid.tiles, **grid.copies}
-    some = estimate(prepare(program), SW26010, env, wanted)
+    some = estimate(take_apart(program), SW26010, env, wanted)
     np.testing.assert_array_equal(some.cycles[wanted], every.cycles[wanted])
     assert np.isinf(some.cycles[~wanted]).all()
 
@@ -157,7 +157,7 @@ def test_the_best_of_each_contest_are_played(keep: int) -> None:
         every = together(program, values, grid)
         contest = np.arange(every.cycles.shape[1]) % 2
         env = {**values, **grid.tiles, **grid.copies}
-        some = estimate(prepare(program), SW26010, env, contest=contest, keep=keep)
+        some = estimate(take_apart(program), SW26010, env, contest=contest, keep=keep)
         played = np.isfinite(some.cycles)
         np.testing.assert_array_equal(some.cycles[played], every.cycles[played])
         bounds = np.maximum(every.compute_cycles, every.dma_cycles)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.common.expr import Expr, evaluate
-from tilewright.cost.chain import Prepared, prepare
+from tilewright.cost.chain import Prepared, take_apart
 from tilewright.cost.steps import CallStep, first_core
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Op, gemm
@@ -56,7 +56,7 @@ def test_numbers_of_every_kind(op: Op, algorithm: str, data: st.DataObject) -> N
     (seed,) = seeds_for(op, algorithm)
     space = data.draw(st.sampled_from(seed.spaces))
     structure = data.draw(st.sampled_from(structures_on(MACHINE, seed, space, op.dtype)))
-    values, prepared = dict(parameters(op)), prepare(structure.staged)
+    values, prepared = dict(parameters(op)), take_apart(structure.staged)
     grid = factor_grid(structure, values, blocks_of(MACHINE, op.dtype))
     tiles = data.draw(st.lists(st.integers(0, grid.tile_count - 1), min_size=1, max_size=3))
     columns = {name: column[tiles] for name, column in grid.tiles.items()}
@@ -91,4 +91,4 @@ def test_a_program_with_shared_tensors_is_prepared_from_the_plain_one() -> None:
         ]
         return [(getattr(step, "shared", None), str(step.stmt), *rest) for step, *rest in steps]
 
-    assert said(prepare(plain.staged).marked(program)) == said(prepare(program))
+    assert said(take_apart(plain.staged).marked(program)) == said(take_apart(program))

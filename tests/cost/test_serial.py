@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import Prepared, prepare, serial_cycles
+from tilewright.cost.chain import Prepared, serial_cycles, take_apart
 from tilewright.cost.estimate import BoundNest, records_of, tables_of
 from tilewright.cost.pipeline import play
 from tilewright.cost.pipeline_types import Floats, Tables, first_of
@@ -49,7 +49,7 @@ def test_every_tile_costs_as_much(op: Op, algorithm: str, data: st.DataObject) -
     structure = data.draw(st.sampled_from(structures_on(HOST, seed, space, op.dtype)))
     sizes = data.draw(st.sampled_from(list(seed.blocks(parameters(op)))))
     values = {**parameters(op), **sizes}
-    prepared = prepare(structure.staged, chains=lowering_of(HOST).chains)
+    prepared = take_apart(structure.staged, chains=lowering_of(HOST).chains)
     grid = factor_grid(structure, values, blocks_of(HOST, op.dtype))
     env = {**values, **grid.tiles, **dict.fromkeys(grid.copies, 1)}
     doubles = np.zeros((1, len(prepared.program.buffers)), np.bool_)

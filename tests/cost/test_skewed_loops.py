@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import prepare
+from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.moments import kind_indices
 from tilewright.machine import load_machine
@@ -54,7 +54,7 @@ def test_a_last_block_may_be_shorter(kernel: int, cols: int, tile: int, promoted
 
 def test_kinds_of_the_two_loops() -> None:
     candidate = batch_size_aware(13, 3, 7, False)
-    prepared = prepare(candidate.nests[0].structure.staged)
+    prepared = take_apart(candidate.nests[0].structure.staged)
     edges = {f.var: e for f, e in zip(prepared.loops, prepared.edges, strict=True)}
     assert (edges["in_col"], edges["kernel_col"], edges["out_col"]) == ((2, 2), (2, 0), (0, 1))
 

@@ -14,7 +14,7 @@ from tilewright.codegen.transfer_plan import plan_transfer
 from tilewright.common.expr import Const, Var, evaluate
 from tilewright.cost.timing import transfer_shape
 from tilewright.ir.nodes import Buffer, Tensor, Transfer, at
-from tilewright.ir.regions import Blocks, Repeat, split
+from tilewright.ir.regions import Blocks, Repeat, split_region
 
 DOUBLE_BYTES = 8
 Region = list[tuple[int, int, int]]
@@ -47,7 +47,7 @@ def addresses(repeats: list[Repeat]) -> list[int]:
 @given(regions(1, 5))
 def test_blocks_are_the_region_in_its_order(region):
     repeats = repeats_of(region)
-    blocks = split(repeats, 1)
+    blocks = split_region(repeats, 1)
     around = [*blocks.outer, Repeat(blocks.count, blocks.stride), Repeat(blocks.length, 1)]
     assert addresses(around) == addresses(repeats)
 
@@ -57,14 +57,14 @@ def test_a_block_ends_at_the_first_gap(region):
     repeats = repeats_of(region)
     found = addresses(repeats)
     gaps = [i for i in range(1, len(found)) if found[i] != found[i - 1] + 1]
-    assert split(repeats, 1).length == (gaps[0] if gaps else len(found))
+    assert split_region(repeats, 1).length == (gaps[0] if gaps else len(found))
 
 
 @given(st.lists(regions(3, 3), min_size=2, max_size=6))
 def test_arrays_split_each_region_as_alone(several):
-    alone = [split(repeats_of(region), 1) for region in several]
+    alone = [split_region(repeats_of(region), 1) for region in several]
     columns = zip(*(repeats_of(region) for region in several), strict=True)
-    together = split(
+    together = split_region(
         [
             Repeat(*(np.array([getattr(r, n) for r in c]) for n in ("count", "stride")))
             for c in columns
@@ -134,4 +134,4 @@ def test_extents_of_run_time_need_no_fewer_requests(region, run_time):
     ],
 )
 def test_split(repeats, expected):
-    assert split(repeats, 1) == expected
+    assert split_region(repeats, 1) == expected

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.isa.dependence import Operation
-from tilewright.isa.reorder import issue_cycles, list_schedule, steady_cycles_per_iteration
+from tilewright.isa.reorder import in_order_cycles, list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
 
 RULES = IssueRules(width=2)
@@ -18,22 +18,22 @@ def test_two_units_issue_together_and_one_waits_for_its_operand():
         Operation("free", writes=(3,), units=P0),
         Operation("use", reads=(1,), writes=(2,), units=P0),
     ]
-    assert issue_cycles(stream, RULES) == (0, 0, 4)
+    assert in_order_cycles(stream, RULES) == (0, 0, 4)
 
 
 def test_a_flexible_operation_leaves_the_unit_that_its_neighbour_needs():
     stream = [Operation("integer", units=EITHER), Operation("vector", units=P0)]
-    assert issue_cycles(stream, RULES) == (0, 0)
+    assert in_order_cycles(stream, RULES) == (0, 0)
 
 
 def test_an_unpipelined_unit_is_busy():
     stream = [Operation("divide", units=P0, occupancy_cycles=5), Operation("add", units=P0)]
-    assert issue_cycles(stream, RULES) == (0, 5)
+    assert in_order_cycles(stream, RULES) == (0, 5)
 
 
 def test_nothing_issues_behind_a_branch():
     stream = [Operation("branch", units=P1, branch=True), Operation("add", units=P0)]
-    assert issue_cycles(stream, RULES) == (0, 1)
+    assert in_order_cycles(stream, RULES) == (0, 1)
 
 
 def test_long_latencies_are_started_first():
@@ -68,8 +68,8 @@ def test_the_prediction_is_the_time_of_the_order_and_never_worse(body, overwrite
     rules = IssueRules(width=2, write_after_read=overwrite)
     schedule = list_schedule(body, rules)
     assert sorted(schedule.order) == list(range(len(body)))
-    assert issue_cycles([body[i] for i in schedule.order], rules) == schedule.issue_cycles
-    assert schedule.length_cycles <= issue_cycles(body, rules)[-1] + 1
+    assert in_order_cycles([body[i] for i in schedule.order], rules) == schedule.issue_cycles
+    assert schedule.length_cycles <= in_order_cycles(body, rules)[-1] + 1
     _same_values(body, schedule.order)
 
 

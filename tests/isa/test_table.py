@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.asm import assemble, link, read_object, write_object
 from tilewright.common.errors import AssemblyError, MachineError
-from tilewright.isa import Label, Memory, Operand, Register, load_table, make_instruction
+from tilewright.isa import Memory, Operand, Register, SymbolReference, load_table, make_instruction
 from tilewright.isa.load import parse_table, read_table, table_files, table_names
 from tilewright.isa.table import fixed_bits
 
@@ -66,8 +66,14 @@ def test_unified_register_file() -> None:
         ("vstd", (_r(3), Memory(-32, _r(6))), "vstd $3, -32($6)", (3, 6), ()),
         ("addl", (_r(5), 64, _r(5)), "addl $5, 64, $5", (5,), (5,)),
         ("addl", (_r(31), _r(4), _r(31)), "addl $31, $4, $31", (4,), ()),
-        ("bne", (_r(0), Label("loop")), "bne $0, loop", (0,), ()),
-        ("ldi", (_r(4), Memory(Label("x", 8, "lo"), _r(31))), "ldi $4, lo(x+8)($31)", (), (4,)),
+        ("bne", (_r(0), SymbolReference("loop")), "bne $0, loop", (0,), ()),
+        (
+            "ldi",
+            (_r(4), Memory(SymbolReference("x", 8, "lo"), _r(31))),
+            "ldi $4, lo(x+8)($31)",
+            (),
+            (4,),
+        ),
         ("ret", (), "ret $26", (26,), ()),
         ("putr", (_r(2), 8), "putr $2, 8", (2,), ()),
         ("getc", (_r(2),), "getc $2", (), (2,)),

@@ -10,8 +10,8 @@ from tilewright.machine.messages import (
     hops_to,
     places,
     route,
+    send_cycles,
     spacing_cycles,
-    transfer_cycles,
 )
 from tilewright.machine.parts import Fabric
 
@@ -61,7 +61,7 @@ def test_a_core_with_one_port_passes_it_at_both_ends():
 
 def test_the_report_s_transfers():
     """Sections 2.2.1, 2.2.3 and 4.1.1 of ICSI TR-93-046; an exchange keeps a gap a message here."""
-    assert transfer_cycles(CNS1, 3, 20) == 39 + 2 * 3 + 29
+    assert send_cycles(CNS1, 3, 20) == 39 + 2 * 3 + 29
     assert spacing_cycles(CNS1, 128) == 138
     assert exchange_cycles(CNS1, 8, 128) == 39 + 2 * 8 + 8 * 137 + 7
 

@@ -9,8 +9,8 @@ from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planning.bordered import Bordered, Borders, bordered
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.memory import bordered as with_border
 from tilewright.network.planning.memory import unbordered
+from tilewright.network.planning.memory import with_border as with_border
 from tilewright.network.planning.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan

@@ -15,13 +15,15 @@ from tilewright.network.requirements import without_look_ups
 from tilewright.network.search import Search
 from tilewright.ops.gradient import gradient
 from tilewright.ops.normal_form import normal_form
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.sw26010.networks import NETWORKS
 
-EMBEDDING = define("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype="f32")
-PRODUCT = define("y[b,o] += table[idx[b], i] * w[o,i]", b=6, o=4, i=8, table=(7, 8), dtype="f32")
-INTEGERS = define("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype="i64,i32:i32")
+EMBEDDING = operator_of("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype="f32")
+PRODUCT = operator_of(
+    "y[b,o] += table[idx[b], i] * w[o,i]", b=6, o=4, i=8, table=(7, 8), dtype="f32"
+)
+INTEGERS = operator_of("y[b,d] = table[idx[b], d]", b=6, d=8, table=(7, 8), dtype="i64,i32:i32")
 
 
 def numbers(op):
@@ -103,5 +105,5 @@ def test_an_index_outside_is_refused_where_numbers_are_known():
 )
 def test_what_is_refused(text, message):
     with pytest.raises(ShapeError) as refused:
-        define(text, b=3)
+        operator_of(text, b=3)
     assert str(refused.value) == message

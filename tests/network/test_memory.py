@@ -12,7 +12,7 @@ from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.network.planning.form import StoredDim, canonical, permuted, row_major
 from tilewright.network.planning.lowering import lowered
-from tilewright.network.planning.memory import Memory, in_order
+from tilewright.network.planning.memory import PlannedMemory, in_order
 from tilewright.ops import max_pool2d
 from tilewright.seeds.mapping import mapping
 from tilewright.seeds.steps import Stage
@@ -35,7 +35,7 @@ def in_blocks(shape, size):
     ],
 )
 def test_blocks_that_do_not_divide_each_other_are_left_by_a_copy(before, after, names):
-    memory, shape = Memory("f64"), (3, 12)
+    memory, shape = PlannedMemory("f64"), (3, 12)
     x = memory.value("x", in_blocks(shape, before))
     bias = memory.numbers("bias", np.arange(12.0), (1,))
     y = memory.value("y", in_blocks(shape, after))
@@ -54,7 +54,7 @@ def test_blocks_that_do_not_divide_each_other_are_left_by_a_copy(before, after, 
 
 
 def test_a_copy_into_the_order_of_c_needs_no_other():
-    memory = Memory("f64")
+    memory = PlannedMemory("f64")
     x = memory.value("x", in_blocks((3, 12), 6))
     y = memory.value("y", row_major((3, 12)))
     memory.map("copy", "layout", "x0", y, (x,))
@@ -62,7 +62,7 @@ def test_a_copy_into_the_order_of_c_needs_no_other():
 
 
 def test_copies_of_a_transposed_tensor_are_those_of_the_tensor_in_whose_memory_it_lies():
-    memory, shape = Memory("f64"), (3, 12)
+    memory, shape = PlannedMemory("f64"), (3, 12)
     x = memory.value("x", row_major(shape))
     memory.held |= {"x": [x], "turned": [replace(x, form=permuted(x.form, (1, 0)))]}
     memory.transposed["turned"] = "x", (1, 0)
@@ -85,7 +85,7 @@ def pool_gradient():
 
 def test_a_map_of_blocks_reads_operands_along_the_dimension_that_it_writes():
     node = pool_gradient()
-    memory, numbers = Memory("f64"), dict[str, np.ndarray]()
+    memory, numbers = PlannedMemory("f64"), dict[str, np.ndarray]()
     rng = np.random.default_rng(0)
     pixels_last, channels_last = (2, 1, 3, 0), (2, 3, 0, 1)
     for name, shape in dict(zip(node.inputs, node.op.input_shapes, strict=True)).items():

@@ -18,7 +18,7 @@ from tilewright.network.build import build_plan
 from tilewright.network.explain import explained
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.planning.layouts import WholeNetwork, nearest
+from tilewright.network.planning.layouts import WholeNetwork, fastest_of_each
 from tilewright.network.requirements import require_lowered
 from tilewright.network.simulate import described, simulate_plan
 from tilewright.ops import Binary, Softmax, gemm, relu
@@ -62,7 +62,9 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
 
 def _fastest_of_each(whole, refills):
     del refills
-    return nearest(whole.network, whole.chains, whole.ranked, whole.epilogues, whole.planner)
+    return fastest_of_each(
+        whole.network, whole.chains, whole.ranked, whole.epilogues, whole.planner
+    )
 
 
 def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):

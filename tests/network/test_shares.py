@@ -14,7 +14,7 @@ from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planning.form import Form, StoredDim, row_major
 from tilewright.network.planning.pieces import Spacing, pieces_of
-from tilewright.network.planning.shares import Division, share_of
+from tilewright.network.planning.shares import StageDivision, share_of
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
@@ -156,7 +156,7 @@ def test_a_share_along_an_inner_dimension_sees_its_own_part_alone() -> None:
     found = share_of(InMemory((8, 5), straight((8, 5)), (turned,)), 4)
     assert found is not None
     share, division = found
-    assert division == Division("elements", 4, (2, 10))
+    assert division == StageDivision("elements", 4, (2, 10))
     assert share.input_shapes == ((5, 4, 2),)
     assert share.out_shape == (2, 5)
 

@@ -15,7 +15,7 @@ from tilewright.network.planned import PlannedNetwork
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Concat, gemm
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 from tilewright.targets.host.network.generate import generated
 from tilewright.targets.sw26010.networks import NETWORKS
 
@@ -30,7 +30,7 @@ def mixed():
 
     def stage(text, types, *reads, name):
         sizes = {"i": SHAPE[0], "j": SHAPE[1]}
-        return net.apply(define(text, dtype=types, **sizes), *reads, name=name)
+        return net.apply(operator_of(text, dtype=types, **sizes), *reads, name=name)
 
     less = stage("y[i,j] = a[i,j] < b[0]", "i32,i16:i32:bool", n, least, name="less")
     both = net.apply(Concat((SHAPE, SHAPE), 0, "bool"), less, less, name="both")
@@ -100,7 +100,7 @@ GATHERS = (
 
 def test_products_truths_and_integers_are_gathered():
     for text, types in GATHERS:
-        op = define(text, i=6, j=5, dtype=types)
+        op = operator_of(text, i=6, j=5, dtype=types)
         network = simplified(network_of(op))
         x = np.random.default_rng(0).integers(0, 3, (6, 5)).astype(op.numerics.operands[0].numpy)
         x[2] = 0

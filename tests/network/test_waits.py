@@ -1,13 +1,13 @@
 """Where groups that compute a network together wait for each other."""
 
 from tilewright.machine.model import Groups
-from tilewright.network.waits import Use, cycles_before, meetings, steps
+from tilewright.network.waits import StageUse, cycles_before, meetings, steps
 
 GROUPS = Groups(4, launch_cycles=100, barrier_cycles=10, meet_cycles=20)
 
 
 def test_a_stage_waits_for_what_it_reads():
-    uses = [Use((0,), 1, 4), Use((1,), 2, 4), Use((2,), 3, 4)]
+    uses = [StageUse((0,), 1, 4), StageUse((1,), 2, 4), StageUse((2,), 3, 4)]
     assert meetings(uses) == (False, True, True)
     assert cycles_before(uses, GROUPS) == (
         {"launch": 100},
@@ -17,23 +17,29 @@ def test_a_stage_waits_for_what_it_reads():
 
 
 def test_stages_that_need_nothing_of_each_other_do_not_wait():
-    border, branch = Use((), 1, 4), Use((0,), 2, 4)
-    uses = [Use((0,), 1, 4), border, branch, Use((1, 2), 3, 4)]
+    border, branch = StageUse((), 1, 4), StageUse((0,), 2, 4)
+    uses = [StageUse((0,), 1, 4), border, branch, StageUse((1, 2), 3, 4)]
     assert meetings(uses) == (False, False, False, True)
     assert steps(uses) == (0, 0, 0, 1), "what they use lies in different memory"
 
 
 def test_what_is_still_read_is_not_overwritten():
-    assert meetings([Use((0,), 1, 4), Use((2,), 0, 4)]) == (False, True)
+    assert meetings([StageUse((0,), 1, 4), StageUse((2,), 0, 4)]) == (False, True)
 
 
 def test_the_first_group_alone_waits_for_no_other():
-    uses = [Use((0,), 1), Use((1,), 2), Use((2,), 3, 4), Use((3,), 4), Use((4,), 5)]
+    uses = [
+        StageUse((0,), 1),
+        StageUse((1,), 2),
+        StageUse((2,), 3, 4),
+        StageUse((3,), 4),
+        StageUse((4,), 5),
+    ]
     assert meetings(uses) == (False, False, True, True, False)
 
 
 def test_groups_with_images_of_their_own_never_wait():
-    uses = [Use((0,), 1), Use((1,), 2), Use((), 2), Use((2,), 3)]
+    uses = [StageUse((0,), 1), StageUse((1,), 2), StageUse((), 2), StageUse((2,), 3)]
     assert not any(meetings(uses))
     assert steps(uses) == (0, 1, 2, 3)
     assert cycles_before(uses, Groups(4)) == ({}, {}, {}, {})

@@ -14,7 +14,7 @@ from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition
-from tilewright.ops.piece import piece
+from tilewright.ops.piece import operator_piece
 
 
 def random_region(rng, shape):
@@ -68,7 +68,7 @@ def test_parts_and_terms_make_the_whole(seed):
     op = random_definition(rng)
     operands = integers_for(rng, op)
     whole = op.reference(*operands)
-    made = piece(op, random_region(rng, op.out_shape))
+    made = operator_piece(op, random_region(rng, op.out_shape))
     found = made.op.reference(*(x[b.slices] for x, b in zip(operands, made.operands, strict=True)))
     assert np.array_equal(found, whole[made.result.slices])
     if op.terms and op.terms[0] > 1:
@@ -76,7 +76,7 @@ def test_parts_and_terms_make_the_whole(seed):
         every = Box.whole(op.terms)
         total = 0
         for side in ((0, cut), (cut, op.terms[0])):
-            own = piece(op, Box.whole(op.out_shape), every.along(0, side))
+            own = operator_piece(op, Box.whole(op.out_shape), every.along(0, side))
             parts = zip(operands, own.operands, strict=True)
             total = total + own.op.reference(*(x[b.slices] for x, b in parts))
         assert np.array_equal(total, whole)

@@ -6,7 +6,7 @@ import pytest
 from support.definitions import integers_for, random_definition
 from tilewright.common.errors import ShapeError
 from tilewright.ops.gradient import gradient
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 
 
 def backward(op, operand, dy, operands):
@@ -42,7 +42,7 @@ def test_gradients_of_random_sums_of_products_are_exact(seed):
 
 def shown(text, operand, **sizes):
     """The gradient of an operand as text."""
-    return [part.definition.describe() for part in gradient(define(text, **sizes), operand)]
+    return [part.definition.describe() for part in gradient(operator_of(text, **sizes), operand)]
 
 
 def test_the_data_gradient_of_a_convolution_is_a_convolution_with_the_kernel_turned():
@@ -79,7 +79,7 @@ def test_the_weight_gradient_sums_over_images_and_pixels():
     ],
 )
 def test_functions_agree_with_central_differences(text, sizes):
-    op, rng = define(text, **sizes), np.random.default_rng(3)
+    op, rng = operator_of(text, **sizes), np.random.default_rng(3)
     operands = [rng.standard_normal(shape) for shape in op.input_shapes]
     dy, step = rng.standard_normal(op.out_shape), 1e-6
     for operand, x in enumerate(operands):
@@ -96,7 +96,7 @@ def test_functions_agree_with_central_differences(text, sizes):
 
 def test_a_gradient_has_a_gradient():
     """The second derivative of a product by both operands is the first one's operand."""
-    op = define("y[i,j] += x[i,k] * w[k,j]", i=3, j=4, k=5)
+    op = operator_of("y[i,j] += x[i,k] * w[k,j]", i=3, j=4, k=5)
     (dx,) = gradient(op, 0)
     assert dx.definition.describe() == "dx[i,k] += dy[i,j] * w[k,j]; i=3, j=4, k=5"
     (again,) = gradient(dx.definition, 1)
@@ -107,12 +107,12 @@ def test_a_gradient_has_a_gradient():
 
 
 def test_an_operand_that_does_not_matter_has_no_gradient():
-    assert gradient(define("y[i] = x[i] + 0 * w[i]", i=3), 1) == ()
+    assert gradient(operator_of("y[i] = x[i] + 0 * w[i]", i=3), 1) == ()
 
 
 def test_the_largest_needs_the_result():
     with pytest.raises(ShapeError) as refused:
-        gradient(define("y[i] max= x[i,j]", i=3, j=2), 0)
+        gradient(operator_of("y[i] max= x[i,j]", i=3, j=2), 0)
     assert str(refused.value) == (
         "y[i] max= x[i,j]; i=3, j=2: the gradient needs the numbers of the result; write the "
         "gather and what finishes it as definitions of their own"

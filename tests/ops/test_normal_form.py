@@ -14,7 +14,7 @@ from tilewright.ops import Conv2d
 from tilewright.ops.definition import Definition
 from tilewright.ops.matrix_roles import matrix_roles
 from tilewright.ops.normal_form import is_whole, normal_form
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 from tilewright.ops.recognition import recognised
 
 
@@ -40,7 +40,7 @@ def test_the_steps_give_what_the_definition_means(seed):
 
 
 def steps(text, **sizes):
-    return [step.op.describe() for step in normal_form(define(text, **sizes))]
+    return [step.op.describe() for step in normal_form(operator_of(text, **sizes))]
 
 
 def test_factors_are_multiplied_in_the_cheapest_order():

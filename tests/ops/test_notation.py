@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.definitions import CONVOLUTION, mutated_text, random_definition
 from tilewright.common.errors import TilewrightError
 from tilewright.ops import conv2d
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 
 
 def integers(op, seed=0):
@@ -19,7 +19,7 @@ def integers(op, seed=0):
 
 
 def test_a_convolution_is_one_line():
-    op = define(CONVOLUTION, x=(2, 3, 9, 11), w=(4, 3, 3, 3), r=5, c=6, fill=0)
+    op = operator_of(CONVOLUTION, x=(2, 3, 9, 11), w=(4, 3, 3, 3), r=5, c=6, fill=0)
     named = conv2d(
         batch=2, in_channels=3, out_channels=4, height=9, width=11, kernel=3, stride=2, padding=1
     )
@@ -57,24 +57,24 @@ def test_a_convolution_is_one_line():
     ],
 )
 def test_what_a_statement_means(text, sizes, meaning):
-    op = define(text, **sizes)
+    op = operator_of(text, **sizes)
     operands = integers(op)
     assert np.array_equal(op.reference(*operands), meaning(*operands))
 
 
 def test_sums_that_share_places_of_the_result_are_solved_for_them():
     text = "y[o,2*r+u-1] += x[i,r] * w[i,o,u]"
-    op = define(text, o=2, r=4, i=3, u=3, y=(2, 8), fill={"y": 0})
+    op = operator_of(text, o=2, r=4, i=3, u=3, y=(2, 8), fill={"y": 0})
     x, w = np.arange(12.0).reshape(3, 4), np.arange(18.0).reshape(3, 2, 3)
     expected = np.zeros((2, 10))
     for r, u in np.ndindex(4, 3):
         expected[:, 2 * r + u] += x[:, r] @ w[:, :, u]
     assert np.array_equal(op.reference(x, w), expected[:, 1:9])
-    assert define(text.replace("-1", ""), o=2, r=4, i=3, u=3).out_shape == (2, 9)
+    assert operator_of(text.replace("-1", ""), o=2, r=4, i=3, u=3).out_shape == (2, 9)
 
 
 def test_sizes_of_axes_follow_from_shapes():
-    op = define("y[n,o] += x[n,i] * w[o,i]", x=(8, 16), w=(4, 16))
+    op = operator_of("y[n,o] += x[n,i] * w[o,i]", x=(8, 16), w=(4, 16))
     assert op.describe() == "y[n,o] += x[n,i] * w[o,i]; n=8, o=4, i=16"
 
 
@@ -99,7 +99,7 @@ def test_a_definition_is_read_back_from_its_text(seed):
     shapes = {name: shape for name, (shape, *_) in accesses.items()}
     fills = {name: fill for name, (_, fill, _) in accesses.items()}
     kinds = [*op.operand_dtypes, op.out_dtype]
-    again = define(text, fill=fills, **extents, **shapes)
+    again = operator_of(text, fill=fills, **extents, **shapes)
     assert again.describe().partition(";")[0] == text
     assert by_name(again) == (extents, accesses)
     assert (again.gather, again.finish) == (op.gather, op.finish)
@@ -204,7 +204,7 @@ def test_a_definition_is_read_back_from_its_text(seed):
 )
 def test_what_is_refused(text, sizes, message):
     with pytest.raises(TilewrightError) as refused:
-        define(text, **sizes)
+        operator_of(text, **sizes)
     assert str(refused.value) == message
 
 
@@ -221,11 +221,11 @@ def test_what_is_refused(text, sizes, message):
 )
 def test_nothing_of_a_text_is_executed(body):
     with pytest.raises(TilewrightError):
-        define(f"y[n] = {body}", n=3)
+        operator_of(f"y[n] = {body}", n=3)
 
 
 def test_mutated_texts_are_read_or_refused():
     for number in range(1500):
         text, sizes = mutated_text(np.random.default_rng(number))
         with suppress(TilewrightError):
-            define(text, **sizes)
+            operator_of(text, **sizes)

@@ -9,7 +9,7 @@ from tilewright import ops
 from tilewright.common.errors import ShapeError
 from tilewright.ops.box import Box
 from tilewright.ops.gemm import batched_matmul
-from tilewright.ops.piece import piece
+from tilewright.ops.piece import operator_piece
 
 small = st.integers(1, 4)
 flags = st.booleans()
@@ -102,7 +102,7 @@ def boxes(draw, shape):
 def test_a_region_of_the_result_is_computed_from_what_it_needs(op, data):
     result = data.draw(boxes(op.out_shape))
     operands = operands_of(op)
-    found = piece(op, result)
+    found = operator_piece(op, result)
     assert found.result.covers(result)
     assert found.op.input_shapes == tuple(box.shape for box in found.operands if box.size)
     computed = found.op.reference(*found.take(operands))
@@ -120,7 +120,7 @@ def test_pieces_of_the_sums_add_up(op, data):
     result = Box.whole(op.out_shape)
     assume(all(op.computable(result, part) == result for part in terms))
     operands = operands_of(op)
-    found = [piece(op, result, part) for part in terms]
+    found = [operator_piece(op, result, part) for part in terms]
     total = sum(one.op.reference(*one.take(operands)) for one in found)
     if not op.numerics.is_float:
         total = op.numerics.write_back(np.asarray(total, np.int64))
@@ -150,7 +150,7 @@ def test_pieces_of_the_sums_add_up(op, data):
     ids=["whole vectors", "whole images of a channel", "whole groups", "pixels of the image"],
 )
 def test_what_no_operator_computes_alone_grows(op, asked, computed):
-    assert piece(op, asked).result == computed
+    assert operator_piece(op, asked).result == computed
 
 
 def test_the_halo_of_a_tile():

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 import tilewright.papers
 from tilewright.papers.model import ExperimentError
-from tilewright.papers.published import parse_table, read_published, read_table
+from tilewright.papers.published import parse_published, read_published, read_user_table
 
 SHIPPED = sorted(Path(tilewright.papers.__file__).parent.glob("*/published/*.csv"))
 
@@ -20,12 +20,12 @@ class Line(Struct, frozen=True):
 
 def refusal(text):
     with pytest.raises(ExperimentError) as caught:
-        parse_table(text, Line, "t.csv")
+        parse_published(text, Line, "t.csv")
     return str(caught.value)
 
 
 def test_typed_rows_and_their_source():
-    table = parse_table(
+    table = parse_published(
         '# source: a paper,\n# its table\nname,gflops,rows\n"a, b",1.5,3\n\nc,2,\n', Line, "t.csv"
     )
     assert table.source == "a paper, its table"
@@ -33,7 +33,9 @@ def test_typed_rows_and_their_source():
 
 
 def test_an_optional_column_may_be_left_out():
-    assert parse_table("# source: x\nname,gflops\na,1\n", Line, "t.csv").rows == (Line("a", 1.0),)
+    assert parse_published("# source: x\nname,gflops\na,1\n", Line, "t.csv").rows == (
+        Line("a", 1.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ class Layer(Struct, frozen=True):
     "heading", ["B,Ni,No,Ro,Gflop/s", "Batch size,Cin,Cout,Output size,GFLOPS", "b,ci,co,ro,gflops"]
 )
 def test_names_of_columns_that_papers_and_logs_use(heading):
-    table = parse_table(f"# source: x\n{heading}\n128,64,32,16,1200\n", Layer, "t.csv")
+    table = parse_published(f"# source: x\n{heading}\n128,64,32,16,1200\n", Layer, "t.csv")
     assert table.rows == (Layer(128, 64, 32, 16, 1200.0),)
 
 
@@ -102,10 +104,10 @@ def test_a_table_that_is_not_there():
 def test_a_users_file(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("# source: my machine\nname,gflops\na,1\n")
-    assert read_table(path, Line).source == "my machine"
+    assert read_user_table(path, Line).source == "my machine"
     path.write_bytes(b"# source: \xff\n")
     with pytest.raises(ExperimentError) as caught:
-        read_table(path, Line)
+        read_user_table(path, Line)
     assert caught.value.where == str(path)
     assert caught.value.message.startswith("is not UTF-8 text: ")
 

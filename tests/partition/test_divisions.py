@@ -13,12 +13,12 @@ from tilewright.ops import gemm
 from tilewright.ops.box import Box
 from tilewright.partition.grids import Grids
 from tilewright.partition.layers import layers_of
-from tilewright.partition.moves import Held, Move, held, moves, needs, reductions, rounds
+from tilewright.partition.moves import Held, Move, held, moves_to, needs, reductions, rounds
 from tilewright.partition.objective import ACTIVATIONS
 from tilewright.partition.parts import divide
 from tilewright.partition.plan import best_plan
 from tilewright.partition.strategies import STRATEGIES, find_strategy
-from tilewright.partition.volumes import moved, options
+from tilewright.partition.volumes import grid_options, moved_values
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 
 NETWORKS = {name: layers_of(network(name, 2)) for name in ("lenet5", "alexnet")}
@@ -68,11 +68,11 @@ def test_both_ways_to_count_what_moves(name, data, cores):
         return
     first, second = (data.draw(divisions(one, cores)) for one in (before, layer))
     a, b = (
-        options(one, Grids.of(one, [division.grid]), cores)
+        grid_options(one, Grids.of(one, [division.grid]), cores)
         for one, division in ((before, first), (layer, second))
     )
-    sent = moves(held(first), needs(layer, second)[before.output])
-    assert moved(a.kept, b.needs[0][1])[0, 0] == sum(move.values for move in sent)
+    sent = moves_to(held(first), needs(layer, second)[before.output])
+    assert moved_values(a.kept, b.needs[0][1])[0, 0] == sum(move.values for move in sent)
     assert b.weights[0] == sum(
         box.size
         for part in second.parts
@@ -113,14 +113,14 @@ def test_the_last_tile_of_a_row_may_be_smaller():
 def test_halos_go_to_neighbours_and_what_is_alike_goes_to_several():
     have = Held(((0, Box.of((0, 2))), (1, Box.of((2, 4))), (2, Box.of((4, 6)))))
     halos = [(0, Box.of((0, 3))), (1, Box.of((1, 5))), (2, Box.of((3, 6)))]
-    assert moves(have, halos) == (
+    assert moves_to(have, halos) == (
         Move(1, (0,), Box.of((2, 3))),
         Move(0, (1,), Box.of((1, 2))),
         Move(2, (1,), Box.of((4, 5))),
         Move(1, (2,), Box.of((3, 4))),
     )
     everything = [(core, Box.of((0, 2))) for core in range(3)]
-    assert moves(have, everything) == (Move(0, (1, 2), Box.of((0, 2))),)
+    assert moves_to(have, everything) == (Move(0, (1, 2), Box.of((0, 2))),)
 
 
 @pytest.mark.parametrize(("machine", "parts"), [("cns1-128", (16, 8)), ("cns1-1024", (64, 16))])
@@ -137,7 +137,9 @@ def test_blocks_are_those_of_the_cns1(machine, parts):
     assert len(division.parts) == nodes.cores
     assert {part.summed.shape for part in division.parts} == {(1, local.hidden)}
     assert {part.terms.shape for part in division.parts} == {(local.inputs,)}
-    assert options(layer, Grids.of(layer, [found[parts]]), nodes.cores).weights[0] == 8192 * 4096
+    assert (
+        grid_options(layer, Grids.of(layer, [found[parts]]), nodes.cores).weights[0] == 8192 * 4096
+    )
 
 
 def test_sums_go_to_who_finishes_them():
@@ -154,7 +156,7 @@ def test_sums_go_to_who_finishes_them():
 def test_in_a_round_each_core_sends_to_one_and_receives_from_one(layer, cores, data):
     have = held(data.draw(divisions(layer, cores)))
     wanted = [(core, Box.whole(layer.shape)) for core in range(cores)]
-    sent = moves(have, wanted)
+    sent = moves_to(have, wanted)
     for messages in rounds(sent, cores):
         assert len({(target - source) % cores for source, target, _ in messages}) == 1
         assert len({(source, target, box) for source, target, box in messages}) == len(messages)
@@ -163,7 +165,7 @@ def test_in_a_round_each_core_sends_to_one_and_receives_from_one(layer, cores, d
 def test_what_a_core_has_itself_parts_a_message_but_not_the_round():
     """Core 1 has computed the middle: two messages go to it, both from core 0 in round 1."""
     line, middle = Box.of((0, 8)), Box.of((3, 5))
-    sent = moves(Held(((0, line),), kept={1: middle}), [(1, line), (2, line)])
+    sent = moves_to(Held(((0, line),), kept={1: middle}), [(1, line), (2, line)])
     assert list(rounds(sent, 3)) == [
         [(0, 1, Box.of((0, 3))), (0, 1, Box.of((5, 8)))],
         [(0, 2, line)],

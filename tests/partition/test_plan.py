@@ -9,7 +9,7 @@ from tilewright.ops import Softmax, add, max_pool2d, relu
 from tilewright.partition.choices import reference_work
 from tilewright.partition.grids import ROWS, along, undivided
 from tilewright.partition.layers import layers_of
-from tilewright.partition.moves import held, moves, needs, reductions
+from tilewright.partition.moves import held, moves_to, needs, reductions
 from tilewright.partition.objective import TIME, TRAFFIC, WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.parts import divide, imbalance
 from tilewright.partition.placement import best_placed_plan, placed, placed_plan
@@ -29,7 +29,7 @@ def counted(plan):
         layer, division = planned.layer, planned.division
         for name, wanted in needs(layer, division, planned.cores).items():
             if name in made:
-                sent = moves(made[name], wanted)
+                sent = moves_to(made[name], wanted)
                 found += Volume(activations=sum(move.values for move in sent))
             else:
                 found += Volume(inputs=sum(box.size for _, box in wanted))

@@ -13,9 +13,9 @@ from tilewright.partition.choices import PLANNED, choices_of
 from tilewright.partition.core_model import core_model
 from tilewright.partition.layers import layers_of
 from tilewright.partition.objective import ACTIVATIONS, TIME, TRAFFIC, Weights
-from tilewright.partition.plan import Space, best_plan, given_plan
+from tilewright.partition.plan import ChoiceCosts, best_plan, given_plan
 from tilewright.partition.promising import outline
-from tilewright.partition.volumes import options, sizes
+from tilewright.partition.volumes import grid_options, sizes
 
 CORES = 6
 GRID = {"mesh.rows": 2, "mesh.columns": 3, "fabrics.grid.rows": 2, "fabrics.grid.columns": 3}
@@ -39,7 +39,7 @@ def bounds(layers, every, cores, weights, model):
 def test_an_outline_is_what_the_regions_of_all_cells_are(seed, model):
     for layer in layers_of(random_network(np.random.default_rng(seed))):
         grids = choices_of(layer, CORES, PLANNED, None).grids
-        found, table = outline(layer, grids, CORES, model), options(layer, grids, CORES, model)
+        found, table = outline(layer, grids, CORES, model), grid_options(layer, grids, CORES, model)
         whole = grids.parts == 1
         np.testing.assert_array_equal(found.weights[whole], table.weights[whole])
         assert (found.weights <= table.weights).all()
@@ -95,7 +95,7 @@ def test_inputs_and_cycles_count_in_what_a_grid_costs_alone():
     layer = layers_of(network("lenet5", 1))[0]
     choice = choices_of(layer, 4, PLANNED, None)
     weights = Weights(1, 1, 1, 3.0, 2.0)
-    exact = Space([layer], [choice], 4, weights, MODEL).alone(0)
+    exact = ChoiceCosts([layer], [choice], 4, weights, MODEL).alone(0)
     (least,) = bounds([layer], [choice], 4, weights, MODEL)
     np.testing.assert_allclose(least[choice.grids.parts == 1], exact[choice.grids.parts == 1])
     assert (least <= exact + 1e-9).all()

@@ -16,7 +16,7 @@ from tilewright.partition.compiled import busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
 from tilewright.partition.grids import Grids, balanced, parts_in
 from tilewright.partition.layers import layers_of
-from tilewright.partition.moves import held, moves, needs
+from tilewright.partition.moves import held, moves_to, needs
 from tilewright.partition.objective import TIME, Weights
 from tilewright.partition.plan import best_plan, fixed_plan, given_plan
 from tilewright.partition.strategies import find_strategy
@@ -96,7 +96,7 @@ def test_the_planner_counts_the_cycles_and_values_of_the_messages(data, model):
     made, sent = {}, 0
     for planned in plan.layers:
         for name, wanted in needs(planned.layer, planned.division).items():
-            for move in moves(made[name], wanted) if name in made else ():
+            for move in moves_to(made[name], wanted) if name in made else ():
                 sent += move.box.size if model.multicasts else move.values
         made[planned.layer.output] = held(planned.division)
     assert plan.volume.activations == sent

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tilewright.common.errors import SimulationError
-from tilewright.isa import Instruction, Label, Memory, Operand, Register, load_table
+from tilewright.isa import Instruction, Memory, Operand, Register, SymbolReference, load_table
 from tilewright.isa import make_instruction as make
 from tilewright.isa.modulo import ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of
@@ -22,7 +22,7 @@ from tilewright.report.pipeline import (
     timeline_text,
 )
 from tilewright.simulate.instruction_level import simulate_core, simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import CoreRun
 
@@ -61,9 +61,9 @@ def _nest(outer: int, inner: int) -> CoreRun:
                 _i("ldi", _r(1), Memory(inner, ZERO), label="outer"),
                 _i("vaddd", _r(3), _r(4), _r(3), label="inner"),
                 _i("subl", _r(1), 1, _r(1)),
-                _i("bne", _r(1), Label("inner")),
+                _i("bne", _r(1), SymbolReference("inner")),
                 _i("subl", _r(2), 1, _r(2)),
-                _i("bne", _r(2), Label("outer")),
+                _i("bne", _r(2), SymbolReference("outer")),
             ],
             CPE,
         )
@@ -157,7 +157,7 @@ def test_the_whole_text_has_its_five_parts() -> None:
     best = _best(
         _i("vaddd", _r(3), _r(4), _r(3), label="inner"),
         _i("subl", _r(1), 1, _r(1)),
-        _i("bne", _r(1), Label("inner")),
+        _i("bne", _r(1), SymbolReference("inner")),
     )
     parts = pipeline_text(_nest(2, 4), best, timeline_cycles=12).split("\n\n")
     assert [part.splitlines()[0] for part in parts] == [
@@ -194,7 +194,7 @@ def test_trace_events_cover_every_issue_and_every_stall() -> None:
 
 
 def test_an_untraced_run_has_no_trace_events() -> None:
-    run = simulate_mesh(encode_program([_i("nop")], CPE), Mesh(1, 2))
+    run = simulate_mesh(encode_program([_i("nop")], CPE), SimulatedMesh(1, 2))
     with pytest.raises(SimulationError) as error:
         pipeline_perfetto_json(run, "kernel")
     assert str(error.value) == "the run has no trace; simulate with traced_cores"

@@ -6,7 +6,7 @@ import re
 import msgspec
 from rich.console import Console
 
-from tilewright.report.table import layer_table, main_schedule, short_schedule, totals
+from tilewright.report.table import layer_table, main_schedule, short_schedule, total_lines
 from tilewright.report.view import LayerResult, NetworkResult
 
 SCHEDULE = """\
@@ -89,7 +89,7 @@ def test_narrow_tables_leave_the_schedules_out():
 
 
 def test_totals_are_weighted_by_time():
-    assert totals(RESULT, 1e12) == (
+    assert total_lines(RESULT, 1e12) == (
         "total 4.000 ms simulated on toy, 250.0 Gflop/s, 25.0 % of peak; "
         f"1234 candidates considered, 500 fit, 200 priced in 1.2 s\n{LEGEND}"
     )
@@ -97,7 +97,7 @@ def test_totals_are_weighted_by_time():
 
 def test_totals_say_what_the_fitted_machine_takes():
     ideal = msgspec.structs.replace(RESULT, fitted_machine="real", fitted_milliseconds=5.0)
-    lines = totals(ideal, 1e12).splitlines()
+    lines = total_lines(ideal, 1e12).splitlines()
     assert lines[0].startswith("total 4.000 ms simulated on toy (ideal), 250.0 Gflop/s")
     assert lines[1:] == [
         "real, whose constants were fitted to measured kernels, takes 5.000 ms for these schedules "
@@ -105,21 +105,21 @@ def test_totals_say_what_the_fitted_machine_takes():
         LEGEND,
     ]
     fitted = msgspec.structs.replace(RESULT, fitted_machine="toy")
-    lines = totals(fitted, 1e12).splitlines()
+    lines = total_lines(fitted, 1e12).splitlines()
     assert lines[0].startswith("total 4.000 ms simulated on toy (fitted), 250.0 Gflop/s")
     assert lines[1:] == [LEGEND]
 
 
 def test_totals_say_how_a_rate_can_be_beyond_the_peak():
     fast = msgspec.structs.replace(LAYER, peak_fraction=1.5)
-    lines = totals(msgspec.structs.replace(RESULT, layers=(fast, LAYER)), 1e12).splitlines()
+    lines = total_lines(msgspec.structs.replace(RESULT, layers=(fast, LAYER)), 1e12).splitlines()
     assert lines[1:] == [
         LEGEND,
         "Gflop/s counts the operations of the definition; Winograd's algorithm computes fewer, so "
         "it can exceed 100 % of peak",
     ]
     direct = msgspec.structs.replace(fast, name="c3", algorithm="direct", timed_by="measured")
-    lines = totals(msgspec.structs.replace(RESULT, layers=(direct, direct)), 1e12).splitlines()
+    lines = total_lines(msgspec.structs.replace(RESULT, layers=(direct, direct)), 1e12).splitlines()
     assert lines[1:] == [
         "c3, c3 beyond 100 % of peak: this computer is faster than toy is described; `tilewright "
         "calibrate` measures it"
@@ -135,8 +135,8 @@ def test_short_schedules_list_tiles_in_the_order_of_the_loops():
 
 def test_the_share_of_a_machine_says_whose_it_is_where_one_of_its_nodes_computes():
     one = msgspec.structs.replace(RESULT, layers=(LAYER,), total_milliseconds=2.0)
-    assert ", 25.0 % of peak; " in totals(one, 1e12)
-    assert ", 0.2 % of the whole machine's peak; " in totals(one, 128e12)
+    assert ", 25.0 % of peak; " in total_lines(one, 1e12)
+    assert ", 0.2 % of the whole machine's peak; " in total_lines(one, 128e12)
 
 
 def test_a_narrow_table_breaks_no_name_of_an_algorithm():

@@ -10,8 +10,8 @@ from support.nests import PRODUCT, WINDOWS
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
 from tilewright.schedule.factors import (
-    Blocks,
     FactorGrid,
+    Granularity,
     SplitAxis,
     balanced_tiles,
     divisors,
@@ -19,13 +19,13 @@ from tilewright.schedule.factors import (
     granule_of,
 )
 from tilewright.schedule.structures import Structure, legal, structures
-from tilewright.seeds.space import Limits, Space, parameters, seeds_for
+from tilewright.seeds.space import FactorLimits, Space, parameters, seeds_for
 from tilewright.seeds.steps import parse_schedule
 
-SW26010 = Blocks(rows=8, columns=8, vector=16, scalar=4)
+SW26010 = Granularity(rows=8, columns=8, vector=16, scalar=4)
 """The mesh of a core group and the primitive's block: four vectors of four by four scalars."""
 
-LIMITS = Limits()
+LIMITS = FactorLimits()
 
 SPREAD = """\
 split(row, row_tile)
@@ -37,12 +37,12 @@ spread(depth, both)
 """
 
 
-def product(text: str = "vectorize(n)", limits: Limits = LIMITS, *doubled: str) -> Structure:
+def product(text: str = "vectorize(n)", limits: FactorLimits = LIMITS, *doubled: str) -> Structure:
     space = Space(PRODUCT, doubled=doubled, limits=limits)
     return legal(space, parse_schedule(SPREAD + text).steps, "f64", staging)
 
 
-def grid(structure: Structure, blocks: Blocks = SW26010, **extents: int) -> FactorGrid:
+def grid(structure: Structure, blocks: Granularity = SW26010, **extents: int) -> FactorGrid:
     return factor_grid(structure, {"m": 512, "n": 512, "k": 512, **extents}, blocks)
 
 
@@ -55,7 +55,7 @@ def rows(found: FactorGrid, *names: str) -> list[tuple[int, ...]]:
 
 def test_the_grid_of_a_matrix_product() -> None:
     """Multiples of 32 rows (8 x 4), 128 columns (8 x 16, vectorised), 8 of the depth."""
-    found = grid(product(limits=Limits(largest=256, most=2)), m=300, n=384, k=40)
+    found = grid(product(limits=FactorLimits(largest=256, most=2)), m=300, n=384, k=40)
     assert rows(found, "row_granule", "col_granule", "depth_granule") == [(32, 128, 8)] * 8
     assert rows(found, "row_tile", "col_tile", "depth_tile") == [
         (160, 256, 40), (160, 256, 24), (160, 128, 40), (160, 128, 24),
@@ -84,7 +84,7 @@ def test_an_extent_below_the_granule_has_one_tile() -> None:
 def test_what_is_not_spread_is_divided_without_rest() -> None:
     text = "split(row, row_tile)\nsplit(col, col_tile)\nspread(col, rows)"
     structure = legal(
-        Space(WINDOWS, limits=Limits(most=3)), parse_schedule(text).steps, "f64", staging
+        Space(WINDOWS, limits=FactorLimits(most=3)), parse_schedule(text).steps, "f64", staging
     )
     found = factor_grid(structure, {"m": 28, "n": 20}, SW26010)
     assert sorted(set(rows(found, "row_tile"))) == [(1,), (7,), (28,)]
@@ -127,7 +127,7 @@ def swdnn_grid(algorithm: str, batch: int, cols: int) -> FactorGrid:
 
 
 def test_copies_are_tried_for_the_named_tensors() -> None:
-    found = grid(product("vectorize(n)", Limits(most=1), "a", "b"))
+    found = grid(product("vectorize(n)", FactorLimits(most=1), "a", "b"))
     copies = {name: column[:, 0].tolist() for name, column in found.copies.items()}
     assert copies == {"c_copies": [1] * 4, "a_copies": [1, 1, 2, 2], "b_copies": [1, 2, 1, 2]}
     assert found.chosen(2, 0) == {
@@ -170,11 +170,11 @@ vectorize(n)
 
 extents = st.integers(1, 2000)
 granules = st.sampled_from([1, 4, 8, 32, 48, 128])
-limits = st.builds(Limits, st.integers(1, 1024), st.integers(1, 12))
+limits = st.builds(FactorLimits, st.integers(1, 1024), st.integers(1, 12))
 
 
 @given(extents, granules, limits)
-def test_balanced_tiles(extent: int, granule: int, limit: Limits) -> None:
+def test_balanced_tiles(extent: int, granule: int, limit: FactorLimits) -> None:
     tiles = balanced_tiles(extent, granule, limit)
     assert 1 <= len(tiles) <= limit.most
     assert list(tiles) == sorted(set(tiles), reverse=True)
@@ -199,13 +199,17 @@ def test_divisors(extent: int, most: int) -> None:
 
 
 blocks = st.builds(
-    Blocks, st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 8]), st.just(16), st.just(4)
+    Granularity,
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 3, 8]),
+    st.just(16),
+    st.just(4),
 )
 
 
 @given(blocks, st.sampled_from(["m", "n"]), st.integers(1, 40), st.booleans())
 def test_granules_give_each_core_whole_register_blocks(
-    mesh: Blocks, vector: str, others: int, packs: bool
+    mesh: Granularity, vector: str, others: int, packs: bool
 ) -> None:
     """`others` columns of each pixel are inside the product with the spread images."""
     image = SplitAxis("image", "image_tile", "n", "columns", 99)

@@ -11,7 +11,7 @@ from support.examples import examples, one_in
 from support.running import emulated, simulated
 from tilewright.machine import load_machine
 from tilewright.ops.matrix_roles import matrix_roles
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 from tilewright.seeds.space import interface, seeds_for
 from tilewright.tune.choose import choose
 
@@ -19,33 +19,33 @@ pytestmark = one_in(2)
 
 
 CONTRACTIONS = {
-    "convolution 1-D": define(
+    "convolution 1-D": operator_of(
         "y[n,o,r] += x[n,i,r+u-1] * w[o,i,u]", n=2, o=12, r=20, i=8, u=3, x=(2, 8, 20), fill=0,
     ),
-    "convolution 3-D": define(
+    "convolution 3-D": operator_of(
         "y[n,o,d,r,c] += x[n,i,d+s-1,2*r+u-1,c+v-1] * w[o,i,s,u,v]",
         n=2, o=12, d=4, r=3, c=6, i=8, s=3, u=3, v=2, x=(2, 8, 4, 6, 6), fill=0,
     ),
-    "depthwise 3-D": define(
+    "depthwise 3-D": operator_of(
         "y[n,g,d,r,c] += x[n,g,d+s-1,r+u-1,c+v-1] * w[g,s,u,v]",
         n=2, g=4, d=4, r=5, c=8, s=3, u=3, v=3, x=(2, 4, 4, 5, 8), fill=0,
     ),
-    "a phase of a transposed convolution": define(
+    "a phase of a transposed convolution": operator_of(
         "y[n,o,2*r+1] += x[n,i,r-u+1] * w[i,o,2*u]",
         n=2, o=9, r=7, i=8, u=2, x=(2, 8, 7), y=(2, 9, 14), w=(8, 9, 4), fill=0,
     ),
-    "cost volume": define(
+    "cost volume": operator_of(
         "y[b,p,q,r,c] += x[b,i,r,c] * w[b,i,r+p-1,c+q-1]",
         b=2, p=3, q=3, r=6, c=8, i=8, w=(2, 8, 6, 8), fill=0,
     ),
-    "bhqd,bhkd->bhqk": define(
+    "bhqd,bhkd->bhqk": operator_of(
         "y[b,h,q,k] += x[b,h,q,d] * w[b,h,k,d]", b=2, h=3, q=8, k=10, d=12
     ),
-    "bhqk,bhkd->bhqd": define(
+    "bhqk,bhkd->bhqd": operator_of(
         "y[b,h,q,d] += x[b,h,q,k] * w[b,h,k,d]", b=2, h=3, q=8, k=10, d=12
     ),
-    "tensor x matrix": define("y[i,j,k] += x[i,l,k] * u[j,l]", i=6, j=12, k=7, l=9),
-    "Khatri-Rao": define("y[i,r] += x[i,j,k] * z[j,k,r]", i=9, j=5, k=6, r=7),
+    "tensor x matrix": operator_of("y[i,j,k] += x[i,l,k] * u[j,l]", i=6, j=12, k=7, l=9),
+    "Khatri-Rao": operator_of("y[i,r] += x[i,j,k] * z[j,k,r]", i=9, j=5, k=6, r=7),
 }  # fmt: skip
 
 

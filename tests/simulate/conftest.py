@@ -11,17 +11,17 @@ import pytest
 import tilewright.papers
 from tilewright.isa import (
     InstructionTable,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     load_table,
     make_instruction,
 )
-from tilewright.simulate.program import Program, encode_program
+from tilewright.simulate.program import AssembledProgram, encode_program
 
 LISTINGS = Path(tilewright.papers.__file__).parent / "swdnn" / "listings"
-Assemble = Callable[..., Program]
+Assemble = Callable[..., AssembledProgram]
 
 
 def _operand(table: InstructionTable, text: str) -> Operand:
@@ -30,10 +30,10 @@ def _operand(table: InstructionTable, text: str) -> Operand:
         return Memory(int(memory[1]), Register(table.register_numbers[memory[2]]))
     if text in table.register_numbers:
         return Register(table.register_numbers[text])
-    return int(text) if re.fullmatch(r"-?\d+", text) else Label(text)
+    return int(text) if re.fullmatch(r"-?\d+", text) else SymbolReference(text)
 
 
-def parse(text: str, table: InstructionTable) -> Program:
+def parse(text: str, table: InstructionTable) -> AssembledProgram:
     """One instruction or `label:` per line, `#` starts a comment."""
     labels: tuple[str, ...] = ()
     instructions = []
@@ -54,7 +54,7 @@ def parse(text: str, table: InstructionTable) -> Program:
 def assemble() -> Assemble:
     """Text, or the name of one of swDNN's listings, to a program of the CPE (or another table)."""
 
-    def assemble_(text: str, table: InstructionTable | None = None) -> Program:
+    def assemble_(text: str, table: InstructionTable | None = None) -> AssembledProgram:
         source = (LISTINGS / text).read_text() if text.endswith(".s") else text
         return parse(source, table or load_table("sw26010_cpe"))
 

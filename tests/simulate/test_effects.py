@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import CoreRun
 
-Assemble = Callable[..., Program]
+Assemble = Callable[..., AssembledProgram]
 int64 = st.integers(-(2**63), 2**63 - 1)
 X, Y, Z = [1.5, -2.0, 0.1, 1e300], [3.0, 0.25, -7.0, 1e-3], [0.5, 8.0, 1 / 3, -1.0]
 

@@ -15,7 +15,7 @@ from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 
 CPE = load_table("sw26010_cpe")
 LISTINGS = Path(tilewright.papers.__file__).parent / "swdnn" / "listings"
@@ -55,7 +55,7 @@ def test_instructions_keep_their_source_lines() -> None:
 
 @pytest.mark.parametrize("name", ["figure6_original.s", "figure6_reordered.s"])
 def test_the_assembler_reads_the_programs_of_these_tests(
-    assemble: Callable[[str], Program], name: str
+    assemble: Callable[[str], AssembledProgram], name: str
 ) -> None:
     source = (LISTINGS / name).read_text()
     loaded = load_image(link([assemble_text(source, CPE)], CPE), CPE)

@@ -12,14 +12,14 @@ from tilewright.common.errors import MachineError
 from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.load import check_table
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh, UnitOrder
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh, UnitOrder
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import CoreRun
 
 pytestmark = one_in(2)
 
 
-Assemble = Callable[..., Program]
+Assemble = Callable[..., AssembledProgram]
 CPE = load_table("sw26010_cpe")
 ORDERS: tuple[UnitOrder, ...] = ("in_order", "decoupled")
 INDEPENDENT = [f"vmad $1, $1, $1, ${n}" for n in range(2, 10)]
@@ -32,8 +32,10 @@ def _with_cache(lines: int, miss_cycles: int = 30, ways: int = 1) -> Instruction
     return msgspec.structs.replace(CPE, instruction_cache=own)
 
 
-def _run(program: Program, *, cold: bool = False, order: UnitOrder = "in_order") -> CoreRun:
-    mesh = Mesh(1, 1, ideal_communication=True, cold=cold)
+def _run(
+    program: AssembledProgram, *, cold: bool = False, order: UnitOrder = "in_order"
+) -> CoreRun:
+    mesh = SimulatedMesh(1, 1, ideal_communication=True, cold=cold)
     return simulate_mesh(program, mesh, unit_order=order).cores[0]
 
 
@@ -86,7 +88,7 @@ def test_interleaved_codes_take_a_line_of_each_set(
 ) -> None:
     """Three lines of code: two ways keep the line that is alone in its set, four keep them all."""
     program = assemble("\n".join(INDEPENDENT + INDEPENDENT[:4]), _with_cache(4, ways=ways))
-    mesh = Mesh(1, 1, ideal_communication=True, interleaved=True)
+    mesh = SimulatedMesh(1, 1, ideal_communication=True, interleaved=True)
     run = simulate_mesh(program, mesh, unit_order=order).cores[0]
     assert run.instruction_cache_misses == misses
 

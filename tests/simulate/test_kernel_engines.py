@@ -10,10 +10,17 @@ from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
 from tilewright.machine.model import Arithmetic, Core
-from tilewright.machine.parts import Direction, Engine, Space
+from tilewright.machine.parts import Direction, Engine, MemorySpace
 from tilewright.simulate.kernel.engines import EngineRule
 from tilewright.simulate.kernel.level import simulate
-from tilewright.simulate.kernel.state import CoreRequests, Part, Pending, Queue, Request, State
+from tilewright.simulate.kernel.state import (
+    CoreRequests,
+    KernelState,
+    Participants,
+    Pending,
+    Queue,
+    Request,
+)
 
 PROGRAM = """
 def both():
@@ -39,7 +46,11 @@ MACHINE = Machine(
     description="two memories with an engine each",
     clock_hz=1_000_000_000,
     core=Core({"i16": Arithmetic(1, 1)}),
-    memory={"main": Space(1 << 20, scope="group"), "near": Space(2000), "far": Space(900)},
+    memory={
+        "main": MemorySpace(1 << 20, scope="group"),
+        "near": MemorySpace(2000),
+        "far": MemorySpace(900),
+    },
     engines={"first": engine("near", 100), "second": engine("far", 20)},
 )
 
@@ -77,7 +88,7 @@ def test_each_way_has_its_own_engine_and_queue() -> None:
 
 
 def test_each_memory_has_its_own_capacity() -> None:
-    small = msgspec.structs.replace(MACHINE, memory={**MACHINE.memory, "far": Space(700)})
+    small = msgspec.structs.replace(MACHINE, memory={**MACHINE.memory, "far": MemorySpace(700)})
     with pytest.raises(CapacityError) as caught:
         simulate(parse(PROGRAM), small)
     assert str(caught.value) == (
@@ -87,9 +98,9 @@ def test_each_memory_has_its_own_capacity() -> None:
 
 
 def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
-    state = State()
+    state = KernelState()
     before = state.snapshot()
-    part = Part(1, 1)
+    part = Participants(1, 1)
     _, ready, apart = state.serve("first", 0, CoreRequests(1, 0, 5, part))
     assert state.snapshot() != before
     assert state.wait(Pending(ready, apart, part, 0, "first")) == [("bandwidth", 0, 5)]

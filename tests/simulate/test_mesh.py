@@ -18,10 +18,10 @@ from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.isa.table import Communication
 from tilewright.simulate.instruction_level import DeadlockError, simulate_core, simulate_mesh
-from tilewright.simulate.launch import Mesh, UnitOrder
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh, UnitOrder
+from tilewright.simulate.program import AssembledProgram
 
-Assemble = Callable[..., Program]
+Assemble = Callable[..., AssembledProgram]
 CPE = load_table("sw26010_cpe")
 QUICK = Communication(
     transfer_buffer_entries=2,
@@ -34,7 +34,7 @@ QUICK = Communication(
 
 def test_a_put_arrives_after_the_bus_latency(assemble: Assemble) -> None:
     sender, receiver = assemble("addl $1, 7, $1\nputr $1, 1"), assemble("getr $2")
-    run = simulate_mesh([sender, receiver], Mesh(1, 2, QUICK))
+    run = simulate_mesh([sender, receiver], SimulatedMesh(1, 2, QUICK))
     assert run.cores[1].integer_registers[2, 0] == 7
     assert run.cores[1].cycles == 1 + 6 + 1  # put in cycle 1, six cycles on the bus, the get itself
     assert run.cores[1].stalls == {"get_row_empty": 7}
@@ -43,7 +43,9 @@ def test_a_put_arrives_after_the_bus_latency(assemble: Assemble) -> None:
 def test_a_load_with_broadcast_reaches_every_other_core_of_the_line(assemble: Assemble) -> None:
     sender, receiver = assemble("vldc $1, 32($31)"), assemble("getc $1")
     memory = np.arange(8.0)
-    run = simulate_mesh([sender, receiver, receiver], Mesh(3, 1, QUICK), local_memory=[memory] * 3)
+    run = simulate_mesh(
+        [sender, receiver, receiver], SimulatedMesh(3, 1, QUICK), local_memory=[memory] * 3
+    )
     for core in run.cores:
         assert core.registers[1].tolist() == [4.0, 5.0, 6.0, 7.0]
     assert [core.cycles for core in run.cores] == [1, 4 + 6 + 1, 4 + 6 + 1]
@@ -51,12 +53,14 @@ def test_a_load_with_broadcast_reaches_every_other_core_of_the_line(assemble: As
 
 def test_memories_hold_arrays_by_their_addresses_and_zeros_between_them(assemble: Assemble) -> None:
     parts = {0: np.arange(2, dtype=np.int16), 16: np.array([[1.0, 2.0], [3.0, 4.0]])[:, ::-1]}
-    run = simulate_mesh([assemble("nop")], Mesh(1, 1), local_memory=[parts])
+    run = simulate_mesh([assemble("nop")], SimulatedMesh(1, 1), local_memory=[parts])
     found = run.cores[0].local_memory
     assert found[:16].view(np.int16).tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
     assert found[16:56].view(np.float64).tolist() == [2.0, 1.0, 4.0, 3.0, 0.0]
     with pytest.raises(SimulationError) as caught:
-        simulate_mesh([assemble("nop")], Mesh(1, 1), local_memory=[{len(found) - 8: found[:16]}])
+        simulate_mesh(
+            [assemble("nop")], SimulatedMesh(1, 1), local_memory=[{len(found) - 8: found[:16]}]
+        )
     size = len(found)
     assert caught.value.message == (
         f"the image of core 0 has {size + 8} bytes, its local memory {size}"
@@ -66,7 +70,7 @@ def test_memories_hold_arrays_by_their_addresses_and_zeros_between_them(assemble
 def test_a_put_waits_for_a_free_entry_at_the_receiver(assemble: Assemble) -> None:
     sender = assemble("putr $1, 1\nputr $1, 1\nputr $1, 1")
     receiver = assemble("mull $9, $9, $9\nmull $9, $9, $9\nmull $9, $9, $9\nmov $9, $10\ngetr $1")
-    run = simulate_mesh([sender, receiver], Mesh(1, 2, QUICK))
+    run = simulate_mesh([sender, receiver], SimulatedMesh(1, 2, QUICK))
     get_cycle = run.cores[1].cycles - 1
     assert run.cores[0].cycles == get_cycle + 2  # the entry freed in one cycle is used in the next
     assert run.cores[0].stalls == {"put_row_full": get_cycle - 1}
@@ -76,7 +80,7 @@ def test_two_senders_share_one_bus(assemble: Assemble) -> None:
     sender, receiver = assemble("putr $1, 2"), assemble("getr $1\ngetr $2")
     run = simulate_mesh(
         [sender, sender, receiver],
-        Mesh(1, 3, QUICK),
+        SimulatedMesh(1, 3, QUICK),
         registers=[{"$1": 10}, {"$1": 20}, {}],
     )
     assert run.cores[2].integer_registers[[1, 2], 0].tolist() == [10, 20]
@@ -107,7 +111,7 @@ def test_entries_are_taken_in_the_order_of_the_puts(
     )
     run = simulate_mesh(
         [assemble("\n".join(put)), assemble("\n".join(get))],
-        Mesh(1, 2, communication),
+        SimulatedMesh(1, 2, communication),
         unit_order=unit_order,
     )
     expected = 0
@@ -120,14 +124,14 @@ def test_entries_are_taken_in_the_order_of_the_puts(
 
 def test_a_row_synchronisation_waits_for_the_last_core(assemble: Assemble) -> None:
     late, early = assemble("mull $1, $1, $1\nmov $1, $2\nsynr\nhalt"), assemble("synr\nhalt")
-    run = simulate_mesh([late, early], Mesh(1, 2, QUICK))
+    run = simulate_mesh([late, early], SimulatedMesh(1, 2, QUICK))
     assert run.cores[0].cycles == run.cores[1].cycles
     # The late core arrives together with the move in cycle 7; both leave three cycles later.
     assert run.cores[1].stalls == {"sync": 7 + 3}
 
 
 def test_every_core_knows_its_place(assemble: Assemble) -> None:
-    run = simulate_mesh(assemble("rcsr $1, 0\nrcsr $2, 1\nrcsr $3, 2"), Mesh(2, 3))
+    run = simulate_mesh(assemble("rcsr $1, 0\nrcsr $2, 1\nrcsr $3, 2"), SimulatedMesh(2, 3))
     places = [core.integer_registers[1:4, 0].tolist() for core in run.cores]
     assert places == [[c, c // 3, c % 3] for c in range(6)]
 
@@ -135,7 +139,7 @@ def test_every_core_knows_its_place(assemble: Assemble) -> None:
 def test_cores_that_wait_for_each_other_are_reported(assemble: Assemble) -> None:
     program = assemble("putr $1, 8\ngetr $2\ngetr $3\nputr $1, 8")
     with pytest.raises(DeadlockError) as error:
-        simulate_mesh(program, Mesh(1, 2, QUICK))
+        simulate_mesh(program, SimulatedMesh(1, 2, QUICK))
     assert str(error.value) == (
         "deadlock in cycle 8:\n"
         "  core 0 (row 0, column 0) gets from the row bus at 'getr $3' (instruction 2, line 3), "
@@ -153,7 +157,7 @@ def test_a_full_buffer_of_a_core_that_waits_is_a_deadlock(assemble: Assemble) ->
     sender = assemble("putr $1, 1\nputr $1, 1\nputr $1, 1\nputc $1, 1")
     receiver = assemble("getc $1\ngetr $1")
     with pytest.raises(DeadlockError) as error:
-        simulate_mesh([sender, receiver, receiver, receiver], Mesh(2, 2, QUICK))
+        simulate_mesh([sender, receiver, receiver, receiver], SimulatedMesh(2, 2, QUICK))
     report = error.value.report
     assert [(entry.core, entry.cause, entry.waits_for) for entry in report.blocked] == [
         (0, "puts to the row bus", 1),
@@ -180,7 +184,7 @@ def test_a_core_alone_that_waits_for_a_datum_is_a_deadlock(assemble: Assemble) -
 
 def test_waiting_for_a_finished_core_is_a_deadlock(assemble: Assemble) -> None:
     with pytest.raises(DeadlockError) as error:
-        simulate_mesh([assemble("getr $1"), assemble("halt")], Mesh(1, 2, QUICK))
+        simulate_mesh([assemble("getr $1"), assemble("halt")], SimulatedMesh(1, 2, QUICK))
     assert str(error.value) == (
         "deadlock in cycle 0:\n"
         "  core 0 (row 0, column 0) gets from the row bus at 'getr $1' (instruction 0, line 1), "
@@ -230,7 +234,7 @@ def test_faults_say_where_and_what(
     with pytest.raises(SimulationError) as error:
         simulate_mesh(
             assemble(text),
-            Mesh(1, 2, QUICK),
+            SimulatedMesh(1, 2, QUICK),
             max_cycles=1000,
             unit_order=unit_order,
         )
@@ -256,7 +260,7 @@ def test_a_matrix_product_on_64_cores(unit_order: UnitOrder) -> None:
     c = generator.integers(-9, 9, (m, n))
     run = simulate_mesh(
         gemm.mesh_gemm(CPE, m, n, k),
-        Mesh(8, 8),
+        SimulatedMesh(8, 8),
         local_memory=gemm.mesh_images(a * 1.0, b * 1.0, c * 1.0),
         unit_order=unit_order,
     )

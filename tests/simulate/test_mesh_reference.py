@@ -19,10 +19,10 @@ from support.examples import examples
 from tilewright.isa import Instruction, load_table
 from tilewright.isa.table import Communication
 from tilewright.simulate.instruction_level import DeadlockError, simulate_mesh
-from tilewright.simulate.launch import Mesh
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh
+from tilewright.simulate.program import AssembledProgram
 
-Assemble = Callable[..., Program]
+Assemble = Callable[..., AssembledProgram]
 CPE = load_table("sw26010_cpe")
 CORES = 3
 QUICK = Communication(
@@ -61,7 +61,9 @@ def _may_communicate(
     return True
 
 
-def _reference(programs: Sequence[Program], communication: Communication) -> list[int] | None:
+def _reference(
+    programs: Sequence[AssembledProgram], communication: Communication
+) -> list[int] | None:
     """Cycles of each core, or None for a deadlock."""
     cores = [_Core(deque(program.instructions)) for program in programs]
     cycle = bus_free = quiet = 0
@@ -128,10 +130,10 @@ def test_cycles_and_deadlocks_equal_the_plain_model(
     event("deadlock" if expected is None else "completed")
     if expected is None:
         with pytest.raises(DeadlockError) as error:
-            simulate_mesh(each, Mesh(1, CORES, communication))
+            simulate_mesh(each, SimulatedMesh(1, CORES, communication))
         assert error.value.report.cycle
         return
-    run = simulate_mesh(each, Mesh(1, CORES, communication))
+    run = simulate_mesh(each, SimulatedMesh(1, CORES, communication))
     assert [core.cycles for core in run.cores] == expected
     for core in run.cores:
         assert core.issue_cycles + sum(core.stalls.values()) == core.cycles

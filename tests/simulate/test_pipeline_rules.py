@@ -14,10 +14,10 @@ from support.examples import examples
 from tilewright.isa import Instruction, InstructionTable, load_table
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.launch import UnitOrder
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import CoreRun
 
-Assemble = Callable[..., Program]
+Assemble = Callable[..., AssembledProgram]
 CPE = load_table("sw26010_cpe")
 
 
@@ -29,7 +29,7 @@ def _block(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, (b.T @ a).reshape(16, 4)
 
 
-def _run_figure6(program: Program, n: int, bound: int) -> CoreRun:
+def _run_figure6(program: AssembledProgram, n: int, bound: int) -> CoreRun:
     a, b, _ = _block(n)
     memory = np.concatenate([a.ravel(), b.ravel()])
     registers = {"$5": 0, "$6": a.nbytes, "$28": 0, "$19": bound}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from tilewright.common.errors import ScheduleError
-from tilewright.isa import Label, Memory, Register, load_table, make_instruction
+from tilewright.isa import Memory, Register, SymbolReference, load_table, make_instruction
 from tilewright.isa.dependence import AliasRules, Dependence, DependenceKind
 from tilewright.isa.modulo import Effort, modulo_schedule
 from tilewright.isa.operations import operations_of
-from tilewright.isa.reorder import issue_cycles
+from tilewright.isa.reorder import in_order_cycles
 from tilewright.isa.software_pipeline import PipelinedLoop, TripCount, pipeline_loop
 from tilewright.isa.versions import build_version_dependences, schedule_versions
 from tilewright.simulate.instruction_level import simulate_core
@@ -40,7 +40,7 @@ def instruction(mnemonic, *operands, labels=()):
             case str() if value.startswith("#"):
                 return int(value[1:])
             case str():
-                return Label(value)
+                return SymbolReference(value)
 
     return make_instruction(CPE, mnemonic, [operand(o) for o in operands], labels=labels)
 
@@ -76,7 +76,7 @@ def issue_cycles_total(loop: PipelinedLoop, trips: int) -> int:
     turns = trips - loop.schedule.stages + 1
     shown = min(turns, 24)  # the first ones may take less than the interval
     sections = (*loop.guard, *loop.prologue, *(loop.kernel * shown), *loop.epilogue)
-    cycles = issue_cycles(operations_of(sections), loop.schedule.rules)
+    cycles = in_order_cycles(operations_of(sections), loop.schedule.rules)
     return cycles[-1] + 1 + (turns - shown) * loop.schedule.interval_cycles
 
 

@@ -13,7 +13,7 @@ from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.ops.gemm import gemm
 from tilewright.simulate.window.launch import window_executor
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.runtime import Device
 
@@ -28,7 +28,7 @@ def run(
     memories: Mapping[str, NDArray[Any]] | None = None,
     *,
     values: bool = True,
-    read_only: tuple[Range, ...] = (),
+    read_only: tuple[ElementRange, ...] = (),
 ) -> WindowRun:
     """Assemble, link and run statements."""
     image = link([assemble(text, TABLE)], TABLE)

@@ -17,7 +17,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     update_body,
 )
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
-from tilewright.targets.cns1.kernels.lookups import ENTRIES, Lookup, lookup_body
+from tilewright.targets.cns1.kernels.lookups import ENTRIES, TableLookups, lookup_body
 from tilewright.targets.cns1.kernels.pipelining import PortCycles, port_cycles
 from tilewright.targets.cns1.sections import Vectors
 
@@ -62,5 +62,5 @@ def _bodies(machine: Machine) -> list[Body]:
         *(update_body(rows, factors) for rows in range(1, 5)),
         errors_body(),
         *(elements_body(e, vector_scalars=in_vectors) for e in (OUTPUT_ERRORS, HIDDEN_ERRORS)),
-        lookup_body(Lookup(ENTRIES, shift=0)),
+        lookup_body(TableLookups(ENTRIES, shift=0)),
     ]

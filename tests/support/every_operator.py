@@ -30,12 +30,14 @@ from tilewright.ops import (
 )
 from tilewright.ops.definitions import Assembly, Named
 from tilewright.ops.elementwise import binary_functions, unary_functions
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 
 SHAPE = (2, 4, 6, 6)
-DILATED = define("y[n,i,r,c] max= x[n,i,r+2*u-2,c]", n=2, i=4, r=6, c=6, u=3, x=SHAPE, fill=-inf)
+DILATED = operator_of(
+    "y[n,i,r,c] max= x[n,i,r+2*u-2,c]", n=2, i=4, r=6, c=6, u=3, x=SHAPE, fill=-inf
+)
 EVEN, ODD = (
-    replace(define(text, n=2, i=4, r=6, c=6, y=(2, 4, 6, 12)), dtype="f32")
+    replace(operator_of(text, n=2, i=4, r=6, c=6, y=(2, 4, 6, 12)), dtype="f32")
     for text in ("y[n,i,r,2*c] = x[n,i,r,c]", "y[n,i,r,2*c+1] = 2 * x[n,i,r,c]")
 )
 ALONE: list[Op] = [

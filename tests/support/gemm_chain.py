@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from support.gemm_mesh import tile
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.gemm.kernel import gemm_kernel
 
@@ -46,7 +46,7 @@ def run_chain(variant, shape, *, table=None, seed=0):
         words[:] = np.ravel(places)
     run = simulate_mesh(
         encode_program(kernel.instructions, table or kernel.table),
-        Mesh(shape.mesh, shape.mesh),
+        SimulatedMesh(shape.mesh, shape.mesh),
         registers={"$16": pairs, "$17": 0, "$18": result, "$19": tables},
         local_memory=memory,
     )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.sw26010.gemm.kernel import GemmKernel, gemm_kernel
@@ -58,7 +58,7 @@ def run_gemm(
     program = encode_program(kernel.instructions, kernel.table)
     mesh = simulate_mesh(
         program,
-        Mesh(mesh_, mesh_, communication),
+        SimulatedMesh(mesh_, mesh_, communication),
         registers=given | (registers or {}),
         local_memory=memory,
     )

@@ -8,7 +8,7 @@ from support.gemm_mesh import MESH, addresses, tile, views
 from tilewright.asm import assemble, link
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.targets.sw26010.gemm.instances import GemmInstance
 
 STACK_TOP = 65536 - 64
@@ -54,7 +54,11 @@ def run_routine(text, symbol, instance: GemmInstance, table, *, seed=0) -> Routi
     registers |= {"$30": STACK_TOP}
     registers |= {f"${r}": [POISON + r + lane / 8 for lane in range(4)] for r in KEPT}
     run = simulate_mesh(
-        program, Mesh(MESH, MESH), entries="start", registers=registers, local_memory=memory
+        program,
+        SimulatedMesh(MESH, MESH),
+        entries="start",
+        registers=registers,
+        local_memory=memory,
     )
     result, expected = run.local_memory().view(element), shape.links * a @ b + c
     exact = all(

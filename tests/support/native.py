@@ -12,7 +12,7 @@ import numpy as np
 from support.candidates import AVX2, AVX512, HOSTS, LITTLE_ROOM, PORTABLE, Case, Machines
 from support.running import error_in_ulps
 from tilewright.codegen.artifact import Artifact
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.compiler.checking import operator_result, program_inputs
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine, load_machine
@@ -71,7 +71,7 @@ def quick_library(sources: Mapping[str, str], flags: Sequence[str]) -> ctypes.CD
     texts = {name: text for name, text in sources.items() if name.endswith((".c", ".h"))}
     every = (*QUICK, *sorted(set(flags)))
     library = ("-shared", "-o", "library.so", "-lm")
-    (path,) = compiled("the tests", "host-tests", texts, (*every, *library))
+    (path,) = compiled_files("the tests", "host-tests", texts, (*every, *library))
     return ctypes.CDLL(str(path))
 
 

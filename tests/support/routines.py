@@ -7,11 +7,11 @@ from functools import cache
 from tilewright.asm import assemble, link
 from tilewright.isa import load_table
 from tilewright.simulate.image import load_image
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 
 
 @cache
-def assembled(text: str, table_name: str) -> Program:
+def assembled(text: str, table_name: str) -> AssembledProgram:
     """A text, assembled and linked, on the simulated core."""
     table = load_table(table_name)
     return load_image(link([assemble(text, table)], table), table).program

@@ -20,7 +20,7 @@ from support.candidates import Case
 from support.fences import FENCE
 from support.native import emitted, flags_for
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.compiler.checking import operator_result, program_inputs
@@ -72,7 +72,7 @@ def have_sanitizers() -> bool:
     """True where the compiler can link the sanitizers."""
     try:
         source = {"program.c": "int main(void) { return 0; }\n"}
-        compiled("the tests", "sanitized", source, (*SANITIZED, "-o", "program"))
+        compiled_files("the tests", "sanitized", source, (*SANITIZED, "-o", "program"))
     except ToolError:
         return False
     return True
@@ -111,7 +111,7 @@ def run_sanitized(
 ) -> list[Array]:
     """Outputs of the program of `sources` for the inputs, one after another."""
     libraries = ("-o", "program", "-lm")
-    (program,) = compiled("the tests", "sanitized", sources, (*SANITIZED, *flags, *libraries))
+    (program,) = compiled_files("the tests", "sanitized", sources, (*SANITIZED, *flags, *libraries))
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "given"), Path(folder, "found")
         given.write_bytes(b"".join(np.ascontiguousarray(x).tobytes() for x in inputs))

@@ -14,7 +14,7 @@ from tilewright.codegen.c.elementwise_text import primitives_header
 from tilewright.codegen.c.expression import Scope, bounds_of, c_expression
 from tilewright.codegen.c.writer import CWriter, Names, comment_text, identifier
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, evaluate
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, evaluate
 from tilewright.common.expr_parser import parse_expr
 
 BOUNDS = {"i": (0, 6), "j": (-3, 4)}
@@ -27,12 +27,12 @@ def expressions() -> st.SearchStrategy[Expr]:
     leaves = st.sampled_from([Var("i"), Var("j")]) | st.integers(-5, 9).map(Const)
 
     def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-        plain = st.builds(Binary, st.sampled_from(OPERATORS), inner, inner)
+        plain = st.builds(BinaryExpr, st.sampled_from(OPERATORS), inner, inner)
         divided = st.builds(
-            Binary,
+            BinaryExpr,
             st.sampled_from(("//", "%", "ceil_div")),
             inner,
-            st.integers(1, 7).map(Const) | st.just(Binary("+", Var("i"), Const(1))),
+            st.integers(1, 7).map(Const) | st.just(BinaryExpr("+", Var("i"), Const(1))),
         )
         return plain | divided
 
@@ -49,12 +49,12 @@ def test_bounds_hold_every_value(e):
 def examples() -> list[Expr]:
     """A fixed set that a C compiler can be asked about at once."""
     operands = [Var("i"), Var("j"), Const(3), Const(-2), Var("i") - Var("j"), Var("j") * 2 + 1]
-    found = [Binary(op, a, b) for op in OPERATORS for a in operands for b in operands]
+    found = [BinaryExpr(op, a, b) for op in OPERATORS for a in operands for b in operands]
     divisors = [Const(3), Var("i") + 1]
     found += [
-        Binary(op, a, b) for op in ("//", "%", "ceil_div") for a in operands for b in divisors
+        BinaryExpr(op, a, b) for op in ("//", "%", "ceil_div") for a in operands for b in divisors
     ]
-    nested = [Binary(op, a, b) for op in OPERATORS for a in found[::7] for b in found[3::29]]
+    nested = [BinaryExpr(op, a, b) for op in OPERATORS for a in found[::7] for b in found[3::29]]
     return found + nested[::5]
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.ir.nodes import Program
 from tilewright.machine.load import load_machine
 from tilewright.ops import Conv2d, Gemm, Op
@@ -100,16 +100,18 @@ def test_what_decides_is_part_of_the_key(searched, version):
 )
 def test_an_entry_that_says_something_else_is_found_anew(searched, monkeypatch, content):
     made: list[str] = []
-    remember = Cache.remember
+    remember = CacheStore.remember
     monkeypatch.setattr(
-        Cache, "remember", lambda own, key, found: (made.append(key), remember(own, key, found))
+        CacheStore,
+        "remember",
+        lambda own, key, found: (made.append(key), remember(own, key, found)),
     )
     expected = said(kept_rankings(CASES[-1:], MACHINE))
-    Cache("rankings").forget(made[0])
-    remember(Cache("rankings"), made[0], content)
+    CacheStore("rankings").forget(made[0])
+    remember(CacheStore("rankings"), made[0], content)
     assert said(kept_rankings(CASES[-1:], MACHINE)) == expected
     assert searched == [1, 1]
-    assert msgspec.json.decode(Cache("rankings").recall(made[0]) or b"") != []
+    assert msgspec.json.decode(CacheStore("rankings").recall(made[0]) or b"") != []
 
 
 def test_progress_counts_what_is_found(searched):

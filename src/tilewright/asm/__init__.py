@@ -23,10 +23,10 @@ from tilewright.asm.objects.listing import expansion_trace, listing
 from tilewright.asm.objects.object import (
     LineEntry,
     Object,
+    ObjectSection,
     PlacedInstruction,
     Relocation,
     RelocationKind,
-    Section,
     Symbol,
 )
 
@@ -36,10 +36,10 @@ __all__ = [
     "LineEntry",
     "LinkErrors",
     "Object",
+    "ObjectSection",
     "PlacedInstruction",
     "Relocation",
     "RelocationKind",
-    "Section",
     "SourceErrors",
     "Symbol",
     "assemble",

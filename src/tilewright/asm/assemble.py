@@ -22,7 +22,13 @@ from tilewright.asm.error_codes import SourceError
 from tilewright.asm.first_pass import FirstPass, expression_of
 from tilewright.asm.front_end import FrontEnd, front_end_of
 from tilewright.asm.limits import DEFAULT_LIMITS, Limits
-from tilewright.asm.objects.object import Object, PlacedInstruction, Relocation, Section, Symbol
+from tilewright.asm.objects.object import (
+    Object,
+    ObjectSection,
+    PlacedInstruction,
+    Relocation,
+    Symbol,
+)
 from tilewright.asm.objects.relocate import (
     DATA_KINDS,
     label_of,
@@ -44,7 +50,13 @@ from tilewright.asm.objects.symbols import HIDDEN_PREFIX
 from tilewright.asm.suggest import did_you_mean
 from tilewright.asm.text.budget import Budget
 from tilewright.asm.text.expand import EXPANSION_WORDS, Expander
-from tilewright.asm.text.expression import Name, Unary, Value, evaluate, signed64
+from tilewright.asm.text.expression import (
+    ExpressionValue,
+    Name,
+    UnaryOperation,
+    expression_value,
+    signed64,
+)
 from tilewright.asm.text.operands import bind_instruction, operand_span
 from tilewright.asm.text.parse import line_parser
 from tilewright.asm.text.parsed import ParsedLine, ParsedOperand, ParsedReal, span_of
@@ -53,7 +65,7 @@ from tilewright.common.errors import AssemblyError
 from tilewright.common.expr import free_vars
 from tilewright.common.expr_parser import parse_expr
 from tilewright.common.files import read_file
-from tilewright.isa import Instruction, InstructionTable, Label, Register
+from tilewright.isa import Instruction, InstructionTable, Register, SymbolReference
 from tilewright.isa.dialect import GNU_SECTIONS
 
 # A pause of the garbage collector while a source is assembled.
@@ -121,7 +133,7 @@ class _Emitter:
 
     def _integer(self, item: NumberItem, operand: ParsedOperand, offset: int) -> bytes:
         scope = self.layout.symbols.scope(item.order, self.section.name, item.offset)
-        value, span = evaluate(expression_of(operand), scope), span_of(operand)
+        value, span = expression_value(expression_of(operand), scope), span_of(operand)
         bits = 8 * item.unit_bytes
         if value.symbol:
             if value.part:
@@ -155,7 +167,9 @@ class _Emitter:
         try:
             value = _real_constant(operand)
             if value is None:
-                value = float(_absolute(evaluate(expression_of(operand), scope), span_of(operand)))
+                value = float(
+                    _absolute(expression_value(expression_of(operand), scope), span_of(operand))
+                )
             if item.unit_bytes == 8 and math.isinf(value) and isinstance(operand, ParsedReal):
                 raise OverflowError
             return struct.pack(mark + ("f" if item.unit_bytes == 4 else "d"), value)
@@ -188,7 +202,7 @@ class _Emitter:
         self.data[item.offset : item.offset + len(word)] = word
 
     def _resolve(
-        self, item: CodeItem, instruction: Instruction, index: int, label: Label
+        self, item: CodeItem, instruction: Instruction, index: int, label: SymbolReference
     ) -> Instruction:
         """A branch inside the section gets its distance, everything else a relocation."""
         kind = relocation_kind(instruction, index, label)
@@ -209,7 +223,7 @@ class _Emitter:
             ) from None
 
     def _check_written(
-        self, item: CodeItem, instruction: Instruction, index: int, label: Label
+        self, item: CodeItem, instruction: Instruction, index: int, label: SymbolReference
     ) -> None:
         """Refuse a write to a place in a section of this source that is read-only. Raises Fault."""
         if not instruction.spec.spans:
@@ -253,13 +267,13 @@ def _real_constant(operand: ParsedOperand) -> float | None:
             return value
         case Name("inf" | "nan" as name, _):
             return float(name)
-        case Unary("-", Name("inf" | "nan" as name, _), _, _):
+        case UnaryOperation("-", Name("inf" | "nan" as name, _), _, _):
             return -float(name)
         case _:
             return None
 
 
-def _absolute(value: Value, span: Span) -> int:
+def _absolute(value: ExpressionValue, span: Span) -> int:
     if value.symbol:
         raise Fault(
             SourceError.ADDRESS, f"a number is needed, but {value.symbol} is an address", span
@@ -270,7 +284,7 @@ def _absolute(value: Value, span: Span) -> int:
 def emit_object(layout: FirstPass) -> Object:
     """The object of a layout; faults go to its reporter, which raises them."""
     layout.symbols.resolve_definitions(layout.reporter)
-    sections: list[Section] = []
+    sections: list[ObjectSection] = []
     relocations: list[Relocation] = []
     instructions: list[PlacedInstruction] = []
     for builder in layout.sections.by_name.values():
@@ -308,8 +322,8 @@ def _place_of(item: Item) -> tuple[SourceLine, int]:
     return item.line, item.order
 
 
-def _finished(builder: SectionBuilder, data: bytes) -> Section:
-    return Section(
+def _finished(builder: SectionBuilder, data: bytes) -> ObjectSection:
+    return ObjectSection(
         builder.name,
         builder.flags,
         data,

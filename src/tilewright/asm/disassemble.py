@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.asm.encode import decode
-from tilewright.asm.objects.object import Object, Relocation, Section, Symbol
+from tilewright.asm.objects.object import Object, ObjectSection, Relocation, Symbol
 from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
 from tilewright.asm.objects.symbols import HIDDEN_PREFIX
-from tilewright.isa import Instruction, InstructionTable, Label
+from tilewright.isa import Instruction, InstructionTable, SymbolReference
 
 _BYTES_PER_ROW = 16
 _LONG_RUN_BYTES = 32
@@ -30,7 +30,7 @@ def disassemble(source: bytes | Object, table: InstructionTable) -> str:
     """
     if isinstance(source, bytes):
         step = table.word_bits // 8
-        code = Section(table.dialect.code_section, "ax", source, len(source), step)
+        code = ObjectSection(table.dialect.code_section, "ax", source, len(source), step)
         source = Object(
             table.instruction_set,
             table.byte_order,
@@ -63,7 +63,7 @@ class _SectionText:
     """One section being printed."""
 
     source: Object
-    section: Section
+    section: ObjectSection
     table: InstructionTable
     named: set[str] = field(default_factory=set)
 
@@ -125,7 +125,8 @@ class _SectionText:
             elif offset in fixed and fixed[offset].kind in DATA_BYTES:
                 relocation = fixed[offset]
                 size = DATA_BYTES[relocation.kind]
-                yield f"\t{_DATA_DIRECTIVES[size]} {Label(relocation.symbol, relocation.addend)}"
+                reference = SymbolReference(relocation.symbol, relocation.addend)
+                yield f"\t{_DATA_DIRECTIVES[size]} {reference}"
                 offset += size
             else:
                 end = boundaries[bisect_right(boundaries, offset)]
@@ -210,7 +211,7 @@ def _instruction_text(
         target = labels.get(offset + step * (1 + instruction.target))
         if target is not None:
             operands = tuple(
-                Label(target[0]) if spec.kind == "target" else operand
+                SymbolReference(target[0]) if spec.kind == "target" else operand
                 for spec, operand in zip(
                     instruction.table.operands_of(instruction.spec),
                     instruction.operands,

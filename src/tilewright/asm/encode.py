@@ -15,13 +15,13 @@ from tilewright.isa import (
     Instruction,
     InstructionSpec,
     InstructionTable,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     make_instruction,
 )
-from tilewright.isa.operand_rules import rules_of
+from tilewright.isa.operand_rules import operand_rules_of
 from tilewright.isa.table import BitField, OperandSpec, fixed_bits
 
 
@@ -30,7 +30,7 @@ def encode_word(instruction: Instruction) -> int:
 
     Raises AssemblyError.
     """
-    rules = rules_of(instruction.table)[instruction.spec.mnemonic]
+    rules = operand_rules_of(instruction.table)[instruction.spec.mnemonic]
     word = rules.constant_bits
     for rule, operand in zip(rules.operands, instruction.operands, strict=True):
         match operand:
@@ -40,7 +40,7 @@ def encode_word(instruction: Instruction) -> int:
                 word |= rule.number_bits(operand)
             case Memory(int(displacement), base):
                 word |= rule.number_bits(displacement) | rule.register_bits(base.number)
-            case (Label() as label) | Memory(Label() as label, _):
+            case (SymbolReference() as label) | Memory(SymbolReference() as label, _):
                 message = f"symbol {label} has no value yet"
                 raise AssemblyError(message, fix="link the object first")
     return word

@@ -16,8 +16,14 @@ from tilewright.asm.error_codes import SourceError
 from tilewright.asm.limits import Limits
 from tilewright.asm.objects.object import LineEntry
 from tilewright.asm.objects.sections import CodeItem, SectionSet
-from tilewright.asm.objects.symbols import Definition, Label, NotYetKnown, Scope, SymbolTable
-from tilewright.asm.text.expression import Expression, Value, evaluate
+from tilewright.asm.objects.symbols import (
+    Label,
+    NotYetKnown,
+    SetDirective,
+    SymbolScope,
+    SymbolTable,
+)
+from tilewright.asm.text.expression import Expression, ExpressionValue, expression_value
 from tilewright.asm.text.operands import unknown_instruction
 from tilewright.asm.text.parsed import ParsedLabel, ParsedLine, ParsedOperand, span_of
 from tilewright.isa import InstructionTable
@@ -46,7 +52,7 @@ class FirstPass:
         """Size of an instruction."""
         return self.table.word_bits // 8
 
-    def scope(self) -> Scope:
+    def scope(self) -> SymbolScope:
         """The scope of an expression at this point."""
         section = self.sections.current
         return self.symbols.scope(self.order, section.name, section.size_bytes)
@@ -54,7 +60,7 @@ class FirstPass:
     def number(self, expression: Expression) -> int:
         """The value of an expression that must be a number now. Raises Fault."""
         try:
-            value = evaluate(expression, self.scope())
+            value = expression_value(expression, self.scope())
         except NotYetKnown as fault:
             fix = fault.fix if fault.fix.startswith("did you mean") else "define it above this line"
             raise fault.again(fix=fix) from None
@@ -74,12 +80,12 @@ class FirstPass:
         """`.set` and `.equiv`: now if its value is known, otherwise when all lines are placed."""
         self._refuse_register(name, span)
         section = self.sections.current
-        definition = Definition(
+        definition = SetDirective(
             name, self.order, self.line, span, expression, section.name, section.size_bytes
         )
         try:
             # a missing name may well come later, so that looking for similar ones would be in vain
-            value: Value | None = evaluate(
+            value: ExpressionValue | None = expression_value(
                 expression, structs.replace(self.scope(), suggests=False)
             )
         except NotYetKnown:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from tilewright.cli.arguments import Check
 from tilewright.cli.options import OperatorOptions, OwnMachineOptions, given_options
 from tilewright.cli.output import OutputOptions, UsageProblem, progress_bar
-from tilewright.cli.workload import is_operator, machine_of, read_network, read_workload
+from tilewright.cli.workload import is_operator, machine_of, named_network, read_workload
 from tilewright.codegen.artifact import EMITS
 from tilewright.codegen.folder import NETWORK_FILE, PROGRAM_FILE, SUMS_FILE, read_text
 from tilewright.codegen.stored import file_states, network_kind
@@ -26,7 +26,7 @@ from tilewright.compiler.toolchain import Toolchain
 from tilewright.cost.product_bounds import (
     Product,
     ProductRoofline,
-    Tile,
+    ProductTile,
     product_roofline,
     require_tile,
 )
@@ -74,7 +74,7 @@ def run(asked: Check) -> None:
         program = read_program(read_text(path), asked.subject)
         findings = tuple(_program(program, asked.subject, target))
     elif chain.divides is not None and not is_operator(asked.subject):
-        network = read_network(asked.subject, asked.operator, chain.usual_type)
+        network = named_network(asked.subject, asked.operator, chain.usual_type)
         findings = check_divided(network, chain, asked.output)
     else:
         workload = read_workload(asked.subject, asked.operator, chain.usual_type)
@@ -327,7 +327,7 @@ def _finish(report: CheckReport, output: OutputOptions) -> None:
 _TILE = re.compile(r"(?:(?P<memory>[A-Za-z0-9_-]{1,64}):)?(?P<sizes>[a-z]=[0-9]+(,[a-z]=[0-9]+)*)")
 _EXTENTS = ("m", "n", "k")
 
-Tiles = dict[str | None, Tile]
+Tiles = dict[str | None, ProductTile]
 
 
 def check_product(
@@ -368,15 +368,17 @@ def _product(options: OperatorOptions, machine: Machine) -> Product:
     return Product(options.m or 0, options.n or 0, options.k or 0, element)
 
 
-def _tile(text: str) -> tuple[str | None, Tile]:
+def _tile(text: str) -> tuple[str | None, ProductTile]:
     match = _TILE.fullmatch(text)
     sizes = dict(part.split("=") for part in match["sizes"].split(",")) if match else {}
     if match is None or set(sizes) != set(_EXTENTS) or not all(map(int, sizes.values())):
         raise UsageProblem(f"--tile takes [MEMORY:]m=M,n=N,k=K, found {text!r}")
-    return match["memory"], Tile(*(int(sizes[name]) for name in _EXTENTS))
+    return match["memory"], ProductTile(*(int(sizes[name]) for name in _EXTENTS))
 
 
-def _tile_finding(memory: str | None, tile: Tile, product: Product, machine: Machine) -> Finding:
+def _tile_finding(
+    memory: str | None, tile: ProductTile, product: Product, machine: Machine
+) -> Finding:
     subject = f"tile {tile}"
     rule = f"fits memory {memory!r}" if memory else "fits the memories of a core"
     try:

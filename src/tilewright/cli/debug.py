@@ -28,7 +28,7 @@ from tilewright.simulate.image import load_image, with_data
 from tilewright.simulate.stepping import Stepping, watch_of_range
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import RUNTIMES, Debugged
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 from tilewright.simulate.window.stepper import Stepper
 
 _SHOWN = 3
@@ -210,7 +210,7 @@ class _Session:
         noun = "element" if watch.place.count == 1 else "elements"
         self.output.show(f"watching {watch.place.count} {noun} of {watch.of}")
 
-    def _range(self, arguments: list[str]) -> Range:
+    def _range(self, arguments: list[str]) -> ElementRange:
         """Memory, address and count. Errors: SimulationError."""
         if len(arguments) != 3:
             raise SimulationError(
@@ -229,7 +229,7 @@ class _Session:
                 f"{count} elements at address {address} lie outside the {sizes[memory]} elements "
                 f"of the {memory} memory"
             )
-        return Range(memory, address, count)
+        return ElementRange(memory, address, count)
 
     def _memory(self, arguments: list[str]) -> None:
         self.output.show(str(self.stepper.elements(self._range(arguments))))

@@ -29,7 +29,7 @@ from tilewright.report.pipeline import (
 )
 from tilewright.simulate.image import load_image, with_data
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.window.hosted import RUNTIMES
 
 _NO_LOOP = "no minimum: the program has no loop, and --minimum is about one iteration of a loop"
@@ -101,7 +101,7 @@ def _table(machine: Machine) -> InstructionTable:
 
 
 def _best_schedule(
-    program: Program, loop: tuple[int, int], table: InstructionTable
+    program: AssembledProgram, loop: tuple[int, int], table: InstructionTable
 ) -> ModuloSchedule:
     """The shortest schedule of the body of a loop, with its proof."""
     body = program.instructions[loop[0] : loop[1] + 1]
@@ -109,7 +109,7 @@ def _best_schedule(
 
 
 def _show_minimum(
-    program: Program,
+    program: AssembledProgram,
     loop: tuple[int, int],
     table: InstructionTable,
     error: SimulationError,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tilewright.cli.arguments import Train
 from tilewright.cli.options import OperatorOptions
 from tilewright.cli.output import UsageProblem, progress_bar
-from tilewright.cli.workload import machine_of, read_network
+from tilewright.cli.workload import machine_of, named_network
 from tilewright.codegen.folder import write_arrays
 from tilewright.common.deferred import Deferred
 from tilewright.common.files import new_file
@@ -47,7 +47,7 @@ def run(asked: Train) -> None:
         raise UsageProblem(f"--curve takes a file {' or '.join(_PICTURES)}, found {asked.curve}")
     settings = _settings(asked)
     options = OperatorOptions(batch=asked.batch, dtype=asked.dtype)
-    network, machine = read_network(asked.network, options, asked.dtype), machine_of(asked.machine)
+    network, machine = named_network(asked.network, options, asked.dtype), machine_of(asked.machine)
     examples, test = _examples(asked)
     with progress_bar(asked.output) as progress:
         told = partial(_show, asked)

@@ -70,7 +70,7 @@ _TYPES = ("dtype", "sum_dtype", "result_dtype")
 
 
 def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Workload:
-    """An operator, or the products of a network; `known_dtype` as in `read_network`, of operators
+    """An operator, or the products of a network; `known_dtype` as in `named_network`, of operators
     alone where it names several types.
 
     Raises UsageProblem for options that do not go with `name`, GraphError for an unknown one.
@@ -81,10 +81,10 @@ def read_workload(name: str, options: OperatorOptions, known_dtype: str = "f64")
         found = _defined(name, options, known_dtype)
         if not isinstance(found, Network):
             return Workload(DEFINED, ((DEFINED, as_named(found)),))
-    return Workload.of(read_network(name, options, known_dtype))
+    return Workload.of(named_network(name, options, known_dtype))
 
 
-def read_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:
+def named_network(name: str, options: OperatorOptions, known_dtype: str = "f64") -> Network:
     """A known network or that of a file; `known_dtype` is for the former without `--dtype`.
 
     Raises as `read_workload` does.

@@ -12,7 +12,7 @@ from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Expr, evaluate
 from tilewright.ir.nodes import Buffer, Tensor, Transfer
-from tilewright.ir.regions import Blocks, Repeat, split, strides_of
+from tilewright.ir.regions import Blocks, Repeat, split_region, strides_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def plan_transfer(transfer: Transfer, tensor: Tensor, buffer: Buffer, scope: Sco
             some = some * r.extent
         else:
             repeats.append(Repeat(r.extent, r.step * stride))
-    blocks = split(repeats, Const(1))
+    blocks = split_region(repeats, Const(1))
     largest = _largest(transfer, tensor, buffer, scope)
     return TransferPlan(offset, replace(blocks, length=some * blocks.length), largest)
 

@@ -27,7 +27,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
-from tilewright.common.cache import Cache, cache_folder
+from tilewright.common.cache import CacheStore, cache_folder
 from tilewright.common.digest import digest, digest_of_file
 
 # Functions that only compiled code calls: typed and lowered here, optimized where they end up.
@@ -131,7 +131,7 @@ class _PieceCompiler(CompilerBase):
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_KEPT = Cache("functions")
+_KEPT = CacheStore("functions")
 _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 

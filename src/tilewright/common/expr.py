@@ -23,7 +23,7 @@ import numpy as np
 
 from tilewright.common.errors import ProgramError
 
-IntLike: TypeAlias = "int | Const | Var | Binary"
+IntLike: TypeAlias = "int | Const | Var | BinaryExpr"
 Value: TypeAlias = (
     Any  # int, or an integer ndarray; NumPy's own stubs make a precise type unusable here
 )
@@ -111,7 +111,7 @@ class Var(_Operators):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Binary(_Operators):
+class BinaryExpr(_Operators):
     """`a op b`; comparisons and `and` give 0 or 1."""
 
     op: str
@@ -132,13 +132,13 @@ class Binary(_Operators):
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            type(other) is Binary
+            type(other) is BinaryExpr
             and self._hash == other._hash
             and (self.op, self.a, self.b) == (other.op, other.a, other.b)
         )
 
-    def __reduce__(self) -> tuple[type[Binary], tuple[str, Expr, Expr]]:
-        return Binary, (self.op, self.a, self.b)  # hashes are those of one process
+    def __reduce__(self) -> tuple[type[BinaryExpr], tuple[str, Expr, Expr]]:
+        return BinaryExpr, (self.op, self.a, self.b)  # hashes are those of one process
 
     def __str__(self) -> str:
         if self.op in FUNCTIONS:
@@ -149,7 +149,7 @@ class Binary(_Operators):
         return f"{left} {self.op} {right}"
 
 
-Expr: TypeAlias = Const | Var | Binary
+Expr: TypeAlias = Const | Var | BinaryExpr
 
 _CONSTANTS: dict[int, Const] = {}
 _SYMBOLS: dict[str, Var] = {}
@@ -161,7 +161,7 @@ FUNCTIONS = ("min", "max", "ceil_div")
 
 
 def _bracket(expr: Expr, level: int, *, strict: bool) -> str:
-    if isinstance(expr, Binary) and expr.op in _PRECEDENCE:
+    if isinstance(expr, BinaryExpr) and expr.op in _PRECEDENCE:
         inner = _PRECEDENCE[expr.op]
         comparison = inner == level == 2
         if inner < level or comparison or (strict and inner == level):
@@ -206,7 +206,7 @@ OPERATIONS: dict[str, Callable[[Value, Value], Value]] = {
 
 def expr(value: object) -> Expr:
     """Return `value` (an int or an expression) as an expression."""
-    if isinstance(value, (Const, Var, Binary)):
+    if isinstance(value, (Const, Var, BinaryExpr)):
         return value
     if isinstance(value, (int, np.integer)):
         return Const(int(value))
@@ -218,8 +218,8 @@ def binary(op: str, left: object, right: object) -> Expr:
     known = _BUILT.get((op, id(left), id(right)))  # only what the table keeps alive has such an id
     if known is not None:
         return known[2]
-    a = left if isinstance(left, Binary) else expr(left)
-    b = right if isinstance(right, Binary) else expr(right)
+    a = left if isinstance(left, BinaryExpr) else expr(left)
+    b = right if isinstance(right, BinaryExpr) else expr(right)
     if isinstance(a, Const) and isinstance(b, Const):
         if not (op in ("//", "%", "ceil_div") and b.value == 0):
             return Const(int(OPERATIONS[op](a.value, b.value)))
@@ -230,7 +230,7 @@ def binary(op: str, left: object, right: object) -> Expr:
         return known[2]
     if len(_BUILT) >= _MOST_BUILT:
         _BUILT.clear()
-    found = _simplify(op, a, b) or Binary(op, a, b)
+    found = _simplify(op, a, b) or BinaryExpr(op, a, b)
     _BUILT[key] = a, b, found
     return found
 
@@ -271,7 +271,7 @@ def _simplify(op: str, a: Expr, b: Expr) -> Expr | None:
 def _less(a: Expr, b: Expr) -> Expr | None:
     """`a + b` as a difference where `b` has a negative factor."""
     match b:
-        case Binary("*", x, Const(value)) if value < 0:
+        case BinaryExpr("*", x, Const(value)) if value < 0:
             return binary("-", a, binary("*", x, -value))
         case _:
             return None
@@ -298,9 +298,9 @@ def constant_apart(e: Expr) -> tuple[Expr, int]:
     match e:
         case Const(value):
             return _ZERO, value
-        case Binary("+", a, Const(value)):
+        case BinaryExpr("+", a, Const(value)):
             return a, value
-        case Binary("-", a, Const(value)):
+        case BinaryExpr("-", a, Const(value)):
             return a, -value
         case _:
             return e, 0
@@ -308,7 +308,7 @@ def constant_apart(e: Expr) -> tuple[Expr, int]:
 
 def _is_condition(e: Expr) -> bool:
     """True if `e` can only be 0 or 1; only then is `1 and e` the same as `e`."""
-    return isinstance(e, Binary) and _PRECEDENCE.get(e.op, 3) <= 2
+    return isinstance(e, BinaryExpr) and _PRECEDENCE.get(e.op, 3) <= 2
 
 
 def ceil_div(a: IntLike, b: IntLike) -> Expr:
@@ -362,7 +362,7 @@ def evaluate(e: Expr, env: Mapping[str, Value]) -> Value:
     """
     # Asked millions of times per search: exact classes are tested twice as fast as a match, and
     # half of all nodes are leaves, which need no call.
-    if type(e) is Binary:
+    if type(e) is BinaryExpr:
         a, b = e.a, e.b
         try:
             left = (
@@ -400,7 +400,7 @@ def substitution(bindings: Mapping[str, IntLike]) -> Callable[[Expr], Expr]:
         if own is not None:
             return own[1]
         match e:
-            case Binary(op, a, b):
+            case BinaryExpr(op, a, b):
                 left, right = replaced(a), replaced(b)
                 found = e if left is a and right is b else binary(op, left, right)
             case Var(name):
@@ -427,13 +427,13 @@ def coefficient(e: Expr, name: str) -> Expr:
     match e:
         case Var():
             return _ONE
-        case Binary("+", a, b):
+        case BinaryExpr("+", a, b):
             return coefficient(a, name) + coefficient(b, name)
-        case Binary("-", a, b):
+        case BinaryExpr("-", a, b):
             return coefficient(a, name) - coefficient(b, name)
-        case Binary("*", a, b) if name not in free_vars(b):
+        case BinaryExpr("*", a, b) if name not in free_vars(b):
             return coefficient(a, name) * b
-        case Binary("*", a, b) if name not in free_vars(a):
+        case BinaryExpr("*", a, b) if name not in free_vars(a):
             return a * coefficient(b, name)
         case _:
             raise ProgramError(f"{e} is not linear in {name}")

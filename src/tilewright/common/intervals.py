@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, assert_never
 
-from tilewright.common.expr import Binary, Const, Expr, Var
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var
 
 Interval: TypeAlias = tuple[int, int]
 """Smallest and largest value, both included."""
@@ -36,7 +36,7 @@ def intervals_within(bounds: Mapping[str, Interval]) -> Callable[[Expr], Interva
                 return value, value
             case Var(name):
                 return bounds.get(name, UNBOUNDED)
-            case Binary(op, a, b):
+            case BinaryExpr(op, a, b):
                 own = known.get(id(e))
                 if own is None:
                     own = known[id(e)] = e, _combined(op, of(a), of(b))

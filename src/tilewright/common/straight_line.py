@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Value, Var, evaluate
+from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Value, Var, evaluate
 
 Step = tuple[Callable[[Value, Value], Value], int, int]
 
@@ -66,7 +66,7 @@ class _Order:
 
     constants: dict[Const, None] = field(default_factory=dict)
     symbols: dict[Var, None] = field(default_factory=dict)
-    made: dict[Binary, None] = field(default_factory=dict)
+    made: dict[BinaryExpr, None] = field(default_factory=dict)
 
     def add(self, e: Expr) -> None:
         match e:
@@ -74,7 +74,7 @@ class _Order:
                 self.constants[e] = None
             case Var():
                 self.symbols[e] = None
-            case Binary() if e not in self.made:
+            case BinaryExpr() if e not in self.made:
                 self.add(e.a)
                 self.add(e.b)
                 self.made[e] = None

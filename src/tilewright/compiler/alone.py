@@ -21,7 +21,7 @@ from tilewright.codegen.artifact import EMITS, READIES, Array
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
 from tilewright.compiler.adding import adding_program, simulated_run
-from tilewright.compiler.checking import compare as judged_by_reference
+from tilewright.compiler.checking import judge as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
 from tilewright.compiler.kernel import Kernel, Kernels

@@ -102,11 +102,11 @@ def check_code(
     """
     runs = RUNS.required(machine)
     outputs = runs.run(artifact, machine, program_inputs(op, seed, program, operands))
-    return compare(op, operands, operator_result(op, seed, program, outputs), seed.name)
+    return judge(op, operands, operator_result(op, seed, program, outputs), seed.name)
 
 
 @_UNBOUNDED
-def compare(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> CheckResult:
+def judge(op: Op, operands: Sequence[Array], found: Array, algorithm: str) -> CheckResult:
     """Judge a result: exact, within what rounding allows, or CheckFailed.
 
     The bound of an element is a multiple of the terms of its sum, the unit round-off and the sum

@@ -29,14 +29,14 @@ from tilewright.machine.build import changed
 from tilewright.machine.keys import document_key
 from tilewright.machine.parts import Direction, Engine
 from tilewright.network.explain import Routines
-from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.groups import CutTensor, GroupWork
 from tilewright.network.plan import Plan, Stage
 from tilewright.network.planning.form import form_text
 from tilewright.network.planning.products import one_group
 from tilewright.network.results import NetworkRun
 from tilewright.network.simulate import PlanRun
 from tilewright.ops import Op
-from tilewright.passes.allocate_buffers import buffer_bytes
+from tilewright.passes.allocate_buffers import bytes_on_a_core
 from tilewright.passes.lowering import lowering_of
 from tilewright.passes.split_ahead import split_ahead
 from tilewright.report.view import (
@@ -132,7 +132,7 @@ def model_account(
         tuple(rows),
         tuple(_traffic(moved, machine) for moved in transfers),
         sum(_flops(c, machine) for c in all_calls),
-        sum(buffer_bytes(b) for b in program.buffers),
+        sum(bytes_on_a_core(b) for b in program.buffers),
         _bound(rows),
         "model" if measured_seconds is None else "measured",
         measured_seconds,
@@ -258,7 +258,7 @@ def _adding(option: Option) -> Adding | None:
     return Adding(elements, round(option.adding_cycles))
 
 
-def arranged(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
+def arranging_copies(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
     """Copies by the groups' cores that start an operator on whole arrays in C order, and put its
     result into place. All groups move at the same time; what they share the first one moves.
     """
@@ -271,7 +271,7 @@ def arranged(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
             known[key] = simulate(stage.candidate.program(single), single).cycles
         return known[key]
 
-    def row(cut: Cut, direction: str) -> Arranged:
+    def row(cut: CutTensor, direction: str) -> Arranged:
         copies = 1 if cut.shared else work.groups
         return Arranged(
             cut.name,

@@ -24,14 +24,14 @@ from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
     Data,
     check_code,
-    compare,
+    judge,
     operator_result,
     program_inputs,
     random_operands,
 )
 from tilewright.compiler.explanation import (
     Account,
-    arranged,
+    arranging_copies,
     changes_that_help,
     every_call,
     explanation,
@@ -248,7 +248,7 @@ class Kernel:
         chosen, runs = self.option.candidate.seed, RUNS.required(self.machine)
         inputs = dict(zip(chosen.operands, given, strict=True))
         outputs = runs.run(self.driven, self.machine, inputs)
-        return compare(self.op, given, outputs[chosen.result], chosen.name)
+        return judge(self.op, given, outputs[chosen.result], chosen.name)
 
     def explanation(self, *, what_if: bool = True, progress: Progress = silent) -> Explanation:
         """Where the time goes; with `what_if`, also which changes of the machine would help:
@@ -256,7 +256,7 @@ class Kernel:
         """
         found = explanation(self.result, self.choice, self.option, self.machine, self.account)
         if self.is_driven:
-            moved = arranged(self._group_work, self.machine)
+            moved = arranging_copies(self._group_work, self.machine)
             found = structs.replace(found, arranged=moved)
         if not what_if or self.simulated is None:
             return found

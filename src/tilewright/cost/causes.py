@@ -13,7 +13,7 @@ from tilewright.cost.timing import issue_cycles, transfer_cycles
 from tilewright.cost.totals import CallGroup, TransferGroup, cycles_of, executed
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import MatrixProduct
-from tilewright.ir.threads import busiest_thread, meetings
+from tilewright.ir.threads import busiest_thread, thread_meetings
 from tilewright.machine import Machine
 
 Cause = tuple[str, str]
@@ -29,7 +29,7 @@ def model_causes(program: Program, machine: Machine, cycles: float) -> list[tupl
     transfers, calls = executed(replace(program, body=busiest_thread(program.body)), machine)
     causes: dict[Cause, float] = {}
     if machine.threads is not None and machine.threads.count > 1:
-        met = meetings(program.body) + 1
+        met = thread_meetings(program.body) + 1
         causes["barrier", ""] = met * machine.threads.meet_cycles
     for call in calls:
         for kind, own in _parts(call, program, machine):

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     Value,
@@ -39,7 +39,7 @@ from tilewright.machine.parts import Engine
 
 
 @dataclass(frozen=True)
-class Item:
+class ChainItem:
     """A call or transfer, the condition it stands under, and where it stands in the chain of loops;
     `buffer` is the number of a transfer's buffer.
     """
@@ -110,7 +110,7 @@ class Prepared:
     program: Program
     loops: tuple[For, ...]
     edges: tuple[Edges, ...]
-    items: tuple[Item, ...]
+    items: tuple[ChainItem, ...]
     outline: Outline
     moments: Moments
     inside: tuple[For, ...] = ()
@@ -155,7 +155,7 @@ def _marked(step: CallStep | TransferStep, program: Program) -> CallStep | Trans
     return replace(step, shared=program.tensor(step.stmt.tensor).shared)
 
 
-def prepare(
+def take_apart(
     program: Program,
     *,
     chains: ChainRules | None = None,
@@ -195,11 +195,11 @@ def _division(program: Program, loops: Sequence[For], together: Collection[str])
     return _Division(tuple(f.extent for f in loops), parts, shared)
 
 
-def _taken_apart(steps: tuple[Step, ...]) -> tuple[list[For], tuple[For, ...], list[Item]]:
+def _taken_apart(steps: tuple[Step, ...]) -> tuple[list[For], tuple[For, ...], list[ChainItem]]:
     """The loops of a nest, outermost first, those inside a call, and the items at every level."""
     loops: list[For] = []
     inside: tuple[For, ...] = ()
-    items: list[Item] = []
+    items: list[ChainItem] = []
     here: tuple[Step, ...] | None = steps
     while here is not None:
         level, inner = len(loops), None
@@ -217,29 +217,29 @@ def _taken_apart(steps: tuple[Step, ...]) -> tuple[list[For], tuple[For, ...], l
     return loops, inside, items
 
 
-def _flat(step: Step, condition: Expr, level: int, after: bool) -> Iterator[Item]:
+def _flat(step: Step, condition: Expr, level: int, after: bool) -> Iterator[ChainItem]:
     match step:
         case BranchStep(test, then, orelse):
             for part, holds in ((then, test), (orelse, 1 - test)):
                 for inner in part:
                     yield from _flat(inner, condition * holds, level, after)
         case CallStep() | TransferStep():
-            yield Item(step, condition, level, after)
+            yield ChainItem(step, condition, level, after)
         case _:
             return
 
 
-def _ordered(items: Sequence[Item]) -> list[Item]:
+def _ordered(items: Sequence[ChainItem]) -> list[ChainItem]:
     return sorted(items, key=lambda i: (i.level, i.after))
 
 
-def _completed(item: Item, buffers: Mapping[str, int]) -> Item:
+def _completed(item: ChainItem, buffers: Mapping[str, int]) -> ChainItem:
     if isinstance(item.step, CallStep):
         return item
     return replace(item, buffer=buffers[item.step.stmt.buffer])
 
 
-def _edges(loop: For, loops: Sequence[For], items: Sequence[Item]) -> Edges:
+def _edges(loop: For, loops: Sequence[For], items: Sequence[ChainItem]) -> Edges:
     """(0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
     more last ones where as many conditions ask for one iteration each.
 
@@ -265,9 +265,9 @@ def _meet(condition: Expr, one: For, other: For) -> bool:
     if not {one.var, other.var} <= free_vars(condition):
         return False
     match condition:
-        case Binary("<" | "<=", a, b):
+        case BinaryExpr("<" | "<=", a, b):
             return {one.var, other.var} <= _terms(a) | _terms(b)
-        case Binary("and" | "*", a, b):
+        case BinaryExpr("and" | "*", a, b):
             return _meet(a, one, other) or _meet(b, one, other)
         case _:
             return False
@@ -278,7 +278,7 @@ def _terms(e: Expr) -> frozenset[str]:
     match e:
         case Var(name):
             return frozenset((name,))
-        case Binary("+" | "-", a, b):
+        case BinaryExpr("+" | "-", a, b):
             return _terms(a) | _terms(b)
         case _:
             return frozenset()
@@ -287,15 +287,15 @@ def _terms(e: Expr) -> frozenset[str]:
 def _tested(condition: Expr, var: str) -> frozenset[Expr]:
     """Values that the condition compares `var` with."""
     match condition:
-        case Binary("==", Var(name), value) if name == var:
+        case BinaryExpr("==", Var(name), value) if name == var:
             return frozenset((value,))
-        case Binary(_, a, b) if var in free_vars(condition):
+        case BinaryExpr(_, a, b) if var in free_vars(condition):
             return _tested(a, var) | _tested(b, var)
         case _:
             return frozenset()
 
 
-def _outline(items: Sequence[Item], loops: Sequence[For], kinds: Sequence[int]) -> Outline:
+def _outline(items: Sequence[ChainItem], loops: Sequence[For], kinds: Sequence[int]) -> Outline:
     spans = [[_span(items, d, after) for d in range(len(kinds) + 1)] for after in (False, True)]
     costs = [(item.symbols, item.level) for item in items]
     counts = [(free_vars(f.extent), d) for d, f in enumerate(loops)]
@@ -334,7 +334,7 @@ def _with_extents(symbols: frozenset[str], loops: Sequence[For]) -> frozenset[st
     return symbols
 
 
-def _span(items: Sequence[Item], level: int, after: bool) -> tuple[int, int]:
+def _span(items: Sequence[ChainItem], level: int, after: bool) -> tuple[int, int]:
     own = [i for i, item in enumerate(items) if (item.level, item.after) == (level, after)]
     return (own[0], own[-1] + 1) if own else (0, 0)
 

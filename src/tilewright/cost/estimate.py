@@ -27,12 +27,12 @@ from tilewright.common.expr import Const, Value, evaluate, free_vars
 from tilewright.cost import chain
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import Prepared, prepare, serial_cycles
+from tilewright.cost.chain import Prepared, serial_cycles, take_apart
 from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
-    Buffer,
+    BufferTimes,
     Clock,
     Cost,
     Count,
@@ -41,8 +41,8 @@ from tilewright.cost.pipeline_types import (
     Ints,
     Item,
     LoopLevel,
-    Records,
     Rows,
+    StateRecords,
     Stride,
     Summary,
     Tables,
@@ -253,11 +253,13 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     return Tables(iterations, service, issue, own_cycles, alike, contest, nest.doubles)
 
 
-def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Machine) -> Records:
+def records_of(
+    prepared: Prepared, tables: Tables, prices: Prices, machine: Machine
+) -> StateRecords:
     """The nest; what differs from tile to tile is filled in while it is played."""
     outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
     engines = prepared.engines(machine)
-    return Records(
+    return StateRecords(
         _filled(
             records(Clock, 1),
             loops=loops,
@@ -277,7 +279,7 @@ def records_of(prepared: Prepared, tables: Tables, prices: Prices, machine: Mach
             base=outline.costs.base,
             varies=outline.costs.varies,
         ),
-        records(Buffer, buffers),
+        records(BufferTimes, buffers),
         _strides(outline.counts, loops),
         _strides(outline.costs, loops),
         records(Count, len(tables.iterations)),
@@ -360,7 +362,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class PricedNest:
     """A nest to be priced with its parameters bound to `values`.
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
@@ -383,15 +385,15 @@ def estimate(
     contest: Ints | None = None,
     keep: int = 0,
 ) -> Estimate:
-    """Price `program` as a `Case`; one that is priced often is `prepare`d once. `keep` as in
+    """Price `program` as a `PricedNest`; one that is priced often is taken apart once. `keep` as in
     `estimates`.
     """
     chains = lowering_of(machine).chains
-    prepared = prepare(program, chains=chains) if isinstance(program, Program) else program
-    return estimates([Case(prepared, values, wanted, contest)], machine, keep=keep)[0]
+    prepared = take_apart(program, chains=chains) if isinstance(program, Program) else program
+    return estimates([PricedNest(prepared, values, wanted, contest)], machine, keep=keep)[0]
 
 
-def estimates(cases: Sequence[Case], machine: Machine, *, keep: int = 0) -> list[Estimate]:
+def estimates(cases: Sequence[PricedNest], machine: Machine, *, keep: int = 0) -> list[Estimate]:
     """Price several nests together.
 
     Where only the `keep` best matter (0: all) of each contest of a nest, those are left at
@@ -406,7 +408,7 @@ def estimates(cases: Sequence[Case], machine: Machine, *, keep: int = 0) -> list
     ]
 
 
-def _bound(case: Case, machine: Machine) -> BoundNest:
+def _bound(case: PricedNest, machine: Machine) -> BoundNest:
     env: Env = {**case.values, **first_core(machine)}
     division = case.prepared.division
     if division is not None:
@@ -470,7 +472,7 @@ UNITS = 4
 _MOST_OPERANDS = 8
 
 
-def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.Window:
+def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.OperationWindow:
     """The window of a core, empty, for the items of one nest."""
     rules = machine.issue
     assert rules is not None
@@ -490,7 +492,7 @@ def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.W
         0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
         for i, b in enumerate(prepared.program.buffers)
     ]
-    return window.Window(
+    return window.OperationWindow(
         np.zeros(int(first[-1])),
         first,
         np.zeros(max(1, count), np.int64),
@@ -529,7 +531,7 @@ def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
 
 
 def _used(
-    item: chain.Item, buffers: Mapping[str, int], prepared: Prepared
+    item: chain.ChainItem, buffers: Mapping[str, int], prepared: Prepared
 ) -> tuple[int, list[int]]:
     """The numbers of the buffer that an item writes, -1 for none, and of those that it reads. One
     that works on results of earlier products waits for none of its loop.
@@ -540,7 +542,7 @@ def _used(
     return buffers.get(written, -1), [buffers[name] for name in read[:_MOST_OPERANDS]]
 
 
-def _lags(item: chain.Item, prepared: Prepared) -> bool:
+def _lags(item: chain.ChainItem, prepared: Prepared) -> bool:
     """True for a call on a part of a buffer of which a product in its loop makes another part."""
     assert isinstance(item.step, CallStep)
     own = item.step.stmt.operands[0]
@@ -555,7 +557,7 @@ def _lags(item: chain.Item, prepared: Prepared) -> bool:
     )
 
 
-def _beside(item: chain.Item, prepared: Prepared) -> int:
+def _beside(item: chain.ChainItem, prepared: Prepared) -> int:
     """How an item writes a buffer that the items of one loop alone use, which read it in the order
     in which their parts move: what it writes they have read, or read later. 0 for other items.
     """
@@ -581,7 +583,7 @@ def _beside(item: chain.Item, prepared: Prepared) -> int:
     return window.AHEAD if variable in _start(item.step) or alternates else window.BESIDE
 
 
-def _overlaps(item: chain.Item) -> bool:
+def _overlaps(item: chain.ChainItem) -> bool:
     """True for a transfer under no condition."""
     return not isinstance(item.step, CallStep) and item.condition == Const(1)
 

@@ -39,7 +39,7 @@ from tilewright.cost.pipeline_types import (
     Flags,
     Floats,
     Ints,
-    State,
+    PipelineState,
     Summary,
     Tables,
 )
@@ -51,7 +51,7 @@ _ROUNDING = 1.0 - 1e-9
 
 
 @piece
-def mark_looped(s: State) -> None:
+def mark_looped(s: PipelineState) -> None:
     """Mark the levels inside a loop that runs more than once; elsewhere there is nothing to
     overlap.
     """
@@ -64,7 +64,7 @@ def mark_looped(s: State) -> None:
 
 
 @piece
-def _loop(s: State, loop: int) -> float:
+def _loop(s: PipelineState, loop: int) -> float:
     """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
 
     The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
@@ -97,7 +97,7 @@ def _loop(s: State, loop: int) -> float:
 
 
 @piece
-def _repeat(s: State, level: int, times: float) -> None:
+def _repeat(s: PipelineState, level: int, times: float) -> None:
     """Play the body at `level` the given number of times."""
     played = 0.0
     while played < times:
@@ -106,7 +106,7 @@ def _repeat(s: State, level: int, times: float) -> None:
 
 
 @piece
-def _extrapolate(s: State, now: float, others: float, busy: float, times: float) -> None:
+def _extrapolate(s: PipelineState, now: float, others: float, busy: float, times: float) -> None:
     """Repeat what happened since the clock stood at `now`: what is under way ends later."""
     clock = s.clock
     shift, others_shift = (clock.now - now) * times, (clock.others - others) * times
@@ -135,7 +135,7 @@ def _extrapolate(s: State, now: float, others: float, busy: float, times: float)
 
 
 @piece
-def _stores_twice(s: State, level: int) -> bool:
+def _stores_twice(s: PipelineState, level: int) -> bool:
     """True if the body at `level`, the loops of one iteration inside it dissolved, stores from two
     slots: its steady state takes two iterations, from the third on, when both have been stored
     from.
@@ -152,7 +152,7 @@ def _stores_twice(s: State, level: int) -> bool:
 
 
 @piece
-def _has_double_put(s: State, first: int, end: int) -> bool:
+def _has_double_put(s: PipelineState, first: int, end: int) -> bool:
     for number in range(first, end):
         item = at(s.items, number)
         if item.kind == PUT and at(s.buffers, item.buffer).double:
@@ -161,7 +161,7 @@ def _has_double_put(s: State, first: int, end: int) -> bool:
 
 
 @piece
-def _reset(s: State, first: float) -> None:
+def _reset(s: PipelineState, first: float) -> None:
     """Set the clocks to zero, with nothing under way, that of the first core to its own."""
     s.clock.now = s.clock.free = s.clock.busy = s.clock.others = 0.0
     s.clock.first, s.clock.others_first, s.clock.joined = first, 0.0, 1.0
@@ -177,7 +177,7 @@ def _reset(s: State, first: float) -> None:
 
 
 @piece
-def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
+def _summarise(s: PipelineState, loop: int, ending: bool, out: Summary) -> None:
     """Summarise a loop that starts with its data there and no store under way, the backlog it
     absorbs, how late a run is that follows at once, and what a first core that is ahead gains. The
     loops around go on with their like, or are `ending`.
@@ -206,14 +206,14 @@ def _summarise(s: State, loop: int, ending: bool, out: Summary) -> None:
 
 
 @piece
-def _next_kind(s: State, loop: int) -> int:
+def _next_kind(s: PipelineState, loop: int) -> int:
     """The kind of the iteration after one of the present kind, -1 where there is none."""
     kind, times = at(s.levels, loop).kind, times_of(s, loop, at(s.levels, loop).kind)
     return kind if times > 1.0 else kind_after(s, loop, kind)
 
 
 @piece
-def _two(s: State, loop: int) -> Any:
+def _two(s: PipelineState, loop: int) -> Any:
     """End of two more iterations of the first kind."""
     level = at(s.levels, loop)
     level.following = level.kind
@@ -222,7 +222,7 @@ def _two(s: State, loop: int) -> Any:
 
 
 @piece
-def _fill(s: State) -> None:
+def _fill(s: PipelineState) -> None:
     """Fetch the tiles that are fetched ahead of the loops. A loop inside another one starts when
     all of its own are there.
     """
@@ -238,7 +238,7 @@ def _fill(s: State) -> None:
 
 
 @piece
-def _all_loops(s: State) -> None:
+def _all_loops(s: PipelineState) -> None:
     """Summaries of every loop inside another one, innermost first, for every combination of kinds
     of the loops around it, and for its very last run.
     """
@@ -256,7 +256,7 @@ def _all_loops(s: State) -> None:
 
 
 @piece
-def _play_candidate(s: State) -> None:
+def _play_candidate(s: PipelineState) -> None:
     """Play one candidate from its start to its end, its outermost loop of several iterations on the
     clock of all.
     """
@@ -279,7 +279,7 @@ def _play_candidate(s: State) -> None:
 
 
 @piece
-def enter(s: State, best: Floats, contest: int) -> None:
+def enter(s: PipelineState, best: Floats, contest: int) -> None:
     """Enter a candidate among the best of its contest."""
     place = best.shape[1]
     while place > 0 and s.clock.now < best[contest, place - 1]:
@@ -290,7 +290,7 @@ def enter(s: State, best: Floats, contest: int) -> None:
 
 
 @piece
-def take_tile(s: State, tables: Tables, j: int) -> None:
+def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
     """Take the numbers of tile j, but for the issue cycles, and its totals."""
     for row in range(tables.iterations.shape[0]):
         at(s.counts, row).iterations = tables.iterations[row, j]
@@ -302,7 +302,7 @@ def take_tile(s: State, tables: Tables, j: int) -> None:
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
-def least_cycles(s: State, tables: Tables, least: Floats) -> None:
+def least_cycles(s: PipelineState, tables: Tables, least: Floats) -> None:
     """Fill `least[j]` with the cycles of all calls or of all transfers of tile j, whichever are
     more: with any copies of buffers it takes no fewer.
     """
@@ -313,7 +313,7 @@ def least_cycles(s: State, tables: Tables, least: Floats) -> None:
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
 def play(
-    s: State,
+    s: PipelineState,
     tables: Tables,
     wanted: Flags,
     order: Ints,

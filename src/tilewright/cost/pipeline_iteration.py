@@ -10,18 +10,18 @@ from typing import Any
 
 from tilewright.common.compiled import at, piece
 from tilewright.cost.pipeline_rows import cost_of, iterations_of, next_row_of
-from tilewright.cost.pipeline_types import COPY, GET, PUT, Buffer, Cost, State, Summary
+from tilewright.cost.pipeline_types import COPY, GET, PUT, BufferTimes, Cost, PipelineState, Summary
 
 
 @piece
-def end_of(s: State) -> Any:
+def end_of(s: PipelineState) -> Any:
     """When the last of all cores is done."""
     clock = s.clock
     return clock.now if clock.joined == 1.0 else max(clock.now, clock.others)
 
 
 @piece
-def _let_go(s: State, cost: Cost) -> None:
+def _let_go(s: PipelineState, cost: Cost) -> None:
     """Let the cores go on that have no part in a transfer."""
     clock = s.clock
     if cost.own < 1.0 and clock.joined == 1.0:
@@ -29,7 +29,9 @@ def _let_go(s: State, cost: Cost) -> None:
 
 
 @piece
-def _serve(s: State, cost: Cost, first: float, last: float, service: float, share: float) -> Any:
+def _serve(
+    s: PipelineState, cost: Cost, first: float, last: float, service: float, share: float
+) -> Any:
     """Serve the requests of cores from the first one's to the last one's, a core's taking a `share`
     of a request's service. Returns when the first core is served; it has `ended` when all are.
     """
@@ -45,7 +47,7 @@ def _serve(s: State, cost: Cost, first: float, last: float, service: float, shar
 
 
 @piece
-def _serve_others(s: State, cost: Cost, service: float, share: float) -> None:
+def _serve_others(s: PipelineState, cost: Cost, service: float, share: float) -> None:
     """Serve the requests of cores that have clocks of their own."""
     clock = s.clock
     clock.others_first_ended = _serve(s, cost, clock.others_first, clock.others, service, share)
@@ -53,7 +55,7 @@ def _serve_others(s: State, cost: Cost, service: float, share: float) -> None:
 
 
 @piece
-def _ask(s: State, cost: Cost) -> Any:
+def _ask(s: PipelineState, cost: Cost) -> Any:
     """Make a transfer's requests, which the engine serves in the order in which they come from all
     cores. Returns when it has served the first core; it has `ended` when it has served all, but for
     the others.
@@ -82,21 +84,21 @@ def _ask(s: State, cost: Cost) -> Any:
 
 
 @piece
-def _wait(s: State, first: float, last: float) -> None:
+def _wait(s: PipelineState, first: float, last: float) -> None:
     """Wait, on the first core and on the last one."""
     s.clock.first = max(s.clock.first, first)
     s.clock.now = max(s.clock.now, last)
 
 
 @piece
-def _wait_others(s: State, first: float, last: float) -> None:
+def _wait_others(s: PipelineState, first: float, last: float) -> None:
     """Wait, on the first one of the others and on the last one."""
     s.clock.others_first = max(s.clock.others_first, first)
     s.clock.others = max(s.clock.others, last)
 
 
 @piece
-def start_fetch(s: State, number: int, cost: Cost) -> None:
+def start_fetch(s: PipelineState, number: int, cost: Cost) -> None:
     """Start the transfer of an item, which fetches a tile ahead."""
     buffer = at(s.buffers, at(s.items, number).buffer)
     if cost.service > 0.0:
@@ -106,7 +108,7 @@ def start_fetch(s: State, number: int, cost: Cost) -> None:
 
 
 @piece
-def play_items(s: State, first: int, end: int, looped: int) -> None:
+def play_items(s: PipelineState, first: int, end: int, looped: int) -> None:
     """Play the items of a span."""
     clock = s.clock
     for number in range(first, end):
@@ -140,7 +142,7 @@ def play_items(s: State, first: int, end: int, looped: int) -> None:
 
 
 @piece
-def _store(s: State, buffer: Buffer, first: float) -> None:
+def _store(s: PipelineState, buffer: BufferTimes, first: float) -> None:
     """Note when the latest store of a buffer ends, and move the one before up."""
     buffer.first_stored_before, buffer.first_stored = buffer.first_stored, first
     buffer.stored_before, buffer.stored = buffer.stored, s.clock.ended
@@ -151,7 +153,7 @@ def _store(s: State, buffer: Buffer, first: float) -> None:
 
 
 @piece
-def _reuse(s: State, first: int, end: int) -> None:
+def _reuse(s: PipelineState, first: int, end: int) -> None:
     """Wait until the slots that the span's stores leave from may be written again."""
     for number in range(first, end):
         item = at(s.items, number)
@@ -166,7 +168,7 @@ def _reuse(s: State, first: int, end: int) -> None:
 
 
 @piece
-def _opaque(s: State, loop: int, inner: Summary) -> None:
+def _opaque(s: PipelineState, loop: int, inner: Summary) -> None:
     """Run a summarised loop: late by what its last run left under way, or by the backlog it can not
     absorb.
     """
@@ -185,7 +187,7 @@ def _opaque(s: State, loop: int, inner: Summary) -> None:
 
 
 @piece
-def _goes_on(s: State, loops: int) -> bool:
+def _goes_on(s: PipelineState, loops: int) -> bool:
     """True if any of the outermost `loops` loops has another iteration."""
     goes_on = False
     for d in range(loops):
@@ -194,7 +196,7 @@ def _goes_on(s: State, loops: int) -> bool:
 
 
 @piece
-def _place(s: State, loops: int) -> int:
+def _place(s: PipelineState, loops: int) -> int:
     """The number of the present combination of kinds of the outermost `loops` loops."""
     place = 0
     for d in range(loops):
@@ -204,7 +206,7 @@ def _place(s: State, loops: int) -> int:
 
 
 @piece
-def summary_of(s: State, loop: int, place: int) -> Summary:
+def summary_of(s: PipelineState, loop: int, place: int) -> Summary:
     """The summary of a loop for one combination of kinds of the loops around it; the last one is
     that of its very last run.
     """
@@ -212,7 +214,7 @@ def summary_of(s: State, loop: int, place: int) -> Summary:
 
 
 @piece
-def play_iteration(s: State, level: int) -> None:
+def play_iteration(s: PipelineState, level: int) -> None:
     """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
     inside is opaque.
     """

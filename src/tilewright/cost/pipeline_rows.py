@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, piece
-from tilewright.cost.pipeline_types import CALL, COPY, Cost, Item, State, Stride
+from tilewright.cost.pipeline_types import CALL, COPY, Cost, Item, PipelineState, Stride
 
 
 @piece
-def row_of(s: State, strides: Stride, base: int, value: int) -> Any:
+def row_of(s: PipelineState, strides: Stride, base: int, value: int) -> Any:
     """The row of a value for the present kinds of iterations; `base` of the first kinds."""
     loops, row = s.clock.loops, base
     for d in range(loops):
@@ -22,7 +22,7 @@ def row_of(s: State, strides: Stride, base: int, value: int) -> Any:
 
 
 @piece
-def cost_of(s: State, item: Item, number: int) -> Cost:
+def cost_of(s: PipelineState, item: Item, number: int) -> Cost:
     """Cost of an item in iterations of the present kinds."""
     row = item.base
     if item.varies:
@@ -31,7 +31,7 @@ def cost_of(s: State, item: Item, number: int) -> Cost:
 
 
 @piece
-def next_row_of(s: State, item: Item, number: int) -> int:
+def next_row_of(s: PipelineState, item: Item, number: int) -> int:
     """The row of an item's cost in the next iteration, -1 where there is none: the innermost loop
     that goes on has its next kind of iteration, the loops inside it start again.
     """
@@ -50,7 +50,7 @@ def next_row_of(s: State, item: Item, number: int) -> int:
 
 
 @piece
-def iterations_of(s: State, loop: int) -> Any:
+def iterations_of(s: PipelineState, loop: int) -> Any:
     """Number of iterations of a loop in the present kinds of the loops around it."""
     level = at(s.levels, loop)
     row = level.base
@@ -60,7 +60,7 @@ def iterations_of(s: State, loop: int) -> Any:
 
 
 @piece
-def times_of(s: State, loop: int, kind: int) -> Any:
+def times_of(s: PipelineState, loop: int, kind: int) -> Any:
     """Number of iterations of one kind in a loop."""
     count, level = iterations_of(s, loop), at(s.levels, loop)
     if level.kinds == 1 or level.uniform:
@@ -74,7 +74,7 @@ def times_of(s: State, loop: int, kind: int) -> Any:
 
 
 @piece
-def kind_after(s: State, loop: int, kind: int) -> int:
+def kind_after(s: PipelineState, loop: int, kind: int) -> int:
     """The kind of the iteration after the last one of a kind, -1 where it is the loop's last."""
     for other in range(kind + 1, at(s.levels, loop).kinds):
         if times_of(s, loop, other) > 0.0:
@@ -83,14 +83,14 @@ def kind_after(s: State, loop: int, kind: int) -> int:
 
 
 @piece
-def first_kinds(s: State) -> None:
+def first_kinds(s: PipelineState) -> None:
     """Put every loop at its first kind of iteration."""
     for d in range(s.clock.loops):
         at(s.levels, d).kind = 0
 
 
 @piece
-def last_kinds(s: State, loops: int) -> None:
+def last_kinds(s: PipelineState, loops: int) -> None:
     """Put the outermost `loops` loops at the kinds of their last iterations."""
     first_kinds(s)
     for d in range(loops):
@@ -101,7 +101,7 @@ def last_kinds(s: State, loops: int) -> None:
 
 
 @piece
-def kinds_at(s: State, place: int, loops: int) -> None:
+def kinds_at(s: PipelineState, place: int, loops: int) -> None:
     """Put the outermost `loops` loops at one combination of kinds, by its number."""
     first_kinds(s)
     for d in range(loops - 1, -1, -1):
@@ -111,7 +111,7 @@ def kinds_at(s: State, place: int, loops: int) -> None:
 
 
 @piece
-def combinations_of(s: State, loops: int) -> int:
+def combinations_of(s: PipelineState, loops: int) -> int:
     """Number of combinations of kinds of the outermost `loops` loops."""
     combinations = 1
     for d in range(loops):
@@ -120,7 +120,7 @@ def combinations_of(s: State, loops: int) -> int:
 
 
 @piece
-def happens(s: State, loops: int) -> bool:
+def happens(s: PipelineState, loops: int) -> bool:
     """True if the candidate has any iterations of the present kinds."""
     exists = True
     for d in range(loops):
@@ -129,7 +129,7 @@ def happens(s: State, loops: int) -> bool:
 
 
 @piece
-def totals(s: State) -> None:
+def totals(s: PipelineState) -> None:
     """Add up the cycles of all calls, and of the engine for all transfers, whatever overlaps."""
     s.clock.compute = s.clock.transfers = 0.0
     for d in range(s.clock.loops + 1):
@@ -152,7 +152,7 @@ def totals(s: State) -> None:
 
 
 @piece
-def _add(s: State, first: int, end: int, times: float) -> None:
+def _add(s: PipelineState, first: int, end: int, times: float) -> None:
     """Add the items of a span to the totals, so many times."""
     for number in range(first, end):
         item = at(s.items, number)
@@ -164,7 +164,7 @@ def _add(s: State, first: int, end: int, times: float) -> None:
 
 
 @piece
-def _share(s: State, loop: int) -> Any:
+def _share(s: PipelineState, loop: int) -> Any:
     """How many iterations of its present kind a loop has; of a single one the kind is 0."""
     kind = at(s.levels, loop).kind
     if iterations_of(s, loop) == 1.0:

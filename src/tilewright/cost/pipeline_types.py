@@ -68,7 +68,7 @@ class Item(Protocol):
     varies: int
 
 
-class Buffer(Protocol):
+class BufferTimes(Protocol):
     """A buffer of the candidate: when the tile fetched ahead arrives, and when its last two stores
     end; the same on the core that is served first, and on the last and the first of the others
     (`Clock`).
@@ -158,13 +158,13 @@ class Clock(Protocol):
     others_first_ended: float
 
 
-class State(NamedTuple):
+class PipelineState(NamedTuple):
     """The first record of each array, as compiled code sees it."""
 
     clock: Clock
     levels: LoopLevel
     items: Item
-    buffers: Buffer
+    buffers: BufferTimes
     level_strides: Stride
     item_strides: Stride
     counts: Count
@@ -172,8 +172,8 @@ class State(NamedTuple):
     summaries: Summary
 
 
-class Records(NamedTuple):
-    """The arrays whose first records make a `State`, for one thread."""
+class StateRecords(NamedTuple):
+    """The arrays whose first records make a `PipelineState`, for one thread."""
 
     clock: npt.NDArray[Any]
     levels: npt.NDArray[Any]
@@ -201,9 +201,9 @@ class Tables(NamedTuple):
     doubles: Flags
 
 
-def first_of(records: Records) -> State:
+def first_of(records: StateRecords) -> PipelineState:
     """Arguments of compiled code, the first record of each array; the arrays live on with them."""
-    return State(*(array[0] for array in records))
+    return PipelineState(*(array[0] for array in records))
 
 
 def records(kind: type, count: int) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, MachineError
 from tilewright.machine import Machine
 from tilewright.machine.check import capacity_setting
-from tilewright.machine.parts import Direction, Engine, Scope, Space
+from tilewright.machine.parts import Direction, Engine, MemorySpace, Scope
 
 _WIDTH: Mapping[Scope, int] = {"core": 0, "group": 1, "machine": 2}
 
@@ -38,7 +38,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Tile:
+class ProductTile:
     """The part of a product that is computed from one filling of a memory."""
 
     m: int
@@ -76,7 +76,9 @@ class ProductRoofline(Struct, frozen=True):
     flops_per_second: float
 
 
-def require_tile(machine: Machine, element: str, tile: Tile, memory: str | None = None) -> None:
+def require_tile(
+    machine: Machine, element: str, tile: ProductTile, memory: str | None = None
+) -> None:
     """Raise CapacityError where the tile does not fit `memory`, by default those of one core, or
     where one request for an operand is more than a descriptor holds.
     """
@@ -90,7 +92,7 @@ def require_tile(machine: Machine, element: str, tile: Tile, memory: str | None 
 
 
 def product_roofline(
-    product: Product, machine: Machine, tiles: Mapping[str | None, Tile]
+    product: Product, machine: Machine, tiles: Mapping[str | None, ProductTile]
 ) -> ProductRoofline:
     """The roofline with tiles by memory (None: those of one core); each operand passes once where
     no tile is given.
@@ -127,7 +129,7 @@ def _places(machine: Machine, memory: str | None) -> dict[str, set[str]]:
     return found
 
 
-def _operand_bytes(machine: Machine, element: str, tile: Tile) -> dict[str, tuple[int, str]]:
+def _operand_bytes(machine: Machine, element: str, tile: ProductTile) -> dict[str, tuple[int, str]]:
     """The operands of a tile: bytes and role."""
     rate = machine.core.of(element)
     size = element_bytes(machine, element)
@@ -146,11 +148,13 @@ def element_bytes(machine: Machine, element: str) -> int:
     return given or dtype(element).size_bytes
 
 
-def _aligned(size: int, space: Space) -> int:
+def _aligned(size: int, space: MemorySpace) -> int:
     return -(-size // space.alignment_bytes) * space.alignment_bytes
 
 
-def _too_large(name: str, space: Space, tile: Tile, parts: Mapping[str, int]) -> CapacityError:
+def _too_large(
+    name: str, space: MemorySpace, tile: ProductTile, parts: Mapping[str, int]
+) -> CapacityError:
     needed = sum(parts.values())
     setting = capacity_setting(name, needed + space.reserved_bytes)
     each = ", ".join(f"{size:,} for {operand}" for operand, size in parts.items())
@@ -190,7 +194,10 @@ def _level(
 
 
 def _moved_bytes(
-    product: Product, direction: Direction, machine: Machine, tiles: Mapping[str | None, Tile]
+    product: Product,
+    direction: Direction,
+    machine: Machine,
+    tiles: Mapping[str | None, ProductTile],
 ) -> int:
     """Bytes that pass an engine: factors towards the cores, results away from them. Sums that
     leave a memory of the core for another one of it are results, too.

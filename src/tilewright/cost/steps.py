@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     IntLike,
@@ -329,11 +329,11 @@ def _left(r: Range, line: str, distance: Expr) -> Expr | None:
 def _whole_and_end(extent: Expr, line: str) -> tuple[Expr | None, Expr]:
     """A whole tile's indices, if they are a limit, and those up to the end of the tensor."""
     match extent:
-        case Binary("max", Const(0), inner):
+        case BinaryExpr("max", Const(0), inner):
             return _whole_and_end(inner, line)
-        case Binary("min", a, b) if line not in free_vars(a):
+        case BinaryExpr("min", a, b) if line not in free_vars(a):
             return a, b
-        case Binary("min", a, b) if line not in free_vars(b):
+        case BinaryExpr("min", a, b) if line not in free_vars(b):
             return b, a
         case _:
             return None, extent
@@ -344,14 +344,14 @@ def _moves(e: Expr, turns: Mapping[str, Expr]) -> Iterator[tuple[Expr, Expr]]:
     match e:
         case Var(name) if name in turns:
             yield Const(1), turns[name]
-        case Binary("+" | "-", a, b):
+        case BinaryExpr("+" | "-", a, b):
             yield from _moves(a, turns)
             yield from _moves(b, turns)
-        case Binary("*", a, b):
+        case BinaryExpr("*", a, b):
             inner = [*_moves(a, turns)]
             factor = b if inner else a
             yield from ((step * factor, count) for step, count in inner or _moves(b, turns))
-        case Binary() if moving := e.symbols & turns.keys():
+        case BinaryExpr() if moving := e.symbols & turns.keys():
             yield Const(1), product(turns[name] for name in sorted(moving))
         case _:
             return

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     Value,
@@ -50,7 +50,7 @@ from tilewright.ir.primitives import (
     Repack,
     WinogradTransform,
 )
-from tilewright.ir.regions import Blocks, Repeat, split
+from tilewright.ir.regions import Blocks, Repeat, split_region
 from tilewright.machine import Machine
 
 
@@ -127,7 +127,7 @@ def transfer_shape(
     ]
     joined = [np.equal(away, n) for away, n in zip(distances, extents, strict=False)]
     beside = [np.where(one, count, 1) for one, count in zip(joined, cores, strict=False)]
-    blocks = split(repeats, element_bytes, beside)
+    blocks = split_region(repeats, element_bytes, beside)
     away = [distance * stride for distance, stride in zip(distances, strides, strict=False)]
     alignment, apart = _alignment(blocks, away, joined)
     return TransferShape(
@@ -523,11 +523,11 @@ def _to_end(extent: Expr, whole: Expr) -> Expr | None:
     where it is known to be no further than a whole tile.
     """
     match extent:
-        case Binary("max", Const(0), Binary("min") as inner):
+        case BinaryExpr("max", Const(0), BinaryExpr("min") as inner):
             return _to_end(inner, whole)
-        case Binary("max", Const(0), inner):
+        case BinaryExpr("max", Const(0), inner):
             return inner
-        case Binary("min", a, b) if whole in (a, b):
+        case BinaryExpr("min", a, b) if whole in (a, b):
             return b if a == whole else a
         case _:
             return None

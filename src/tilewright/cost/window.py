@@ -19,7 +19,7 @@ from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
 from tilewright.cost.pipeline import enter, mark_looped, take_tile
 from tilewright.cost.pipeline_rows import cost_of, iterations_of, kind_after, next_row_of, times_of
-from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, State, Tables
+from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, PipelineState, Tables
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
@@ -32,7 +32,7 @@ BESIDE, AHEAD = 1, 2
 """Kinds of writes to a buffer that is in use."""
 
 
-class Window(NamedTuple):
+class OperationWindow(NamedTuple):
     """Operations in flight while a candidate is played, and what they use.
 
     `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
@@ -71,7 +71,9 @@ class Window(NamedTuple):
 
 
 @piece
-def _issue(s: State, w: Window, number: int, slot: int, service: float, count: float) -> None:
+def _issue(
+    s: PipelineState, w: OperationWindow, number: int, slot: int, service: float, count: float
+) -> None:
     """Issue the operations of an item, `count` with `service` cycles together, on its buffers; what
     a transfer fetches ahead goes into `slot`, all else (-1) works on the present ones.
     """
@@ -121,7 +123,9 @@ def _issue(s: State, w: Window, number: int, slot: int, service: float, count: f
 
 
 @piece
-def _store_late(s: State, w: Window, number: int, service: float, count: float) -> None:
+def _store_late(
+    s: PipelineState, w: OperationWindow, number: int, service: float, count: float
+) -> None:
     """Store the tile of the iteration before this one, and keep what this one's costs."""
     buffer = at(s.items, number).buffer
     w.slots[buffer] = 1 - w.slots[buffer]
@@ -131,7 +135,7 @@ def _store_late(s: State, w: Window, number: int, service: float, count: float) 
 
 
 @piece
-def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
+def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: int) -> None:
     """Issue the items of a span in order."""
     for number in range(first, end):
         item = at(s.items, number)
@@ -155,7 +159,7 @@ def _items(s: State, w: Window, first: int, end: int, looped: int) -> None:
 
 
 @piece
-def _fill(s: State, w: Window) -> None:
+def _fill(s: PipelineState, w: OperationWindow) -> None:
     """Fetch the tiles that are fetched ahead of the loops."""
     for d in range(1, s.clock.loops + 1):
         level = at(s.levels, d)
@@ -171,7 +175,7 @@ def _fill(s: State, w: Window) -> None:
 
 
 @piece
-def _is_steady(w: Window, loop: int) -> bool:
+def _is_steady(w: OperationWindow, loop: int) -> bool:
     """True if what is in flight stands as two iterations before, but for the time."""
     old, shift = w.kept[loop, w.played[loop] % 2], 0.0
     shift = w.state[0] - old[0]
@@ -186,7 +190,7 @@ def _is_steady(w: Window, loop: int) -> bool:
 
 
 @piece
-def _skip(w: Window, loop: int) -> None:
+def _skip(w: OperationWindow, loop: int) -> None:
     """Skip pairs of iterations of a steady loop, up to its last one or two."""
     pairs = np.floor((w.left[loop] - 1.0) / 2.0)
     if pairs <= 0.0:
@@ -199,7 +203,7 @@ def _skip(w: Window, loop: int) -> None:
 
 
 @piece
-def _keep(w: Window, loop: int) -> None:
+def _keep(w: OperationWindow, loop: int) -> None:
     """Look whether a loop has become steady, and keep the state after its iteration."""
     ready = w.left[loop] > 1.0 and w.played[loop] >= 2
     if ready and (w.played[loop] >= _PLAYED or _is_steady(w, loop)):
@@ -215,7 +219,7 @@ def _keep(w: Window, loop: int) -> None:
 
 
 @piece
-def _begin(s: State, w: Window, loop: int, kind: int) -> bool:
+def _begin(s: PipelineState, w: OperationWindow, loop: int, kind: int) -> bool:
     """Put a loop at the first of its iterations of a kind, or of the next kind that has any; False
     where there is none.
     """
@@ -231,7 +235,7 @@ def _begin(s: State, w: Window, loop: int, kind: int) -> bool:
 
 
 @piece
-def _turn(s: State, w: Window, loop: int) -> None:
+def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
     """Begin an iteration of a loop: its items before the loop inside."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
@@ -244,7 +248,7 @@ def _turn(s: State, w: Window, loop: int) -> None:
 
 
 @piece
-def _play_candidate(s: State, w: Window) -> Any:
+def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     """Play one candidate from its start to its end; returns its cycles."""
     mark_looped(s)
     for i in range(w.state.size):
@@ -298,8 +302,8 @@ def _play_candidate(s: State, w: Window) -> Any:
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_iteration, pipeline)
 def play_window(
-    s: State,
-    w: Window,
+    s: PipelineState,
+    w: OperationWindow,
     tables: Tables,
     wanted: Flags,
     order: Ints,

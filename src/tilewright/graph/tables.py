@@ -43,7 +43,7 @@ SCALING = Scaling(weight_bits=12, activation_bits=7, error_bits=11)
 RATE = 3
 
 
-def rounded(value: str, shift: int) -> str:
+def rounded_expression(value: str, shift: int) -> str:
     """The expression of a value over 2 ** `shift`, rounded and clipped to 15 bits."""
     return f"clip({value} + {1 << shift >> 1} >> {shift}, {-LARGEST - 1}, {LARGEST})"
 
@@ -133,10 +133,13 @@ class _Step:
             derivative, types = "x[i,j] * y[i,j] * (y[i,j] - 1)", "i32,i8:i32:i16:even:wrap"
         else:
             own = self.scaling
-            scaled = rounded("x[i,j]", own.weight_bits)
+            scaled = rounded_expression("x[i,j]", own.weight_bits)
             sums = self.mapped(scaled, (sums,), "i32:i32:i16:even:wrap", f"{name}_scaled")
             slope = f"x[i,j] * y[i,j] * ({1 << own.activation_bits} - y[i,j])"
-            derivative, types = rounded(slope, 2 * own.activation_bits), "i16,i8:i32:i16:even:wrap"
+            derivative, types = (
+                rounded_expression(slope, 2 * own.activation_bits),
+                "i16,i8:i32:i16:even:wrap",
+            )
         return self.mapped(derivative, (sums, activations), types, f"{name}_errors")
 
     def updated(self, name: str, activations: str, error: str, weights: str) -> str:
@@ -145,6 +148,8 @@ class _Step:
         k = self.builder.shape(weights)[0]
         op = gemm(k, n, m, transpose_a=True, dtype="i8,i16:i32")
         change = self.builder.apply(op, activations, error, name=f"{name}_change")
-        shifted = rounded("x[i,j]", self.scaling.update_shift) if self.scaling else "x[i,j]"
+        shifted = (
+            rounded_expression("x[i,j]", self.scaling.update_shift) if self.scaling else "x[i,j]"
+        )
         types = "i32,i16:i32:i16:even:wrap"
         return self.mapped(f"{shifted} + y[i,j]", (change, weights), types, f"{name}_next")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import get_args
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import from_ast
 from tilewright.common.limits import MOST_THREADS
 from tilewright.common.syntax import module_tree
@@ -148,7 +148,7 @@ def _constants(e: Expr) -> Iterator[int]:
             yield value
         case Var():
             return
-        case Binary(_, a, b):
+        case BinaryExpr(_, a, b):
             yield from _constants(a)
             yield from _constants(b)
 

@@ -61,16 +61,16 @@ def strides_of(shape: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(product(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def split(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = ()) -> Blocks:
+def split_region(repeats: Sequence[Repeat], unit: Size, cores: Sequence[Size] = ()) -> Blocks:
     """Split a region that counts through `repeats`, outermost first, from elements `unit` long.
 
     The innermost dimensions that follow each other without a gap are the block, the next ones that
     continue one stride its count; the scratchpad's side is packed. `cores` says for each dimension
     how many neighbouring cores continue it.
 
-    >>> split([Repeat(4, 512), Repeat(2, 32), Repeat(8, 1)], 1)
+    >>> split_region([Repeat(4, 512), Repeat(2, 32), Repeat(8, 1)], 1)
     Blocks(length=8, count=2, stride=32, outer=(Repeat(count=4, stride=512),), adjoining=1)
-    >>> split([Repeat(4, 64), Repeat(2, 32), Repeat(8, 1)], 1)
+    >>> split_region([Repeat(4, 64), Repeat(2, 32), Repeat(8, 1)], 1)
     Blocks(length=8, count=8, stride=32, outer=(), adjoining=1)
     """
     one: Size = Const(1) if isinstance(unit, Expr) else 1

@@ -133,7 +133,7 @@ def _longest_run(stmt: Stmt) -> tuple[Stmt, ...] | None:
     return None
 
 
-def meetings(body: tuple[Stmt, ...]) -> int:
+def thread_meetings(body: tuple[Stmt, ...]) -> int:
     """Number of times that the threads of an instantiated program meet, not counting its end: at
     barriers outside divided loops, and after each iteration of the loops around those.
     """
@@ -143,7 +143,7 @@ def meetings(body: tuple[Stmt, ...]) -> int:
             case Barrier():
                 found += 1
             case For(_, extent, inner, 1) if meets_inside(stmt):
-                found += int(evaluate(extent, {})) * (meetings(inner) + 1)
+                found += int(evaluate(extent, {})) * (thread_meetings(inner) + 1)
             case _:
                 pass
     return found

@@ -9,10 +9,10 @@ from tilewright.isa.dialect import Dialect, SectionStyle
 from tilewright.isa.effects import Branch, Bus, Effect, Traits
 from tilewright.isa.instruction import (
     Instruction,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     make_instruction,
 )
 from tilewright.isa.load import load_table, read_table, table_names
@@ -26,11 +26,11 @@ __all__ = [
     "Instruction",
     "InstructionSpec",
     "InstructionTable",
-    "Label",
     "Memory",
     "Operand",
     "Register",
     "SectionStyle",
+    "SymbolReference",
     "Traits",
     "load_table",
     "make_instruction",

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa.effects import Branch, Traits
-from tilewright.isa.operand_rules import OperandRule, immediate_range, rules_of
+from tilewright.isa.operand_rules import OperandRule, immediate_range, operand_rules_of
 from tilewright.isa.table import InstructionSpec, InstructionTable, OperandSpec
 
 
@@ -25,7 +25,7 @@ class Register(Struct, frozen=True, gc=False):
     number: int
 
 
-class Label(Struct, frozen=True, gc=False):
+class SymbolReference(Struct, frozen=True, gc=False):
     """A symbol not yet resolved, plus an offset; `part` names a piece of its value ("hi", "lo")."""
 
     name: str
@@ -40,11 +40,11 @@ class Label(Struct, frozen=True, gc=False):
 class Memory(Struct, frozen=True, gc=False):
     """`displacement(base)`: the address base + displacement, in bytes."""
 
-    displacement: int | Label
+    displacement: int | SymbolReference
     base: Register
 
 
-Operand = Register | int | Label | Memory
+Operand = Register | int | SymbolReference | Memory
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ class Instruction:
         return operand if isinstance(operand, Memory) else None
 
     @property
-    def target(self) -> Label | int | None:
+    def target(self) -> SymbolReference | int | None:
         """The target of a branch: a label, or a distance in instructions from the following one;
         else None.
         """
         operand = self.by_role.get("target")
-        return operand if isinstance(operand, Label | int) else None
+        return operand if isinstance(operand, SymbolReference | int) else None
 
     @property
     def is_branch(self) -> bool:
@@ -158,7 +158,7 @@ def _operand_text(table: InstructionTable, spec: OperandSpec, operand: Operand) 
             return table.register_names[number]
         case Memory(displacement, base):
             return table.dialect.memory_text(displacement, table.register_names[base.number])
-        case Label() | int():
+        case SymbolReference() | int():
             mark = "" if spec.kind == "target" else table.dialect.immediate
             return f"{mark}{operand}"
 
@@ -175,7 +175,7 @@ def make_instruction(
     alias = table.alias_by_mnemonic.get((mnemonic, len(operands)))
     if alias is not None:
         operands = [_alias_operand(table, part, operands) for part in alias.operands]
-    rules = rules_of(table).get(mnemonic if alias is None else alias.instruction)
+    rules = operand_rules_of(table).get(mnemonic if alias is None else alias.instruction)
     if rules is None:
         raise _unknown_mnemonic(table, mnemonic, len(operands))
     if len(rules.operands) != len(operands):
@@ -193,7 +193,7 @@ def _accepts(rule: OperandRule, operand: Operand) -> bool:
             return rule.takes_register and operand.number in rule.registers
         case int():
             return not rule.takes_memory and operand in rule.numbers
-        case Label():
+        case SymbolReference():
             return rule.takes_label
         case Memory():
             place, is_number = operand.displacement, isinstance(operand.displacement, int)
@@ -260,7 +260,7 @@ def _refuse_operand(
             _check_register(table, operand_spec, number, label)
         case (("immediate" | "register_or_immediate"), int(value)):
             _check_range(table, spec, operand_spec, value, label)
-        case (("immediate" | "register_or_immediate" | "target"), Label()):
+        case (("immediate" | "register_or_immediate" | "target"), SymbolReference()):
             pass
         case "target", int(value):
             _check_range(table, spec, operand_spec, value, label)
@@ -270,7 +270,7 @@ def _refuse_operand(
                 _check_range(table, spec, operand_spec, displacement, label)
         case kind, _:
             expected = {"memory": _memory_form(table), "target": "label"}.get(kind, kind)
-            is_number = isinstance(operand, Label | int)
+            is_number = isinstance(operand, SymbolReference | int)
             got = str(operand) if is_number else _operand_text(table, operand_spec, operand)
             raise AssemblyError(f"{label} must be a {expected.replace('_', ' ')}, not {got}")
 

@@ -24,7 +24,7 @@ from tilewright.common.plugins import FAMILIES, brought_files
 from tilewright.isa.dialect import check_dialect
 from tilewright.isa.effects import Effect
 from tilewright.isa.table import (
-    Form,
+    EncodingFormat,
     InstructionCache,
     InstructionSpec,
     InstructionTable,
@@ -307,7 +307,7 @@ def _check_registers(table: InstructionTable, where: str) -> None:
                 )
 
 
-def _check_form(table: InstructionTable, name: str, form: Form, where: str) -> None:
+def _check_form(table: InstructionTable, name: str, form: EncodingFormat, where: str) -> None:
     for field_name, field in form.fields.items():
         if field.low_bit < 0 or field.low_bit + field.width_bits > table.word_bits:
             raise MachineError(

@@ -141,7 +141,7 @@ def search_interval(
     refuted: list[int] = []
     undecided: list[int] = []
     for interval in range(bounds.minimum_interval, ceiling):
-        placement = modulo_solver.place(graph, rules, interval, limit)
+        placement = modulo_solver.place_operations(graph, rules, interval, limit)
         if placement.verdict is Verdict.FOUND:
             control = control_operations(graph)
             best = modulo_solver.shorten(graph, rules, interval, placement, control, limit)

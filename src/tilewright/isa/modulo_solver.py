@@ -28,7 +28,7 @@ class _Variables:
     times: list[cp_model.LinearExpr]
 
 
-def place(
+def place_operations(
     graph: DependenceGraph,
     rules: IssueRules,
     interval: int,

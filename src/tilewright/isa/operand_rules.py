@@ -62,7 +62,7 @@ class InstructionRules:
 
 
 @lru_cache(maxsize=32)
-def rules_of(table: InstructionTable) -> dict[str, InstructionRules]:
+def operand_rules_of(table: InstructionTable) -> dict[str, InstructionRules]:
     """The rules of each instruction by mnemonic."""
     return {
         spec.mnemonic: InstructionRules(

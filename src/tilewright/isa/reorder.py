@@ -118,7 +118,7 @@ class _FrontEnd:
         self.cycle = cycle
 
 
-def issue_cycles(operations: Sequence[Operation], rules: IssueRules) -> tuple[int, ...]:
+def in_order_cycles(operations: Sequence[Operation], rules: IssueRules) -> tuple[int, ...]:
     """The cycle in which an in-order front end issues each operation of the stream (branches
     taken).
     """
@@ -130,7 +130,7 @@ def steady_cycles_per_iteration(operations: Sequence[Operation], rules: IssueRul
     """Cycles per iteration of a loop body in the given order, once the pipelines have filled."""
     filled, measured = 8, 8
     count = len(operations)
-    cycles = issue_cycles([*operations] * (filled + measured), rules)
+    cycles = in_order_cycles([*operations] * (filled + measured), rules)
     return (cycles[-1] - cycles[count * filled - 1]) / measured
 
 
@@ -146,7 +146,7 @@ def list_schedule(
         operations, rules=rules, aliases=aliases, loop=False, relax_addresses=False
     )
     given = tuple(range(len(operations)))
-    as_given = ListSchedule(given, issue_cycles(graph.operations, rules))
+    as_given = ListSchedule(given, in_order_cycles(graph.operations, rules))
     return min(as_given, schedule_order(graph, rules), key=lambda found: found.length_cycles)
 
 

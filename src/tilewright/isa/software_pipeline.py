@@ -15,10 +15,16 @@ from dataclasses import dataclass, replace
 from tilewright.common.errors import ScheduleError
 from tilewright.isa.dependence import AliasRules, build_dependences
 from tilewright.isa.effects import Effect
-from tilewright.isa.instruction import Instruction, Label, Operand, Register, make_instruction
+from tilewright.isa.instruction import (
+    Instruction,
+    Operand,
+    Register,
+    SymbolReference,
+    make_instruction,
+)
 from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
 from tilewright.isa.operations import operations_of, with_displacement
-from tilewright.isa.reorder import issue_cycles, schedule_order
+from tilewright.isa.reorder import in_order_cycles, schedule_order
 from tilewright.isa.table import InstructionTable
 
 
@@ -117,7 +123,7 @@ def _check_body(body: Sequence[Instruction]) -> None:
             f"in {len(body)} instructions",
             fix=fix,
         )
-    if body[-1].target != Label(labels[0]):
+    if body[-1].target != SymbolReference(labels[0]):
         raise ScheduleError(f"the last branch does not lead to '{labels[0]}'", fix=fix)
 
 
@@ -216,7 +222,7 @@ def _better_order(
     def length(candidate: list[_Copy]) -> int:
         edge = [operations[copy.index] for copy in candidate]
         whole = [*edge, *steady] if before else [*steady, *edge]
-        return issue_cycles(whole, schedule.rules)[-1]
+        return in_order_cycles(whole, schedule.rules)[-1]
 
     candidates = [c for c in (copies, listed) if _keeps_dependences(schedule, c)]
     return min(candidates, key=length)
@@ -306,15 +312,19 @@ def _short_trips(
     guard = _closed(
         (
             _by_effect(table, Effect.COMPARE_LESS_EQUAL, fewest),
-            _by_effect(table, Effect.BRANCH_NOT_EQUAL, {"a": scratch, "target": Label(short)}),
+            _by_effect(
+                table, Effect.BRANCH_NOT_EQUAL, {"a": scratch, "target": SymbolReference(short)}
+            ),
         )
     )
     plain = [replace(instruction, labels=()) for instruction in body]
     last = plain.pop()
-    operands = tuple(Label(short) if isinstance(o, Label) else o for o in last.operands)
+    operands = tuple(
+        SymbolReference(short) if isinstance(o, SymbolReference) else o for o in last.operands
+    )
     plain.append(replace(last, operands=operands))
     ending = _by_effect(table, Effect.NO_OPERATION, {})
-    skip = _by_effect(table, Effect.BRANCH_ALWAYS, {"target": Label(end)})
+    skip = _by_effect(table, Effect.BRANCH_ALWAYS, {"target": SymbolReference(end)})
     plain_loop = (*_closed(_labelled(plain, short)), replace(ending, labels=(end,)))
     return guard, plain_loop, _closed((*epilogue, skip))
 

@@ -50,7 +50,7 @@ class OperandSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     maximum: int | None = None
 
 
-class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EncodingFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An encoding format with its operands; bits that no field covers are zero."""
 
     fields: dict[str, BitField]
@@ -236,7 +236,7 @@ class InstructionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     register_files: tuple[RegisterFile, ...]
     issue: IssueRules
     sources: dict[str, _Source]
-    forms: dict[str, Form]
+    forms: dict[str, EncodingFormat]
     instructions: tuple[InstructionSpec, ...]
     aliases: tuple[Alias, ...] = ()
     special_registers: dict[str, int] = msgspec.field(default_factory=dict)

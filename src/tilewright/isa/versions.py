@@ -74,7 +74,7 @@ def schedule_versions(
     refuted: list[int] = []
     undecided: list[int] = []
     for interval in range(bounds.minimum_interval, longest_interval + 1):
-        found = modulo_solver.place(graph, rules, interval, effort, stage_limit)
+        found = modulo_solver.place_operations(graph, rules, interval, effort, stage_limit)
         if found.verdict is Verdict.FOUND:
             return pipelined_schedule(graph, rules, interval, found, bounds, refuted, undecided)
         (refuted if found.verdict is Verdict.INFEASIBLE else undecided).append(interval)

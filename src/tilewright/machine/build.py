@@ -25,7 +25,7 @@ from tilewright.machine.check import (
     unknown_key,
 )
 from tilewright.machine.family import Capability, find_family
-from tilewright.machine.keys import RATES, Tree, document_key, expanded
+from tilewright.machine.keys import RATES, Tree, document_key, expanded_keys
 from tilewright.machine.model import Core, Leaf, Machine, Section, document_of
 from tilewright.machine.sections import Sections
 
@@ -44,7 +44,7 @@ def _machine_of(document: Tree, where: str) -> Machine:
     sections = tuple(_sections(tree, declared, where))
     if "sections" in tree:
         raise unknown_key(where, "sections", _known(Machine))
-    machine = _converted(Machine, expanded(tree), "", where)
+    machine = _converted(Machine, expanded_keys(tree), "", where)
     machine = msgspec.structs.replace(machine, sections=sections)
     check_machine(where, machine)
     return machine

@@ -61,7 +61,7 @@ def shortened(tree: Tree) -> dict[str, object]:
     return found
 
 
-def expanded(tree: Tree) -> dict[str, object]:
+def expanded_keys(tree: Tree) -> dict[str, object]:
     """The fields of `Machine` that a tree in short form stands for, sections aside."""
     found = dict(tree)
     engines = found.pop("engines", {})

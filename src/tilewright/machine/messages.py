@@ -111,7 +111,7 @@ def spacing_cycles(fabric: Fabric, data_bytes: int) -> float:
     return message_cycles(fabric, data_bytes) + fabric.gap_cycles
 
 
-def transfer_cycles(fabric: Fabric, hops: int, data_bytes: int) -> float:
+def send_cycles(fabric: Fabric, hops: int, data_bytes: int) -> float:
     """T_ST: one message, or a multicast whose farthest receiver is `hops` away."""
     fixed = fabric.send_cycles + fabric.receive_cycles + fabric.hop_cycles * hops
     return fixed + message_cycles(fabric, data_bytes)
@@ -122,4 +122,4 @@ def exchange_cycles(fabric: Fabric, distance: int, data_bytes: int) -> float:
     for those before it. Without a gap that is T_MT of section 2.2.3.
     """
     waiting = (distance - 1) * spacing_cycles(fabric, data_bytes)
-    return transfer_cycles(fabric, distance, data_bytes) + waiting
+    return send_cycles(fabric, distance, data_bytes) + waiting

@@ -24,13 +24,13 @@ from tilewright.machine.parts import (
     Engine,
     Fabric,
     Issue,
+    MemorySpace,
     MeshExtent,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     Scope,
-    Space,
     Text,
     Way,
 )
@@ -176,7 +176,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     groups: Groups = Groups(1)
     mesh: Mesh = Mesh(1, 1)
     core: Core
-    memory: Mapping[str, Space]
+    memory: Mapping[str, MemorySpace]
     engines: Mapping[str, Engine] = {}
     fabrics: Mapping[str, Fabric] = {}
     issue: Issue | None = None
@@ -226,7 +226,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             case "machine":
                 return 1
 
-    def space(self, name: str) -> Space:
+    def space(self, name: str) -> MemorySpace:
         """The memory called `name`; raises MachineError where there is none."""
         return self._named(self.memory, "memory", name)
 
@@ -290,12 +290,12 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
     @property
-    def spm(self) -> Space:
+    def spm(self) -> MemorySpace:
         """The scratchpad of one core, where programs keep their buffers."""
         return self.space("spm")
 
     @property
-    def main(self) -> Space:
+    def main(self) -> MemorySpace:
         """The main memory of one group, where tensors lie."""
         return self.space("main")
 

@@ -23,7 +23,7 @@ ROLES = ("factors", "sums")
 """Roles that a memory may be restricted to: factors of products, and their sums."""
 
 
-class Space(Struct, frozen=True, forbid_unknown_fields=True):
+class MemorySpace(Struct, frozen=True, forbid_unknown_fields=True):
     """One memory, by the name that programs use for it.
 
     Each core, each group or the whole machine has one (`scope`). `reserved_bytes` are taken before

@@ -39,20 +39,20 @@ from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
-from tilewright.network.planning.expressions import elementwise
+from tilewright.network.planning.expressions import elementwise_expression
 from tilewright.network.planning.form import Form, along_axes, row_major
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.layouts import Chain, Layouts, WholeNetwork, nearest
+from tilewright.network.planning.layouts import Layouts, NodeChain, WholeNetwork, fastest_of_each
 from tilewright.network.planning.lowering import lowered
 from tilewright.network.planning.memory import (
     Draft,
     Located,
-    Memory,
+    PlannedMemory,
     given_form,
     unbordered,
 )
 from tilewright.network.planning.pieces import Beside, Share
-from tilewright.network.planning.planner import Planner, Programs
+from tilewright.network.planning.planner import Planner, ProgramPlanner
 from tilewright.network.planning.products import Ranked, one_group, ranked_products, refilled
 from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
@@ -65,7 +65,7 @@ from tilewright.network.requirements import (
 )
 from tilewright.network.results import LayoutChoice
 from tilewright.network.search import BY_THE_MODEL, Search
-from tilewright.network.waits import Use, cycles_before, meetings
+from tilewright.network.waits import StageUse, cycles_before, meetings
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.seeds.epilogues import operand_name
 from tilewright.tune.candidate import Candidate
@@ -93,7 +93,7 @@ def build_plan(
     part = within_memory(network, machine) if alone else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
     drafts, known, refills = list[_Builder](), Schedules(), Refills(one_group(machine))
-    planner = planner or Programs(machine)
+    planner = planner or ProgramPlanner(machine)
     for own, variant in product(options, planner.variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
         if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafts):
@@ -126,7 +126,7 @@ def _cheapest(
     requests = [chain.request for chain in chains if chain.request is not None]
     epilogues = planner.epilogues(requests, own)
     progress("lay out", 0, 3)
-    found = [nearest(part, chains, own, epilogues, planner)]
+    found = [fastest_of_each(part, chains, own, epilogues, planner)]
     progress("lay out", 1, 3)
     whole = WholeNetwork(part, chains, own, epilogues, planner, machine)
     found.append(whole.cheapest(refills))
@@ -218,7 +218,7 @@ class _Builder:
         self.weights = {t.name: t for t in network.weights}
         kind = main_type(self.types.values())
         views, aligned = layouts.forms if planner.views else None, planner.gathers_channels
-        self.memory = Memory(kind, views, self.types, aligned=aligned, fills=planner.fills)
+        self.memory = PlannedMemory(kind, views, self.types, aligned=aligned, fills=planner.fills)
         self.inputs, self._arranges = [], planner.arranges
         for t in network.inputs:
             form = given_form(t.shape, arranged=planner.arranges)
@@ -260,15 +260,15 @@ class _Builder:
                 scheduled = refilled(draft.scheduled, refills)
                 self.memory.drafts[number] = replace(draft, scheduled=scheduled)
 
-    def uses(self, schedules: Schedules) -> list[Use]:
+    def uses(self, schedules: Schedules) -> list[StageUse]:
         """Values that each stage reads and writes, and how many groups compute it."""
         return [self._use(d, d.scheduled or schedules[d.op]) for d in self.memory.drafts]
 
-    def _use(self, draft: Draft, scheduled: Scheduled) -> Use:
+    def _use(self, draft: Draft, scheduled: Scheduled) -> StageUse:
         values, division = [value for _, value in draft.arguments], scheduled.division
         return use_of(self.memory.values, values, division.groups if division else 1)
 
-    def add(self, chain: Chain) -> None:
+    def add(self, chain: NodeChain) -> None:
         """Append the stages of nodes that are fused: any one, and elementwise ones behind it."""
         nodes, first, behind = chain.finishing, chain.first, chain.finishing[1:]
         if first.op.kind in CONTRACTIONS:
@@ -279,7 +279,7 @@ class _Builder:
             if chain.pool is not None:
                 self.memory.held[first.output] = [made]
                 first, made = chain.pool, self._other(chain.pool)
-        elif elementwise(first.op) is not None:
+        elif elementwise_expression(first.op) is not None:
             self._elementwise(nodes, None)
             return
         else:
@@ -430,7 +430,7 @@ class _Builder:
             return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
         return self.memory.in_form(name, form)
 
-    def _fused(self, chain: Chain) -> None:
+    def _fused(self, chain: NodeChain) -> None:
         """Append the nodes as one product with an epilogue."""
         nodes, node, output = chain.nodes, chain.first, chain.output
         candidate = self.layouts.products[node.name]

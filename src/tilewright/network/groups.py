@@ -34,7 +34,7 @@ _CHANNELS = ("in_channels", "out_channels")
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutTensor:
     """One tensor of the pieces: `forms` and `regions` of the whole array, one for each group.
 
     `shared`: the groups read one array together, or add one up. `stages` are those by which each
@@ -77,8 +77,8 @@ class GroupWork:
     """
 
     groups: int
-    operands: tuple[Cut, ...]
-    result: Cut
+    operands: tuple[CutTensor, ...]
+    result: CutTensor
     adding: Candidate | None = None
 
 
@@ -106,11 +106,11 @@ def group_work(
         together = shared[number] and len(set(forms)) == 1
         shape = partition.op.input_shapes[number]
         kind = numerics.operands[number].name
-        operands.append(Cut(name, kind, shape, forms, regions, together))
+        operands.append(CutTensor(name, kind, shape, forms, regions, together))
     forms = tuple(forms[seed.result] for forms in found)
     regions = tuple(piece.result for piece in pieces)
     shape, kind = partition.op.out_shape, numerics.result.name
-    result = Cut(seed.result, kind, shape, forms, regions, partition.partial)
+    result = CutTensor(seed.result, kind, shape, forms, regions, partition.partial)
     return GroupWork(len(pieces), tuple(operands), result, adding)
 
 

@@ -22,9 +22,9 @@ from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.form import Form
-from tilewright.network.planning.shares import Division
+from tilewright.network.planning.shares import StageDivision
 from tilewright.network.results import LayoutChoice
-from tilewright.network.waits import Use, cycles_before, meetings, steps
+from tilewright.network.waits import StageUse, cycles_before, meetings, steps
 from tilewright.ops import Op
 from tilewright.tune.candidate import Candidate
 
@@ -70,7 +70,7 @@ class Scheduled:
 
     cycles: float
     candidate: Candidate | None = None
-    division: Division | None = None
+    division: StageDivision | None = None
 
 
 Schedules = dict[Op, Scheduled]
@@ -101,7 +101,7 @@ class Stage:
         return self.scheduled.candidate
 
     @property
-    def division(self) -> Division | None:
+    def division(self) -> StageDivision | None:
         """Starts of each group's tensors; None if one group computes all of it, or each its own."""
         return self.scheduled.division
 
@@ -136,7 +136,7 @@ def overwritable(op: Op, reads: Sequence[int]) -> Iterator[int]:
             yield value
 
 
-def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> Use:
+def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> StageUse:
     """Values that a stage on `groups` core groups reads and, last, the one that it writes.
 
     A value that all groups see concerns several even where one writes it.
@@ -145,10 +145,10 @@ def use_of(values: Sequence[Value], arguments: Sequence[int], groups: int) -> Us
     groups = max(groups, 2) if values[writes].shared else groups
     origins = [(values[v].origin or (v,))[0] for v in given]
     across = tuple(own for v, own in zip(given, origins, strict=True) if v != own)
-    return Use(tuple(origins), writes, groups, across)
+    return StageUse(tuple(origins), writes, groups, across)
 
 
-def lives_of(values: Sequence[Value], uses: Sequence[Use]) -> dict[int, Life]:
+def lives_of(values: Sequence[Value], uses: Sequence[StageUse]) -> dict[int, Life]:
     """For each scratch value its bytes and the first and last of the steps whose stages use it.
     What other groups read lives until all have met again.
     """
@@ -221,7 +221,7 @@ class Plan:
         return self.groups if stage.division is None else stage.groups
 
     @property
-    def uses(self) -> list[Use]:
+    def uses(self) -> list[StageUse]:
         """Values that each stage reads and writes, and how many groups compute it."""
         return [
             use_of(self.values, (*stage.reads, stage.writes), stage.groups) for stage in self.stages

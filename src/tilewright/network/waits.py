@@ -19,7 +19,7 @@ from one to the next, waiting for the other groups.
 
 
 @dataclass(frozen=True)
-class Use:
+class StageUse:
     """The values that one stage `reads`, the one that it `writes`, its number of groups, and those
     of the values that it reads `across` groups.
     """
@@ -30,7 +30,7 @@ class Use:
     across: tuple[int, ...] = ()
 
 
-def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
+def meetings(uses: Sequence[StageUse]) -> tuple[bool, ...]:
     """For each stage, whether all groups wait for each other before it: it reads what another group
     may have written since they met last, or overwrites what one may still read.
 
@@ -52,7 +52,7 @@ def meetings(uses: Sequence[Use]) -> tuple[bool, ...]:
     return tuple(found)
 
 
-def steps(uses: Sequence[Use]) -> tuple[int, ...]:
+def steps(uses: Sequence[StageUse]) -> tuple[int, ...]:
     """The step number of each stage: stages of one step may run at the same time on different
     groups, so what they use must not share memory.
     """
@@ -66,7 +66,7 @@ def next_cycles(groups: Groups, *, meets: bool) -> int:
     return groups.barrier_cycles + (groups.meet_cycles if meets else 0)
 
 
-def cycles_before(uses: Sequence[Use], groups: Groups) -> tuple[dict[str, int], ...]:
+def cycles_before(uses: Sequence[StageUse], groups: Groups) -> tuple[dict[str, int], ...]:
     """Nonzero cycles before each stage, by cause."""
     found = []
     for number, meets in enumerate(meetings(uses)):

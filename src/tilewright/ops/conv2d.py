@@ -13,7 +13,7 @@ from tilewright.ops.definition import Computed, Definition, one
 from tilewright.ops.definitions import Named, Place, access, along
 from tilewright.ops.numerics import partial_types, require_products
 from tilewright.ops.op import CONTRACTIONS, Follows, IntOrPair, Maker, Shape, pair, require_positive
-from tilewright.ops.piece import Divided, Piece, intervals, piece, pieces_along
+from tilewright.ops.piece import Divided, Piece, intervals, operator_piece, pieces_along
 from tilewright.ops.window import Padding, out_extent, padding_of, require_window
 
 
@@ -186,7 +186,7 @@ class Conv2d(Named):
         else:
             outputs, whole = self.out_channels // self.groups, Box.whole(self.out_shape)
             cut = [(a * outputs, b * outputs) for a, b in intervals(self.groups, groups)]
-            cells = tuple(piece(self, whole.along(1, part)) for part in cut)
+            cells = tuple(operator_piece(self, whole.along(1, part)) for part in cut)
             found.append(("channel_groups", cells))
         return found
 
@@ -201,7 +201,7 @@ class Conv2d(Named):
         if single or any(self.computable(strip) != strip for strip in strips):
             return None
         cells = [strip.along(1, part) for strip in strips for part in columns]
-        return name, tuple(piece(self, cell) for cell in cells)
+        return name, tuple(operator_piece(self, cell) for cell in cells)
 
     @property
     def convolution(self) -> Conv2d:

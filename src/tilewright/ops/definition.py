@@ -29,7 +29,7 @@ from tilewright.ops.box import Box, Interval
 from tilewright.ops.evaluation import evaluated
 from tilewright.ops.numerics import Numerics, partial_types, require_products
 from tilewright.ops.op import Array, Follows, Shape, Typed, require_shape, show_shape
-from tilewright.ops.piece import Divided, intervals, piece
+from tilewright.ops.piece import Divided, intervals, operator_piece
 
 Gather: TypeAlias = Literal["sum", "max", "min", "prod", "any"]
 """The reduction of steps that share a place of the result; `any` says whether one is not zero."""
@@ -354,7 +354,7 @@ class Definition(Typed):
             cut = [(first + a * step, first + b * step) for a, b in intervals(
                 self.extents[axis], groups)]  # fmt: skip
             sides = [(a, min(b, self.out_shape[d])) for a, b in cut]
-            pieces = tuple(piece(self, whole.along(d, side)) for side in sides)
+            pieces = tuple(operator_piece(self, whole.along(d, side)) for side in sides)
             found.append((self.axis_name(axis), pieces))
         return found
 

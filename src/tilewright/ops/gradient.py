@@ -21,8 +21,8 @@ from tilewright.ir.scalar import (
     Number,
     Scalar,
     derivative,
-    elements_of,
     operand_count,
+    operand_numbers,
     parse_scalar,
     renumbered,
 )
@@ -76,7 +76,7 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
         return ()
     if last != Number(1.0):
         factor = Apply("*", (last, factor))
-    used = sorted(elements_of(factor))
+    used = sorted(operand_numbers(factor))
     moved = {number: Element(place + 1) for place, number in enumerate(used)}
     inner = renumbered(factor, [moved.get(i, Element(0)) for i in range(len(op.operands))])
     body = Element(0) if inner == Number(1.0) else Apply("*", (Element(0), inner))

@@ -95,7 +95,7 @@ class Statement:
         return ShapeError(f"{shown!r}, character {column + 1}: {message}", fix=fix)
 
 
-def define(
+def operator_of(
     text: str, *, dtype: str = "f64", fill: Fill = None, **sizes: Size
 ) -> Definition | Assembly:
     """The operator that a statement defines; `sizes` are extents of axes and shapes of tensors.
@@ -106,9 +106,9 @@ def define(
     naming the character, for what is no statement, for sizes that are missing or contradict each
     other, and for places outside a tensor without a `fill`.
 
-    >>> define("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16).input_shapes
+    >>> operator_of("y[n,o] += x[n,i] * w[o,i]", n=8, o=4, i=16).input_shapes
     ((8, 16), (4, 16))
-    >>> define("y[r] max= x[2*r+t-1]", r=4, t=3, x=(8,), fill=0).out_shape
+    >>> operator_of("y[r] max= x[2*r+t-1]", r=4, t=3, x=(8,), fill=0).out_shape
     (4,)
     """
     return defined(parse_statement(text), sizes, dtype=dtype, fill=fill)
@@ -269,7 +269,7 @@ def _require_apart(statement: Statement) -> None:
 def defined(
     statement: Statement, sizes: Mapping[str, Size], *, dtype: str = "f64", fill: Fill = None
 ) -> Definition | Assembly:
-    """The definition of a statement with these sizes; raises as `define` does."""
+    """The definition of a statement with these sizes; raises as `operator_of` does."""
     shapes = {name: size for name, size in sizes.items() if isinstance(size, tuple)}
     extents = _extents(statement, sizes, shapes)
     axes = statement.axes
@@ -441,4 +441,4 @@ def _require_inside(statement: Statement, element: _Element, access: Access, axe
             )
 
 
-CONTRACTIONS["contraction"] = Maker(Definition, define)
+CONTRACTIONS["contraction"] = Maker(Definition, operator_of)

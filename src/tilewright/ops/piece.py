@@ -25,7 +25,7 @@ class Piece:
         return tuple(x[region.slices] for x, region in pairs if region.size)
 
 
-def piece(op: Op, result: Box, terms: Box | None = None) -> Piece:
+def operator_piece(op: Op, result: Box, terms: Box | None = None) -> Piece:
     """The piece that computes the region `result`, or a little more where no operator of its kind
     computes just that; of the sums only the `terms`, where they are given.
     """
@@ -60,4 +60,4 @@ def pieces_along(op: Op, dimension: int, groups: int) -> tuple[Piece, ...]:
     """Pieces of equal extents over one dimension of the result."""
     whole = Box.whole(op.out_shape)
     cut = intervals(op.out_shape[dimension], groups)
-    return tuple(piece(op, whole.along(dimension, part)) for part in cut)
+    return tuple(operator_piece(op, whole.along(dimension, part)) for part in cut)

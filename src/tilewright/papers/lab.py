@@ -24,7 +24,7 @@ from msgspec import Struct
 from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.common.errors import TilewrightError
 from tilewright.papers.model import ExperimentError
-from tilewright.papers.published import Published, read_published, read_table
+from tilewright.papers.published import Published, read_published, read_user_table
 from tilewright.tune.executors import as_done
 from tilewright.tune.store import Store, StoreKind
 
@@ -138,7 +138,7 @@ class Lab:
     def published(self, paper: str, name: str, row: type[RowT]) -> Published[RowT]:
         """The published table, or the user's own rows in its place."""
         if self.rows is not None:
-            return read_table(self.rows, row)
+            return read_user_table(self.rows, row)
         return read_published(paper, name, row)
 
     def some(self, cases: Sequence[Case], count: int) -> list[Case]:

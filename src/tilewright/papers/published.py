@@ -60,19 +60,19 @@ def read_published(paper: str, name: str, row: type[RowT]) -> Published[RowT]:
         text = file.read_text(encoding="utf-8")
     except OSError:
         raise ExperimentError("there is no such table of published numbers", where=path) from None
-    return parse_table(text, row, path)
+    return parse_published(text, row, path)
 
 
-def read_table(path: Path, row: type[RowT]) -> Published[RowT]:
+def read_user_table(path: Path, row: type[RowT]) -> Published[RowT]:
     """A user's file with the columns of `row`. Errors: ExperimentError, OSError."""
     try:
         text = read_file_text(path)
     except UnicodeDecodeError as error:
         raise ExperimentError(f"is not UTF-8 text: {error}", where=str(path)) from None
-    return parse_table(text, row, str(path), source=path.name)
+    return parse_published(text, row, str(path), source=path.name)
 
 
-def parse_table(text: str, row: type[RowT], where: str, *, source: str = "") -> Published[RowT]:
+def parse_published(text: str, row: type[RowT], where: str, *, source: str = "") -> Published[RowT]:
     """The table in `text`; `where` names it in messages, `source` stands for one that it lacks.
 
     Errors: ExperimentError.

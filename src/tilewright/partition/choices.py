@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilewright.partition.grids import Grid, Grids, joined, vector_grid
 from tilewright.partition.layers import Layer
 from tilewright.partition.strategies import find_strategy
-from tilewright.partition.volumes import options
+from tilewright.partition.volumes import grid_options
 
 REFERENCE = "output_tiles"
 """The strategy whose busiest core the limit on work refers to: that of the BWDSP paper."""
@@ -76,7 +76,7 @@ def choices_of(
         return found
     most = reference_work(layer, cores)
     if REFERENCE not in strategies:
-        most = max(most, float(options(layer, found.grids, cores).work.min()))
+        most = max(most, float(grid_options(layer, found.grids, cores).work.min()))
     limit = most_work * most + _ROUNDING
     kept = _least_work(layer, found.grids) <= limit
     return replace(found.where(kept), limit=limit)
@@ -84,7 +84,7 @@ def choices_of(
 
 def reference_work(layer: Layer, cores: int) -> float:
     """The part of a layer's work that the busiest core has under the BWDSP paper's strategy."""
-    return float(options(layer, find_strategy(REFERENCE).grids(layer, cores), cores).work[0])
+    return float(grid_options(layer, find_strategy(REFERENCE).grids(layer, cores), cores).work[0])
 
 
 def _least_work(layer: Layer, grids: Grids) -> NDArray[np.float64]:

@@ -25,7 +25,16 @@ from tilewright.ops.op import Array, Op
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.layers import Layer
-from tilewright.partition.moves import Exchanges, Held, Move, held, moves, needs, reductions, rounds
+from tilewright.partition.moves import (
+    Exchanges,
+    Held,
+    Move,
+    held,
+    moves_to,
+    needs,
+    reductions,
+    rounds,
+)
 from tilewright.partition.objective import Weights
 from tilewright.partition.parts import (
     Computes,
@@ -121,7 +130,7 @@ class Execution:
     def _exchange_inputs(self, planned: Planned) -> None:
         for name, wanted in needs(planned.layer, planned.division, planned.cores).items():
             if name in self._owners:
-                self._send(name, moves(self._owners[name], wanted))
+                self._send(name, moves_to(self._owners[name], wanted))
                 continue
             for core, box in wanted:
                 self.memories[core].put(name, box, self._given[name][box.slices])

@@ -46,7 +46,7 @@ def needed(op: Op, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
 
 
 @dataclass(frozen=True)
-class Step:
+class LayerStep:
     """One operator applied to named tensors, or to the result of the step before."""
 
     op: Op
@@ -62,7 +62,7 @@ class Layer:
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[LayerStep, ...]
     output: str
     reads: tuple[str, ...]
 
@@ -151,13 +151,13 @@ class _Fusing:
 
     def _append(self, node: Node) -> None:
         layer = self._found.pop(node.inputs[0])
-        step = Step(node.op, (PREVIOUS, *node.inputs[1:]))
+        step = LayerStep(node.op, (PREVIOUS, *node.inputs[1:]))
         self._found[node.output] = replace(layer, steps=(*layer.steps, step), output=node.output)
 
-    def _product(self, node: Node) -> tuple[Step, ...]:
+    def _product(self, node: Node) -> tuple[LayerStep, ...]:
         """The steps of a node of its own; of a product of flattened images, a convolution."""
         flat = self._made.get(node.inputs[0]) if node.inputs else None
-        whole = (Step(node.op, node.inputs),)
+        whole = (LayerStep(node.op, node.inputs),)
         product = node.op.matrix_product
         if product is None or flat is None or not flat.op.reshapes:
             return whole
@@ -165,8 +165,8 @@ class _Fusing:
         if convolution is None or self._uses[flat.output] > 1:
             return whole
         result = Reshape(convolution.out_shape, node.op.out_shape, node.op.out_dtype)
-        first = Step(convolution, (flat.inputs[0], node.inputs[1]))
-        return first, Step(result, (PREVIOUS,))
+        first = LayerStep(convolution, (flat.inputs[0], node.inputs[1]))
+        return first, LayerStep(result, (PREVIOUS,))
 
 
 def _treats_alike(op: Op) -> bool:

@@ -74,7 +74,7 @@ def needs(
     return found
 
 
-def moves(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
+def moves_to(source: Held, wanted: Iterable[Owner]) -> tuple[Move, ...]:
     """Moves that bring each core the regions `wanted` there, less what it has; a region that
     several cores lack is one move with several targets.
     """
@@ -130,7 +130,7 @@ def reductions(
         for core, part in _placed(division, cores)
         if part.kept.size
     ]
-    return moves(held_sums(division, cores), finished)
+    return moves_to(held_sums(division, cores), finished)
 
 
 @dataclass(frozen=True)

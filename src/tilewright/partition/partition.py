@@ -22,7 +22,7 @@ from tilewright.common.errors import ShapeError
 from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array
-from tilewright.ops.piece import Piece, intervals, piece, whole_piece
+from tilewright.ops.piece import Piece, intervals, operator_piece, whole_piece
 
 _LONG = 4
 """Sums so many times as long as a side of the result pay for adding up partial results."""
@@ -96,7 +96,7 @@ def split_sums(op: Op, groups: int) -> list[Partition]:
         return []
     whole, terms = Box.whole(op.out_shape), Box.whole(op.terms)
     parts = intervals(op.terms[0], groups)
-    pieces = tuple(piece(op, whole, terms.along(0, part)) for part in parts)
+    pieces = tuple(operator_piece(op, whole, terms.along(0, part)) for part in parts)
     first = pieces[0].op
     if first.dtype != op.dtype or any(p.op != first or p.result != whole for p in pieces):
         return []

@@ -18,7 +18,7 @@ from tilewright.common.errors import PartitionError
 from tilewright.partition.compiled import nearest_values
 from tilewright.partition.grids import Regions
 from tilewright.partition.moves import Held, held, needs
-from tilewright.partition.plan import PartitionPlan, Planned, Space
+from tilewright.partition.plan import ChoiceCosts, PartitionPlan, Planned
 from tilewright.partition.solve import independent_bound, refined
 from tilewright.partition.volumes import sizes
 
@@ -39,7 +39,7 @@ def placed(plan: PartitionPlan) -> PartitionPlan:
     return replace(plan, layers=tuple(found)) if saved > 0 else plan
 
 
-def placed_plan(space: Space) -> PartitionPlan:
+def placed_plan(space: ChoiceCosts) -> PartitionPlan:
     """A plan with its parts placed: the cheapest of a chain; of other networks the cheapest of
     parts in order, placed afterwards, of which nothing is proven.
     """
@@ -53,7 +53,7 @@ def placed_plan(space: Space) -> PartitionPlan:
     return replace(after, cost=cost, bound=independent_bound(nodes, {}), proven=False)
 
 
-def best_placed_plan(space: Space) -> PartitionPlan:
+def best_placed_plan(space: ChoiceCosts) -> PartitionPlan:
     """The cheapest plan of a chain of layers, parts placed as well as they can be.
 
     In a chain every exchange depends on the placement of its own two layers alone. Exchanges start

@@ -35,7 +35,7 @@ from tilewright.partition.grids import (
     undivided,
 )
 from tilewright.partition.layers import Layer
-from tilewright.partition.moves import Exchanges, held, moves, needs, reductions
+from tilewright.partition.moves import Exchanges, held, moves_to, needs, reductions
 from tilewright.partition.objective import WITHOUT_INPUTS, Volume, Weights
 from tilewright.partition.parts import Division, divide
 from tilewright.partition.promising import Exchange, promising
@@ -43,11 +43,11 @@ from tilewright.partition.solve import Solution, cheapest, independent_bound, re
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import (
     GridArrays,
-    exchange_cycles,
+    exchange_cycles_by_grids,
+    grid_options,
     least_exchange_cycles,
     loaded,
-    moved,
-    options,
+    moved_values,
     selected,
 )
 
@@ -104,11 +104,11 @@ def _smallest(layer: Layer, model: CoreModel, cores: int) -> Grid | None:
     """
     every = find_strategy("equal_products").grids(layer, cores)
     every = every[np.argsort(every.cells, kind="stable")]
-    alone = options(layer, _middles(every), 1)
+    alone = grid_options(layer, _middles(every), 1)
     likely = every[alone.buffers <= model.buffer_values]
     for first in range(0, len(likely), _TOGETHER):
         grids = likely[slice(first, first + _TOGETHER)]
-        fits = options(layer, grids, int(grids.cells.max())).buffers <= model.buffer_values
+        fits = grid_options(layer, grids, int(grids.cells.max())).buffers <= model.buffer_values
         if fits.any():
             return grids.grid(int(fits.argmax()))
     return None
@@ -226,7 +226,7 @@ class PartitionPlan:
         return tuple(
             Exchanges(
                 tuple(
-                    (name, moves(have[name], wanted))
+                    (name, moves_to(have[name], wanted))
                     for name, wanted in needs(one.layer, one.division, one.cores).items()
                     if name in have
                 ),
@@ -273,7 +273,7 @@ def given_plan(
 ) -> PartitionPlan:
     """Every layer along the grid given for it, of at most `cores` cells, with its strategy."""
     own = [given(layer, *choice) for layer, choice in zip(layers, choices, strict=True)]
-    return Space(layers, own, cores, weights, model).best()
+    return ChoiceCosts(layers, own, cores, weights, model).best()
 
 
 def best_plan(
@@ -311,7 +311,7 @@ def space(
     model: CoreModel | None = None,
     recompute: bool = False,
     steps: Steps = uncounted,
-) -> Space:
+) -> ChoiceCosts:
     """The space that `best_plan` searches: all grids or, if these are many, those that no bound
     rules out.
     """
@@ -328,14 +328,14 @@ def space(
         every = with_recomputed(layers, every, cores)
     some = promising(
         layers, every, cores, weights, model,
-        lambda few: Space(layers, few, cores, weights, model, free).best().cost,
+        lambda few: ChoiceCosts(layers, few, cores, weights, model, free).best().cost,
     )  # fmt: skip
     others, left_out = some.others, some.left_out
-    return Space(layers, some.choices, cores, weights, model, free, steps, others, left_out)
+    return ChoiceCosts(layers, some.choices, cores, weights, model, free, steps, others, left_out)
 
 
 @dataclass
-class Space:
+class ChoiceCosts:
     """The costs of all choices: a vector for each layer, a matrix for each exchange.
 
     `free` where the planner chooses from all that it knows; `others` is below what any plan costs
@@ -390,7 +390,9 @@ class Space:
         """The choices that keep to the limit, for some compute more than their own cell, and that
         fit the buffers; their numbers, too.
         """
-        table = options(layer, choice.grids, self.cores, self.model) if len(choice.grids) else None
+        table = (
+            grid_options(layer, choice.grids, self.cores, self.model) if len(choice.grids) else None
+        )
         kept = np.flatnonzero(table.work <= choice.limit) if table else ()
         if table is None or not len(kept):
             raise PartitionError(
@@ -414,9 +416,9 @@ class Space:
     def _exchange(self, kept: Regions, need: Regions) -> tuple[Integers, Cycles | None]:
         """Values and, if cycles count, a lower bound on the cycles, for each pair of grids."""
         if self.model is None:
-            return moved(kept, need), None
+            return moved_values(kept, need), None
         least = least_exchange_cycles(kept, need, self.model) if self.weights.cycles else None
-        return moved(kept, need, self.model.multicasts), least
+        return moved_values(kept, need, self.model.multicasts), least
 
     def best(self) -> PartitionPlan:
         """The plan that costs least."""
@@ -472,7 +474,9 @@ class Space:
         assert self.model is not None, "cycles count on a machine only"
         table, one = self.tables[exchange[0]], slice(first, first + 1)
         need = self.needs[exchange][second : second + 1]
-        return float(exchange_cycles(table.owned[one], table.kept[one], need, self.model)[0, 0])
+        return float(
+            exchange_cycles_by_grids(table.owned[one], table.kept[one], need, self.model)[0, 0]
+        )
 
     def chosen(self, choice: Solution, bound: float) -> PartitionPlan:
         """The plan of one grid for each layer. Grids that were left out may be in a cheaper one, if

@@ -35,7 +35,7 @@ from tilewright.partition.volumes import (
     Question,
     answers,
     followers_of,
-    options,
+    grid_options,
     sizes,
 )
 
@@ -125,7 +125,7 @@ def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -
     """The outline computed from the regions of every cell, some grids at a time."""
     step = max(1, _TOGETHER // cores)
     found = [
-        _of_table(options(layer, grids[slice(i, i + step)], cores, model))
+        _of_table(grid_options(layer, grids[slice(i, i + step)], cores, model))
         for i in range(0, max(len(grids), 1), step)
     ]
     needs = tuple(_behind(own) for own in zip(*(one.needs for one in found), strict=True))

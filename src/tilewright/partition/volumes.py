@@ -32,7 +32,7 @@ from tilewright.partition.compiled import (
 )
 from tilewright.partition.core_model import CoreModel
 from tilewright.partition.grids import Grids, Integers, Parts, Regions, parts_in
-from tilewright.partition.layers import Layer, Step
+from tilewright.partition.layers import Layer, LayerStep
 from tilewright.partition.parts import box_of
 
 Numbers = NDArray[np.intp]
@@ -196,7 +196,9 @@ class GridArrays:
     sums_cycles: NDArray[np.float64]
 
 
-def options(layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None) -> GridArrays:
+def grid_options(
+    layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None
+) -> GridArrays:
     """The arrays of some grids of `layer` with at most `cores` cells each."""
     every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
@@ -330,7 +332,7 @@ def sizes(boxes: Regions) -> Integers:
     return found
 
 
-def moved(kept: Regions, need: Regions, multicast: bool = False) -> Integers:
+def moved_values(kept: Regions, need: Regions, multicast: bool = False) -> Integers:
     """Values moved for each pair (grid of the producer, grid of the consumer): what cores need and
     do not have; with `multicast`, what an owner sends to several alike counts once.
     """
@@ -357,7 +359,7 @@ def _by_dimension(kept: Regions, need: Regions) -> tuple[Bounds, Bounds]:
     return turned(kept), turned(need)
 
 
-def exchange_cycles(
+def exchange_cycles_by_grids(
     owned: Regions, kept: Regions, need: Regions, model: CoreModel
 ) -> NDArray[np.float64]:
     """Cycles of the exchange for each pair of grids: cores get from owners what they need and do
@@ -389,7 +391,7 @@ def _back(layer: Layer, result: Regions) -> tuple[Regions, list[Regions]]:
     return result, weights
 
 
-def _step_weights(step: Step, result: Regions) -> list[Regions]:
+def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
     """Regions that a step reads of its other operands, all of which are weights."""
     if len(step.operands) == 1:
         return []

@@ -56,13 +56,13 @@ class AllocateBuffers:
         unit, limit = self.alignment_bytes.get(space, 1), self.capacity_bytes.get(space, 0)
         for buffer in buffers:
             offsets[buffer.name] = position
-            position += -(-buffer_bytes(buffer) // unit) * unit
+            position += -(-bytes_on_a_core(buffer) // unit) * unit
         if position > limit:
             _refuse(buffers, position, limit)
         return offsets
 
 
-def buffer_bytes(buffer: Buffer) -> int:
+def bytes_on_a_core(buffer: Buffer) -> int:
     """Bytes of all copies of a buffer on one core."""
     size = dtype(buffer.dtype).size_bytes
     return int(evaluate(buffer.elements * buffer.copies, {})) * size
@@ -93,9 +93,9 @@ def _buffers(statements: list[Stmt]) -> set[str]:
 
 
 def _refuse(buffers: list[Buffer], needed: int, limit: int) -> None:
-    largest = max(buffers, key=buffer_bytes)
+    largest = max(buffers, key=bytes_on_a_core)
     raise CapacityError(
         f"the buffers take {needed} bytes of {memory_words(largest.space)}, the limit is {limit}; "
-        f"the largest is {largest.name!r} with {buffer_bytes(largest)} bytes",
+        f"the largest is {largest.name!r} with {bytes_on_a_core(largest)} bytes",
         fix=f"free {needed - limit} bytes: a smaller tile or a single copy of {largest.name!r}",
     )

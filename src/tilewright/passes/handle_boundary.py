@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     binary,
@@ -88,12 +88,14 @@ def _may_exceed(r: Range, rounded: frozenset[str]) -> bool:
 
 
 def _is_rounded(e: Expr) -> bool:
-    return isinstance(e, Binary) and (e.op == "ceil_div" or _is_rounded(e.a) or _is_rounded(e.b))
+    return isinstance(e, BinaryExpr) and (
+        e.op == "ceil_div" or _is_rounded(e.a) or _is_rounded(e.b)
+    )
 
 
 def _has_constant_rounding(extent: Expr) -> bool:
     """True if a loop covers an axis in steps of a fixed size, which need not divide it."""
-    if not isinstance(extent, Binary):
+    if not isinstance(extent, BinaryExpr):
         return False
     here = extent.op == "ceil_div" and isinstance(extent.b, Const)
     return here or _has_constant_rounding(extent.a) or _has_constant_rounding(extent.b)

@@ -30,7 +30,7 @@ from msgspec import structs
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     Var,
@@ -324,7 +324,9 @@ def _tiled(r: Range, moving: list[For]) -> Expr | None:
         return None
     loop = moving[0]
     match r.extent, loop.extent:
-        case Binary("min", tile, Binary("-", whole, before)), Binary("ceil_div", n, size) if (
+        case BinaryExpr("min", tile, BinaryExpr("-", whole, before)), BinaryExpr(
+            "ceil_div", n, size
+        ) if (
             whole,
             tile,
             before,
@@ -426,7 +428,7 @@ def _part(s: _Staged, tile: Tile) -> Operand:
 def _beyond(start: Expr, first: Expr) -> Expr:
     """The distance of `start` from `first`."""
     match start:
-        case Binary("+", a, b) if a == first:
+        case BinaryExpr("+", a, b) if a == first:
             return b
         case _:
             return start - first

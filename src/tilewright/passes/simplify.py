@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tilewright.common.expr import Binary, Const, Expr, binary
+from tilewright.common.expr import BinaryExpr, Const, Expr, binary
 from tilewright.common.intervals import Interval, intervals_within
 from tilewright.ir.nodes import For, If, Program, Stmt
 from tilewright.ir.visit import map_stmt, simplify_body
@@ -65,14 +65,14 @@ class Folds:
 
     def fold(self, e: Expr) -> Expr:
         """`e`, folded."""
-        if not isinstance(e, Binary):
+        if not isinstance(e, BinaryExpr):
             return e
         own = self._known.get(id(e))
         if own is None:
             own = self._known[id(e)] = e, self._folded(e)
         return own[1]
 
-    def _folded(self, e: Binary) -> Expr:
+    def _folded(self, e: BinaryExpr) -> Expr:
         low, high = self.interval(e)
         if low == high:
             return Const(low)
@@ -93,7 +93,7 @@ class Folds:
 def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
     """The operands of `e`, a min or max."""
     match e:
-        case Binary(found, a, b) if found == op:
+        case BinaryExpr(found, a, b) if found == op:
             return a, b
         case _:
             return ()
@@ -102,7 +102,7 @@ def _parts(op: str, e: Expr) -> tuple[Expr, ...]:
 def _never_beyond(end: Expr, limit: Expr) -> bool:
     """True if `end` has the form of a tile clipped at `limit`: start + min(size, limit - start)."""
     match end:
-        case Binary("+", start, Binary("min") as size):
+        case BinaryExpr("+", start, BinaryExpr("min") as size):
             return binary("-", limit, start) in _parts("min", size)
         case _:
             return False

@@ -23,7 +23,7 @@ from tilewright.network.results import Comparison
 from tilewright.partition.divided import DividedLayer, DividedResult, LayerPlan, MovePlan, PartPlan
 from tilewright.report.figures import Shown, figure_lines
 from tilewright.report.network import comparison_text, counted
-from tilewright.report.stage_table import wrapped
+from tilewright.report.stage_table import wrapped_line
 from tilewright.report.table import plain_table
 
 _KINDS = ("activations", "inputs", "weights", "sums")
@@ -109,7 +109,7 @@ def cost_table(found: DividedResult) -> Table:
 
 def division_totals(found: DividedRun) -> Iterator[str]:
     """The lines below the table."""
-    yield from map(wrapped, _totals(found))
+    yield from map(wrapped_line, _totals(found))
     if found.comparison is not None:
         yield comparison_text(found.comparison)
 

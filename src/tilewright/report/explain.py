@@ -12,7 +12,7 @@ from typing import assert_never
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.cost.roofline import Level, Roofline, Stream
-from tilewright.report.stage_table import wrapped
+from tilewright.report.stage_table import wrapped_line
 from tilewright.report.table import duration, short_schedule
 from tilewright.report.view import (
     CauseRow,
@@ -432,7 +432,7 @@ def _stage_head(e: StageExplanation) -> Iterator[str]:
     yield f"{e.work} on {groups}{e.machine}, {e.dtype}{divided}"
     if e.nodes and e.nodes != (e.stage,):
         several = "operators" if len(e.nodes) > 1 else "operator"
-        yield wrapped(f"{several} {', '.join(e.nodes)}")
+        yield wrapped_line(f"{several} {', '.join(e.nodes)}")
     share = f"{100 * e.share:.1f} % of the network's time"
     if e.cycles is not None:
         yield (
@@ -453,7 +453,7 @@ def _moved(e: StageExplanation) -> str:
 def _tensors(e: StageExplanation) -> Iterator[str]:
     if not e.tensors:
         return
-    yield wrapped(e.computes)
+    yield wrapped_line(e.computes)
     rows = [("", "tensor", "in memory", "bytes")]
     rows += [(t.name, t.value, f"{t.dtype} ({t.form})", str(t.size_bytes)) for t in e.tensors]
     yield from columns(rows)

@@ -27,7 +27,7 @@ from tilewright.report.network import (
     plan_table,
     plan_totals,
 )
-from tilewright.report.table import duration, layer_table, schedule_legend, totals
+from tilewright.report.table import duration, layer_table, schedule_legend, total_lines
 from tilewright.report.view import Explanation, NetworkResult, RunResult, StageExplanation
 
 _WIDE = 140
@@ -66,7 +66,7 @@ def figure_lines(found: object, shown: Shown) -> Iterator[RenderableType]:
 def _(found: NetworkResult, shown: Shown) -> Iterator[RenderableType]:
     machine, schedules = shown.machine, shown.is_wide
     yield layer_table(found, machine.clock_hz, schedules=schedules)
-    yield totals(found, machine.peak_flops_of(sums_called(found.dtype)))
+    yield total_lines(found, machine.peak_flops_of(sums_called(found.dtype)))
     if schedules and (legend := schedule_legend(x.schedule for x in found.layers)):
         yield legend
     for check in found.checks:

@@ -22,7 +22,7 @@ from tilewright.network.results import (
     StageResult,
 )
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
-from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped
+from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped_line
 from tilewright.report.table import duration
 
 
@@ -133,11 +133,11 @@ def plan_totals(found: NetworkRun) -> str:
         f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena in each group"
         f"{_live(found)}"
     )
-    lines = [line if "\n" in line else wrapped(line) for line in lines]
+    lines = [line if "\n" in line else wrapped_line(line) for line in lines]
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     if found.saturated:
-        lines.append(wrapped(f"saturated {saturated_text(found.saturated)}"))
+        lines.append(wrapped_line(f"saturated {saturated_text(found.saturated)}"))
     return "\n".join(lines)
 
 
@@ -187,7 +187,7 @@ def _layouts(choice: LayoutChoice) -> str:
 
 def shared(head: str, parts: Mapping[str, float], total: float) -> str:
     """Parts of a total behind a head, in lines that break between them."""
-    return wrapped(head + shares(parts, total).replace(" ", STUCK).replace("," + STUCK, ", "))
+    return wrapped_line(head + shares(parts, total).replace(" ", STUCK).replace("," + STUCK, ", "))
 
 
 def shares(parts: Mapping[str, float], total: float) -> str:
@@ -221,7 +221,7 @@ def network_totals(found: NetworkRun) -> str:
         f"compiled in {found.compile_seconds:.2f} s; {_megabytes(found.constant_bytes)} of "
         f"constants, {_states(found)}{_megabytes(found.arena_bytes)} of arena{_live(found)}"
     )
-    lines = list(map(wrapped, lines))
+    lines = list(map(wrapped_line, lines))
     if found.comparison is not None:
         lines.append(comparison_text(found.comparison))
     return "\n".join(lines)
@@ -337,7 +337,7 @@ def _summary(e: MeasuredExplanation) -> Iterator[str]:
     if cycles := sum(e.product_causes.values()):
         yield shared("products by cause (model): ", e.product_causes, cycles)
     if e.elementwise:
-        yield wrapped(
+        yield wrapped_line(
             f"fusing: {counted(e.elementwise, 'elementwise operator')} in "
             f"{counted(e.passes, 'pass', 'passes')} of their own; {e.in_products} in the kernels "
             f"of products and {e.merged} in the pass of another one, which saves as many passes"
@@ -395,4 +395,4 @@ def _whole(run: NetworkRun, rewrites: tuple[str, ...]) -> Iterator[str]:
 
 def _rewritten(rewrites: tuple[str, ...]) -> Iterator[str]:
     if rewrites:
-        yield wrapped(f"the graph was rewritten by {', '.join(dict.fromkeys(rewrites))}")
+        yield wrapped_line(f"the graph was rewritten by {', '.join(dict.fromkeys(rewrites))}")

@@ -21,8 +21,8 @@ from tilewright.isa.modulo import ModuloSchedule
 from tilewright.isa.modulo_bounds import IntervalBounds
 from tilewright.machine import Machine
 from tilewright.report.table import duration
-from tilewright.simulate.program import Program
-from tilewright.simulate.runs import CoreRun, Issue
+from tilewright.simulate.program import AssembledProgram
+from tilewright.simulate.runs import CoreRun, IssuedInstruction
 from tilewright.simulate.window.run import WindowRun
 
 
@@ -102,7 +102,7 @@ def hottest_loop(run: CoreRun) -> _Loop | None:
     return max(found, key=lambda loop: (loop.iterations, loop.first - loop.last), default=None)
 
 
-def longest_loop(program: Program) -> tuple[int, int] | None:
+def longest_loop(program: AssembledProgram) -> tuple[int, int] | None:
     """(first instruction, branch) of the longest loop without another one in it, as the program is
     written; None where nothing branches back.
     """
@@ -115,7 +115,7 @@ def longest_loop(program: Program) -> tuple[int, int] | None:
     return max(inner, key=lambda loop: loop[1] - loop[0], default=None)
 
 
-def _backward_branches(program: Program) -> list[tuple[int, int]]:
+def _backward_branches(program: AssembledProgram) -> list[tuple[int, int]]:
     """(branch, its target) of every branch that goes back, as instruction numbers."""
     labels, pairs = program.labels, []
     for number, instruction in enumerate(program.instructions):
@@ -271,7 +271,9 @@ def timeline_text(run: CoreRun, first_cycle: int = 0, cycles: int = 64) -> str:
     return "\n".join(lines)
 
 
-def _timeline_row(run: CoreRun, issue: Issue, previous: int, first: int, width: int) -> str:
+def _timeline_row(
+    run: CoreRun, issue: IssuedInstruction, previous: int, first: int, width: int
+) -> str:
     instruction = run.instruction(issue.instruction)
     glyphs = [" "] * width
     for cycle in range(max(previous + 1, first), issue.cycle):

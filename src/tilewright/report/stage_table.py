@@ -126,7 +126,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(0, width - 3)].rstrip()}..."
 
 
-def wrapped(line: str) -> str:
+def wrapped_line(line: str) -> str:
     """A line of words in lines that fit a page."""
     text = textwrap.fill(
         line, PAGE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False

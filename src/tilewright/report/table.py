@@ -173,7 +173,7 @@ _APART = 2
 """A layer's share of the peak is that of the cores it ran on where it is so many times larger."""
 
 
-def totals(result: NetworkResult, peak_flops: float) -> str:
+def total_lines(result: NetworkResult, peak_flops: float) -> str:
     """The lines below the table."""
     milliseconds = result.total_milliseconds
     flops = sum(layer.gflops * layer.milliseconds * 1e6 for layer in result.layers)

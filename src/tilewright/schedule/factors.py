@@ -24,7 +24,7 @@ from tilewright.machine import Machine
 from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.decisions import Decisions
 from tilewright.schedule.structures import Structure
-from tilewright.seeds.space import Limits
+from tilewright.seeds.space import FactorLimits
 
 Columns = dict[str, npt.NDArray[np.int64]]
 
@@ -32,7 +32,7 @@ _TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Granularity:
     """Granularity of the machine's primitives: mesh size and register block.
 
     `partial`: blocks need not be full; tiles are multiples of them all the same, or whole axes.
@@ -50,11 +50,11 @@ class Blocks:
     terms: int = 1
 
 
-def blocks_of(machine: Machine, dtype: str) -> Blocks:
+def blocks_of(machine: Machine, dtype: str) -> Granularity:
     """The granularity of the machine's matrix primitive."""
     lowering, lanes = lowering_of(machine), machine.core.lanes(dtype)
     vectors, scalars = lowering.block
-    return Blocks(
+    return Granularity(
         machine.mesh.rows,
         machine.mesh.columns,
         lanes * vectors,
@@ -147,13 +147,15 @@ class FactorGrid:
         return {name: int(v[tile_index]) for name, v in self.tiles.items()} | copies
 
 
-def factor_grid(structure: Structure, parameters: Mapping[str, int], blocks: Blocks) -> FactorGrid:
+def factor_grid(
+    structure: Structure, parameters: Mapping[str, int], blocks: Granularity
+) -> FactorGrid:
     """Every value of the factors, granules and copies of a structure for one operator."""
     return factor_grids(structure, [parameters], blocks)[0]
 
 
 def factor_grids(
-    structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Blocks
+    structure: Structure, cases: Sequence[Mapping[str, int]], blocks: Granularity
 ) -> list[FactorGrid]:
     """The factor grid of each of several operators, given their parameters."""
     p = structure.decisions
@@ -197,7 +199,7 @@ def _copies_of(structure: Structure, overlap: bool) -> tuple[Columns, bool]:
 
 
 def _aligned(
-    structure: Structure, values: Mapping[str, Value], blocks: Blocks
+    structure: Structure, values: Mapping[str, Value], blocks: Granularity
 ) -> npt.NDArray[np.bool_]:
     """A mask of the tiles that give whole vectors in the first and in the last iteration of every
     loop.
@@ -239,7 +241,7 @@ def _copies(tensors: tuple[str, ...], doubled: tuple[str, ...]) -> Columns:
 
 @cache
 def _tiles(
-    axes: tuple[SplitAxis, ...], vector: str, limits: Limits, blocks: Blocks, packs: bool
+    axes: tuple[SplitAxis, ...], vector: str, limits: FactorLimits, blocks: Granularity, packs: bool
 ) -> Columns:
     rounded = [a for a in axes if a.rounded and not blocks.partial]
     cut = [a for a in axes if not a.whole]
@@ -269,7 +271,7 @@ def _granules(
     axes: Sequence[SplitAxis],
     fixed: Mapping[str, int],
     vector: str,
-    blocks: Blocks,
+    blocks: Granularity,
     packs: bool,
 ) -> dict[str, int]:
     """The granules of the rounded axes; spread axes count the padding of every core."""
@@ -286,7 +288,7 @@ def granule_of(
     axes: Sequence[SplitAxis],
     fixed: Mapping[str, int],
     vector: str,
-    blocks: Blocks,
+    blocks: Granularity,
     packs: bool,
 ) -> int:
     """Smallest extent of a rounded axis such that every core's part is whole register blocks.
@@ -307,12 +309,12 @@ def granule_of(
     return mesh * (block // gcd(block, others))
 
 
-def balanced_tiles(extent: int, granule: int, limits: Limits) -> tuple[int, ...]:
+def balanced_tiles(extent: int, granule: int, limits: FactorLimits) -> tuple[int, ...]:
     """Tiles that are multiples of the granule, evened out over the axis, largest first.
 
-    >>> balanced_tiles(512, 32, Limits(largest=1024, most=5))
+    >>> balanced_tiles(512, 32, FactorLimits(largest=1024, most=5))
     (512, 256, 192, 128, 96)
-    >>> balanced_tiles(100, 32, Limits(largest=64, most=5))
+    >>> balanced_tiles(100, 32, FactorLimits(largest=64, most=5))
     (64, 32)
     """
     fewest = -(-extent // max(granule, limits.largest))

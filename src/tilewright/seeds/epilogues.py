@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.ir.primitives import Map, WinogradTransform
-from tilewright.seeds.nest import Epilogue, Nest, TensorSpec, Use
+from tilewright.seeds.nest import Nest, TensorSpec, TileEpilogue, Use
 from tilewright.seeds.space import Seed
 from tilewright.seeds.steps import Layout
 
@@ -36,7 +36,7 @@ def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Se
     if any(not known.issuperset(dims) for dims in operands):
         return None  # images in blocks or pixels: what lies along them has no such dimension
     uses = tuple(_use(nest, operand_name(i), dims) for i, dims in enumerate(operands))
-    epilogue = Epilogue(Map(expression), (output, *uses))
+    epilogue = TileEpilogue(Map(expression), (output, *uses))
     space = replace(last, nest=replace(nest, epilogue=epilogue))
     whole = [u.tensor.name for u in uses if len(u.indices) == len(output.indices)]
     return replace(

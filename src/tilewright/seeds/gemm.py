@@ -10,7 +10,7 @@ from tilewright.common.expr import Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import ScaleAdd
 from tilewright.ops import Gemm
-from tilewright.seeds.nest import Epilogue, Nest, axis, nest, tensor
+from tilewright.seeds.nest import Nest, TileEpilogue, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Stage
 
@@ -51,7 +51,7 @@ def gemm_seed(
     epilogue = None
     if (alpha, beta) != (1.0, 0.0):
         added = (addend.at(rows=row, cols=col),) if beta else ()
-        epilogue = Epilogue(ScaleAdd(alpha, beta), added)
+        epilogue = TileEpilogue(ScaleAdd(alpha, beta), added)
     product = nest(
         "gemm",
         "gemm",

@@ -16,7 +16,7 @@ from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import Map
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
-from tilewright.seeds.nest import Axis, Epilogue, TensorSpec, Use, axis, nest
+from tilewright.seeds.nest import Axis, TensorSpec, TileEpilogue, Use, axis, nest
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, seed, tile_factor
 from tilewright.seeds.steps import IN_PLACE, Split, Spread, Stage, Step, Walk
 
@@ -171,7 +171,7 @@ def _reduction(
     tiled = tuple(a for n, a in enumerate(axes[:kept]) if n not in blocks)
     roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, tiled, strict=False))
     written = _use(y, result, axes)
-    last = Epilogue(Map(finish), (written,)) if finish != "x0" else None
+    last = TileEpilogue(Map(finish), (written,)) if finish != "x0" else None
     body = nest(
         "reduce",
         "reduce",

@@ -147,7 +147,7 @@ class Nest:
     roles: tuple[tuple[str, str], ...]
     output: Use
     inputs: tuple[Use, ...]
-    epilogue: Epilogue | None = None
+    epilogue: TileEpilogue | None = None
     turns: tuple[str, ...] = ()
     before: Transform | None = None
     after: Transform | None = None
@@ -220,7 +220,7 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class TileEpilogue:
     """A primitive on the finished output tile and further operands, the output's own use among
     them where the primitive replaces what it writes.
     """
@@ -261,7 +261,7 @@ def nest(
     roles: Mapping[str, Axis | tuple[Axis, ...]],
     output: Use,
     *inputs: Use,
-    epilogue: Epilogue | None = None,
+    epilogue: TileEpilogue | None = None,
     turns: tuple[str, ...] = (),
     before: Transform | None = None,
     after: Transform | None = None,

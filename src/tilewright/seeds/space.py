@@ -53,7 +53,7 @@ def tile_factor(axis: str) -> str:
 
 
 @dataclass(frozen=True)
-class Limits:
+class FactorLimits:
     """Limits on split factors: tiles up to `largest`, the `most` largest values of each axis."""
 
     largest: int = 1024
@@ -73,7 +73,7 @@ class Space:
     choices: tuple[Choice, ...] = ()
     doubled: tuple[str, ...] = ()
     addressed: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: FactorLimits = FactorLimits()
     ahead: bool = False
 
     def choose(self, *alternatives: Alternative) -> Space:
@@ -135,7 +135,7 @@ class Space:
 
     def limit(self, *, largest: int, most: int) -> Space:
         """Bound the split factors."""
-        return replace(self, limits=Limits(largest, most))
+        return replace(self, limits=FactorLimits(largest, most))
 
     def combinations(self, *, in_place: bool = False) -> Iterator[tuple[Step, ...]]:
         """Every combination of alternatives, as one step list; `in_place`: with every set of the
@@ -358,7 +358,7 @@ def arranged(op: Op, seed: Seed, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return (seed.arrange or interface(op.kind).arrange)(op, operands)
 
 
-def is_whole(kind: str, name: str) -> bool:
+def takes_whole_depth(kind: str, name: str) -> bool:
     """True if a seed takes the whole depth of products at once."""
     return (kind, name) in _WHOLE
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tilewright.isa import Instruction
 from tilewright.simulate.image import LoadedImage
 from tilewright.simulate.instruction_level import core_after, simulate_core
-from tilewright.simulate.runs import CoreRun, Issue
+from tilewright.simulate.runs import CoreRun, IssuedInstruction
 from tilewright.simulate.stepping import Watch
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 
 _ELEMENT_BYTES = 8
 
@@ -60,7 +60,7 @@ class CoreStepper:
         return self._next[0].cycle if self._next else self._whole.cycles
 
     @property
-    def _next(self) -> list[Issue]:
+    def _next(self) -> list[IssuedInstruction]:
         return self._steps[self.position] if self.position < len(self._steps) else []
 
     @property
@@ -92,7 +92,7 @@ class CoreStepper:
                 found[name] = int(integers[0]) if is_integer else run.registers[number].tolist()
         return found
 
-    def elements(self, place: Range) -> NDArray[Any]:
+    def elements(self, place: ElementRange) -> NDArray[Any]:
         """Doubles of a memory."""
         doubles = self._run().memory(place.memory).view("<f8")
         return doubles[place.address : place.address + place.count]

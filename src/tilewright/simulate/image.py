@@ -1,7 +1,7 @@
 """From a linked image to what the simulator takes: a program and the bytes of local memory.
 
-In: an `Object` that the linker made or that was read from an ELF file. Out: a `Program` whose
-addresses are the image's, and the initial local memory (data sections at their addresses).
+In: an `Object` that the linker made or that was read from an ELF file. Out: an `AssembledProgram`
+whose addresses are the image's, and the initial local memory (data sections at their addresses).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.asm import Object, Section, decode
+from tilewright.asm import Object, ObjectSection, decode
 from tilewright.common.errors import AssemblyError, SimulationError
 from tilewright.isa import Instruction, InstructionTable
 from tilewright.isa.table import LocalMemory
 from tilewright.simulate.launch import Registers, Value
-from tilewright.simulate.program import Program, encode_program
+from tilewright.simulate.program import AssembledProgram, encode_program
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class LoadedImage:
     registers that are not named are zero.
     """
 
-    program: Program
+    program: AssembledProgram
     local_memory: NDArray[np.uint8]
     registers: Registers = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ def instructions_of(image: Object, table: InstructionTable) -> tuple[list[Instru
     return [replace(i, labels=entries.get(n, ())) for n, i in enumerate(instructions)], start
 
 
-def _filled(code: list[Section], start: int) -> list[tuple[Section, int]]:
+def _filled(code: list[ObjectSection], start: int) -> list[tuple[ObjectSection, int]]:
     """Each code section with the bytes of padding before it."""
     places, end = [], start
     for section in code:
@@ -112,7 +112,7 @@ def _filled(code: list[Section], start: int) -> list[tuple[Section, int]]:
 
 
 def _decoded(
-    image: Object, section: Section, padding: int, table: InstructionTable
+    image: Object, section: ObjectSection, padding: int, table: InstructionTable
 ) -> list[Instruction]:
     """The instructions of one section, with their source lines, after its padding."""
     step = image.word_bytes
@@ -136,7 +136,7 @@ def _decoded(
     return found
 
 
-def _entries(image: Object, code: list[Section], start: int) -> dict[int, tuple[str, ...]]:
+def _entries(image: Object, code: list[ObjectSection], start: int) -> dict[int, tuple[str, ...]]:
     """The names of each instruction number."""
     sections = {section.name for section in code}
     entries: dict[int, tuple[str, ...]] = {}

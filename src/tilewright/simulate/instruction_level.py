@@ -18,8 +18,16 @@ from numpy.typing import ArrayLike
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.common.limits import MOST_CORE_CYCLES
-from tilewright.simulate.launch import Core, Images, Mesh, Registers, UnitOrder, launch, per_core
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import (
+    Images,
+    InitialCore,
+    Registers,
+    SimulatedMesh,
+    UnitOrder,
+    launch,
+    per_core,
+)
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import CoreRun, MeshRun, collect
 from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import Arrays
@@ -140,7 +148,7 @@ def _place(instruction: int, line: int) -> str:
 
 
 def raise_if_stopped(
-    state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]
+    state: layout.Arrays, programs: Sequence[AssembledProgram], bases: Sequence[int]
 ) -> None:
     """Raise the error that ended the run early, if any."""
     status, machine = state.cores["status"], state.machine[0]
@@ -159,7 +167,7 @@ def raise_if_stopped(
     )
 
 
-def _fault(state: layout.Arrays, c: int, program: Program, base: int) -> SimulationError:
+def _fault(state: layout.Arrays, c: int, program: AssembledProgram, base: int) -> SimulationError:
     record = state.cores[c]
     number = int(record["fault_instruction"]) - base
     instruction = program.instructions[number]
@@ -198,7 +206,7 @@ def _no_node(state: layout.Arrays, c: int) -> str:
 
 
 def deadlock_report(
-    state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]
+    state: layout.Arrays, programs: Sequence[AssembledProgram], bases: Sequence[int]
 ) -> DeadlockReport:
     """Report which core waits for which, once no core can go on."""
     blocked = tuple(
@@ -223,7 +231,7 @@ def _wait_for_cycle(waits: dict[int, int | None]) -> tuple[tuple[int, ...], int 
     return tuple(chain), core
 
 
-def _blocked(state: layout.Arrays, c: int, program: Program, base: int) -> BlockedCore:
+def _blocked(state: layout.Arrays, c: int, program: AssembledProgram, base: int) -> BlockedCore:
     record = state.cores[c]
     number, cause = int(record["cause_instruction"]) - base, int(record["blocked_by"])
     instruction = program.instructions[number]
@@ -287,7 +295,7 @@ def _waits_for(state: layout.Arrays, c: int, cause: int) -> int | None:
 
 
 def simulate_core(
-    program: Program,
+    program: AssembledProgram,
     *,
     entry: str | int = 0,
     registers: Registers | None = None,
@@ -304,7 +312,7 @@ def simulate_core(
     """
     run_ = simulate_mesh(
         program,
-        Mesh(1, 1, ideal_communication=ideal_communication),
+        SimulatedMesh(1, 1, ideal_communication=ideal_communication),
         entries=entry,
         registers=registers,
         local_memory=None if local_memory is None else [local_memory],
@@ -317,8 +325,8 @@ def simulate_core(
 
 
 def simulate_mesh(
-    programs: Program | Sequence[Program],
-    mesh: Mesh,
+    programs: AssembledProgram | Sequence[AssembledProgram],
+    mesh: SimulatedMesh,
     *,
     entries: str | int | Sequence[str | int] = 0,
     registers: Registers | Sequence[Registers] | None = None,
@@ -341,7 +349,7 @@ def simulate_mesh(
     table cannot do.
     """
     cores = [
-        Core(program, program.entry(entry), given, core in traced_cores)
+        InitialCore(program, program.entry(entry), given, core in traced_cores)
         for core, (program, entry, given) in enumerate(
             zip(
                 per_core(programs, mesh.cores, "programs"),
@@ -360,7 +368,7 @@ def simulate_mesh(
 
 
 def cycles_apart(
-    program: Program,
+    program: AssembledProgram,
     *,
     entry: str | int = 0,
     registers: Sequence[Registers],
@@ -372,23 +380,25 @@ def cycles_apart(
     found = list[int]()
     for first in range(0, len(registers), layout.LINE_CAPACITY):
         part = slice(first, first + layout.LINE_CAPACITY)
-        cores = [Core(program, program.entry(entry), given, False) for given in registers[part]]
+        cores = [
+            InitialCore(program, program.entry(entry), given, False) for given in registers[part]
+        ]
         images = local_memory[part]
-        state, bases = launch(cores, Mesh(1, len(cores)), images, MOST_CORE_CYCLES, 0)
+        state, bases = launch(cores, SimulatedMesh(1, len(cores)), images, MOST_CORE_CYCLES, 0)
         compiled.run_in_order(state)
         raise_if_stopped(state, [program] * len(cores), bases)
         found += map(int, state.cores["finish"])
     return found
 
 
-def _runner(mesh: Mesh, unit_order: UnitOrder) -> Callable[[Arrays], None]:
+def _runner(mesh: SimulatedMesh, unit_order: UnitOrder) -> Callable[[Arrays], None]:
     if unit_order == "decoupled" and mesh.fabric is not None:
         raise MachineError("cores that exchange messages issue in order")
     return compiled.run_decoupled if unit_order == "decoupled" else compiled.run_in_order
 
 
 def core_after(
-    program: Program,
+    program: AssembledProgram,
     cycles: int,
     *,
     registers: Registers | None = None,
@@ -397,8 +407,8 @@ def core_after(
     """One core alone as it is once everything of the first `cycles` cycles has issued, whether the
     program has ended or not. Arguments and errors as in `simulate_core`.
     """
-    cores = [Core(program, program.entry(0), registers or {}, False)]
+    cores = [InitialCore(program, program.entry(0), registers or {}, False)]
     images = None if local_memory is None else [local_memory]
-    state, bases = launch(cores, Mesh(1, 1), images, cycles - 1, 0)
+    state, bases = launch(cores, SimulatedMesh(1, 1), images, cycles - 1, 0)
     compiled.run_in_order(state)
     return collect(state, [program], bases).cores[0]

@@ -19,7 +19,7 @@ from tilewright.isa import Effect, InstructionTable
 from tilewright.isa.table import Communication, MemoryPorts
 from tilewright.machine.messages import hops_to
 from tilewright.machine.parts import Fabric
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.units import layout
 
 UnitOrder = Literal["in_order", "decoupled"]
@@ -39,7 +39,7 @@ WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Mesh:
+class SimulatedMesh:
     """`rows` x `columns` cores with a bus along each row and column; core = row * columns + column.
 
     Without `communication` the table's own parameters hold. With `ideal_communication` every get
@@ -65,10 +65,10 @@ class Mesh:
 
 
 @dataclass(frozen=True)
-class Core:
+class InitialCore:
     """Initial state of one core."""
 
-    program: Program
+    program: AssembledProgram
     entry: int
     registers: Registers
     traced: bool
@@ -84,8 +84,8 @@ def per_core(value: T | Sequence[T], cores: int, what: str) -> list[T]:
 
 
 def launch(
-    cores: Sequence[Core],
-    mesh: Mesh,
+    cores: Sequence[InitialCore],
+    mesh: SimulatedMesh,
     local_memory: Images | None,
     max_cycles: int,
     trace_limit: int,
@@ -109,7 +109,7 @@ def launch(
     return state, bases
 
 
-def _joined_code(programs: Sequence[Program]) -> tuple[NDArray[Any], list[int]]:
+def _joined_code(programs: Sequence[AssembledProgram]) -> tuple[NDArray[Any], list[int]]:
     """The rows of all distinct programs, each followed by an empty row."""
     distinct = {id(program): program for program in programs}
     *firsts, rows = accumulate((len(p.code) + 1 for p in distinct.values()), initial=0)
@@ -120,7 +120,7 @@ def _joined_code(programs: Sequence[Program]) -> tuple[NDArray[Any], list[int]]:
     return joined, [starts[id(program)] for program in programs]
 
 
-def _machine(table: InstructionTable, mesh: Mesh, max_cycles: int) -> NDArray[Any]:
+def _machine(table: InstructionTable, mesh: SimulatedMesh, max_cycles: int) -> NDArray[Any]:
     """The machine's record: issue rules, sizes, and communication parameters."""
     issue, machine = table.issue, np.zeros(1, layout.machine_dtype())
     values = {
@@ -199,7 +199,7 @@ def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
 
 
 def _set_instruction_cache(
-    machine: NDArray[Any], table: InstructionTable, instructions: int, mesh: Mesh
+    machine: NDArray[Any], table: InstructionTable, instructions: int, mesh: SimulatedMesh
 ) -> None:
     """Nothing is set where every fetch hits, so that such a run spends no time on it."""
     instruction_cache = table.instruction_cache
@@ -219,7 +219,7 @@ def _cache_lines(table: InstructionTable) -> int:
     return 0 if own is None else own.sets * own.ways
 
 
-def keep_lines(record: Any, program: Program) -> None:
+def keep_lines(record: Any, program: AssembledProgram) -> None:
     """Set the lines that a program leaves in the instruction cache if it ran to its end before
     other codes.
     """
@@ -234,7 +234,7 @@ def keep_lines(record: Any, program: Program) -> None:
         held[1:] = [line + 1, *held[1:-1]][: own.ways - 1]
 
 
-def _communication(table: InstructionTable, mesh: Mesh) -> Communication | None:
+def _communication(table: InstructionTable, mesh: SimulatedMesh) -> Communication | None:
     communication = mesh.communication or table.communication
     apart = mesh.ideal_communication or mesh.fabric is not None
     if communication is None and mesh.cores > 1 and not apart:
@@ -308,7 +308,7 @@ def _flights(machine: NDArray[Any], cores: int, lanes: int) -> NDArray[Any]:
     return found
 
 
-def _start(record: Any, core: Core, base: int) -> None:
+def _start(record: Any, core: InitialCore, base: int) -> None:
     program, count = core.program, len(core.program.instructions)
     if not 0 <= core.entry <= count:
         raise SimulationError(f"entry {core.entry} lies outside program '{program.name}'")

@@ -1,7 +1,7 @@
 """A program for the instruction-level simulator: instructions, and the same as rows of integers.
 
-In: parsed instructions with labels. Out: a `Program`, whose `code` the compiled simulator reads
-(columns: `units.layout`). Addresses count bytes from the program's first instruction.
+In: parsed instructions with labels. Out: an `AssembledProgram`, whose `code` the compiled simulator
+reads (columns: `units.layout`). Addresses count bytes from the program's first instruction.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tilewright.isa import (
     Instruction,
     InstructionSpec,
     InstructionTable,
-    Label,
     Memory,
     Register,
+    SymbolReference,
 )
 from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import (
@@ -99,7 +99,7 @@ _INTEGER_PREFIXES = ("int_", "compare_", "address")
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class AssembledProgram:
     """Instructions of one table, their labels (instruction numbers) and their encoded rows.
 
     Return addresses count bytes from `code_address`, the address of the first instruction.
@@ -131,7 +131,7 @@ def encode_program(
     *,
     name: str = "program",
     code_address: int = 0,
-) -> Program:
+) -> AssembledProgram:
     """Rows for the simulator; labels are resolved.
 
     The timing is that of `table`. Errors: AssemblyError for a name that is no label, or defined
@@ -156,7 +156,7 @@ def encode_program(
         _encode_operands(code[number], instruction, number, labels)
         if spec.effect is Effect.READ_SPECIAL:
             code["special"][number] = _special(table, int(code["value"][number]))
-    return Program(table, tuple(instructions), labels, code, name, code_address)
+    return AssembledProgram(table, tuple(instructions), labels, code, name, code_address)
 
 
 def _encode(row: Any, table: InstructionTable, spec: InstructionSpec) -> None:
@@ -201,9 +201,9 @@ def _encode_operands(
             case Memory(displacement, base):
                 row["b"] = _row_register(instruction, base.number, "b")
                 row["value"] = _value(displacement, instruction)
-            case Label(name) if role == "target" and name in labels:
+            case SymbolReference(name) if role == "target" and name in labels:
                 row["value"] = labels[name] + operand.addend - number - 1
-            case Label() | int():
+            case SymbolReference() | int():
                 row["value"] = _value(operand, instruction)
     if row["d"] != sink:
         row["waits"] = row["d"]
@@ -215,7 +215,7 @@ def _row_register(instruction: Instruction, number: int, role: str) -> int:
     return number
 
 
-def _value(operand: int | Label, instruction: Instruction) -> int:
+def _value(operand: int | SymbolReference, instruction: Instruction) -> int:
     if isinstance(operand, int):
         return operand
     where = f"line {instruction.line}" if instruction.line else ""

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import Instruction
-from tilewright.simulate.program import Program
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.units import layout
 
 
 @dataclass(frozen=True)
-class Issue:
+class IssuedInstruction:
     """One issued instruction: when, on which unit, and its number in the program."""
 
     cycle: int
@@ -51,7 +51,7 @@ class CoreRun:
     """
 
     core: int
-    program: Program
+    program: AssembledProgram
     cycles: int
     issue_cycles: int
     idle_cycles: int
@@ -65,7 +65,7 @@ class CoreRun:
     executed: NDArray[np.int64]
     stalled: NDArray[np.int64]
     instruction_cache_misses: int
-    issues: tuple[Issue, ...]
+    issues: tuple[IssuedInstruction, ...]
     spans: tuple[StallSpan, ...]
     trace_complete: bool
 
@@ -107,14 +107,18 @@ class MeshRun:
         return np.stack([core.local_memory for core in self.cores])
 
 
-def collect(state: layout.Arrays, programs: Sequence[Program], bases: Sequence[int]) -> MeshRun:
+def collect(
+    state: layout.Arrays, programs: Sequence[AssembledProgram], bases: Sequence[int]
+) -> MeshRun:
     """The run's numbers, core by core; `programs` and `bases` (first code row) are per core."""
     total = int(state.cores["finish"].max(initial=0))
     cores = tuple(_core(state, c, programs[c], bases[c], total) for c in range(len(programs)))
     return MeshRun(total, sum(core.instructions for core in cores), cores)
 
 
-def _core(state: layout.Arrays, c: int, program: Program, base: int, total: int) -> CoreRun:
+def _core(
+    state: layout.Arrays, c: int, program: AssembledProgram, base: int, total: int
+) -> CoreRun:
     record = state.cores[c]
     names = program.table.register_names
     count = len(names)
@@ -149,15 +153,16 @@ def _nonzero(names: Sequence[str], values: layout.Int64) -> dict[str, int]:
 
 
 def _traces(
-    state: layout.Arrays, c: int, program: Program, base: int
-) -> tuple[tuple[Issue, ...], tuple[StallSpan, ...], bool]:
+    state: layout.Arrays, c: int, program: AssembledProgram, base: int
+) -> tuple[tuple[IssuedInstruction, ...], tuple[StallSpan, ...], bool]:
     if not state.cores["traced"][c]:
         return (), (), True
     machine = state.machine[0]
     limit, units, names = machine["trace_limit"], program.table.units, program.table.register_names
     trace, spans = state.trace[: machine["trace_count"]], state.spans[: machine["span_count"]]
     issues = tuple(
-        Issue(t, units[unit], i - base) for t, _, unit, i in trace[trace["core"] == c].tolist()
+        IssuedInstruction(t, units[unit], i - base)
+        for t, _, unit, i in trace[trace["core"] == c].tolist()
     )
     stalls = tuple(
         StallSpan(t, n, layout.CAUSES[cause], names[r] if 0 <= r < len(names) else "", i - base)

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from tilewright.isa import Instruction
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 
 
 @dataclass(frozen=True, eq=False)
 class Watch:
     """Elements of a memory or of data (`of`) whose writes stop a run. `index` places one."""
 
-    place: Range
+    place: ElementRange
     of: str
     index: Callable[[int], str]
 
@@ -32,7 +32,7 @@ class Watch:
         )
 
 
-def watch_of_range(place: Range) -> Watch:
+def watch_of_range(place: ElementRange) -> Watch:
     """A watch of elements of a memory, by address."""
     return Watch(place, place.memory, lambda number: str(place.address + number))
 
@@ -69,7 +69,7 @@ class Stepping(Protocol):
     def registers(self) -> Mapping[str, Any]:
         """The registers that are not zero."""
 
-    def elements(self, place: Range) -> NDArray[Any]:
+    def elements(self, place: ElementRange) -> NDArray[Any]:
         """Elements of a memory."""
 
     def forward(self, count: int = 1) -> None:

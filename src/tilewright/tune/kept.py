@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.progress import Steps, uncounted
 from tilewright.machine import Machine
@@ -27,7 +27,7 @@ from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.legal import rules_of, structure_on
 from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
 
-_KEPT = Cache("rankings")
+_KEPT = CacheStore("rankings")
 _MOST = 64
 """Candidates of a seed that are worth keeping: who asks for more wants all of them, once."""
 

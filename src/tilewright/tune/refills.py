@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import Protocol, TypeVar
 
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.cost.prices import prices_of
 from tilewright.isa import load_table
 from tilewright.machine import Machine
@@ -21,7 +21,7 @@ from tilewright.simulate.kernel.level import KernelTime, simulate, without_and_w
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.kept import keeps
 
-_KEPT, _RUNS = Cache("refills"), Cache("runs")
+_KEPT, _RUNS = CacheStore("refills"), CacheStore("runs")
 
 
 class _Priced(Protocol):

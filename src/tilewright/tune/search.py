@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Steps, uncounted
-from tilewright.cost.chain import Prepared, prepare
-from tilewright.cost.estimate import Case, Estimate, estimates
+from tilewright.cost.chain import Prepared, take_apart
+from tilewright.cost.estimate import Estimate, PricedNest, estimates
 from tilewright.cost.prices import prices_of
 from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import Program
@@ -347,7 +347,7 @@ def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
     )
 
 
-def _case(grids: _Grids, machine: Machine, seed: Seed) -> Case:
+def _case(grids: _Grids, machine: Machine, seed: Seed) -> PricedNest:
     """The priced program of a structure; tensors that the seed makes ahead of all calls are packed
     as constants are.
     """
@@ -355,7 +355,7 @@ def _case(grids: _Grids, machine: Machine, seed: Seed) -> Case:
     divided = seed.together if machine.thread_count > 1 else None
     prepared = _prepared(grids.structure, lowering_of(machine).chains, divided, made)
     contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
-    return Case(prepared, {**grids.env, **grids.tiles.copies}, grids.wanted, contest)
+    return PricedNest(prepared, {**grids.env, **grids.tiles.copies}, grids.wanted, contest)
 
 
 def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:
@@ -381,7 +381,7 @@ def _prepared(
         staged = replace(staged, tensors=tuple(tensors))
     if structure.unmarked is not None:
         return _prepared(structure.unmarked, chains, together, made).marked(staged)
-    return prepare(staged, chains=chains, together=together)
+    return take_apart(staged, chains=chains, together=together)
 
 
 def _undominated(

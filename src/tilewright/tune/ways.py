@@ -18,7 +18,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.partition import Partition, split
 from tilewright.passes.lowering import lowering_of
-from tilewright.seeds.space import Seed, is_whole, seeds_for
+from tilewright.seeds.space import Seed, seeds_for, takes_whole_depth
 from tilewright.tune.accuracy import accurate
 from tilewright.tune.fit import shortage
 from tilewright.tune.legal import require_multiples, require_types, require_updates, rules_of
@@ -104,7 +104,7 @@ def _rounded_once(op: Op, seeds: list[Seed], machine: Machine) -> list[Seed]:
     """The seeds that take the whole depth of a product at once, where the machine has any that fit:
     cut sums are rounded more often than the operator says.
     """
-    whole = [s for s in seeds if is_whole(op.kind, s.name)]
+    whole = [s for s in seeds if takes_whole_depth(op.kind, s.name)]
     return [s for s in whole if shortage(op, s, machine) is None] or seeds
 
 

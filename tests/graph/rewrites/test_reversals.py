@@ -11,7 +11,7 @@ from tilewright.graph.rewrites.reversals import Reversals
 from tilewright.ops.access import Access
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import assembled
-from tilewright.ops.notation import define
+from tilewright.ops.notation import operator_of
 
 
 @given(st.integers(5, 16), st.integers(-3, 3), st.booleans())
@@ -20,7 +20,7 @@ def test_a_reversal_is_cut_where_it_is_long(places, first, gathered):
     sizes = {"u": 3, "w": (3,)} if gathered else {}
     sign = "+=" if gathered else "="
     text = f"y[a,b] {sign} x[a,{places - 1 + first}-b{taps}"
-    op = define(text, a=2, b=places, x=(2, places), fill={"x": 0}, **sizes)
+    op = operator_of(text, a=2, b=places, x=(2, places), fill={"x": 0}, **sizes)
     network = network_of(op)
     short = Reversals(4).apply(network)
     assert len(short.nodes) == len(network.nodes) + 2
@@ -59,10 +59,10 @@ def along_axis(shape, step, first):
 
 @pytest.mark.parametrize("places", [4, 17])
 def test_short_reversals_and_those_of_too_many_places_stay(places):
-    network = network_of(define(f"y[b] = x[{places - 1}-b]", b=places))
+    network = network_of(operator_of(f"y[b] = x[{places - 1}-b]", b=places))
     assert Reversals(4).apply(network) is network
 
 
 def test_cores_reverse_a_long_tensor():
-    op = define("y[a,b] = x[a,66-b]", a=3, b=67)
+    op = operator_of("y[a,b] = x[a,66-b]", a=3, b=67)
     assert str(tw.compile(op, machine="sw26010_cg").check()) == "exact"

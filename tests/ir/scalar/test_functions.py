@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.scalars import BITS, OF_FLOATS, scalars
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import F32, F64, DType
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import (
@@ -57,7 +57,7 @@ def in_c(request: pytest.FixtureRequest) -> InC:
         lines.append(f"{{ for (long k = 0; k < n; k++) y[k] = {text}; }}")
     flags = ("-std=gnu11", "-O1", "-fPIC", "-shared", "-o", "library.so", "-lm")
     source = {"functions.c": "\n".join(lines) + "\n"}
-    (path,) = compiled("the tests", "scalar-tests", source, flags)
+    (path,) = compiled_files("the tests", "scalar-tests", source, flags)
     library = ctypes.CDLL(str(path))
 
     def call(name: str, x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.scalars import OF_FLOATS, OF_INTEGERS, scalars
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import DType, dtype
 from tilewright.common.errors import ProgramError
 from tilewright.ir.scalar import (
@@ -120,7 +120,7 @@ def test_c_computes_what_arrays_do(kind: DType) -> None:
         lines.append(f"{{ for (long k = 0; k < n; k++) y[k] = ({kind.c_name})({value}); }}")
     flags = ("-std=gnu11", "-O1", "-fwrapv", "-fPIC", "-shared", "-o", "library.so")
     source = {"functions.c": "#include <stdint.h>\n" + "\n".join(lines) + "\n"}
-    (path,) = compiled("the tests", "scalar-tests", source, flags)
+    (path,) = compiled_files("the tests", "scalar-tests", source, flags)
     library, x = ctypes.CDLL(str(path)), drawn(kind).astype(kind.numpy)
     for number, text in enumerate(EXPRESSIONS):
         y = np.empty(x.shape[1], kind.numpy)

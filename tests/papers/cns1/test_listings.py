@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.papers.cns1 import listings
-from tilewright.papers.cns1.repaired import REPAIRS, listing
+from tilewright.papers.cns1.repaired import REPAIRS, repaired_listing
 from tilewright.papers.discovery import load_experiment
 from tilewright.papers.lab import Lab
 from tilewright.targets.cns1.kernels import reference, run
@@ -29,11 +29,11 @@ def numbers(rows, columns, patterns):
 @pytest.mark.parametrize(("rows", "columns"), [(8, 64), (64, 64), (516, 256)])
 def test_recall_gives_the_reference_to_the_bit(rows, columns):
     given = numbers(rows, columns, 2)
-    assert (listings.forward(*given).values == reference.forward(*given)).all()
+    assert (listings.listed_forward(*given).values == reference.forward(*given)).all()
 
 
 def test_recall_takes_what_the_formulas_say():
-    found = listings.forward(*numbers(1024, 256, 2))
+    found = listings.listed_forward(*numbers(1024, 256, 2))
     rounds, product = 4, product_cycles(MACHINE, 1024, 256, 2)
     best = sigmoid_cycles(MACHINE, 4, Conditions(1 << 15, False))
     worst = sigmoid_cycles(MACHINE, 4, Conditions(1 << 15, True))
@@ -44,7 +44,7 @@ def test_recall_takes_what_the_formulas_say():
 @pytest.mark.parametrize(("rows", "columns"), [(8, 64), (64, 192), (1024, 256)])
 def test_the_forward_pass_of_training_waits_for_the_ports_as_ours(rows, columns):
     given = numbers(rows, columns, 1)
-    found = listings.forward(*given)
+    found = listings.listed_forward(*given)
     assert (found.values == reference.forward(*given)).all()
     ours = run.forward(MACHINE, *given).cycles
     assert rows < 1024 or ours == pytest.approx(found.cycles, rel=0.001)
@@ -53,7 +53,7 @@ def test_the_forward_pass_of_training_waits_for_the_ports_as_ours(rows, columns)
 def test_errors_are_scaled_differences():
     random = np.random.default_rng(0)
     results, outputs = random.integers(-128, 128, (2, 512)).astype(np.int8)
-    found = listings.errors(results, outputs, 5)
+    found = listings.listed_errors(results, outputs, 5)
     assert (found.values == reference.errors(results, outputs, 5)).all()
 
 
@@ -71,7 +71,7 @@ def test_the_update_adds_the_outer_product_in_the_time_of_the_formula(rows, colu
     take 96 cycles a pass for 98.
     """
     given = vectors(rows, columns)
-    found = listings.update(*given)
+    found = listings.listed_update(*given)
     assert (found.values == reference.update(*given)).all()
     closed, around = update_cycles(MACHINE, rows, columns), 60
     assert found.cycles == pytest.approx(closed, rel=0.03, abs=around)
@@ -82,7 +82,7 @@ def test_the_update_adds_the_outer_product_in_the_time_of_the_formula(rows, colu
 @pytest.mark.parametrize(("rows", "columns"), [(32, 64), (64, 192), (1024, 512)])
 def test_backpropagation_reduces_and_scales_and_ours_is_faster(rows, columns):
     given = vectors(rows, columns)
-    found = listings.backward(*given)
+    found = listings.listed_backward(*given)
     assert (found.values == reference.backward(*given)).all()
     ours = run.backward(MACHINE, *given).cycles
     assert columns < 512 or 0.95 < ours / found.cycles < 0.97
@@ -99,7 +99,7 @@ def test_every_listing_stands_beside_our_kernel_and_every_loop_at_its_least():
 
 @pytest.mark.parametrize("name", ["recall", "forward", "errors", "backward", "update"])
 def test_every_repair_is_named(name):
-    text = listing(name)
+    text = repaired_listing(name)
     used = {
         int(n)
         for line in re.findall(r"repairs? ([\d, ]+)", text)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tilewright.machine import load_machine
 from tilewright.papers.cns1 import printed
-from tilewright.papers.cns1.node_steps import closed_form, simulate
+from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
     Printed,
     Reading,
@@ -277,7 +277,7 @@ def test_what_differs_around_the_rows_is_told_in_cycles():
     less than none; a line that opens for each four rows takes 13 in both.
     """
     rows, passes = 1024, 8
-    simulated = simulate("update B").cycles
+    simulated = simulate_step("update B").cycles
     around = simulated / (rows / 4) - 96 * passes - 13
     assert around == pytest.approx(8.5, abs=0.1)
     assert closed_form()["update B"] / (rows / 4) - 98 * passes - 13 == pytest.approx(-2, abs=0.5)

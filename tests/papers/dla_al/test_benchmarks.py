@@ -7,7 +7,7 @@ import pytest
 from tilewright.machine import load_machine
 from tilewright.papers.dla_al import backward, figure10, segments
 from tilewright.papers.dla_al.benchmarks import (
-    Layer,
+    LayerRow,
     PrintedNumber,
     paper_network,
     published,
@@ -16,13 +16,13 @@ from tilewright.papers.dla_al.benchmarks import (
 from tilewright.papers.dla_al.layers import LAYERS
 from tilewright.papers.lab import Lab
 from tilewright.papers.published import read_published
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 
 ELEMENTS = load_machine("dla-al").core.elements or ""
 
 
 @pytest.mark.parametrize("layer", published_layers(), ids=lambda layer: layer.name)
-def test_a_layer_has_the_shapes_of_the_table(layer: Layer) -> None:
+def test_a_layer_has_the_shapes_of_the_table(layer: LayerRow) -> None:
     network = paper_network(layer, ELEMENTS)
     made = network.tensors[network.outputs[0]].shape
     side = (layer.out_side,) * 2 if layer.kind in ("conv", "pool", "lrn") else ()
@@ -71,7 +71,7 @@ def test_the_best_order_loads_ahead() -> None:
     computation.
     """
     machine = load_machine("dla-al")
-    tiles = [(Range("vector", n, 1), Range("vector", 10 + n, 1)) for n in (0, 1)]
+    tiles = [(ElementRange("vector", n, 1), ElementRange("vector", 10 + n, 1)) for n in (0, 1)]
     own = [
         step
         for given, made in tiles

@@ -18,9 +18,9 @@ from tilewright.papers.swatop.against import (
     plans_with_our_product,
 )
 from tilewright.papers.swatop.counts import Counted, count_rows
-from tilewright.papers.swatop.figure6 import least_cycles, winograd_layers
+from tilewright.papers.swatop.figure6 import winograd_bound_cycles, winograd_layers
 from tilewright.papers.swatop.layers import Claim, _claim, _mean_of, layers
-from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedules
+from tilewright.papers.swatop.schedules import Outcome, Setting, TuningTask, best_schedules
 from tilewright.seeds.space import parameters, seeds_for
 
 ON = Setting("sw26010")
@@ -52,7 +52,7 @@ def test_no_plan_of_swdnn_is_faster_with_the_same_product() -> None:
     (pair,) = alike(Lab(), {"conv": op}, "implicit", Setting())
     assert pair.speedup is not None
     assert pair.speedup >= 1.0
-    (rows_of_pixels,) = best_schedules([Task(op, "implicit")])
+    (rows_of_pixels,) = best_schedules([TuningTask(op, "implicit")])
     assert pair.tuned.cycles <= rows_of_pixels.cycles
 
 
@@ -92,18 +92,18 @@ def test_every_product_is_a_call_of_the_library(algorithm: str, count: int) -> N
 
 
 def test_the_causes_of_a_version_with_calls_sum_to_its_cycles() -> None:
-    (outcome,) = manual_schedules([Task(CONV, "winograd2", ON)])
+    (outcome,) = manual_schedules([TuningTask(CONV, "winograd2", ON)])
     assert sum(outcome.causes.values()) == outcome.cycles > 0
 
 
 def test_no_tuned_winograd_undercuts_the_bound() -> None:
     machine = ON.load()
-    found = best_schedules([Task(CONV, name, ON) for name in ("winograd2", "winograd4")])
-    assert 0 < least_cycles(CONV, machine) < min(outcome.cycles for outcome in found)
+    found = best_schedules([TuningTask(CONV, name, ON) for name in ("winograd2", "winograd4")])
+    assert 0 < winograd_bound_cycles(CONV, machine) < min(outcome.cycles for outcome in found)
 
 
 def test_with_our_product_the_plans_of_swdnn_are_faster() -> None:
-    tasks = [Task(CONV, "implicit", ON)]
+    tasks = [TuningTask(CONV, "implicit", ON)]
     (ours,), (theirs,) = plans_with_our_product(tasks), manual_schedules(tasks)
     assert ours.cycles < theirs.cycles
 

@@ -5,14 +5,21 @@ import pytest
 from tilewright.ops import gemm
 from tilewright.papers.lab import Lab
 from tilewright.papers.swatop import figure11
-from tilewright.papers.swatop.figure11 import Case, Cost, Costs, _counts, _limits, boundary_costs
+from tilewright.papers.swatop.figure11 import (
+    BoundaryCost,
+    Costs,
+    ProductCase,
+    _counts,
+    _limits,
+    boundary_costs,
+)
 from tilewright.papers.swatop.schedules import Setting
 
 ON = Setting("sw26010_cg")
 
 
 def test_copying_is_part_of_the_overhead():
-    costs = boundary_costs(Case(gemm(200, 500, 64), ON))
+    costs = boundary_costs(ProductCase(gemm(200, 500, 64), ON))
     for cost in (costs.lightweight, costs.classic):
         assert 0 < cost.copying <= cost.overhead < 1
     assert costs.lightweight.copying < costs.classic.copying
@@ -20,13 +27,13 @@ def test_copying_is_part_of_the_overhead():
 
 
 def test_a_product_without_boundaries_re_packs_nothing():
-    light = boundary_costs(Case(gemm(256, 256, 64), ON)).lightweight
+    light = boundary_costs(ProductCase(gemm(256, 256, 64), ON)).lightweight
     assert light.copying == 0
     assert light.overhead == pytest.approx(0, abs=0.01)
 
 
 def test_only_cases_above_the_limit_of_the_classic_way_are_shown():
-    costs = Costs(Cost(100, 0.02, 0.06), Cost(150, 0.3, 0.4))
+    costs = Costs(BoundaryCost(100, 0.02, 0.06), BoundaryCost(150, 0.3, 0.4))
     rows = list(_limits({gemm(200, 200, 200): costs}, {"classic": 0.1, "lightweight": 0.05}, ""))
     assert (rows[0].name, rows[0].ours) == (
         "cases with classic copying above 10 %, the ones shown", 1,

@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.swatop import figure8
-from tilewright.papers.swatop.figure8 import Printed, _statistic
+from tilewright.papers.swatop.figure8 import PrintedSentence, _statistic
 from tilewright.papers.swatop.listings import listing1
 from tilewright.papers.swatop.schedules import Outcome
 
@@ -23,11 +23,15 @@ def outcome(efficiency):
 
 def test_a_sentence_is_about_its_batches():
     found = {op: outcome({1: 0.2, 32: 0.6, 128: 0.8}[op.batch]) for op in listing1()}
-    mean = _statistic(Printed("winograd2", "32+128", "mean", 0.64, "60%"), found, "all", 150)
+    mean = _statistic(
+        PrintedSentence("winograd2", "32+128", "mean", 0.64, "60%"), found, "all", 150
+    )
     assert (mean.ours, mean.deviation) == pytest.approx((0.7, 0.7 / 0.64 - 1))
     assert mean.name == "winograd2, batch 32, 128, mean (all)"
     assert mean.note == "printed: 60%"
-    best = _statistic(Printed("winograd2", "1+32+128", "best", 1.2, "near 120%"), found, "all", 225)
+    best = _statistic(
+        PrintedSentence("winograd2", "1+32+128", "best", 1.2, "near 120%"), found, "all", 225
+    )
     assert best.ours == 0.8
     assert "our time: wait bandwidth 60 %, primitive 40 %" in best.note
 
@@ -35,13 +39,13 @@ def test_a_sentence_is_about_its_batches():
 def test_cases_that_do_not_fit_are_left_out_of_the_mean_and_counted():
     first, second = listing1()[:2]
     found = {first: outcome(0.5), second: Outcome(refusal="too large")}
-    row = _statistic(Printed("explicit", "1", "mean", 0.5, "half"), found, "two", 2)
+    row = _statistic(PrintedSentence("explicit", "1", "mean", 0.5, "half"), found, "two", 2)
     assert (row.ours, row.note) == (0.5, "printed: half; 1 cases exceed main memory")
 
 
 def test_a_sentence_on_some_of_its_cases_says_of_how_many():
     found = {op: outcome(0.5) for op in listing1()[:2]}
-    row = _statistic(Printed("explicit", "1", "mean", 0.5, "half"), found, "two", 75)
+    row = _statistic(PrintedSentence("explicit", "1", "mean", 0.5, "half"), found, "two", 75)
     assert row.note == "printed: half; of 2 of 75 cases"
 
 

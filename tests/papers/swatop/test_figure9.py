@@ -5,7 +5,7 @@ import pytest
 from tilewright.ops import conv2d
 from tilewright.papers.lab import Lab
 from tilewright.papers.swatop import figure9
-from tilewright.papers.swatop.figure9 import Case, Found, _shares, search
+from tilewright.papers.swatop.figure9 import Found, SearchCase, _shares, search
 from tilewright.papers.swatop.listings import listing1
 from tilewright.papers.swatop.schedules import Setting
 
@@ -13,7 +13,9 @@ SMALL = conv2d(batch=1, in_channels=8, out_channels=32, height=8, width=8, kerne
 
 
 def test_leaving_out_what_cannot_win_finds_the_same_best():
-    few, every = (search(Case(SMALL, "winograd2", Setting(), everything=e)) for e in (False, True))
+    few, every = (
+        search(SearchCase(SMALL, "winograd2", Setting(), everything=e)) for e in (False, True)
+    )
     assert few.best_cycles == every.best_cycles <= few.picked_cycles
     assert few.simulated < every.simulated == every.priced
     assert every.lowest_bound_ratio >= 1
@@ -21,7 +23,7 @@ def test_leaving_out_what_cannot_win_finds_the_same_best():
 
 def test_what_exceeds_main_memory_is_said():
     tiny = Setting("sw26010", (("memory.main.capacity_bytes", "1000"),))
-    found = search(Case(SMALL, "implicit", tiny))
+    found = search(SearchCase(SMALL, "implicit", tiny))
     assert found == Found(refusal="its tensors exceed the main memory of a core group")
 
 

@@ -13,7 +13,7 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.swatop.schedules import (
     MACHINE,
     Setting,
-    Task,
+    TuningTask,
     best_schedules,
     fetching_late,
     setting,
@@ -24,7 +24,7 @@ OP = conv2d(batch=8, in_channels=32, out_channels=32, height=16, width=16, kerne
 
 
 def test_the_causes_sum_to_the_cycles_and_give_the_efficiency():
-    (outcome,) = best_schedules([Task(OP, "implicit")])
+    (outcome,) = best_schedules([TuningTask(OP, "implicit")])
     machine = load_machine(MACHINE)
     assert sum(outcome.causes.values()) == outcome.cycles
     seconds = outcome.cycles / machine.clock_hz
@@ -46,7 +46,7 @@ def test_fetching_late_takes_one_copy_of_each_buffer_and_leaves_the_tiles():
 
 
 def test_fetching_late_is_slower_and_better_where_it_is_tuned_for():
-    tasks = [Task(OP, "implicit", fetching=f) for f in ("ahead", "late, tuned", "late")]
+    tasks = [TuningTask(OP, "implicit", fetching=f) for f in ("ahead", "late, tuned", "late")]
     ahead, tuned, same = best_schedules(tasks)
     assert ahead.cycles < tuned.cycles <= same.cycles
 
@@ -55,8 +55,8 @@ def test_tasks_together_have_the_outcomes_that_they_have_alone():
     """One of them has none: its main memory is too small."""
     small = Setting("sw26010", (("memory.main.capacity_bytes", "3000000"),))
     large = replace(OP, height=64, width=64)
-    tasks = [Task(op, a, small) for op in (OP, large) for a in ("implicit", "winograd2")]
-    together = best_schedules([*tasks, Task(OP, "implicit")])
+    tasks = [TuningTask(op, a, small) for op in (OP, large) for a in ("implicit", "winograd2")]
+    together = best_schedules([*tasks, TuningTask(OP, "implicit")])
     assert together[:4] == [best_schedules([task])[0] for task in tasks]
     assert [bool(found.refusal) for found in together] == [False, False, True, True, False]
 
@@ -64,7 +64,7 @@ def test_tasks_together_have_the_outcomes_that_they_have_alone():
 @pytest.mark.parametrize("fetching", ["ahead", "late", "late, tuned"])
 def test_what_exceeds_main_memory_is_refused(fetching):
     small = Setting("sw26010", (("memory.main.capacity_bytes", "100000"),))
-    (outcome,) = best_schedules([Task(OP, "implicit", small, fetching)])
+    (outcome,) = best_schedules([TuningTask(OP, "implicit", small, fetching)])
     assert (outcome.cycles, outcome.efficiency) == (0, 0.0)
     assert outcome.refusal
 

@@ -8,9 +8,9 @@ from tilewright.papers.lab import Lab
 from tilewright.papers.published import read_published
 from tilewright.papers.swatop import table3
 from tilewright.papers.swatop.schedules import Setting
-from tilewright.papers.swatop.table3 import Case, Printed, Tuned, _rows, tune
+from tilewright.papers.swatop.table3 import NetworkCase, PrintedNetwork, Tuned, _rows, tune
 
-PRINTED = read_published("swatop", "table3", Printed).rows
+PRINTED = read_published("swatop", "table3", PrintedNetwork).rows
 
 
 def test_the_printed_table_contradicts_itself_as_the_notes_say():
@@ -30,7 +30,7 @@ def test_the_networks_have_as_many_distinct_convolutions_as_the_paper_counts(row
 
 
 def test_tuning_a_network():
-    tuned = tune(Case("lenet5", Setting(), sample=2))
+    tuned = tune(NetworkCase("lenet5", Setting(), sample=2))
     assert tuned.layers == 3
     assert tuned.sampled == 6 <= tuned.priced < tuned.candidates
     assert tuned.model_seconds == tuned.ranking_seconds + tuned.emitting_seconds > 0

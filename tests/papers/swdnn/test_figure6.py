@@ -5,7 +5,7 @@ import pytest
 from tilewright.common.errors import CheckFailed
 from tilewright.papers.lab import Lab
 from tilewright.papers.swdnn import figure6
-from tilewright.papers.swdnn.figure6 import Case, simulated
+from tilewright.papers.swdnn.figure6 import LoopCase, checked_run
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,14 @@ def test_the_printed_cycles_are_met_exactly(result):
 
 @pytest.mark.parametrize("n", [2, 16, 48])
 def test_the_proven_pipeline_takes_16_cycles_an_iteration_and_5_more(n):
-    run = simulated(Case("optimal", n))
+    run = checked_run(LoopCase("optimal", n))
     assert (run.cycles, run.proven_minimum) == (16 * n + 5, True)
 
 
 def test_a_loop_that_computes_something_else_is_no_result(monkeypatch):
     monkeypatch.setattr(figure6, "_SUMS", (*figure6._SUMS[1:], 1))
     with pytest.raises(CheckFailed) as caught:
-        simulated(Case("original", 2))
+        checked_run(LoopCase("original", 2))
     assert str(caught.value) == "the original loop computes another product than A B"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.papers.swatop.against import TUNED
-from tilewright.papers.swdnn.fixed_plans import SEEDS, Plan, fixed_plan, layer
+from tilewright.papers.swdnn.fixed_plans import SEEDS, Plan, layer, swdnn_plan
 from tilewright.seeds.space import seeds_for
 from tilewright.tune.choose import choose
 
@@ -36,7 +36,7 @@ def test_no_plan_takes_fewer_cycles_than_the_tuners_pick_of_its_space(name: str)
     op = LAYERS[name]
     for plan, promoted in PLANS:
         (choice,) = choose([op], MEASURED, algorithm=TUNERS[plan], partition="rows", keep=1)
-        candidate = fixed_plan(op, plan, MEASURED, promoted=promoted)
+        candidate = swdnn_plan(op, plan, MEASURED, promoted=promoted)
         assert candidate is not None
         assert choice.best.candidate.cycles <= candidate.cycles
 

@@ -13,7 +13,7 @@ from tilewright.machine import load_machine
 from tilewright.papers.swdnn.kernel import ENTRY, kernel_cycles, kernel_text, swdnn_gemm_cost
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 
 MESH = 8
 PUBLISHED = "sw26010_cpe"
@@ -42,7 +42,7 @@ def test_it_multiplies(extents: tuple[int, int, int]) -> None:
     registers = {name: int(place) for name, place in zip(names, places, strict=True)}
     run = simulate_mesh(
         image.program,
-        Mesh(MESH, MESH),
+        SimulatedMesh(MESH, MESH),
         entries=ENTRY,
         registers=registers,
         local_memory=memory,

@@ -6,10 +6,16 @@ from tilewright.machine import load_machine
 from tilewright.papers.lab import Lab, ResultRecords
 from tilewright.papers.model import WORTH_EXPLAINING
 from tilewright.papers.swdnn import figure7, figure9
-from tilewright.papers.swdnn.fixed_plans import fixed_plan, layer
-from tilewright.papers.swdnn.sweep import MACHINES, PEAK_GFLOPS, Layer, sweep_figure, sweep_result
+from tilewright.papers.swdnn.fixed_plans import layer, swdnn_plan
+from tilewright.papers.swdnn.sweep import (
+    MACHINES,
+    PEAK_GFLOPS,
+    SweepConfiguration,
+    sweep_figure,
+    sweep_result,
+)
 
-LAYERS = [Layer(64, 64), Layer(128, 128, 5)]
+LAYERS = [SweepConfiguration(64, 64), SweepConfiguration(128, 128, 5)]
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +106,11 @@ def test_the_picture_marks_the_claim(result):
 def test_the_rule_takes_whole_channels_both_buffers_twice_and_the_largest_block():
     op = layer(batch=128, channels=(128, 128), rows=16, cols=64, kernel=3)
     machine = load_machine("sw26010_cg")
-    candidate = fixed_plan(op, "img", machine, promoted=False)
+    candidate = swdnn_plan(op, "img", machine, promoted=False)
     factors = candidate.nests[0].factors
     assert (factors["in_channel_tile"], factors["out_channel_tile"]) == (128, 128)
     assert (factors["x_copies"], factors["w_copies"]) == (2, 2)
     given = {"out_col_tile": factors["out_col_tile"] // 2}
-    smaller = fixed_plan(op, "img", machine, promoted=False, tiles=given)
+    smaller = swdnn_plan(op, "img", machine, promoted=False, tiles=given)
     assert smaller.nests[0].factors["out_col_tile"] == given["out_col_tile"]
-    assert fixed_plan(op, "img", machine, promoted=False, tiles={"out_col_tile": 5}) is None
+    assert swdnn_plan(op, "img", machine, promoted=False, tiles={"out_col_tile": 5}) is None

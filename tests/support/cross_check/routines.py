@@ -23,8 +23,8 @@ from tilewright.asm import assemble, link
 from tilewright.isa import InstructionTable
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh, Value
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh, Value
+from tilewright.simulate.program import AssembledProgram
 
 _WORD_BYTES, _VECTOR_BYTES = 8, 32
 _FIRST_ARGUMENT, _REGISTER_ARGUMENTS, _STACK = 16, 6, "$30"
@@ -67,7 +67,7 @@ class RoutineCycles:
         return {name: text for text in assembly for name in re.findall(r"\.globl (\w+)", text)}
 
     @cached_property
-    def _programs(self) -> dict[str, tuple[Program, int]]:
+    def _programs(self) -> dict[str, tuple[AssembledProgram, int]]:
         """The program of each file, and the first line of its place behind the others."""
         warm, line, placed = structs.replace(self.table, instruction_cache=None), 0, {}
         for text in dict.fromkeys(self._texts.values()):
@@ -86,7 +86,7 @@ class RoutineCycles:
     def _simulated(self, call: Call, together: bool) -> CallTime:
         registers, memory = _arguments(call, self.table.local_memory_bytes)
         program, first_line = self._programs[self._texts[call.routine]]
-        mesh = Mesh(*self.mesh) if together else Mesh(1, 1)
+        mesh = SimulatedMesh(*self.mesh) if together else SimulatedMesh(1, 1)
         run = simulate_mesh(
             program,
             mesh,

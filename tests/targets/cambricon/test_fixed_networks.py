@@ -33,9 +33,9 @@ from tilewright.ops import (
     gemm,
     max_pool2d,
 )
-from tilewright.targets.cambricon.networks import NETWORKS, DeviceNetwork, emit_network
+from tilewright.targets.cambricon.networks import NETWORKS, DeviceNetwork, dla_source
 from tilewright.targets.cambricon.primitives import RoundedMap, RoundedReduce
-from tilewright.targets.cambricon.vector_steps import steps_of, with_constants
+from tilewright.targets.cambricon.vector_steps import vector_steps_of, with_constants
 
 MACHINE = load_machine("dla-al")
 KINDS = "q8.8:q48.16:q8.8"
@@ -89,7 +89,7 @@ def test_the_device_has_the_bits_of_the_plan(made: PlannedNetwork):
 
 def test_the_text_names_the_stages(made: PlannedNetwork):
     """The first product takes six pixels at once."""
-    (text,) = emit_network(made.plan).files.values()
+    (text,) = dla_source(made.plan).files.values()
     stages = [line.strip() for line in text.splitlines() if line.startswith("  ; stage")]
     assert stages[0] == "; stage conv: conv2d 1x117x6x1 -> 48, 1x1 s1 p0 bias relu"
 
@@ -122,7 +122,7 @@ def test_constants_are_made_once():
     """They are operands; a rectifier is one instruction for each tile."""
     expression, numbers = with_constants("0.0 if x0 + x1 < 0.0 else x0 + x1", 2)
     assert (expression, numbers) == ("max(x0 + x1, x2)", (0.0,))
-    assert [s.mnemonic for s in steps_of(expression, 3, 8).steps] == ["vav", "vgtm"]
+    assert [s.mnemonic for s in vector_steps_of(expression, 3, 8).steps] == ["vav", "vgtm"]
 
 
 @given(st.data())
@@ -154,7 +154,7 @@ def test_a_bias_and_a_rectifier_stand_behind_the_product():
     x = net.apply(Unary("relu", (8, 64)), x, name="relu")
     plan = planned(FixedPoint(KINDS).apply(net.build((x,)))).plan
     assert [s.label for s in plan.stages] == ["gemm m8 n64 k32 transpose_b bias relu"]
-    (text,) = emit_network(plan).files.values()
+    (text,) = dla_source(plan).files.values()
     calls = [
         s.split()[1] for s in text.splitlines() if s.strip().startswith(("; rounded", "; put"))
     ]

@@ -13,7 +13,7 @@ from support.cambricon import device
 from support.examples import examples
 from tilewright.machine import load_machine
 from tilewright.targets.cambricon.dla.blocks import steps
-from tilewright.targets.cambricon.dla.blocks.steps import Loop, Node, Turn, nested
+from tilewright.targets.cambricon.dla.blocks.steps import Node, RepeatedSteps, Turn, nested
 
 Written = tuple[object, tuple[tuple[str, int], ...]]
 
@@ -71,10 +71,10 @@ def test_loops_come_within_loops() -> None:
         for step in range(2)
     ]
     first, second, groups = (loop := nested(turns_of(sequence), 2)[0]).body[:3]
-    assert isinstance(loop, Loop)
+    assert isinstance(loop, RepeatedSteps)
     assert (loop.count, loop.moves, loop.is_last) == (3, {"w": 100}, True)
     assert (first.key, second.key) == ((True, 0), (True, 1))
-    assert isinstance(groups, Loop)
+    assert isinstance(groups, RepeatedSteps)
     assert (groups.count, groups.moves, groups.is_last) == (5, {"x": 10}, False)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilewright.common.expr import Const, Expr, Var
-from tilewright.targets.cambricon.emit.assembly import Assembly
-from tilewright.targets.cambricon.emit.places import moved
+from tilewright.targets.cambricon.emit.assembly import ProgramText
+from tilewright.targets.cambricon.emit.places import moved_places
 
 TURN, K = Var("i"), Var("k")
 
@@ -23,7 +23,7 @@ TURN, K = Var("i"), Var("k")
 )
 def test_constants_are_added_last(e: Expr, expected: str):
     """Factors of a modulus are left out."""
-    out = Assembly()
+    out = ProgramText()
     out.bounds |= {"i": (1, 90), "k": (0, 9)}
     assert str(out.folded(e)) == expected
 
@@ -33,16 +33,16 @@ def test_parts_that_move():
     and so is what differs from turn to turn.
     """
     places = [TURN * 40 + K + 3, TURN * 40 + K + 9, TURN % 2 * 8 + K, TURN * 7, TURN // 2 + 1]
-    found = [(str(e), str(move)) for e, move in moved(places, "i")]
+    found = [(str(e), str(move)) for e, move in moved_places(places, "i")]
     assert found == [("i * 40 + k + 3", "40"), ("i % 2 * 8 + k", "k * 2 + 8")]
 
 
 def test_one_statement_moves_each_place():
     """A slot of two is turned over; places that are a constant apart share a register."""
-    out = Assembly()
+    out = ProgramText()
     slot, start = 16 + TURN % 2 * 40, (TURN + 1) * 2 * 38
     places = [out.folded(e) for e in (slot, start, start + 5)]
-    with out.loop("i", 0, 4, lambda: moved(places, "i")), out.statement():
+    with out.loop("i", 0, 4, lambda: moved_places(places, "i")), out.statement():
         out.write("vload", *map(out.register, (slot, start, start + 5)))
     assert (
         "\n".join(out.lines())

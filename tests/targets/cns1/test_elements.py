@@ -16,7 +16,7 @@ from tilewright.targets.cns1.emit import elements as emitted
 from tilewright.targets.cns1.emit.elements import write_elements
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.kernels.elements import Elements, elements_body
-from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
+from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.node import assembled, node_table, run_node
 
 MACHINE = load_machine("cns1-128")
@@ -66,7 +66,7 @@ def test_numbers_are_exact_and_the_price_is_that_of_the_text(n, form):
 )
 def test_loops_have_the_least_interval(elements, cycles, recurrence):
     """A recurrence leads through the ports, which serve the accesses of a pass in their order."""
-    schedule = scheduled(elements_body(elements), port_cycles(MACHINE))
+    schedule = scheduled_loop(elements_body(elements), port_cycles(MACHINE))
     assert schedule.proven_minimum
     assert schedule.interval_cycles == cycles
     assert f"recurrence {recurrence}*" in schedule.statement()

@@ -10,7 +10,7 @@ import pytest
 from tilewright.common.errors import ProgramError
 from tilewright.machine import load_machine
 from tilewright.targets.cns1.emit.calls import (
-    Product,
+    NodeProduct,
     Update,
     write_fill,
     write_get,
@@ -23,9 +23,9 @@ MACHINE = load_machine("cns1-128")
 ROUND = r"if \(\$29 != \$0\) {}\d+"
 
 
-def product(m: int = 2, n: int = 64, k: int = 64, factor: int = 1, **changes: int) -> Product:
+def product(m: int = 2, n: int = 64, k: int = 64, factor: int = 1, **changes: int) -> NodeProduct:
     rows = {"factor_row_bytes": factor * k, "weight_row_bytes": 2 * n, "sum_row_bytes": 4 * n}
-    return Product(m, n, k, factor, **{**rows, **changes})
+    return NodeProduct(m, n, k, factor, **{**rows, **changes})
 
 
 def text_of(write, *arguments) -> str:

@@ -11,7 +11,7 @@ from support.cns1_shapes import KINDS, Shape, agrees
 from tilewright.common.errors import CapacityError, ShapeError
 from tilewright.isa import load_table
 from tilewright.isa.dependence import build_dependences
-from tilewright.isa.modulo_solver import place
+from tilewright.isa.modulo_solver import place_operations
 from tilewright.isa.placement import Effort, Verdict
 from tilewright.machine import load_machine
 from tilewright.targets.cns1.emit.calls import ROUNDING
@@ -25,7 +25,7 @@ from tilewright.targets.cns1.kernels.bodies import (
     set_update_body,
     update_body,
 )
-from tilewright.targets.cns1.kernels.pipelining import asked_of, port_cycles, scheduled
+from tilewright.targets.cns1.kernels.pipelining import asked_of, port_cycles, scheduled_loop
 from tilewright.targets.cns1.node import TABLE
 from tilewright.targets.cns1.timing.forward import Conditions, product_cycles, sigmoid_cycles
 
@@ -47,7 +47,7 @@ def test_inner_loops_are_at_a_proven_bound(body, cycles, report, bound):
     """Four rows of 64 columns; `report` is what chapters 4 and 6 count. The recurrence is that of
     the memory ports: 4 r_h for loads, 4 (r_h + w_h) with stores.
     """
-    schedule = scheduled(body, port_cycles(MACHINE))
+    schedule = scheduled_loop(body, port_cycles(MACHINE))
     assert schedule.proven_minimum
     assert schedule.interval_cycles == cycles <= report
     assert bound in schedule.statement()
@@ -66,7 +66,7 @@ def test_inner_loops_are_at_a_proven_bound(body, cycles, report, bound):
 )
 def test_loops_of_sets_are_at_a_proven_bound(body, cycles, proof):
     """32 cycles of the multiplier for each pattern, ports for all of them together."""
-    schedule = scheduled(body, port_cycles(MACHINE))
+    schedule = scheduled_loop(body, port_cycles(MACHINE))
     assert schedule.proven_minimum
     assert schedule.interval_cycles == cycles
     assert proof in schedule.statement()
@@ -94,7 +94,9 @@ def test_an_interval_is_refuted_by_the_operations_of_one_unit():
     asked = asked_of(errors_from_the_cache(), port_cycles(MACHINE))
     rules = load_table(TABLE).issue
     graph = build_dependences(asked.operations, rules=rules, aliases=asked.aliases)
-    verdicts = [place(graph, rules, interval, Effort(6)).verdict for interval in (96, 97)]
+    verdicts = [
+        place_operations(graph, rules, interval, Effort(6)).verdict for interval in (96, 97)
+    ]
     assert verdicts == [Verdict.INFEASIBLE] * 2
 
 

@@ -8,8 +8,8 @@ from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.machine import load_machine
 from tilewright.ops.lookup import lookup
 from tilewright.targets.cns1.code import CODE, run_artifact
-from tilewright.targets.cns1.kernels.lookups import ENTRIES, Lookup, lookup_body
-from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
+from tilewright.targets.cns1.kernels.lookups import ENTRIES, TableLookups, lookup_body
+from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.sections import Rdram
 from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, read_cycles
 
@@ -38,7 +38,7 @@ def test_the_loop_has_the_least_interval():
     """Four loads of sums, four vectors of look-ups spread evenly over the ports and a store of
     results follow each other: 4 * 14 + 4 * 56 + 10 cycles.
     """
-    schedule = scheduled(lookup_body(Lookup(ENTRIES, shift=4)), port_cycles(MACHINE))
+    schedule = scheduled_loop(lookup_body(TableLookups(ENTRIES, shift=4)), port_cycles(MACHINE))
     assert schedule.proven_minimum
     assert schedule.interval_cycles == 302
     assert "recurrence 290*" in schedule.statement()

@@ -1,7 +1,7 @@
 """The schedules that come with tilewright: those of every usual loop, and legal."""
 
 from support.cns1_loops import usual_loops
-from tilewright.targets.cns1.kernels.pipelining import asked_of, scheduled, shipped
+from tilewright.targets.cns1.kernels.pipelining import asked_of, scheduled_loop, shipped
 
 
 def test_every_usual_loop_is_shipped_and_nothing_else():
@@ -12,7 +12,7 @@ def test_every_usual_loop_is_shipped_and_nothing_else():
 
 def test_shipped_schedules_keep_all_dependences_at_the_least_interval():
     for body, ports in usual_loops():
-        found = scheduled(body, ports)
+        found = scheduled_loop(body, ports)
         assert found.proven_minimum, body.name
         for edge in found.graph.edges:
             later = found.times[edge.target] + edge.distance * found.interval_cycles

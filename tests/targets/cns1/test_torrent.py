@@ -13,7 +13,7 @@ from tilewright.common.errors import SimulationError, TilewrightError
 from tilewright.isa import Memory, Register, load_table, make_instruction
 from tilewright.isa.operand_rules import immediate_range
 from tilewright.machine import load_machine
-from tilewright.simulate.launch import Core, Mesh, launch
+from tilewright.simulate.launch import InitialCore, SimulatedMesh, launch
 from tilewright.targets.cns1.node import assembled, node_table, run_node, with_refresh
 
 TABLE = load_table("torrent")
@@ -232,8 +232,8 @@ def test_nodes_with_less_memory_share_the_compiled_simulator(memory):
     """It is compiled for the record of a core, which takes ten seconds and more."""
     kinds = []
     for table in (NODE, node_table(load_machine("cns1-128", memory))):
-        core = Core(assembled(RETURN, table), 0, {}, traced=False)
-        state, _ = launch([core], Mesh(1, 1), None, 1, 1, sparse=True)
+        core = InitialCore(assembled(RETURN, table), 0, {}, traced=False)
+        state, _ = launch([core], SimulatedMesh(1, 1), None, 1, 1, sparse=True)
         kinds.append(state.cores.dtype)
     assert kinds[0] == kinds[1]
 

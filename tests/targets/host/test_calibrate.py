@@ -27,7 +27,7 @@ from tilewright.targets.host.calibrating.probes import (
     peak_flops_per_call,
 )
 from tilewright.targets.host.detect import CacheLevel, detect_host
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import native_instruction_sets
 from tilewright.targets.host.vectors.instruction_sets import AVX512
 from tilewright.tune.sampling import Protocol
@@ -81,7 +81,7 @@ def test_probes_run(isa):
         probes.barrier(2),
     ):
         contender.run(3)
-    x, out = aligned(16 * isa.lanes(F32), F32), aligned(isa.lanes(F32), F32)
+    x, out = page_aligned(16 * isa.lanes(F32), F32), page_aligned(isa.lanes(F32), F32)
     x[:] = np.arange(len(x))
     probes.library.tw_read(2, address(x), len(x), address(out))
     assert out.sum() == 2 * x.sum()
@@ -111,7 +111,7 @@ def test_working_sets_take_a_core_s_part_of_a_shared_cache():
 @pytest.mark.parametrize("out", [False, True])
 def test_the_copy_probe_copies(out):
     library = load_probes(native_instruction_sets()[0]).library
-    strided, packed = aligned(1000, F32), aligned(57, F32)
+    strided, packed = page_aligned(1000, F32), page_aligned(57, F32)
     strided[:], packed[:] = np.arange(1000), -np.arange(57)
     before = strided.copy()
     library.tw_copy(1, address(packed), address(strided), 3, 19, 40, 1000, int(out))

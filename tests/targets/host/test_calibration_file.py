@@ -20,10 +20,10 @@ from tilewright.targets.host.calibrating.description import (
 from tilewright.targets.host.calibrating.measure import (
     Bandwidth,
     CopyRate,
-    Extents,
     KernelSample,
     KernelTiming,
     Measurements,
+    ProductExtents,
 )
 from tilewright.targets.host.detect import CacheLevel, HostDescription
 from tilewright.targets.host.sections import Caches
@@ -32,7 +32,7 @@ from tilewright.targets.host.vectors.microkernel import LINE_BYTES
 
 CACHES = tuple(CacheLevel(i, 2**15 << 5 * (i - 1), 64, 8, 1) for i in (1, 2, 3))
 HOST = HostDescription('A "CPU"\n\\ 9000', "AuthenticAMD", "25", "17", 2, 1, 2**34, CACHES, AVX512)
-SAMPLES = (KernelSample(Extents(14, 32, 64), 1900.0, 0.01),)
+SAMPLES = (KernelSample(ProductExtents(14, 32, 64), 1900.0, 0.01),)
 
 
 def timing(peak):

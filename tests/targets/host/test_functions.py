@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from support.sanitized import have_sanitizers
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import F32
 from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
@@ -94,7 +94,7 @@ def test_no_argument_leads_to_what_c_leaves_undefined():
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names())
     text += UNDEFINED.replace("SUM", calls)
     flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-o", "program", "-lm")
-    (program,) = compiled("the tests", "sanitized", {"functions.c": text}, flags)
+    (program,) = compiled_files("the tests", "sanitized", {"functions.c": text}, flags)
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

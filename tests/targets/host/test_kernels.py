@@ -13,7 +13,7 @@ from support.native import NATIVE_HOSTS, assert_exact, assert_within_bound, nati
 from tilewright.compiler.checking import operator_result, program_inputs, random_operands
 from tilewright.machine import Machine, load_machine
 from tilewright.ops import gemm
-from tilewright.passes.allocate_buffers import buffer_bytes
+from tilewright.passes.allocate_buffers import bytes_on_a_core
 from tilewright.seeds.space import seeds_for
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.native import native_instruction_sets
@@ -92,5 +92,5 @@ def is_packed_far(candidate: Candidate, machine: Machine) -> bool:
     """True where both factors are in buffers, with more panels than the second cache holds."""
     buffers = candidate.program(machine).buffers
     return {b.name for b in buffers} == {"a_tile", "b_tile"} and (
-        sum(map(buffer_bytes, buffers)) > machine.spm_available_bytes
+        sum(map(bytes_on_a_core, buffers)) > machine.spm_available_bytes
     )

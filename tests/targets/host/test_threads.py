@@ -22,7 +22,7 @@ from support.native import (
     native_results,
 )
 from tilewright.codegen.artifact import Artifact
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ToolError
 from tilewright.compiler.checking import random_operands
@@ -120,7 +120,7 @@ def team_main(names: list[str], threads: int) -> str:
 def test_no_two_threads_race(algorithm: str) -> None:
     try:
         empty = {"program.c": "int main(void) { return 0; }\n"}
-        compiled("the tests", "races", empty, (*RACES, "-o", "program"))
+        compiled_files("the tests", "races", empty, (*RACES, "-o", "program"))
     except ToolError:
         pytest.skip("the compiler has no thread sanitizer")
     threads = 3
@@ -137,7 +137,7 @@ def test_no_two_threads_race(algorithm: str) -> None:
         meeting = ("-DTW_MEET=meet();", "-include", "team.h")
         sources["team.h"] = "void meet(void);\n"
         command = (*RACES, *flags, *meeting, "-o", "program")
-        (path,) = compiled("the tests", "races", sources, command)
+        (path,) = compiled_files("the tests", "races", sources, command)
         done = subprocess.run([path], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{done.stderr[:3000]}\n{batch!r}"
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from support.fences import FENCE
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import F32, F64, DType
 from tilewright.common.errors import ToolError
 from tilewright.targets.host.native import native_instruction_sets
@@ -117,7 +117,7 @@ def program(isa: InstructionSet) -> str:
 def test_no_access_outside_the_operands(isa: InstructionSet) -> None:
     flags = (*FLAGS, *isa.compiler_flags, "-o", "program")
     try:
-        (path,) = compiled("the test", "sanitized", {"program.c": program(isa)}, flags)
+        (path,) = compiled_files("the test", "sanitized", {"program.c": program(isa)}, flags)
     except ToolError as error:
         if "asan" not in error.message:
             raise

@@ -20,7 +20,7 @@ from tilewright.graph.graph import Network
 from tilewright.ir.scalar import FUNCTIONS, Apply, Element, Scalar, operand_count, parse_scalar
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
-from tilewright.network.planning.expressions import elementwise
+from tilewright.network.planning.expressions import elementwise_expression
 from tilewright.network.search import Search
 from tilewright.ops import (
     BatchNorm,
@@ -93,7 +93,7 @@ def of_one_element() -> list[Scalar]:
 
 
 def expression_of(op: Op) -> str:
-    found = elementwise(op)
+    found = elementwise_expression(op)
     assert found is not None
     return str(found.scalar)
 

@@ -216,8 +216,8 @@ def test_what_is_made_beforehand_is_what_runs_take(monkeypatch):
         made.append(what)
         return compile_or_find(*what)
 
-    compile_or_find = build.compiled
-    monkeypatch.setattr(build, "compiled", compiled)
+    compile_or_find = build.compiled_files
+    monkeypatch.setattr(build, "compiled_files", compiled)
     CODE.make_ready(MACHINE)
     run_emulated(CODE.emit(program, MACHINE), integer_inputs(program))
     beforehand, taken = made

@@ -14,7 +14,7 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.common.errors import ProgramError, SimulationError
 from tilewright.ir.parser import parse
 from tilewright.machine import load_machine
-from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.groups import CutTensor, GroupWork
 from tilewright.network.planning.arranging import arranged_by_cores
 from tilewright.network.planning.form import Form, row_major
 from tilewright.ops.box import Box
@@ -34,10 +34,10 @@ def driven(program: str, work: GroupWork) -> Artifact:
 
 def product() -> Artifact:
     """Four groups multiply 256 rows of a each by the left part of one b."""
-    a = Cut("a", "f64", (1024, 128), (row_major((256, 128)),) * 4, tuple(ROWS))
+    a = CutTensor("a", "f64", (1024, 128), (row_major((256, 128)),) * 4, tuple(ROWS))
     left, form = Box((0, 0), (128, 256)), row_major((128, 256))
-    b = Cut("b", "f64", (128, 300), (form,) * 4, (left,) * 4, True)
-    c = Cut("c", "f64", (1024, 256), (row_major((256, 256)),) * 4, tuple(RESULTS))
+    b = CutTensor("b", "f64", (128, 300), (form,) * 4, (left,) * 4, True)
+    c = CutTensor("c", "f64", (1024, 256), (row_major((256, 256)),) * 4, tuple(RESULTS))
     return driven(GEMM, GroupWork(4, (a, b), c))
 
 
@@ -48,9 +48,9 @@ def transposition(before: int = 0) -> Artifact:
     starts = (0, 62 - before, 124 - before, 186 - before)
     forms = tuple(Form((64 - z, 64), row_major((64, 64)).dims, (z, 0)) for z in (before, 0, 0, 0))
     boxes = tuple(Box((s, 2), (s + f.shape[0], 66)) for s, f in zip(starts, forms, strict=True))
-    x = Cut("x", "f64", (250, 70), forms, boxes)
+    x = CutTensor("x", "f64", (250, 70), forms, boxes)
     results = tuple(Box((64 * g, 0), (64 * g + 64, 64)) for g in range(4))
-    y = Cut("y", "f64", (256, 64), (row_major((64, 64)),) * 4, results)
+    y = CutTensor("y", "f64", (256, 64), (row_major((64, 64)),) * 4, results)
     return driven(SHARED, GroupWork(4, (x,), y))
 
 
@@ -157,9 +157,9 @@ def test_a_fault_that_gives_wrong_results(file: str, before: str, after: str) ->
 
 def test_forms_that_are_not_the_kernels() -> None:
     short = row_major((256, 120))
-    a = Cut("a", "f64", (256, 120), (short,), (Box.whole((256, 120)),))
-    b = Cut("b", "f64", (128, 256), (row_major((128, 256)),), (Box.whole((128, 256)),))
-    c = Cut("c", "f64", (256, 256), (row_major((256, 256)),), (Box.whole((256, 256)),))
+    a = CutTensor("a", "f64", (256, 120), (short,), (Box.whole((256, 120)),))
+    b = CutTensor("b", "f64", (128, 256), (row_major((128, 256)),), (Box.whole((128, 256)),))
+    c = CutTensor("c", "f64", (256, 256), (row_major((256, 256)),), (Box.whole((256, 256)),))
     with pytest.raises(ProgramError) as caught:
         driven(GEMM, GroupWork(1, (a, b), c))
     assert caught.value.message == (

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.asm.objects import elf_format as fmt
-from tilewright.asm.objects.elf_format import layout
-from tilewright.asm.objects.object import LineEntry, Object, Relocation, Section
+from tilewright.asm.objects.elf_format import record_layout
+from tilewright.asm.objects.object import LineEntry, Object, ObjectSection, Relocation
 from tilewright.asm.text.expression import signed64
 
 # DWARF 4 line tables: `addr2line` and debuggers map addresses to the assembly source.
@@ -48,10 +48,10 @@ def debug_sections(source: Object) -> dict[str, bytes]:
 
 
 def _sequence(
-    source: Object, section: Section, lines: Sequence[LineEntry], files: Sequence[str]
+    source: Object, section: ObjectSection, lines: Sequence[LineEntry], files: Sequence[str]
 ) -> bytes:
     """The line program of one section."""
-    address = layout(source.byte_order, "Q").pack(section.address)
+    address = record_layout(source.byte_order, "Q").pack(section.address)
     program = bytearray([0, 9, _EXTENDED_SET_ADDRESS]) + address
     offset, number, file_index = 0, 1, 1
     for entry in lines:
@@ -71,17 +71,17 @@ def _line_unit(source: Object, files: Sequence[str], program: bytes) -> bytes:
     names = b"".join(_text(name) + bytes(3) for name in files)
     # instruction length, operations, statements by default, then the special opcodes' line range
     tail = bytes([1, 1, 1, 0xFB, 14, 13]) + _STANDARD_LENGTHS + b"\0" + names + b"\0"
-    body = layout(source.byte_order, "HI").pack(4, len(tail)) + tail + program
-    return layout(source.byte_order, "I").pack(len(body)) + body
+    body = record_layout(source.byte_order, "HI").pack(4, len(tail)) + tail + program
+    return record_layout(source.byte_order, "I").pack(len(body)) + body
 
 
-def _debug_information(source: Object, described: Sequence[Section]) -> bytes:
+def _debug_information(source: Object, described: Sequence[ObjectSection]) -> bytes:
     low = min(section.address for section in described)
     high = max(section.address + section.size_bytes for section in described)
     unit = b"\1" + _text(source.file_name)
-    unit += layout(source.byte_order, "IQQ").pack(0, low, high - low)
-    body = layout(source.byte_order, "HIB").pack(4, 0, 8) + unit
-    return layout(source.byte_order, "I").pack(len(body)) + body
+    unit += record_layout(source.byte_order, "IQQ").pack(0, low, high - low)
+    body = record_layout(source.byte_order, "HIB").pack(4, 0, 8) + unit
+    return record_layout(source.byte_order, "I").pack(len(body)) + body
 
 
 def _text(name: str) -> bytes:
@@ -167,7 +167,7 @@ def elf_bytes(source: Object) -> bytes:
     return _file(source, parts)
 
 
-def _content(section: Section) -> _Part:
+def _content(section: ObjectSection) -> _Part:
     flags = sum(fmt.FLAG_OF_LETTER[letter] for letter in sorted(set(section.flags)))
     kind = fmt.SECTION_NOBITS if section.nobits else fmt.SECTION_PROGBITS
     part = _Part(section.name, kind, section.data, flags, section.address, section.size_bytes)

@@ -31,34 +31,34 @@ SYMBOL_BYTES, RELA_BYTES = 24, 24
 ByteOrder = Literal["little", "big"]
 
 
-def layout(byte_order: ByteOrder, fields: str) -> struct.Struct:
+def record_layout(byte_order: ByteOrder, fields: str) -> struct.Struct:
     """A record in the file's byte order."""
     return struct.Struct(("<" if byte_order == "little" else ">") + fields)
 
 
 def header(byte_order: ByteOrder) -> struct.Struct:
     """The ELF header after its 16 identification bytes."""
-    return layout(byte_order, "HHIQQQIHHHHHH")
+    return record_layout(byte_order, "HHIQQQIHHHHHH")
 
 
 def section_header(byte_order: ByteOrder) -> struct.Struct:
     """name, type, flags, address, offset, size, link, info, alignment, entry size."""
-    return layout(byte_order, "IIQQQQIIQQ")
+    return record_layout(byte_order, "IIQQQQIIQQ")
 
 
 def program_header(byte_order: ByteOrder) -> struct.Struct:
     """type, flags, offset, virtual and physical address, file and memory size, alignment."""
-    return layout(byte_order, "IIQQQQQQ")
+    return record_layout(byte_order, "IIQQQQQQ")
 
 
 def symbol_record(byte_order: ByteOrder) -> struct.Struct:
     """name, information, visibility, section index, value, size."""
-    return layout(byte_order, "IBBHQQ")
+    return record_layout(byte_order, "IBBHQQ")
 
 
 def relocation_record(byte_order: ByteOrder) -> struct.Struct:
     """offset, symbol index and type, addend."""
-    return layout(byte_order, "QQq")
+    return record_layout(byte_order, "QQq")
 
 
 def relocation_type(relocation: Relocation) -> int:

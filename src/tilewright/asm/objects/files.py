@@ -17,10 +17,10 @@ from tilewright.asm.objects import elf_format as fmt
 from tilewright.asm.objects.elf import elf_bytes
 from tilewright.asm.objects.object import (
     Object,
+    ObjectSection,
     PlacedInstruction,
     Relocation,
     RelocationKind,
-    Section,
     Symbol,
 )
 from tilewright.asm.objects.relocate import DATA_BYTES, symbolic
@@ -160,12 +160,12 @@ class _Reader:
                 fix="load its own table",
             )
 
-    def _section(self, header: _Header) -> Section:
+    def _section(self, header: _Header) -> ObjectSection:
         alignment = max(header.alignment, 1)
         if alignment & (alignment - 1) or alignment > DEFAULT_LIMITS.alignment_bytes:
             raise AssemblyError(f"section {header.name} has the alignment {alignment}")
         flags = "".join(letter for flag, letter in _LETTERS.items() if header.flags & flag)
-        return Section(
+        return ObjectSection(
             header.name,
             "".join(sorted(flags)),
             self.file.content_of(header),
@@ -242,7 +242,9 @@ def _string(strings: bytes, offset: int) -> str:
 
 
 def _check_names(
-    sections: tuple[Section, ...], symbols: tuple[Symbol, ...], relocations: tuple[Relocation, ...]
+    sections: tuple[ObjectSection, ...],
+    symbols: tuple[Symbol, ...],
+    relocations: tuple[Relocation, ...],
 ) -> None:
     """Every symbol and relocation must be in a section that is there, once."""
     names = {section.name for section in sections}
@@ -262,7 +264,7 @@ def _check_names(
 
 
 def _instructions(
-    sections: tuple[Section, ...],
+    sections: tuple[ObjectSection, ...],
     symbols: tuple[Symbol, ...],
     relocations: tuple[Relocation, ...],
     table: InstructionTable,
@@ -342,7 +344,7 @@ def object_summary(source: Object) -> str:
     return "\n".join([*rows, *maps_of(source)]) + "\n"
 
 
-def _section_row(section: Section) -> str:
+def _section_row(section: ObjectSection) -> str:
     kind = "nobits" if section.nobits else "progbits"
     return (
         f"  {section.name:<16} {section.address:08x}  {section.size_bytes:>8} bytes  "

@@ -15,10 +15,10 @@ from tilewright.asm.encode import decode, encode
 from tilewright.asm.objects.object import (
     LineEntry,
     Object,
+    ObjectSection,
     PlacedInstruction,
     Relocation,
     RelocationKind,
-    Section,
     Symbol,
 )
 from tilewright.asm.objects.relocate import DATA_BYTES, relocated_value, unit_bytes, with_operand
@@ -65,7 +65,7 @@ class _Linker:
     globals: dict[str, tuple[int, Symbol]] = field(default_factory=dict)
     errors: list[AssemblyError] = field(default_factory=list)
 
-    def join(self, index: int, section: Section) -> None:
+    def join(self, index: int, section: ObjectSection) -> None:
         """Append a section of an object to the output section of its name."""
         joined = self.sections.setdefault(
             section.name, _Joined(section.name, section.flags, section.nobits)
@@ -246,8 +246,8 @@ def _image(linker: _Linker) -> Object:
     )
 
 
-def _section(joined: _Joined) -> Section:
-    return Section(
+def _section(joined: _Joined) -> ObjectSection:
+    return ObjectSection(
         joined.name,
         joined.flags,
         bytes(joined.data),
@@ -274,7 +274,9 @@ def _lines(linker: _Linker, index: int) -> list[LineEntry]:
     ]
 
 
-def _instructions(linker: _Linker, sections: dict[str, Section]) -> tuple[PlacedInstruction, ...]:
+def _instructions(
+    linker: _Linker, sections: dict[str, ObjectSection]
+) -> tuple[PlacedInstruction, ...]:
     """The instructions section by section, now with numbers for symbols, labels and lines kept."""
     word_bytes, placed = linker.table.word_bits // 8, []
     for index, source in enumerate(linker.objects):

@@ -31,7 +31,7 @@ class RelocationKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ObjectSection:
     """A section; `data` is empty for nobits. `address` is set by the linker."""
 
     name: str
@@ -114,7 +114,7 @@ class Object:
     byte_order: Literal["little", "big"]
     word_bytes: int
     file_name: str
-    sections: tuple[Section, ...]
+    sections: tuple[ObjectSection, ...]
     symbols: tuple[Symbol, ...]
     relocations: tuple[Relocation, ...] = ()
     lines: tuple[LineEntry, ...] = ()
@@ -122,7 +122,7 @@ class Object:
     is_linked: bool = False
     elf_machine: int = UNOFFICIAL_ELF_MACHINE
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> ObjectSection:
         """A section by name. Raises AssemblyError."""
         for section in self.sections:
             if section.name == name:

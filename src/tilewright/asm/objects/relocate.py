@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.asm.objects.object import Relocation, RelocationKind
-from tilewright.asm.text.expression import Value, split
+from tilewright.asm.text.expression import ExpressionValue, half_of
 from tilewright.common.errors import AssemblyError
-from tilewright.isa import Instruction, InstructionTable, Label, Memory, Operand
+from tilewright.isa import Instruction, InstructionTable, Memory, Operand, SymbolReference
 from tilewright.isa.operand_rules import immediate_range
 
 _KIND_OF_PART = {"": RelocationKind.OPERAND, "hi": RelocationKind.HIGH, "lo": RelocationKind.LOW}
@@ -21,18 +21,18 @@ DATA_KINDS = {
 DATA_BYTES = {kind: size for size, kind in DATA_KINDS.items()}
 
 
-def label_of(operand: Operand) -> Label | None:
+def label_of(operand: Operand) -> SymbolReference | None:
     """The label in an operand, if it has one."""
     match operand:
-        case Label():
+        case SymbolReference():
             return operand
-        case Memory(Label() as label, _):
+        case Memory(SymbolReference() as label, _):
             return label
         case _:
             return None
 
 
-def relocation_kind(instruction: Instruction, index: int, label: Label) -> RelocationKind:
+def relocation_kind(instruction: Instruction, index: int, label: SymbolReference) -> RelocationKind:
     """Kind of relocation for an operand that holds a label."""
     if instruction.table.operands_of(instruction.spec)[index].kind == "target":
         return RelocationKind.TARGET
@@ -61,9 +61,9 @@ def relocated_value(kind: RelocationKind, target: int, place: int, table: Instru
                 )
             return distance // word_bytes
         case RelocationKind.HIGH:
-            return split(Value(target), "hi").offset
+            return half_of(ExpressionValue(target), "hi").offset
         case RelocationKind.LOW:
-            return split(Value(target), "lo").offset
+            return half_of(ExpressionValue(target), "lo").offset
         case _:
             return target
 
@@ -92,7 +92,7 @@ def without_labels(instruction: Instruction) -> Instruction:
     return instruction
 
 
-def _replaced(instruction: Instruction, index: int, value: int | Label) -> Instruction:
+def _replaced(instruction: Instruction, index: int, value: int | SymbolReference) -> Instruction:
     operands = list(instruction.operands)
     old = operands[index]
     operands[index] = Memory(value, old.base) if isinstance(old, Memory) else value
@@ -108,5 +108,7 @@ def symbolic(
         return instruction
     if relocation.operand >= len(instruction.operands):
         raise AssemblyError(f"{instruction.mnemonic} has no operand {relocation.operand}")
-    label = Label(relocation.symbol, relocation.addend, _PART_OF_KIND.get(relocation.kind, ""))
+    label = SymbolReference(
+        relocation.symbol, relocation.addend, _PART_OF_KIND.get(relocation.kind, "")
+    )
     return _replaced(instruction, relocation.operand, label)

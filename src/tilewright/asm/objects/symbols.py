@@ -17,14 +17,14 @@ from tilewright.asm.diagnostics import Consequence, Fault, Reporter, SourceLine,
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.suggest import did_you_mean
 from tilewright.asm.text.expression import (
-    Binary,
+    BinaryOperation,
     Expression,
+    ExpressionValue,
     Half,
     LocalReference,
     Name,
-    Unary,
-    Value,
-    evaluate,
+    UnaryOperation,
+    expression_value,
 )
 
 HIDDEN_PREFIX = ".L"
@@ -44,7 +44,7 @@ class Label:
 
 
 @dataclass(slots=True)
-class Definition:
+class SetDirective:
     """One `.set`: where it stands, its expression, and the value once it is known."""
 
     name: str
@@ -54,7 +54,7 @@ class Definition:
     expression: Expression
     section: str
     offset: int
-    value: Value | None = None
+    value: ExpressionValue | None = None
     failed: bool = False
 
 
@@ -76,7 +76,7 @@ class SymbolTable:
     """All names of a source."""
 
     labels: dict[str, Label] = field(default_factory=dict)
-    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    definitions: dict[str, list[SetDirective]] = field(default_factory=dict)
     declarations: dict[str, Declaration] = field(default_factory=dict)
     sections: set[str] = field(default_factory=set)
     _numeric: dict[int, list[int]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class SymbolTable:
         self.labels[name] = label
         return name
 
-    def define(self, definition: Definition, *, once: bool = False) -> None:
+    def define(self, definition: SetDirective, *, once: bool = False) -> None:
         """Set a value. Raises Fault if the name is a label, or set before and `once` is asked."""
         self._refuse_taken(definition.name, definition.span, definitions=once)
         self.definitions.setdefault(definition.name, []).append(definition)
@@ -143,7 +143,7 @@ class SymbolTable:
             )
         return _numeric_name(reference.digits, count)
 
-    def definition_at(self, name: str, order: int) -> Definition | None:
+    def definition_at(self, name: str, order: int) -> SetDirective | None:
         """The `.set` of a name that a line sees."""
         history = self.definitions.get(name)
         if history is None:
@@ -157,9 +157,9 @@ class SymbolTable:
         yield from self.definitions
         yield from self.declarations
 
-    def scope(self, order: int, section: str, offset: int) -> Scope:
+    def scope(self, order: int, section: str, offset: int) -> SymbolScope:
         """The scope of the expressions of one line."""
-        return Scope(self, order, section, offset)
+        return SymbolScope(self, order, section, offset)
 
     def resolve_definitions(self, reporter: Reporter) -> None:
         """Compute every `.set` that had to wait, each after those that it depends on."""
@@ -167,7 +167,7 @@ class SymbolTable:
             for definition in history:
                 self._resolve(definition, reporter)
 
-    def _resolve(self, root: Definition, reporter: Reporter) -> None:
+    def _resolve(self, root: SetDirective, reporter: Reporter) -> None:
         stack, open_ids = [root], set()
         while stack:
             top = stack[-1]
@@ -180,12 +180,12 @@ class SymbolTable:
             if top.value is None and not top.failed:
                 self._compute(top, circular=bool(waiting), reporter=reporter)
 
-    def _waiting(self, definition: Definition) -> list[Definition]:
+    def _waiting(self, definition: SetDirective) -> list[SetDirective]:
         names = _names_of(definition.expression)
         needed = (self.definition_at(name, definition.order) for name in names)
         return [d for d in needed if d is not None and d.value is None and not d.failed]
 
-    def _compute(self, definition: Definition, *, circular: bool, reporter: Reporter) -> None:
+    def _compute(self, definition: SetDirective, *, circular: bool, reporter: Reporter) -> None:
         try:
             if circular:
                 raise Fault(
@@ -194,7 +194,7 @@ class SymbolTable:
                     definition.span,
                 )
             scope = self.scope(definition.order, definition.section, definition.offset)
-            definition.value = evaluate(definition.expression, scope)
+            definition.value = expression_value(definition.expression, scope)
         except Fault as fault:
             definition.failed = True
             reporter.add(definition.line, fault, definition.order)
@@ -210,14 +210,14 @@ def _names_of(expression: Expression) -> Iterable[str]:
         match pending.pop():
             case Name(name, _):
                 names.append(name)
-            case Unary(_, operand, _, _) | Half(_, operand, _, _):
+            case UnaryOperation(_, operand, _, _) | Half(_, operand, _, _):
                 pending.append(operand)
-            case Binary(_, left, right, _, _):
+            case BinaryOperation(_, left, right, _, _):
                 pending += [left, right]
     return names
 
 
-class Scope(Struct, frozen=True):
+class SymbolScope(Struct, frozen=True):
     """The symbols as one line sees them; `suggests`: look for similar names if one is missing."""
 
     table: SymbolTable
@@ -226,10 +226,10 @@ class Scope(Struct, frozen=True):
     offset: int
     suggests: bool = True
 
-    def symbol(self, name: str, span: Span) -> Value:
+    def symbol(self, name: str, span: Span) -> ExpressionValue:
         """The value of a name. Raises NotYetKnown."""
         if name in self.table.labels or name in self.table.sections:
-            return Value(0, name)
+            return ExpressionValue(0, name)
         definition = self.table.definition_at(name, self.order)
         if definition is not None:
             if definition.failed:
@@ -241,7 +241,7 @@ class Scope(Struct, frozen=True):
             return definition.value
         declaration = self.table.declarations.get(name)
         if declaration is not None and declaration.is_external:
-            return Value(0, name)
+            return ExpressionValue(0, name)
         fix = did_you_mean(name, self.table.names()) if self.suggests else ""
         raise NotYetKnown(
             SourceError.UNDEFINED,
@@ -250,13 +250,13 @@ class Scope(Struct, frozen=True):
             fix=fix or f"define it, or write .extern {name}",
         )
 
-    def local(self, reference: LocalReference) -> Value:
+    def local(self, reference: LocalReference) -> ExpressionValue:
         """The value of a numeric label. Raises NotYetKnown."""
-        return Value(0, self.table.numeric_name(reference, self.order))
+        return ExpressionValue(0, self.table.numeric_name(reference, self.order))
 
-    def here(self, span: Span) -> Value:
+    def here(self, span: Span) -> ExpressionValue:
         """The address of the line."""
-        return Value(self.offset, self.section)
+        return ExpressionValue(self.offset, self.section)
 
     def place(self, symbol: str) -> tuple[str, int] | None:
         """(section, offset) of a label or section."""

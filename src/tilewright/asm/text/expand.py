@@ -21,7 +21,7 @@ from tilewright.asm.text.macros import (
     bind_arguments,
     parse_definition,
     split_arguments,
-    substitute,
+    with_references,
     without_comment,
 )
 from tilewright.asm.text.parse import LineParser
@@ -436,7 +436,7 @@ class Expander:
                 line.child(
                     inner.file,
                     inner.number,
-                    substitute(inner.text, {name: value}, 0),
+                    with_references(inner.text, {name: value}, 0),
                     "a repetition",
                 )
                 for value in values
@@ -453,7 +453,7 @@ class Expander:
             line.child(
                 inner.file,
                 inner.number,
-                substitute(inner.text, arguments, serial),
+                with_references(inner.text, arguments, serial),
                 f"macro '{macro.name}'",
             )
             for inner in macro.body

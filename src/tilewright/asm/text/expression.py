@@ -50,7 +50,7 @@ class Here:
     span: Span
 
 
-class Unary(Struct, frozen=True, gc=False):
+class UnaryOperation(Struct, frozen=True, gc=False):
     """`-a`, `+a`, `~a`, `!a`."""
 
     operator: str
@@ -60,7 +60,7 @@ class Unary(Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class BinaryOperation:
     """`a operator b`; the span is the operator's."""
 
     operator: str
@@ -80,20 +80,20 @@ class Half:
     depth: int
 
 
-Expression = Integer | Name | LocalReference | Here | Unary | Binary | Half
+Expression = Integer | Name | LocalReference | Here | UnaryOperation | BinaryOperation | Half
 
 
 def depth_of(expression: Expression) -> int:
     """Depth of the tree."""
     match expression:
-        case Unary() | Binary() | Half():
+        case UnaryOperation() | BinaryOperation() | Half():
             return expression.depth
         case _:
             return 1
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ExpressionValue:
     """An integer (`symbol` empty), or a symbol's address plus `offset`, or a `part` of that."""
 
     offset: int
@@ -101,57 +101,65 @@ class Value:
     part: str = ""
 
 
-class Context(Protocol):
+class NameContext(Protocol):
     """Names that an expression can look up where it stands."""
 
-    def symbol(self, name: str, span: Span) -> Value:
+    def symbol(self, name: str, span: Span) -> ExpressionValue:
         """The value of a name. Raises Fault."""
 
-    def local(self, reference: LocalReference) -> Value:
+    def local(self, reference: LocalReference) -> ExpressionValue:
         """The value of a numeric label. Raises Fault."""
 
-    def here(self, span: Span) -> Value:
+    def here(self, span: Span) -> ExpressionValue:
         """The current address."""
 
     def place(self, symbol: str) -> tuple[str, int] | None:
         """(section, offset) of a symbol defined in this source, None for others."""
 
 
-def evaluate(expression: Expression, context: Context) -> Value:
+def expression_value(expression: Expression, context: NameContext) -> ExpressionValue:
     """The value of an expression. Raises Fault with the span of the part that is wrong."""
     match expression:
         case Integer(number, _):
-            return Value(number)
+            return ExpressionValue(number)
         case Name(name, span):
             return context.symbol(name, span)
         case LocalReference():
             return context.local(expression)
         case Here(span):
             return context.here(span)
-        case Unary(operator, operand, span, _):
-            given = _absolute(evaluate(operand, context), operator, span)
-            return Value(_bounded(_UNARY[operator](given), span))
-        case Binary(operator, left, right, span, _):
+        case UnaryOperation(operator, operand, span, _):
+            given = _absolute(expression_value(operand, context), operator, span)
+            return ExpressionValue(_bounded(_UNARY[operator](given), span))
+        case BinaryOperation(operator, left, right, span, _):
             return _combine(
-                operator, evaluate(left, context), evaluate(right, context), span, context
+                operator,
+                expression_value(left, context),
+                expression_value(right, context),
+                span,
+                context,
             )
         case Half(part, operand, span, _):
-            value = evaluate(operand, context)
+            value = expression_value(operand, context)
             if value.part:
                 raise Fault(
                     SourceError.ADDRESS, f"{part}() of a {value.part}() is not a number", span
                 )
-            return Value(value.offset, value.symbol, part) if value.symbol else split(value, part)
+            return (
+                ExpressionValue(value.offset, value.symbol, part)
+                if value.symbol
+                else half_of(value, part)
+            )
         case _:
             assert_never(expression)
 
 
-def split(value: Value, part: str) -> Value:
+def half_of(value: ExpressionValue, part: str) -> ExpressionValue:
     """The high or low half of an integer, the low half signed."""
     low = ((value.offset + (1 << _SPLIT_BITS - 1)) & ((1 << _SPLIT_BITS) - 1)) - (
         1 << _SPLIT_BITS - 1
     )
-    return Value(low if part == "lo" else (value.offset - low) >> _SPLIT_BITS)
+    return ExpressionValue(low if part == "lo" else (value.offset - low) >> _SPLIT_BITS)
 
 
 def signed64(value: int) -> int:
@@ -159,30 +167,34 @@ def signed64(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _combine(operator: str, left: Value, right: Value, span: Span, context: Context) -> Value:
+def _combine(
+    operator: str, left: ExpressionValue, right: ExpressionValue, span: Span, context: NameContext
+) -> ExpressionValue:
     if operator == "+" and not (left.symbol and right.symbol):
         return _shifted(left if left.symbol else right, left.offset + right.offset, span)
     if operator == "-" and not right.symbol:
         return _shifted(left, left.offset - right.offset, span)
     if operator == "-":
-        return Value(_bounded(_difference(left, right, span, context), span))
+        return ExpressionValue(_bounded(_difference(left, right, span, context), span))
     a, b = _absolute(left, operator, span), _absolute(right, operator, span)
     if operator in ("/", "%") and b == 0:
         raise Fault(SourceError.ARITHMETIC, "division by zero", span)
     if operator in ("<<", ">>") and not 0 <= b <= 63:
         raise Fault(SourceError.ARITHMETIC, f"shift by {b} is outside 0 .. 63", span)
-    return Value(_bounded(_BINARY[operator](a, b), span))
+    return ExpressionValue(_bounded(_BINARY[operator](a, b), span))
 
 
-def _shifted(value: Value, offset: int, span: Span) -> Value:
+def _shifted(value: ExpressionValue, offset: int, span: Span) -> ExpressionValue:
     if value.part:
         raise Fault(
             SourceError.ADDRESS, f"{value.part}() of a symbol cannot be calculated with", span
         )
-    return Value(_bounded(offset, span), value.symbol)
+    return ExpressionValue(_bounded(offset, span), value.symbol)
 
 
-def _difference(left: Value, right: Value, span: Span, context: Context) -> int:
+def _difference(
+    left: ExpressionValue, right: ExpressionValue, span: Span, context: NameContext
+) -> int:
     if left.symbol == right.symbol and not left.part and not right.part:
         return left.offset - right.offset
     a, b = context.place(left.symbol), context.place(right.symbol)
@@ -196,7 +208,7 @@ def _difference(left: Value, right: Value, span: Span, context: Context) -> int:
     return a[1] + left.offset - b[1] - right.offset
 
 
-def _absolute(value: Value, operator: str, span: Span) -> int:
+def _absolute(value: ExpressionValue, operator: str, span: Span) -> int:
     if value.symbol:
         raise Fault(
             SourceError.ADDRESS,

@@ -161,7 +161,7 @@ def _value(macro: Macro, parameter: Parameter, bound: Mapping[str, str], span: S
     return given if given != "" else parameter.default or ""
 
 
-def substitute(text: str, arguments: Mapping[str, str], serial: int) -> str:
+def with_references(text: str, arguments: Mapping[str, str], serial: int) -> str:
     """The text with its references replaced; a name that is no parameter stays as it is."""
     if "\\" not in text:
         return text

@@ -1,7 +1,7 @@
 """Binding of a parsed line to the instruction table: it becomes a checked `Instruction`.
 
-Symbols whose address is not known yet stay as `Label` operands; the second pass resolves or
-relocates them.
+Symbols whose address is not known yet stay as `SymbolReference` operands; the second pass resolves
+or relocates them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.front_end import nearest_word
 from tilewright.asm.suggest import did_you_mean
-from tilewright.asm.text.expression import Context, Expression, Integer, Value, evaluate
+from tilewright.asm.text.expression import (
+    Expression,
+    ExpressionValue,
+    Integer,
+    NameContext,
+    expression_value,
+)
 from tilewright.asm.text.parsed import (
     ParsedImmediate,
     ParsedLine,
@@ -31,10 +37,10 @@ from tilewright.isa import (
     Instruction,
     InstructionSpec,
     InstructionTable,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     make_instruction,
 )
 from tilewright.isa.table import OperandSpec
@@ -50,7 +56,7 @@ _FIX_OF_RANGE = {
 def bind_instruction(
     parsed: ParsedLine,
     table: InstructionTable,
-    context: Context,
+    context: NameContext,
     *,
     labels: tuple[str, ...] = (),
     line_number: int = 0,
@@ -85,7 +91,7 @@ def unknown_instruction(parsed: ParsedLine, table: InstructionTable) -> Fault:
     )
 
 
-def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Context) -> Operand:
+def bind_operand(operand: ParsedOperand, table: InstructionTable, context: NameContext) -> Operand:
     """The value of one operand. Raises Fault."""
     match operand:
         case ParsedRegister():
@@ -93,10 +99,12 @@ def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Conte
         case Integer(number, _) | ParsedImmediate(Integer(number, _), _):
             return number
         case ParsedMemory(displacement, base):
-            offset = 0 if displacement is None else _address(evaluate(displacement, context))
+            offset = (
+                0 if displacement is None else _address(expression_value(displacement, context))
+            )
             return Memory(offset, _register(base, table))
         case ParsedImmediate(value, _):
-            return _address(evaluate(value, context))
+            return _address(expression_value(value, context))
         case ParsedString(_, span):
             raise Fault(SourceError.KIND, "a string cannot be an operand of an instruction", span)
         case ParsedReal(_, span):
@@ -104,12 +112,12 @@ def bind_operand(operand: ParsedOperand, table: InstructionTable, context: Conte
         case ParsedType(name, span):
             raise Fault(SourceError.KIND, f"@{name} cannot be an operand of an instruction", span)
         case _:
-            return _address(evaluate(operand, context))
+            return _address(expression_value(operand, context))
     assert_never(operand)
 
 
-def _address(value: Value) -> int | Label:
-    return Label(value.symbol, value.offset, value.part) if value.symbol else value.offset
+def _address(value: ExpressionValue) -> int | SymbolReference:
+    return SymbolReference(value.symbol, value.offset, value.part) if value.symbol else value.offset
 
 
 @lru_cache(maxsize=32)

@@ -22,14 +22,14 @@ from tilewright.asm.diagnostics import Fault, Span
 from tilewright.asm.error_codes import SourceError
 from tilewright.asm.limits import DEFAULT_LIMITS
 from tilewright.asm.text.expression import (
-    Binary,
+    BinaryOperation,
     Expression,
     Half,
     Here,
     Integer,
     LocalReference,
     Name,
-    Unary,
+    UnaryOperation,
     depth_of,
 )
 from tilewright.asm.text.parsed import (
@@ -162,7 +162,7 @@ def _plain_operand(found: Match, group: _Groups) -> ParsedOperand:
 
 def _number(found: Match, sign: int, number: int) -> Expression:
     value = Integer(int(found[number], 0), _span_in(found, number))
-    return Unary("-", value, _span_in(found, sign), 2) if found[sign] == "-" else value
+    return UnaryOperation("-", value, _span_in(found, sign), 2) if found[sign] == "-" else value
 
 
 def _span_in(found: Match, group: str | int) -> Span:
@@ -334,10 +334,12 @@ class _LineBuilder(Transformer[Token, ParsedLine]):
 
     def binary(self, left: Expression, operator: Token, right: Expression) -> Expression:
         depth = 1 + max(depth_of(left), depth_of(right))
-        return _checked(Binary(str(operator), left, right, _span(operator), depth))
+        return _checked(BinaryOperation(str(operator), left, right, _span(operator), depth))
 
     def unary(self, operator: Token, operand: Expression) -> Expression:
-        return _checked(Unary(str(operator), operand, _span(operator), 1 + depth_of(operand)))
+        return _checked(
+            UnaryOperation(str(operator), operand, _span(operator), 1 + depth_of(operand))
+        )
 
     def part(self, token: Token, operand: Expression) -> Expression:
         return _checked(Half(token[:-1], operand, _span(token), 1 + depth_of(operand)))

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from tilewright.asm.diagnostics import Span
 from tilewright.asm.text.expression import (
-    Binary,
+    BinaryOperation,
     Expression,
     Half,
     Here,
     Integer,
     LocalReference,
     Name,
-    Unary,
+    UnaryOperation,
 )
 
 
@@ -65,7 +65,7 @@ class ParsedType:
 
 
 ParsedOperand = (
-    Integer | Name | LocalReference | Here | Unary | Binary | Half
+    Integer | Name | LocalReference | Here | UnaryOperation | BinaryOperation | Half
     | ParsedRegister | ParsedMemory | ParsedImmediate | ParsedString | ParsedReal | ParsedType
 )  # fmt: skip
 

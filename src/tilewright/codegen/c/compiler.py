@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from tilewright.common.cache import Cache, Make
+from tilewright.common.cache import CacheStore, Make
 from tilewright.common.digest import digest
 from tilewright.common.errors import ToolError
 
@@ -73,7 +73,7 @@ def run_compiler(command: Sequence[str], directory: Path) -> None:
     )
 
 
-def compiled(
+def compiled_files(
     user: str, kind: str, sources: Mapping[str, str], flags: Sequence[str]
 ) -> tuple[Path, ...]:
     """The files that `cc flags *.c` makes of `sources` (name -> text), from the cache or anew.
@@ -85,11 +85,11 @@ def compiled(
     def make(folder: Path) -> None:
         compile_into(folder, user, sources, flags)
 
-    return Cache(kind).files(compile_key(user, sources, flags), make)
+    return CacheStore(kind).files(compile_key(user, sources, flags), make)
 
 
 def compile_into(folder: Path, user: str, sources: Mapping[str, str], flags: Sequence[str]) -> None:
-    """Compile `sources` as `compiled` does; `folder` gets the compiled files alone."""
+    """Compile `sources` as `compiled_files` does; `folder` gets the compiled files alone."""
     build = folder / "build"
     build.mkdir()
     for name, text in sources.items():
@@ -118,7 +118,7 @@ def compile_key(user: str, sources: Mapping[str, str], flags: Sequence[str]) -> 
 
 def loaded_library(user: str, kind: str, key: str, make: Make) -> ctypes.CDLL:
     """Load the shared library of a cache entry; raises ToolError if it cannot be loaded."""
-    kept = Cache(kind)
+    kept = CacheStore(kind)
     (path,) = kept.files(key, make)
     try:
         return ctypes.CDLL(str(path))

@@ -15,8 +15,8 @@ from tilewright.codegen.c.elementwise_text import STRIDED_ARGUMENTS
 from tilewright.codegen.c.expression import Scope, c_expression
 from tilewright.codegen.c.loop_nest import (
     Axes,
-    Axis,
     Loop,
+    StridedAxis,
     match_axes,
     merge_loops,
     padded,
@@ -290,12 +290,15 @@ def _windows(gather: Windows, views: tuple[View, ...], context: CallContext) -> 
     row, col = _grid(axes[1], x, reach, name)
     counts, own = (Const(gather.rows), Const(gather.cols)), axes[0].pop("x", [])
     if len(own) == 1:  # the result may have room for more points
-        own = [Axis(counts[0], own[0].stride * gather.cols), Axis(counts[1], own[0].stride)]
+        own = [
+            StridedAxis(counts[0], own[0].stride * gather.cols),
+            StridedAxis(counts[1], own[0].stride),
+        ]
     own = [a for a in own if a.extent != Const(1)]
     strides = row * gather.row_step, col * gather.col_step
-    points = [Axis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
+    points = [StridedAxis(n, s) for n, s in zip(counts, strides, strict=True) if n != Const(1)]
     tiles = axes[0].pop("t", [])
-    across = [Axis(product(a.extent for a in tiles), col * gather.stride)] if tiles else []
+    across = [StridedAxis(product(a.extent for a in tiles), col * gather.stride)] if tiles else []
     # Points side by side stay where the result has them, next to what they may run through with.
     outside = len(points) - 1
     loops = match_axes("x", (own[:outside], points[:outside]), name) if outside > 0 else []
@@ -320,7 +323,7 @@ def _winograd(transform: WinogradTransform, views: tuple[View, ...], context: Ca
     grid = _grid(axes[spatial], views[spatial], _side(transform, points), name)
     plane = _plane(axes[flat].pop("x", []), points, name)
     tiles = axes[flat].pop("t", [])
-    steps = [Axis(product(a.extent for a in tiles), grid[1] * tile)] if tiles else []
+    steps = [StridedAxis(product(a.extent for a in tiles), grid[1] * tile)] if tiles else []
     pair = (tiles, steps) if flat == 0 else (steps, tiles)
     loops = match_axes("t", pair, name)
     for letter in dict.fromkeys((*axes[0], *axes[1])):
@@ -352,7 +355,7 @@ def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr
     """Row and column stride of the points in space, whose axes are removed from `axes`; the stride
     of an absent axis is 0.
     """
-    rows, columns = (axes.pop(letter, []) or [Axis(Const(1), Const(0))] for letter in "rc")
+    rows, columns = (axes.pop(letter, []) or [StridedAxis(Const(1), Const(0))] for letter in "rc")
     if len(rows) != 1 or len(columns) != 1 or rows[0].extent != Const(side):
         raise ProgramError(
             f"{primitive}: {view.buffer!r} must have {side} rows and one column axis"
@@ -360,12 +363,12 @@ def _grid(axes: Axes, view: View, side: int, primitive: str) -> tuple[Expr, Expr
     return rows[0].stride, columns[0].stride
 
 
-def _plane(axes: list[Axis], points: int, primitive: str) -> tuple[Expr, Expr]:
+def _plane(axes: list[StridedAxis], points: int, primitive: str) -> tuple[Expr, Expr]:
     """Row and column stride of the transformed points, which are one axis or two."""
     match axes:
-        case [Axis(Const(n), stride)] if n == points * points:
+        case [StridedAxis(Const(n), stride)] if n == points * points:
             return stride * points, stride
-        case [Axis(Const(r), row), Axis(Const(c), column)] if r == c == points:
+        case [StridedAxis(Const(r), row), StridedAxis(Const(c), column)] if r == c == points:
             return row, column
         case _:
             raise ProgramError(f"{primitive}: axis 'x' must have {points} x {points} points")

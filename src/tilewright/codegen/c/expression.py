@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.intervals import Interval, interval
 
 _PRECEDENCE = {"&&": 1, "==": 2, "!=": 2, "<": 3, "<=": 3, "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
@@ -74,7 +74,7 @@ def _text(e: Expr, scope: Scope) -> tuple[str, int]:
             return str(value), _ATOM if value >= 0 else 0
         case Var(name):
             return scope.identifiers[_known(name, scope)], _ATOM
-        case Binary(op, a, b):
+        case BinaryExpr(op, a, b):
             return _binary(op, a, b, scope)
         case _:
             assert_never(e)

@@ -19,7 +19,7 @@ MAXIMUM_LOOPS = 6
 
 
 @dataclass(frozen=True)
-class Axis:
+class StridedAxis:
     """`extent` elements, `stride` elements apart."""
 
     extent: Expr
@@ -34,7 +34,7 @@ class Loop:
     strides: tuple[Expr, ...]
 
 
-Axes = dict[str, list[Axis]]
+Axes = dict[str, list[StridedAxis]]
 
 
 def view_offset(view: View) -> Expr:
@@ -57,16 +57,16 @@ def view_axes(view: View) -> Axes:
             )
         mine = axes.setdefault(role, [])
         if r.extent != Const(1):
-            mine.append(Axis(r.extent, r.step * strides[d]))
+            mine.append(StridedAxis(r.extent, r.step * strides[d]))
     axes.pop(".", None)
     return axes
 
 
-def match_axes(letter: str, operands: tuple[list[Axis], ...], primitive: str) -> list[Loop]:
+def match_axes(letter: str, operands: tuple[list[StridedAxis], ...], primitive: str) -> list[Loop]:
     """Loops over one axis that the operands split differently; an operand without it is repeated.
 
-    >>> four_by_two = [Axis(Const(4), Const(8)), Axis(Const(2), Const(1))]
-    >>> loops = match_axes("a", (four_by_two, [Axis(Const(8), Const(3))]), "copy")
+    >>> four_by_two = [StridedAxis(Const(4), Const(8)), StridedAxis(Const(2), Const(1))]
+    >>> loops = match_axes("a", (four_by_two, [StridedAxis(Const(8), Const(3))]), "copy")
     >>> [(str(loop.extent), *map(str, loop.strides)) for loop in loops]
     [('4', '8', '6'), ('2', '1', '3')]
     """
@@ -82,7 +82,7 @@ def match_axes(letter: str, operands: tuple[list[Axis], ...], primitive: str) ->
         loops.append(Loop(extent, strides))
         for i, axis in inner.items():
             if axis.extent != extent:
-                stacks[i].append(Axis(axis.extent // extent, axis.stride * extent))
+                stacks[i].append(StridedAxis(axis.extent // extent, axis.stride * extent))
     return loops[::-1]
 
 

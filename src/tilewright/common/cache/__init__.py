@@ -7,11 +7,11 @@ if it is whole. `folders` decides which folders are trusted, `entries` what a wh
 
 from tilewright.common.cache.folders import CacheError, cache_folder
 from tilewright.common.cache.inventory import KindContent, clear, contents, damaged_entries
-from tilewright.common.cache.store import Cache, Make
+from tilewright.common.cache.store import CacheStore, Make
 
 __all__ = [
-    "Cache",
     "CacheError",
+    "CacheStore",
     "KindContent",
     "Make",
     "cache_folder",

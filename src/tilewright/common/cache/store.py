@@ -41,7 +41,7 @@ class Make(Protocol):
 
 
 @dataclass(frozen=True)
-class Cache:
+class CacheStore:
     """The entries of one kind. Every method raises CacheError for a folder that is not safe."""
 
     kind: str

@@ -16,7 +16,7 @@ from math import prod
 from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
-from tilewright.ir.scalar import Element, Scalar, elements_of, renumbered, without_zeros
+from tilewright.ir.scalar import Element, Scalar, operand_numbers, renumbered, without_zeros
 from tilewright.ops.access import Access
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import Assembly, pointwise
@@ -126,7 +126,7 @@ def _finished(made: Mapping[str, Part], last: Definition, behind: Node) -> Part:
         else:
             numbers.append(read(name, _at(access, first.result)))
     body = without_zeros(renumbered(last.scalar, numbers))
-    used = sorted(elements_of(body))
+    used = sorted(operand_numbers(body))
     places = [Element(used.index(i) if i in used else 0) for i in range(len(pairs))]
     part = replace(
         first, operands=tuple(pairs[i][1] for i in used), body=str(renumbered(body, places)),

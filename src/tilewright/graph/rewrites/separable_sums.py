@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.rewrites.definitions import fresh
-from tilewright.ir.scalar import Apply, Element, Number, Scalar, elements_of, renumbered
+from tilewright.ir.scalar import Apply, Element, Number, Scalar, operand_numbers, renumbered
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Definition
 from tilewright.ops.definitions import definitions_in
@@ -75,7 +75,7 @@ def _left(op: Definition) -> list[Scalar]:
         return []
     factors = [*_factors(op.scalar)]
     found = [factor for factor in factors if not _moves(op, factor)]
-    return found if any(map(elements_of, found)) and len(found) < len(factors) else []
+    return found if any(map(operand_numbers, found)) and len(found) < len(factors) else []
 
 
 def _factors(scalar: Scalar) -> Iterator[Scalar]:
@@ -96,7 +96,7 @@ def _factors(scalar: Scalar) -> Iterator[Scalar]:
 
 def _moves(op: Definition, factor: Scalar) -> bool:
     """True if the factor is another one at another step of the sum."""
-    read = [op.operands[number] for number in elements_of(factor)]
+    read = [op.operands[number] for number in operand_numbers(factor)]
     return any(not (x.axes.isdisjoint(op.gathered) and _is_inside(x, op)) for x in read)
 
 
@@ -133,7 +133,7 @@ def _apart(node: Node, op: Definition, left: Sequence[Scalar], name: str) -> lis
 def _product(factors: Sequence[Scalar], first: int) -> tuple[Scalar, list[int]]:
     """(the product of factors, the numbers of its operands, which are called `first` and so on)."""
     whole = reduce(lambda a, b: Apply("*", (a, b)), factors)
-    used = sorted(elements_of(whole))
+    used = sorted(operand_numbers(whole))
     numbers = {number: Element(first + place) for place, number in enumerate(used)}
     every = [numbers.get(number, Element(0)) for number in range(max(used, default=-1) + 1)]
     return renumbered(whole, every), used

@@ -166,16 +166,16 @@ def _applied(operator: ast.AST, *operands: ast.expr) -> Scalar:
 
 def operand_count(scalar: Scalar) -> int:
     """One more than the largest number of an operand."""
-    return max(elements_of(scalar), default=-1) + 1
+    return max(operand_numbers(scalar), default=-1) + 1
 
 
-def elements_of(scalar: Scalar) -> set[int]:
+def operand_numbers(scalar: Scalar) -> set[int]:
     """The numbers of its operands."""
     match scalar:
         case Element(index):
             return {index}
         case Apply(_, arguments):
-            return set().union(*map(elements_of, arguments))
+            return set().union(*map(operand_numbers, arguments))
         case _:
             return set()
 

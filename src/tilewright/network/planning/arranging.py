@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import repeat
 
 from tilewright.machine import Machine
-from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.groups import CutTensor, GroupWork
 from tilewright.network.planning.access import access_of, blocked_loops
 from tilewright.network.planning.form import Form, row_major
-from tilewright.network.planning.memory import Draft, Memory
+from tilewright.network.planning.memory import Draft, PlannedMemory
 from tilewright.network.planning.products import ranked_stages
 from tilewright.ops.box import Box
 from tilewright.ops.mapping import InMemory
@@ -37,7 +37,7 @@ def arranged_by_cores(work: GroupWork, machine: Machine) -> GroupWork:
     ops = {draft.op: draft.name for cut in drafts for group in cut for draft in group}
     schedules = ranked_stages(ops, machine)
 
-    def staged(cut: Cut, own: list[list[Draft]]) -> Cut:
+    def staged(cut: CutTensor, own: list[list[Draft]]) -> CutTensor:
         stages = (tuple(d.stage(schedules[d.op]) for d in group) for group in own)
         return replace(cut, stages=tuple(stages))
 
@@ -45,17 +45,17 @@ def arranged_by_cores(work: GroupWork, machine: Machine) -> GroupWork:
     return replace(work, operands=tuple(operands), result=result)
 
 
-def _movers(cut: Cut) -> range:
+def _movers(cut: CutTensor) -> range:
     """The groups that arrange a tensor: of a shared one the first."""
     return range(1 if cut.shared else len(cut.forms))
 
 
-def _drafts(cut: Cut, group: int, *, given: bool) -> list[Draft]:
+def _drafts(cut: CutTensor, group: int, *, given: bool) -> list[Draft]:
     added = cut.shared and not given  # an array longer than the result
     if not added and all(map(_lies_so, cut.forms, cut.regions, repeat(cut.shape))):
         return []
     form, region = cut.forms[group], cut.regions[group]
-    memory = Memory(cut.dtype)
+    memory = PlannedMemory(cut.dtype)
     whole, part = memory.value("whole", row_major(cut.shape)), memory.value("part", form)
     source, target = (whole, part) if given else (part, whole)
     extents, index = blocked_loops(region.shape, [form])

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from tilewright.graph.graph import Node
 from tilewright.ir.scalar import Element, Scalar, renumbered
-from tilewright.network.planning.expressions import Constant, Elementwise, Operand, elementwise
+from tilewright.network.planning.expressions import (
+    Constant,
+    Elementwise,
+    Operand,
+    elementwise_expression,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Expressed:
 
 def expressed(nodes: Sequence[Node]) -> Expressed:
     """All members but the first, and that where it is elementwise."""
-    first = elementwise(nodes[0].op)
+    first = elementwise_expression(nodes[0].op)
     if first is None:
         scalar: Scalar = Element(0)
         reads = [Read((nodes[0].output,), tuple(range(len(nodes[0].op.out_shape))))]
@@ -43,7 +48,7 @@ def expressed(nodes: Sequence[Node]) -> Expressed:
         scalar, reads = first.scalar, _reads(nodes[0], first)
     made = {nodes[0].output: scalar}
     for node in nodes[1:]:
-        found = elementwise(node.op)
+        found = elementwise_expression(node.op)
         assert found is not None
         numbers: list[Scalar] = []
         for read in _reads(node, found):

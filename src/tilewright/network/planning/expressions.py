@@ -42,7 +42,7 @@ class Elementwise:
     operands: tuple[Operand, ...]
 
 
-def elementwise(op: Op) -> Elementwise | None:
+def elementwise_expression(op: Op) -> Elementwise | None:
     """The operator as an expression, or None if it is not elementwise."""
     every = tuple(range(len(op.out_shape)))
     if (norm := op.normalisation) is not None:

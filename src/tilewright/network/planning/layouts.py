@@ -1,7 +1,7 @@
 """The form of each tensor, and the candidate that computes each product.
 
 In: fused nodes, their ranked candidates with and without epilogues. Out: `Layouts`, by which
-`network.build` drafts a plan. `nearest` takes the fastest candidate of every product,
+`network.build` drafts a plan. `fastest_of_each` takes the fastest candidate of every product,
 while `WholeNetwork` chooses so that products, passes and copies between forms together are cheapest
 (`partition.solve`). A pass or copy is priced at the engine's best, so that what is chosen is judged
 by the plans that come out (`network.build`).
@@ -22,7 +22,7 @@ from tilewright.graph.graph import Network, Node
 from tilewright.machine import Machine
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import Request
-from tilewright.network.planning.expressions import elementwise
+from tilewright.network.planning.expressions import elementwise_expression
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.lowering import writes_any_form, writes_inside
@@ -93,7 +93,7 @@ class _Way:
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class NodeChain:
     """Nodes that are computed in one go, and the epilogue that they may be. Behind a product may be
     windows of its result.
     """
@@ -123,9 +123,9 @@ class Chain:
         return self.nodes[-1].output
 
 
-def nearest(
+def fastest_of_each(
     network: Network,
-    chains: Sequence[Chain],
+    chains: Sequence[NodeChain],
     ranked: Ranked,
     epilogues: Epilogues,
     planner: Planner,
@@ -194,7 +194,7 @@ class WholeNetwork:
     def __init__(
         self,
         network: Network,
-        chains: Sequence[Chain],
+        chains: Sequence[NodeChain],
         ranked: Ranked,
         epilogues: Epilogues,
         planner: Planner,
@@ -204,7 +204,7 @@ class WholeNetwork:
         self.epilogues, self.forms, self.planner = epilogues, planner.forms, planner
         self._machine = machine
         self._refilling: dict[Candidate | None, float] = {}
-        self._known: dict[Chain, tuple[object, object, list[_Way]]] = {}
+        self._known: dict[NodeChain, tuple[object, object, list[_Way]]] = {}
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
@@ -278,7 +278,7 @@ class WholeNetwork:
     ) -> list[Form]:
         return [way.form for way in ways[made[name]]] if name in made else self._held[name]
 
-    def _own(self, chain: Chain, ways: Sequence[_Way]) -> np.ndarray:
+    def _own(self, chain: NodeChain, ways: Sequence[_Way]) -> np.ndarray:
         """The ways' own cycles; an output of the network has to be given as a C array."""
         cycles = np.array([way.cycles for way in ways])
         if chain.output in self.network.outputs and not self.planner.arranges:
@@ -310,7 +310,7 @@ class WholeNetwork:
         found = self.planner.reading(own, taken[0], wanted, held) if len(taken) == 1 else None
         return None if found is None else found.cycles - own.cycles
 
-    def _known_ways(self, chain: Chain) -> list[_Way]:
+    def _known_ways(self, chain: NodeChain) -> list[_Way]:
         """`_ways`, found again where refills were priced or what the nodes read has other forms."""
         read = [self._held.get(name) for node in chain.nodes for name in node.inputs]
         priced = [self._refilling.get(candidate, 0.0) for candidate in self._candidates(chain)]
@@ -320,17 +320,17 @@ class WholeNetwork:
             self._held[chain.output] = list(dict.fromkeys(way.form for way in found[2]))
         return found[2]
 
-    def _candidates(self, chain: Chain) -> Iterator[Candidate]:
+    def _candidates(self, chain: NodeChain) -> Iterator[Candidate]:
         """Candidates of a product, with an epilogue first."""
         yield from self.epilogues.get(chain.request, ()) if chain.request else ()
         yield from self.ranked.candidates.get(chain.first.op, ())
 
-    def _ways(self, chain: Chain) -> list[_Way]:
+    def _ways(self, chain: NodeChain) -> list[_Way]:
         """All ways of one fused node."""
         op, node = chain.first.op, chain.first
         if op.kind in CONTRACTIONS:
             return self._product_ways(chain)
-        if elementwise(op) is not None:
+        if elementwise_expression(op) is not None:
             read = self._read_whole(chain.nodes)
             return [
                 _Way(self._pass(form), form, {}, reads=read)
@@ -344,7 +344,7 @@ class WholeNetwork:
         whole = [x for x in node.inputs if x in self._held and self._shapes[x] == shape]
         return [form for name in whole for form in self._held[name]] or [row_major(shape)]
 
-    def _reshaped_ways(self, chain: Chain, op: Op) -> list[_Way]:
+    def _reshaped_ways(self, chain: NodeChain, op: Op) -> list[_Way]:
         """Ways with the operand as a C array, reshaped; nodes behind may write any form."""
         (name,), natural = chain.first.inputs, row_major(op.out_shape)
         takes = {name: row_major(op.input_shapes[0])} if name in self._held else {}
@@ -356,7 +356,7 @@ class WholeNetwork:
             for form in self._out_forms(chain, [natural])
         ]
 
-    def _gathering_ways(self, chain: Chain) -> list[_Way]:
+    def _gathering_ways(self, chain: NodeChain) -> list[_Way]:
         """Ways that keep the order of the tensor read, or write any form in a pass."""
         if len(chain.nodes) == 1 and writes_any_form(chain.first.op):
             return self._mapped_ways(chain)
@@ -376,7 +376,7 @@ class WholeNetwork:
                 found.append(_Way(cycles, f, takes, follows=name))
         return found
 
-    def _mapped_ways(self, chain: Chain) -> list[_Way]:
+    def _mapped_ways(self, chain: NodeChain) -> list[_Way]:
         """Ways of maps that write any form; several write blocks of places together."""
         node, shape = chain.first, chain.first.op.out_shape
         blocks = len(definitions_in(node.op)) > 1
@@ -388,7 +388,7 @@ class WholeNetwork:
             for form in self._out_forms(chain, natural or [row_major(shape)])
         ]
 
-    def _product_ways(self, chain: Chain) -> list[_Way]:
+    def _product_ways(self, chain: NodeChain) -> list[_Way]:
         node, found = chain.first, dict[tuple[object, ...], _Way]()
         behind = chain.finishing[1:]
         beside = self._read_whole(behind) if behind else ()
@@ -423,7 +423,7 @@ class WholeNetwork:
         return sorted(found.values(), key=lambda way: way.cycles)[:_MOST_WAYS]
 
     def _bordered(
-        self, chain: Chain, candidate: Candidate, own: Form, beside: Sequence[str]
+        self, chain: NodeChain, candidate: Candidate, own: Form, beside: Sequence[str]
     ) -> Iterator[Bordered]:
         """The candidate with its result inside each border that somebody wants around it, and with
         the tensors `beside` it inside each that they have.
@@ -447,7 +447,7 @@ class WholeNetwork:
         shape = nodes[-1].op.out_shape
         return tuple(name for name in dict.fromkeys(read) if self._shapes[name] == shape)
 
-    def _out_forms(self, chain: Chain, natural: Sequence[Form]) -> list[Form]:
+    def _out_forms(self, chain: NodeChain, natural: Sequence[Form]) -> list[Form]:
         """Forms that a pass may write: one that the operands have, or that somebody wants."""
         return list(dict.fromkeys([*natural, *self._wanted.get(chain.output, ())]))[:_MOST_WAYS]
 

@@ -25,12 +25,12 @@ from tilewright.network.planning.access import Index, access_of, forwards_gather
 from tilewright.network.planning.form import Form, canonical, permuted, row_major
 from tilewright.network.planning.memory import (
     Located,
-    Memory,
-    bordered,
+    PlannedMemory,
     in_order,
     is_unblocked,
     ordered_like,
     unbordered,
+    with_border,
 )
 from tilewright.ops import Op
 from tilewright.ops.access import Access, straight
@@ -75,7 +75,7 @@ def writes_any_form(op: Op) -> bool:
     return maps and sum(prod(own.extents) for own in every) == prod(op.out_shape)
 
 
-def lowered(memory: Memory, node: Node, form: Form | None = None) -> Located:
+def lowered(memory: PlannedMemory, node: Node, form: Form | None = None) -> Located:
     """The result of a node, whose stages are appended; in the `form` if they write it."""
     if is_view(node.op):
         return _viewed(memory, node)
@@ -93,7 +93,7 @@ def writes_inside(op: Op, own: Form, form: Form) -> bool:
     return op.pooling is not None and form.has_zeros and unbordered(form) == own
 
 
-def _writes(memory: Memory, node: Node, form: Form) -> bool:
+def _writes(memory: PlannedMemory, node: Node, form: Form) -> bool:
     """True if the node's stages write that form."""
     if writes_any_form(node.op):
         return True
@@ -103,7 +103,7 @@ def _writes(memory: Memory, node: Node, form: Form) -> bool:
     return writes_inside(node.op, in_order(node.op.out_shape, order), form)
 
 
-def _viewed(memory: Memory, node: Node) -> Located:
+def _viewed(memory: PlannedMemory, node: Node) -> Located:
     """The operand's memory with its dimensions permuted; or in C order, with the new extents."""
     (name,), order, shape = node.inputs, node.op.permutation, node.op.out_shape
     if order is not None:
@@ -117,10 +117,12 @@ def _viewed(memory: Memory, node: Node) -> Located:
     return Located(x.value, row_major(shape), tuple(range(len(shape))))
 
 
-def _padded(memory: Memory, node: Node, before: Shape, after: Shape, value: float) -> Located:
+def _padded(
+    memory: PlannedMemory, node: Node, before: Shape, after: Shape, value: float
+) -> Located:
     """A copy inside a border; the border belongs to the result."""
     (name,), shape = node.inputs, node.op.out_shape
-    wider = bordered(memory.held[name][0].form, before, after)
+    wider = with_border(memory.held[name][0].form, before, after)
     x = memory.in_form(name, wider, value)
     form = canonical(shape, wider.dims, (0,) * len(shape))
     return Located(x.value, form, tuple(range(len(shape))))
@@ -139,7 +141,7 @@ class _Stages:
     tensors before: in memory, or numbers that depend on no operand.
     """
 
-    def __init__(self, memory: Memory, node: Node, form: Form | None = None) -> None:
+    def __init__(self, memory: PlannedMemory, node: Node, form: Form | None = None) -> None:
         self.memory, self.node, self.form, self.gathered_flops = memory, node, form, 0
         self.order: tuple[int, ...] = ()
         self.together: Form | None = None

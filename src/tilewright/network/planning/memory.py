@@ -72,7 +72,7 @@ class Draft:
         )
 
 
-class Memory:
+class PlannedMemory:
     """Values and drafts, appended to; `held` has the places of each tensor by name, `transposed`
     the tensor in whose memory another one lies and the order of its dimensions there. `views` are
     the forms in which tensors are wanted, None where stages do not work on views. Tensors have
@@ -154,7 +154,7 @@ class Memory:
         self, tensor: str, form: Form, before: Sequence[int], after: Sequence[int], filled: float
     ) -> Located:
         """The tensor in the order of a form, inside a border that is as wide at least."""
-        wanted = bordered(form, before, after)
+        wanted = with_border(form, before, after)
         for located in self.held[tensor]:
             own, value = located.form, self.values[located.value]
             alike = [d.axis for d in own.dims] == [d.axis for d in wanted.dims]
@@ -194,7 +194,7 @@ class Memory:
         """
         form = self.held[tensor][0].form
         if self.views is None or not is_unblocked(form):
-            return self.in_form(tensor, bordered(form, before, after), filled), None
+            return self.in_form(tensor, with_border(form, before, after), filled), None
         reaches = any(before) or any(after)
         if reaches and filled and form.has_zeros:
             return self.in_form(tensor, unbordered(form)), filled
@@ -397,7 +397,7 @@ def given_form(shape: Shape, *, arranged: bool) -> Form:
     return in_order(shape, (0, 2, 3, 1)) if arranged and len(shape) == 4 else row_major(shape)
 
 
-def bordered(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
+def with_border(form: Form, before: Sequence[int], after: Sequence[int]) -> Form:
     """`form` with its axis order, one dimension per axis, and a border around the elements."""
     return in_order(form.shape, [d.axis for d in form.dims], before, after)
 

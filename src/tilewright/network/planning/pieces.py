@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.network.planning.form import Form, StoredDim, canonical
-from tilewright.network.planning.shares import Division
+from tilewright.network.planning.shares import StageDivision
 from tilewright.ops import Conv2d, Op
 from tilewright.ops.box import Box
 from tilewright.ops.op import Shape
@@ -123,13 +123,13 @@ class Share(Candidate):
         """The form of a whole tensor whose pieces have the given form, or None."""
         return self.pieces.whole_form(self.tensors.index(name), form)
 
-    def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> Division:
+    def division(self, whole: Mapping[str, Form], beside: Sequence[Beside] = ()) -> StageDivision:
         """Starts of the groups' pieces of the tensors, given their whole forms, and of the operands
         `beside` the result.
         """
         *own, result = self.pieces.steps([whole[name] for name in self.tensors])
         further = [result if alike else self.pieces.step_along(axes) or 0 for axes, alike in beside]
-        return Division(self.pieces.kind, self.pieces.count, (*own, *further, result))
+        return StageDivision(self.pieces.kind, self.pieces.count, (*own, *further, result))
 
     @property
     def tensors(self) -> tuple[str, ...]:

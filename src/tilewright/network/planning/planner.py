@@ -1,7 +1,7 @@
 """Planners of networks: a family's rewrites, epilogues, borders and prices.
 
-In: a machine. Out: a `Planner`, which `network.build` asks. `Programs` is that of machines whose
-stages are programs of the loop IR, epilogues and borders included.
+In: a machine. Out: a `Planner`, which `network.build` asks. `ProgramPlanner` is that of machines
+whose stages are programs of the loop IR, epilogues and borders included.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Planner(Protocol):
         """
 
 
-class Programs:
+class ProgramPlanner:
     """Plans for machines whose stages are programs of the loop IR."""
 
     views = arranges = gathers_channels = False

@@ -18,7 +18,7 @@ ELEMENTS = "elements"
 
 
 @dataclass(frozen=True)
-class Division:
+class StageDivision:
     """A stage divided by `kind` over `groups` groups: `steps` are, for each tensor, the elements
     between the starts of successive groups' shares; 0 if all groups take the same.
     """
@@ -32,14 +32,14 @@ class Division:
         return tuple(group * step for step in self.steps)
 
 
-def share_of(op: InMemory, groups: int) -> tuple[InMemory, Division] | None:
+def share_of(op: InMemory, groups: int) -> tuple[InMemory, StageDivision] | None:
     """The share of `op` that one of at most `groups` groups computes, and where the shares of
     operands and result begin; None if no kept loop divides evenly.
 
     >>> from tilewright.ops.mapping import mapping
     >>> share, division = share_of(mapping(12, "x0 + 1"), 4)
     >>> share.extents, division
-    ((3,), Division(kind='elements', groups=4, steps=(3, 3)))
+    ((3,), StageDivision(kind='elements', groups=4, steps=(3, 3)))
     """
     for count in range(groups, 1, -1):
         for loop in (i for i in range(op.outer) if op.extents[i] % count == 0):
@@ -50,7 +50,9 @@ def share_of(op: InMemory, groups: int) -> tuple[InMemory, Division] | None:
             if len(found) == len(every):
                 *given, result = (access for access, _ in found)
                 share = replace(op, extents=extents, result=result, operands=tuple(given))
-                return share, Division(ELEMENTS, count, tuple(size * step for _, step in found))
+                return share, StageDivision(
+                    ELEMENTS, count, tuple(size * step for _, step in found)
+                )
     return None
 
 

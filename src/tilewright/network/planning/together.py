@@ -19,7 +19,7 @@ from tilewright.network.groups import stored_forms
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
 from tilewright.network.planning.products import by_cycles, one_group, ranked_stages
-from tilewright.network.planning.shares import ELEMENTS, Division, share_of
+from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
 from tilewright.network.search import Search
 from tilewright.ops import Op
 from tilewright.seeds.space import Seed
@@ -94,7 +94,7 @@ def ranked_parts(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     share, and where the shares begin.
     """
     distinct = [found for op in dict.fromkeys(ops) if (found := op.in_memory) is not None]
-    parts: dict[Op, tuple[Op, Division]] = {
+    parts: dict[Op, tuple[Op, StageDivision]] = {
         op: own_share for op in distinct if (own_share := share_of(op, machine.groups.count))
     }
     single = one_group(machine)
@@ -120,6 +120,6 @@ def parts_of_all(ops: Sequence[Op], machine: Machine) -> dict[Op, Scheduled]:
     """
     found = ranked_parts(ops, machine)
     for op, own in ranked_stages({op: op.kind for op in ops if op not in found}, machine).items():
-        division = Division(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
+        division = StageDivision(ELEMENTS, 1, (0,) * (len(op.input_shapes) + 1))
         found[op] = replace(own, division=division)
     return found

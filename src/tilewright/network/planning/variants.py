@@ -16,7 +16,7 @@ from tilewright.graph.rewrites.early_pooling import EarlyPooling
 from tilewright.graph.rewrites.fusion import Fusion
 from tilewright.network.planning.ahead import without_ahead
 from tilewright.network.planning.epilogues import Request, epilogue_of
-from tilewright.network.planning.layouts import Chain
+from tilewright.network.planning.layouts import NodeChain
 from tilewright.ops import CONTRACTIONS
 from tilewright.ops.op import Shape
 from tilewright.seeds.convolution.winograd import applies
@@ -31,7 +31,7 @@ class Variant:
 
     network: Network
     ahead: tuple[Node, ...]
-    chains: tuple[Chain, ...]
+    chains: tuple[NodeChain, ...]
 
 
 def variants(network: Network, *, fuse: bool) -> list[Variant]:
@@ -57,10 +57,10 @@ def _fused(network: Network) -> list[tuple[Node, ...]]:
     return [members(node) for node in Fusion().apply(network).nodes]
 
 
-def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[Chain]:
+def _chains(whole: Sequence[tuple[Node, ...]], network: Network) -> list[NodeChain]:
     """The nodes that are computed in one go, in order."""
     shapes = {t.name: t.shape for t in network.tensors.values()}
-    return [Chain(nodes, _request(nodes, shapes)) for nodes in whole]
+    return [NodeChain(nodes, _request(nodes, shapes)) for nodes in whole]
 
 
 def _pooled(chains: Sequence[tuple[Node, ...]], network: Network) -> list[tuple[Node, ...]]:

@@ -13,8 +13,8 @@ from math import ceil, floor
 
 from msgspec import Struct
 
-from tilewright.papers.bwdsp.network import CORES, images, vgg16
-from tilewright.papers.bwdsp.table4 import Printed as Layer4
+from tilewright.papers.bwdsp.network import CORES, image_layers, vgg16
+from tilewright.papers.bwdsp.table4 import PrintedLayer as Layer4
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Kind, Result, Row, compare
 from tilewright.papers.published import read_published
@@ -120,7 +120,7 @@ def equations(lab: Lab) -> Result:
 
 
 def _sizes(printed: dict[str, Layer3]) -> Iterator[Row]:
-    for layer in images(vgg16()):
+    for layer in image_layers(vgg16()):
         op = layer.op.convolution or layer.op.pooling
         assert op is not None
         height, kernel, stride = op.input_shapes[0][2], op.kernel[0], op.stride[0]

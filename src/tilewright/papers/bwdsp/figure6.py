@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from tilewright.papers.bwdsp.network import BASELINE, BEST, CORES, OPTIMISED, padded_reads, plan
-from tilewright.papers.bwdsp.table4 import Printed as Regions
+from tilewright.papers.bwdsp.table4 import PrintedLayer as Regions
 from tilewright.papers.figures import lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare

@@ -27,12 +27,12 @@ def vgg16() -> tuple[Layer, ...]:
     return layers_of(network(NETWORK, 1))
 
 
-def images(layers: Sequence[Layer]) -> list[Layer]:
+def image_layers(layers: Sequence[Layer]) -> list[Layer]:
     """Convolutions and pools: what the paper divides."""
     return [layer for layer in layers if len(layer.shape) == 4]
 
 
-def convolution(name: str) -> Conv2d:
+def vgg16_convolution(name: str) -> Conv2d:
     """One convolution of VGG-16."""
     (op,) = (layer.op.convolution for layer in vgg16() if layer.name == name)
     assert op is not None
@@ -42,7 +42,7 @@ def convolution(name: str) -> Conv2d:
 @cache
 def plan(strategy: str) -> PartitionPlan:
     """Convolutions and pools of VGG-16 under one of the three."""
-    layers = images(vgg16())
+    layers = image_layers(vgg16())
     if strategy == BEST:
         return best_plan(layers, CORES, ACTIVATIONS, strategies=TILES)
     return fixed_plan(layers, CORES, strategy)

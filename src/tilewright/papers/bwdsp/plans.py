@@ -14,7 +14,7 @@ from msgspec import Struct
 from tilewright.graph import Network, network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Bias, conv2d, relu
-from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, TILES, images
+from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, TILES, image_layers
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.layers import Layer, layers_of
@@ -143,7 +143,7 @@ def _convolution(
 def _layers(case: _Case) -> list[Layer]:
     whole = mobilenet1() if case.network == "mobilenet1" else network(case.network, 1)
     layers = list(layers_of(whole))
-    return layers if case.vectors else images(layers)
+    return layers if case.vectors else image_layers(layers)
 
 
 def _counted(case: _Case, activations: int, weights: int, sums: int) -> int:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.papers.bwdsp.network import BASELINE, CORES, OPTIMISED, images, padded_reads, vgg16
+from tilewright.papers.bwdsp.network import (
+    BASELINE,
+    CORES,
+    OPTIMISED,
+    image_layers,
+    padded_reads,
+    vgg16,
+)
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 
@@ -16,7 +23,7 @@ def run(lab: Lab) -> Result:
         strategy: {name: padded - real for name, padded, real in padded_reads(strategy)}
         for strategy in (BASELINE, OPTIMISED)
     }
-    for layer in images(vgg16()):
+    for layer in image_layers(vgg16()):
         if (conv := layer.op.convolution) is None:
             continue
         large = conv.out_height >= 2 * CORES

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tilewright.ops.window import seen
-from tilewright.papers.bwdsp.network import CORES, convolution
+from tilewright.papers.bwdsp.network import CORES, vgg16_convolution
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Kind, Result, Row, compare
 from tilewright.partition.strategies import input_rows, output_tile
@@ -22,7 +22,7 @@ Region = tuple[int, int, int, int]
 """Rows and columns of the input, rows and columns of the output."""
 
 
-class Printed(Struct, frozen=True):
+class PrintedLayer(Struct, frozen=True):
     """One layer's line of the table under one strategy, as extents."""
 
     layer: str
@@ -40,7 +40,7 @@ class Printed(Struct, frozen=True):
 
 def run(lab: Lab) -> Result:
     """Four rows for each of the table's ten, with what the formulas as printed give."""
-    table = lab.published("bwdsp", "table4", Printed)
+    table = lab.published("bwdsp", "table4", PrintedLayer)
     rows: list[Row] = []
     right = {"as printed": 0, "corrected, without rounding to even": 0, "with rounding to even": 0}
     for line in table.rows:
@@ -63,25 +63,25 @@ def run(lab: Lab) -> Result:
     )
 
 
-def by_rule(line: Printed) -> Region:
+def by_rule(line: PrintedLayer) -> Region:
     """The rule that yields all ten rows."""
-    op = convolution(line.layer)
+    op = vgg16_convolution(line.layer)
     if line.strategy == "general":
         return _general(line, max(input_rows(op.height, CORES), op.kernel[0]))
     return _seen(line, output_tile(op.out_height, op.out_width, CORES))
 
 
-def without_rounding(line: Printed) -> Region:
+def without_rounding(line: PrintedLayer) -> Region:
     """The rule's region with as many columns as Eq. 5 has, odd or even."""
-    op = convolution(line.layer)
+    op = vgg16_convolution(line.layer)
     if line.strategy == "general" or op.out_height >= 2 * CORES:
         return by_rule(line)
     return _seen(line, (2, -(-op.out_height * op.out_width // (2 * CORES))))
 
 
-def as_printed(line: Printed) -> Region:
+def as_printed(line: PrintedLayer) -> Region:
     """Literal result of Eqs. 3 to 5, with the outputs that these inputs have without padding."""
-    op = convolution(line.layer)
+    op = vgg16_convolution(line.layer)
     if line.strategy == "general":
         return _general(line, input_rows(op.height, CORES))
     if op.out_height >= 2 * CORES:
@@ -94,13 +94,13 @@ def as_printed(line: Printed) -> Region:
     return rows, columns, rows - op.kernel[0] + 1, columns - op.kernel[1] + 1
 
 
-def _general(line: Printed, rows: int) -> Region:
-    op = convolution(line.layer)
+def _general(line: PrintedLayer, rows: int) -> Region:
+    op = vgg16_convolution(line.layer)
     return rows, op.width, rows - op.kernel[0] + 1, op.out_width
 
 
-def _seen(line: Printed, tile: tuple[int, int]) -> Region:
-    op = convolution(line.layer)
+def _seen(line: PrintedLayer, tile: tuple[int, int]) -> Region:
+    op = vgg16_convolution(line.layer)
     rows, columns = (
         seen((0, tile[axis]), (0, op.kernel[axis]), op.stride[axis], op.padding[axis])
         for axis in (0, 1)
@@ -108,7 +108,7 @@ def _seen(line: Printed, tile: tuple[int, int]) -> Region:
     return rows[1] - rows[0], columns[1] - columns[0], *tile
 
 
-def _rows(line: Printed, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
+def _rows(line: PrintedLayer, own: Region, literal: Region, odd: Region) -> Iterator[Row]:
     """That widths are even was concluded from the extents that it changes: those are fitted."""
     names = ("input rows", "input columns", "output rows", "output columns")
     extents = zip(names, line.region, own, literal, odd, strict=True)
@@ -118,10 +118,10 @@ def _rows(line: Printed, own: Region, literal: Region, odd: Region) -> Iterator[
         yield compare(f"{line.layer} {line.strategy}: {name}", printed, found, kind, note=note)
 
 
-def _coverage(lines: tuple[Printed, ...]) -> Iterator[str]:
+def _coverage(lines: tuple[PrintedLayer, ...]) -> Iterator[str]:
     """Rows that the printed regions leave out, and cores without a region."""
     for line in lines:
-        op = convolution(line.layer)
+        op = vgg16_convolution(line.layer)
         name = f"{line.layer} {line.strategy}"
         if line.strategy == "general":
             used = min(CORES, -(-op.out_height // line.out_rows))

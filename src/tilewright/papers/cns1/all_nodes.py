@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.graph import Network
 from tilewright.graph.tables import SCALING, table_step
 from tilewright.machine.build import changed
-from tilewright.papers.cns1.cases import MODEL, WORST, Case, training_rate
+from tilewright.papers.cns1.cases import MODEL, WORST, TableCell, training_rate
 from tilewright.papers.cns1.digits import arithmetic
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import PAPER
@@ -49,13 +49,13 @@ class _Kernel(Struct, frozen=True):
     same_bits: bool
 
 
-def simulate(name: str) -> _Kernel:
+def simulate_kernel(name: str) -> _Kernel:
     """One kernel with random numbers, as the planner distributes it."""
     run, same = recalled() if name == "recall" else trained(SETS.get(name, 1))
     return _Kernel(run.cycles, run.stalls(), run.instructions, same)
 
 
-def recalled(case: Case = MODEL) -> tuple[MeshRun, bool]:
+def recalled(case: TableCell = MODEL) -> tuple[MeshRun, bool]:
     """Two patterns on all nodes, and whether the outputs are the reference's."""
     given = _numbers(case, 2)
     found, run = _simulated(case, perceptron_of(_sizes(case), 2, _SHIFT), given)
@@ -63,7 +63,7 @@ def recalled(case: Case = MODEL) -> tuple[MeshRun, bool]:
     return run, bool((next(iter(found.values())) == outputs).all())
 
 
-def trained(together: int, case: Case = MODEL) -> tuple[MeshRun, bool]:
+def trained(together: int, case: TableCell = MODEL) -> tuple[MeshRun, bool]:
     """One pattern in the report's arithmetic, or a set in scaled arithmetic, and whether the
     weights are those of the fixed-point network.
     """
@@ -79,18 +79,18 @@ def trained(together: int, case: Case = MODEL) -> tuple[MeshRun, bool]:
     return run, all((found[state.next] == weights).all() for state, weights in pairs)
 
 
-def _sizes(case: Case) -> tuple[int, int, int]:
+def _sizes(case: TableCell) -> tuple[int, int, int]:
     return case.layers.inputs, case.layers.hidden, case.layers.outputs
 
 
 def _simulated(
-    case: Case, network: Network, given: dict[str, Array], together: int = 2
+    case: TableCell, network: Network, given: dict[str, Array], together: int = 2
 ) -> tuple[dict[str, Array], MeshRun]:
     machine = changed(case.machine(), {"kernels.patterns": max(2, together)})
     return DIVISION.divide(network, machine, None, TIME, 1.0).nodes.simulated(given)
 
 
-def _numbers(case: Case, patterns: int) -> dict[str, Array]:
+def _numbers(case: TableCell, patterns: int) -> dict[str, Array]:
     """Random numbers whose sums use the whole table."""
     random, (inputs, hidden, outputs) = np.random.default_rng(1), _sizes(case)
     table = np.round(127 / (1 + np.exp(-np.arange(-_HALF, _HALF) / 3000))).astype(np.int8)
@@ -119,7 +119,7 @@ def run(lab: Lab) -> Result:
         "training": training.total_cycles - around,
     }
     names = [*closed, *SETS][: 1 if lab.quick else None]
-    found = dict(zip(names, lab.map(simulate, names), strict=True))
+    found = dict(zip(names, lab.map(simulate_kernel, names), strict=True))
     rows = [
         compare(
             f"{name}, all {MODEL.nodes} nodes",

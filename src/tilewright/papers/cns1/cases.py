@@ -23,7 +23,7 @@ SMALL_WORST, LARGE_BEST = Conditions(16384, True), Conditions(32768, False)
 
 
 @dataclass(frozen=True)
-class Case:
+class TableCell:
     """One cell of a table: nodes, connections, chips."""
 
     nodes: int
@@ -54,34 +54,34 @@ class Case:
 
 
 SHAPES = ((128, "192M"), (128, "768M"), (128, "1536M"), (1024, "768M"), (1024, "1536M"))
-CASES = tuple(Case(nodes, network, chips) for chips in CHIPS for nodes, network in SHAPES)
-MODEL = Case(128, "192M", "4.5 Mb")
+CASES = tuple(TableCell(nodes, network, chips) for chips in CHIPS for nodes, network in SHAPES)
+MODEL = TableCell(128, "192M", "4.5 Mb")
 """The model conditions of section 5.1.1."""
 
 
-def recall_rate(case: Case, cycles: float) -> float:
+def recall_rate(case: TableCell, cycles: float) -> float:
     """Giga connections per second of two patterns in `cycles`, refreshes at their worst (5.1.2)."""
     machine = case.machine()
     seconds = cycles * refresh_factor(machine) / machine.clock_hz
     return 2 * case.layers.connections / seconds / 1e9
 
 
-def training_rate(case: Case, cycles: float) -> float:
+def training_rate(case: TableCell, cycles: float) -> float:
     """Giga connection updates per second; refreshes are left out (7.1)."""
     return case.layers.connections * case.machine().clock_hz / cycles / 1e9
 
 
-def recall_share(case: Case, rate: float) -> float:
+def recall_share(case: TableCell, rate: float) -> float:
     """Percent of the peak of 1 GMAS a node."""
     return 100 * rate / case.nodes
 
 
-def training_share(case: Case, rate: float) -> float:
+def training_share(case: TableCell, rate: float) -> float:
     """Percent of the peak: updates need n_ma multiply-accumulates for n_con weights (7.1.1)."""
     return 100 * rate / training_peak(case)
 
 
-def training_peak(case: Case) -> float:
+def training_peak(case: TableCell) -> float:
     """Giga connection updates per second at the peak."""
     layers = case.layers
     updates = (2 * layers.inputs + 3 * layers.outputs) * layers.hidden + 0.5 * layers.outputs

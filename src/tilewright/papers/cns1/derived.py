@@ -15,13 +15,13 @@ from tilewright.papers.cns1.cases import (
     MODEL,
     SMALL_WORST,
     WORST,
-    Case,
+    TableCell,
     recall_share,
 )
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.targets.cns1.sections import Caches, Hosts, Messages, Rdram
+from tilewright.targets.cns1.sections import Hosts, Messages, NodeCaches, Rdram
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     Conditions,
@@ -87,7 +87,7 @@ def chapter4_text(lab: Lab) -> Result:
     """Messages, blocks, sigmoid tables, parameters, and what too large vectors cost."""
     machine = MODEL.machine()
     message, spacing = block_cycles(machine), block_spacing_cycles(machine)
-    large = Case(128, "768M", "4.5 Mb")
+    large = TableCell(128, "768M", "4.5 Mb")
     local = on_each_node(machine, large.layers)
     product = product_cycles(machine, local.inputs, local.hidden, 2)
     sharing, (ports, hits) = hidden_sum(machine), _block_accesses()
@@ -100,13 +100,13 @@ def chapter4_text(lab: Lab) -> Result:
         "last arrival in the top row": top_row_cycles(machine),
         "last store": write_cycles(machine, VECTOR_BYTES).hit + VECTOR_CYCLES,
         "storing a block at worst": write_cycles(machine, _LARGE_BLOCK).clean_miss,
-        "step 4 beside its messages": _writing(machine, Case(128, "192M", "4.5 Mb")),
+        "step 4 beside its messages": _writing(machine, TableCell(128, "192M", "4.5 Mb")),
         "activations in blocks: slower [percent]": 100 * (slower - 1),
         "between two messages, left for storing": message
         - machine.section(Messages).processor_receive_cycles,
         "processor in a round of a global sum": global_sum_processor_cycles(machine, sharing)
         / sharing.rounds,
-        "a store with a miss of code, at most": machine.section(Caches).instruction_miss_cycles
+        "a store with a miss of code, at most": machine.section(NodeCaches).instruction_miss_cycles
         + write_cycles(machine, VECTOR_BYTES).dirty_miss,
         "a block of activations: misses": ports,
         "a block of activations: hits": hits,
@@ -130,7 +130,7 @@ def _transfers(machine: Machine) -> dict[str, float]:
         "reading two blocks": reading,
         "sending two blocks": 2 * send,
         "a pass of H_b beside its loop": reading + 3 * send + 1,
-        "a block of instructions": machine.section(Caches).instruction_miss_cycles + 1,
+        "a block of instructions": machine.section(NodeCaches).instruction_miss_cycles + 1,
         "a store with a dirty miss": write_cycles(machine, VECTOR_BYTES).dirty_miss,
         "m_length, less what is left between two messages": block_cycles(machine)
         - (spacing - receive),
@@ -143,9 +143,9 @@ def chapter6(lab: Lab) -> Result:
     """Lookups, parameters, passes, and what too large vectors cost in training."""
     ours: dict[str, float] = {}
     for chips in CHIPS:
-        machine = Case(128, "192M", chips).machine()
+        machine = TableCell(128, "192M", chips).machine()
         hidden = [
-            Case(128, network, chips).training(BEST).forward.hidden.sigmoid_cycles
+            TableCell(128, network, chips).training(BEST).forward.hidden.sigmoid_cycles
             for network in ("192M", "1536M")
         ]
         numbers = {
@@ -188,7 +188,7 @@ def _training_terms() -> dict[str, float]:
 
 def _block_accesses() -> tuple[float, float]:
     """Dirty misses and hits of a block of 2 KB, from chips whose dirty misses differ."""
-    machines = [Case(128, "192M", chips).machine() for chips in CHIPS]
+    machines = [TableCell(128, "192M", chips).machine() for chips in CHIPS]
     reads = [read_cycles(machine, VECTOR_BYTES) for machine in machines]
     cycles = [preload_cycles(machine, 2048) for machine in machines]
     misses = (cycles[1] - cycles[0]) / (reads[1].dirty_miss - reads[0].dirty_miss)
@@ -197,7 +197,7 @@ def _block_accesses() -> tuple[float, float]:
 
 def _step23(chips: str) -> dict[str, float]:
     """Steps 2 to 4 of recall: what depends on the size of the memory chips."""
-    small, large = Case(128, "192M", chips), Case(128, "768M", chips)
+    small, large = TableCell(128, "192M", chips), TableCell(128, "768M", chips)
     machine = small.machine()
     sigmoid = [case.recall(BEST).forward.hidden.sigmoid_cycles for case in (small, large)]
     return {
@@ -209,7 +209,7 @@ def _step23(chips: str) -> dict[str, float]:
     }
 
 
-def _writing(machine: Machine, case: Case) -> int:
+def _writing(machine: Machine, case: TableCell) -> int:
     """Cycles of step 4 beside the spacing of its messages."""
     local = on_each_node(machine, case.layers)
     return writing_cycles(machine, local) - local.outputs // STRIPE * block_spacing_cycles(machine)
@@ -222,7 +222,7 @@ def _preload(machine: Machine, table_kilo: int) -> int:
 
 def _lookups(chips: str, vectors: int) -> dict[str, float]:
     """Cycles of the lookups of `vectors`, without the preload and the last store."""
-    machine = Case(128, "192M", chips).machine()
+    machine = TableCell(128, "192M", chips).machine()
     none = sigmoid_cycles(machine, 0, SMALL_WORST)
     return {
         f"{chips}: lookups of {vectors} vectors, {name}": sigmoid_cycles(machine, vectors, c) - none

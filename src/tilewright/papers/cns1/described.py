@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tilewright.isa import load_table
 from tilewright.machine import Machine
-from tilewright.papers.cns1.cases import CHIPS, MODEL, NETWORKS, SHAPES, Case
+from tilewright.papers.cns1.cases import CHIPS, MODEL, NETWORKS, SHAPES, TableCell
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES
 from tilewright.targets.cns1.node import TABLE
-from tilewright.targets.cns1.sections import Caches, Messages, Rdram
+from tilewright.targets.cns1.sections import Messages, NodeCaches, Rdram
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE, on_each_node
 from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES
 
@@ -28,13 +28,13 @@ _KILO, _SUBCLASSES = 1024, 64
 
 
 def _machines() -> dict[str, Machine]:
-    return {chips: Case(MODEL.nodes, MODEL.network, chips).machine() for chips in CHIPS}
+    return {chips: TableCell(MODEL.nodes, MODEL.network, chips).machine() for chips in CHIPS}
 
 
 def table2_1(lab: Lab) -> Result:
     """Sizes and lines; an RDRAM chip is a cache of its open lines."""
     machine = MODEL.machine()
-    caches, data = machine.section(Caches), machine.space("cache").capacity_bytes
+    caches, data = machine.section(NodeCaches), machine.space("cache").capacity_bytes
     line, word = caches.instruction_line_bytes, load_table(TABLE).word_bits // 8
     ours: dict[str, float] = {
         "I-cache: KB": caches.instruction_bytes / _KILO,
@@ -79,7 +79,7 @@ def table3_1(lab: Lab) -> Result:
     """Layers, their parts, and nodes; p_h is the nodes over p_i."""
     ours: dict[str, float] = {}
     for nodes, network in SHAPES:
-        case = Case(nodes, network, MODEL.chips)
+        case = TableCell(nodes, network, MODEL.chips)
         machine, layers = case.machine(), case.layers
         local, shared = on_each_node(machine, layers), machine.section(Messages).hidden_sharers
         numbers = {

@@ -19,7 +19,7 @@ from tilewright.papers.cns1.cases import MODEL, WORST
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
-from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, Product
+from tilewright.targets.cns1.emit.calls import SUM_BYTES, WEIGHT_BYTES, NodeProduct
 from tilewright.targets.cns1.kernels.bodies import forward_body
 from tilewright.targets.cns1.kernels.pipelining import least_interval, port_cycles
 from tilewright.targets.cns1.prices import product_text_cycles
@@ -120,7 +120,7 @@ def _instructions(settings: dict[str, Leaf]) -> list[Row]:
 def _kernels(settings: dict[str, Leaf]) -> list[Row]:
     """The text of a product on the simulated node, by what `--set` changes."""
     sums, row_bytes = SUM_BYTES * _COLUMNS, WEIGHT_BYTES * _COLUMNS
-    product = Product(_PATTERNS, _COLUMNS, _ROWS, 1, _ROWS, row_bytes, sums)
+    product = NodeProduct(_PATTERNS, _COLUMNS, _ROWS, 1, _ROWS, row_bytes, sums)
     found = []
     for name, changes in QUESTIONS.items():
         machine = load_machine("cns1-128", {**settings, **changes})

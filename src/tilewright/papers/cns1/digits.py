@@ -158,7 +158,7 @@ def _recognised(weights: _Weights, inputs: Array) -> Array:
     return found
 
 
-def machine_of(rows: int, columns: int, sharers: int, together: int = 2) -> Machine:
+def digits_machine(rows: int, columns: int, sharers: int, together: int = 2) -> Machine:
     """A CNS-1 of so many nodes, whose kernels take so many patterns together, at least two."""
     sizes = {"mesh.rows": rows, "mesh.columns": columns, "messages.hidden_sharers": sharers}
     fabric = {"fabrics.torrents.rows": rows, "fabrics.torrents.columns": columns}
@@ -172,7 +172,7 @@ def bits_agree(
     """True if a machine learns digits by compiled steps of so many patterns `together`, their
     weights where they lie, with the bits of the fixed-point network.
     """
-    machine, given, weights = machine_of(*shape, together), _digits(), first_weights(0)
+    machine, given, weights = digits_machine(*shape, together), _digits(), first_weights(0)
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), together, SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
     plan = DIVISION.divide(step, machine, None, TIME, 1.0)
@@ -198,7 +198,7 @@ def recall_agrees(
     """
     inputs = _digits().inputs[_drawn(0)[1][:patterns]]
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
-    plan = DIVISION.divide(network, machine_of(*shape), None, TIME, 1.0)
+    plan = DIVISION.divide(network, digits_machine(*shape), None, TIME, 1.0)
     (found,) = plan.run({"x": inputs, **_named(weights)}).values()
     same = bool((found[:, :CLASSES] == _recognised(weights, inputs)).all())
     return same, plan.simulated["cycles"] / patterns

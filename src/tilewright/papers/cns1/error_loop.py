@@ -15,13 +15,13 @@ from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.cases import CHIPS
 from tilewright.papers.cns1.printed import reproduced
-from tilewright.papers.cns1.repaired import listing
+from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.kernels import run as kernels
 from tilewright.targets.cns1.kernels.bodies import errors_body
-from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
+from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.node import assembled, node_table, run_node
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
 from tilewright.targets.cns1.timing.training import error_pass_cycles
@@ -78,7 +78,7 @@ def _listing_run(chips: str) -> CoreRun:
     cache[STACK] = 5
     registers = {"$4": 0, "$5": ELEMENTS, "$6": 0, "$7": OUTPUTS, "$29": STACK}
     return run_node(
-        assembled(listing("errors"), table),
+        assembled(repaired_listing("errors"), table),
         main=np.zeros(ELEMENTS, np.uint8),
         cache=cache,
         registers=registers,
@@ -95,7 +95,7 @@ def rows(missing: bool) -> list[Row]:
         note = "main loads are eight cycles apart in the listing, five in the figure"
         found.append(compare(name, None, cycles, "simulated", note=note))
     if not missing:
-        schedule = scheduled(errors_body(), port_cycles(load_machine("cns1-128")))
+        schedule = scheduled_loop(errors_body(), port_cycles(load_machine("cns1-128")))
         note = schedule.statement()
         interval = schedule.interval_cycles
         found.append(compare("ours, a pass", None, interval, "exact", note=note))

@@ -14,13 +14,13 @@ from itertools import product
 from tilewright.graph.tables import table_step
 from tilewright.machine import Machine
 from tilewright.machine.build import changed
-from tilewright.papers.cns1.cases import BEST, CASES, CHIPS, MODEL, WORST, Case
+from tilewright.papers.cns1.cases import BEST, CASES, CHIPS, MODEL, WORST, TableCell
 from tilewright.papers.cns1.plans import perceptron_of
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.targets.cns1.node import node_table
-from tilewright.targets.cns1.sections import Caches, Codes, Hosts, Messages, Rdram, Vectors
+from tilewright.targets.cns1.sections import Codes, Hosts, Messages, NodeCaches, Rdram, Vectors
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     VECTORS_OF_STRIPE,
@@ -46,7 +46,7 @@ TITLES = {
     "chapter6_formulas": "coefficients of the formulas of chapters 6 and 7",
 }
 _WEIGHT_BYTES, _KILO = 2, 1024
-_LARGE = Case(128, "768M", "4.5 Mb")
+_LARGE = TableCell(128, "768M", "4.5 Mb")
 
 
 def chapter4_formulas(lab: Lab) -> Result:
@@ -88,7 +88,7 @@ def _messages(machine: Machine) -> dict[str, float]:
     )
     fabric, passing = machine.fabrics["torrents"], codes.host_loop_lines + codes.host_handler_lines
     at_first = codes.host_lines - codes.host_loop_lines + codes.host_handler_lines
-    larger = Case(1024, "768M", "4.5 Mb").machine()
+    larger = TableCell(1024, "768M", "4.5 Mb").machine()
     shared = {
         machine.cores: machine.mesh.columns / messages.hidden_sharers,
         larger.cores: larger.mesh.columns / larger.section(Messages).hidden_sharers,
@@ -116,7 +116,7 @@ def _messages(machine: Machine) -> dict[str, float]:
 
 
 def _instructions_of_line(machine: Machine) -> float:
-    return 8 * machine.section(Caches).instruction_line_bytes / node_table(machine).word_bits
+    return 8 * machine.section(NodeCaches).instruction_line_bytes / node_table(machine).word_bits
 
 
 def _products(machine: Machine) -> dict[str, float]:
@@ -157,9 +157,9 @@ def _vector_cycles(machine: Machine) -> float:
 
 def _around(machine: Machine) -> dict[str, float]:
     """Look-ups, global sums, threads and steps 1 and 4."""
-    sums, miss = PATTERNS * VECTORS_OF_STRIPE, machine.section(Caches).instruction_miss_cycles
+    sums, miss = PATTERNS * VECTORS_OF_STRIPE, machine.section(NodeCaches).instruction_miss_cycles
     none, four = (sigmoid_cycles(machine, vectors, BEST) for vectors in (0, sums))
-    byte = {chips: read_cycles(Case(128, "192M", chips).machine(), ELEMENT_BYTES)
+    byte = {chips: read_cycles(TableCell(128, "192M", chips).machine(), ELEMENT_BYTES)
             for chips in CHIPS}  # fmt: skip
     looked_up = sums * VECTOR / machine.section(Rdram).ports * byte["4.5 Mb"].hit
     filling = none - sigmoid_cycles(machine, 0, replace(BEST, worst_lookups=True))
@@ -178,7 +178,7 @@ def _around(machine: Machine) -> dict[str, float]:
     }
     for chips, cycles in byte.items():
         found[f"{chips}: a byte, clean miss"] = cycles.clean_miss
-        word = read_cycles(Case(128, "192M", chips).machine(), WORD_BYTES)
+        word = read_cycles(TableCell(128, "192M", chips).machine(), WORD_BYTES)
         found[f"{chips}: a word of the open line"] = word.hit
     return found
 
@@ -196,7 +196,7 @@ def _memories(machine: Machine) -> dict[str, float]:
     found = {
         "a scalar access of the data cache": table.by_mnemonic["load_cached"].occupancy_cycles,
         "an instruction miss, at least": read_cycles(machine, VECTOR_BYTES).hit,
-        "an instruction miss, at most": machine.section(Caches).instruction_miss_cycles + 1,
+        "an instruction miss, at most": machine.section(NodeCaches).instruction_miss_cycles + 1,
         "elements of a local vector, at most": cache / (2 * PATTERNS),
         "elements of a local vector of all networks": max(
             size for own in local for size in (own.inputs, own.hidden, own.outputs)
@@ -207,7 +207,7 @@ def _memories(machine: Machine) -> dict[str, float]:
         ),
     }
     for chips in CHIPS:
-        rdram = Case(128, "192M", chips).machine().section(Rdram)
+        rdram = TableCell(128, "192M", chips).machine().section(Rdram)
         found[f"{chips}: open line of all chips [KB]"] = rdram.open_bytes / _KILO
     return found
 
@@ -314,7 +314,8 @@ def _training_steps(machine: Machine) -> dict[str, float]:
         - codes.host_loop_lines
         + codes.host_handler_lines
         - passing,
-        "an instruction miss with its fetch": machine.section(Caches).instruction_miss_cycles + 1,
+        "an instruction miss with its fetch": machine.section(NodeCaches).instruction_miss_cycles
+        + 1,
         "step 5: visible misses of an open line": rdram.chips_per_port,
         "step 5: elements of a pass": rdram.ports * VECTOR,
         "step 5: from load to load of the cache": VECTOR_CYCLES,

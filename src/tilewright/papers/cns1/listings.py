@@ -24,7 +24,7 @@ from tilewright.isa import InstructionTable
 from tilewright.machine import Machine, load_machine
 from tilewright.machine.model import Leaf
 from tilewright.papers.cns1.printed import PAPER, reproduced
-from tilewright.papers.cns1.repaired import listing
+from tilewright.papers.cns1.repaired import repaired_listing
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.runs import CoreRun
@@ -36,11 +36,11 @@ from tilewright.targets.cns1.kernels.bodies import (
     forward_body,
     update_body,
 )
-from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled
+from tilewright.targets.cns1.kernels.pipelining import port_cycles, scheduled_loop
 from tilewright.targets.cns1.kernels.run import NodeResult
 from tilewright.targets.cns1.node import Bytes, assembled, node_table, run_node
 from tilewright.targets.cns1.prices import finished, started
-from tilewright.targets.cns1.sections import Caches, Rdram
+from tilewright.targets.cns1.sections import NodeCaches, Rdram
 from tilewright.targets.cns1.timing.forward import VECTOR_CYCLES
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles
@@ -53,7 +53,7 @@ Array = NDArray[Any]
 STACK, CACHE_BYTES = 4000, 4096
 
 
-def forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
+def listed_forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResult:
     """The next layer of two patterns by the listing of recall, of one by that of training."""
     rows, columns = weights.shape
     patterns = len(inputs)
@@ -70,7 +70,7 @@ def forward(weights: Array, inputs: Array, table: Array, shift: int) -> NodeResu
     return NodeResult(values.reshape(patterns, columns), weights.shape, run)
 
 
-def errors(results: Array, outputs: Array, factor: int) -> NodeResult:
+def listed_errors(results: Array, outputs: Array, factor: int) -> NodeResult:
     """factor * (results - outputs)."""
     count, place = len(results), 1024
     registers = {"$4": 0, "$5": count, "$6": 0, "$7": place}
@@ -79,7 +79,7 @@ def errors(results: Array, outputs: Array, factor: int) -> NodeResult:
     return NodeResult(values, (count,), run)
 
 
-def update(weights: Array, error: Array, data: Array) -> NodeResult:
+def listed_update(weights: Array, error: Array, data: Array) -> NodeResult:
     """weights + data x error^T."""
     rows, columns = weights.shape
     registers = {"$4": 0, "$5": rows, "$6": columns, "$7": 0}
@@ -88,7 +88,7 @@ def update(weights: Array, error: Array, data: Array) -> NodeResult:
     return NodeResult(values, weights.shape, run)
 
 
-def backward(weights: Array, error: Array, hidden: Array) -> NodeResult:
+def listed_backward(weights: Array, error: Array, hidden: Array) -> NodeResult:
     """hidden * (hidden - 1) * (weights x error)."""
     rows, columns = weights.shape
     main = np.zeros(weights.nbytes + 2 * rows, np.uint8)
@@ -107,7 +107,7 @@ def _run(
     image[: sum(a.nbytes for a in cached)] = np.concatenate([_bytes(a) for a in cached])
     parameters = _bytes(np.array(stack, "<i4"))
     image[STACK : STACK + len(parameters)] = parameters
-    program = assembled(listing(name), _node(), f"{name}.s")
+    program = assembled(repaired_listing(name), _node(), f"{name}.s")
     return run_node(program, main=main, cache=image, registers={**registers, "$29": STACK})
 
 
@@ -184,7 +184,7 @@ def listings(lab: Lab) -> Result:
 def _loops() -> list[Row]:
     found, ports = [], port_cycles(load_machine("cns1-128"))
     for name, (body, report) in LOOPS.items():
-        schedule = scheduled(body, ports)
+        schedule = scheduled_loop(body, ports)
         ours, note = schedule.interval_cycles, schedule.statement()
         row = compare(f"{name}: a pass", report, ours, "exact", note=note, unit="cycles")
         found.append(row)
@@ -218,21 +218,21 @@ def _runs(kernel: _Kernel) -> tuple[NodeResult, NodeResult]:
     if kernel.name == "error":
         vectors = of_bytes(kernel.columns), of_bytes(kernel.columns)
         ours = kernels.errors(machine, *vectors, _FACTOR)
-        return errors(*vectors, _FACTOR), ours
+        return listed_errors(*vectors, _FACTOR), ours
     weights = random.integers(-300, 300, (kernel.rows, kernel.columns)).astype("<i2")
     error = random.integers(-3000, 3000, kernel.columns).astype("<i2")
     match kernel.name:
         case "recall" | "forward pass":
             inputs = of_bytes(2 if kernel.name == "recall" else 1, kernel.rows)
             given = weights, inputs, of_bytes(1 << 15), _SHIFT
-            return forward(*given), kernels.forward(machine, *given)
+            return listed_forward(*given), kernels.forward(machine, *given)
         case "back-propagation":
             vector = of_bytes(kernel.rows)
-            listed = backward(weights, error, vector)
+            listed = listed_backward(weights, error, vector)
             return listed, kernels.backward(machine, weights, error, vector)
         case _:
             vector = of_bytes(kernel.rows)
-            listed = update(weights, error, vector)
+            listed = listed_update(weights, error, vector)
             return listed, kernels.update(machine, weights, error, vector)
 
 
@@ -275,7 +275,7 @@ class _Listing:
 def _traced(name: str, *, no_time: bool = False) -> _Listing:
     """The traced run of a listing on zeros, two stripes of weights wide or more."""
     machine = load_machine("cns1-128", _NO_TIME if no_time else {})
-    program = assembled(listing(name), node_table(machine), f"{name}.s")
+    program = assembled(repaired_listing(name), node_table(machine), f"{name}.s")
     rows, columns, stack = {
         "recall": (_ROWS, STRIPE, (_ROWS, 2 * _ROWS, 2 * _ROWS + STRIPE, 6, _TABLE)),
         "forward": (_ROWS, STRIPE, (2 * _ROWS, 6, _TABLE)),
@@ -299,7 +299,7 @@ def _traced(name: str, *, no_time: bool = False) -> _Listing:
 def _lines(machine: Machine, instructions: int) -> int:
     """Lines of the instruction cache that so many take."""
     size = instructions * node_table(machine).word_bits // 8
-    return -(-size // machine.section(Caches).instruction_line_bytes)
+    return -(-size // machine.section(NodeCaches).instruction_line_bytes)
 
 
 def code_sizes(lab: Lab) -> Result:
@@ -340,7 +340,7 @@ def _forward(machine: Machine) -> dict[str, float]:
 
 def _parameters(name: str) -> int:
     """Parameters that are passed in memory: the places of a listing from the stack on."""
-    return len(re.findall(r"^\s*\.set \w+_offset, \d", listing(name), re.MULTILINE))
+    return len(re.findall(r"^\s*\.set \w+_offset, \d", repaired_listing(name), re.MULTILINE))
 
 
 def _leaving(machine: Machine, own: _Listing) -> float:

@@ -39,7 +39,7 @@ class _Step(Struct, frozen=True):
     instructions: int
 
 
-def simulate(name: str) -> _Step:
+def simulate_step(name: str) -> _Step:
     """One step on one node, with numbers whose sums all clip to the last entry of the table."""
     found = _kernel(name)
     return _Step(found.cycles, found.run.stalls, found.run.instructions)
@@ -48,7 +48,7 @@ def simulate(name: str) -> _Step:
 def run(lab: Lab) -> Result:
     """Each step in cycles; the note has the reason of the difference and the causes of stalls."""
     closed = closed_form()
-    found = dict(zip(closed, lab.map(simulate, list(closed)), strict=True))
+    found = dict(zip(closed, lab.map(simulate_step, list(closed)), strict=True))
     rows = [
         compare(
             name,

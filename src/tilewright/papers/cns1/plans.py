@@ -20,7 +20,7 @@ from tilewright.graph.tables import table_step
 from tilewright.machine import Machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
-from tilewright.papers.cns1.cases import CASES, MODEL, WORST, Case
+from tilewright.papers.cns1.cases import CASES, MODEL, WORST, TableCell
 from tilewright.papers.cns1.printed import PAPER
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
@@ -61,7 +61,7 @@ class BlockPlans(Struct, frozen=True):
     trained: float
 
 
-def block_plans(case: Case) -> BlockPlans:
+def block_plans(case: TableCell) -> BlockPlans:
     """Both distributions of one network. The best is that of two patterns with copies in turn."""
     machine, sizes = case.machine(), case.layers
     network = perceptron_of((sizes.inputs, sizes.hidden, sizes.outputs), PATTERNS)
@@ -98,7 +98,7 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "plans", TITLE, tuple(rows), {}, notes)
 
 
-def _rows(case: Case, found: BlockPlans) -> list[Row]:
+def _rows(case: TableCell, found: BlockPlans) -> list[Row]:
     forward, training = case.recall(WORST).forward, case.training(WORST)
     around = training.reading_cycles + training.overhead_cycles
     closed = forward.hidden_cycles + forward.outputs_cycles

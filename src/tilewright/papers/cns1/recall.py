@@ -16,7 +16,7 @@ from tilewright.papers.cns1.cases import (
     SHAPES,
     SMALL_WORST,
     WORST,
-    Case,
+    TableCell,
     recall_rate,
     recall_share,
 )
@@ -141,13 +141,13 @@ def table5_4(lab: Lab) -> Result:
     return reproduced(lab, "table5_4", TITLES["table5_4"], ours, readings)
 
 
-def recall_penalty(case: Case, conditions: Conditions) -> float:
+def recall_penalty(case: TableCell, conditions: Conditions) -> float:
     """Percent of the run time."""
     worst = case.recall(replace(conditions, worst_instruction_misses=True))
     return 100 * worst.penalty_cycles / case.recall(conditions).total_cycles
 
 
-def _tabulated_penalty(case: Case) -> float:
+def _tabulated_penalty(case: TableCell) -> float:
     """Penalty of the best lookups in percent, with the I/O of Table 5.3."""
     worst = case.recall(replace(BEST, worst_instruction_misses=True))
     less = worst.writing_penalty_cycles / 2
@@ -164,12 +164,12 @@ def table5_5(lab: Lab) -> Result:
         ours[f"{case.name}: rate"] = rate = recall_rate_of(case)
         ours[f"{case.name}: share"] = recall_share(case, rate)
     for nodes, network in SHAPES:
-        connections = Case(nodes, network, "4.5 Mb").layers.connections
+        connections = TableCell(nodes, network, "4.5 Mb").layers.connections
         ours[f"{network} on {nodes} nodes: K connections a node"] = connections / nodes / 1024
     return reproduced(lab, "table5_5", TITLES["table5_5"], ours, notes=tuple(_too_large()))
 
 
-def recall_rate_of(case: Case) -> float:
+def recall_rate_of(case: TableCell) -> float:
     """Giga connections per second under the table's conditions."""
     return recall_rate(case, case.recall(WORST).total_cycles)
 
@@ -178,7 +178,7 @@ def _too_large() -> list[str]:
     """Networks whose weights a node cannot hold: the report does not say so."""
     machine, found = load_machine("cns1-128"), []
     for nodes, network in SHAPES:
-        weights = 2 * Case(nodes, network, "4.5 Mb").layers.connections // nodes
+        weights = 2 * TableCell(nodes, network, "4.5 Mb").layers.connections // nodes
         if weights > machine.main.capacity_bytes:
             found.append(
                 f"{network} on {nodes} nodes: {weights >> 20} MB of weights do not fit the"
@@ -215,7 +215,7 @@ def _sigmoid() -> dict[str, float]:
         "bad code mapping under model conditions: more time [percent]": 100
         * (MODEL.recall(misses).total_cycles / total - 1),
         "instruction misses at worst: more time [percent]": max(
-            recall_penalty(Case(nodes, network, chips), BEST)
+            recall_penalty(TableCell(nodes, network, chips), BEST)
             for nodes, network in SHAPES
             for chips in ("4.5 Mb", "18 Mb")
         ),
@@ -223,9 +223,9 @@ def _sigmoid() -> dict[str, float]:
 
 
 def _scaling() -> dict[str, float]:
-    small, large = Case(128, "768M", "18 Mb"), Case(1024, "768M", "18 Mb")
+    small, large = TableCell(128, "768M", "18 Mb"), TableCell(1024, "768M", "18 Mb")
     fixed = recall_rate_of(large) / recall_rate_of(small)
-    local = recall_rate_of(Case(1024, "1536M", "4.5 Mb")) / recall_rate_of(MODEL)
+    local = recall_rate_of(TableCell(1024, "1536M", "4.5 Mb")) / recall_rate_of(MODEL)
     reached = min(recall_rate_of(case) for case in CASES if case.nodes == 128)
     return {
         "128 nodes reach 10^11, even at worst [10^9 connections per second]": reached,

@@ -35,7 +35,7 @@ REPAIRS = {
 }
 
 
-def listing(name: str) -> str:
+def repaired_listing(name: str) -> str:
     """The repaired text: "recall", "forward", "errors", "backward" or "update"."""
     file = resources.files("tilewright.papers.cns1") / "listings" / f"{name}.s"
     return file.read_text(encoding="utf-8")

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from msgspec import structs
 
 from tilewright.machine import load_machine
-from tilewright.machine.messages import exchange_cycles, transfer_cycles
+from tilewright.machine.messages import exchange_cycles, send_cycles
 from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL
 from tilewright.papers.cns1.printed import reproduced
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.targets.cns1.nodes import transfers
-from tilewright.targets.cns1.nodes.hosts import startup_cycles
+from tilewright.targets.cns1.nodes.hosts import host_startup_cycles
 from tilewright.targets.cns1.sections import Messages, Rdram
 from tilewright.targets.cns1.timing.forward import Round, interleaving
 from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, VECTOR_BYTES, read_cycles
@@ -74,7 +74,7 @@ def table4_6(lab: Lab) -> Result:
                 sum(exchange_cycles(fabric, d, length) for d in sharing.distances)
                 for length in (-fabric.header_bytes, 1 - fabric.header_bytes)
             )
-            fixed = transfer_cycles(fabric, 0, -fabric.header_bytes)
+            fixed = send_cycles(fabric, 0, -fabric.header_bytes)
             ours[f"{name}: p"] = 1 << sharing.rounds
             ours[f"{name}: a"] = one - empty
             ours[f"{name}: b"] = empty - fixed * sharing.rounds
@@ -153,12 +153,10 @@ def chapter4(lab: Lab) -> Result:
     machine = load_machine("cns1-128")
     ours: dict[str, float] = {}
     for nodes in (128, 1024):
-        found = startup_cycles(machine, machine.mesh.rows, apart=nodes == 128)
+        found = host_startup_cycles(machine, machine.mesh.rows, apart=nodes == 128)
         ours |= {f"{nodes} nodes, Hydrant {h}": c for h, c in zip("abcd", found, strict=True)}
     wide = {"mesh.columns": 2 * _TOP_ROW, "fabrics.torrents.columns": 2 * _TOP_ROW}
-    ours["top row of Torrents"] = transfers.transfer_cycles(
-        load_machine("cns1-128", wide), _TOP_ROW
-    )
+    ours["top row of Torrents"] = transfers.ring_cycles(load_machine("cns1-128", wide), _TOP_ROW)
     return reproduced(
         lab, "chapter4", TITLES["chapter4"], ours, kind="simulated", beside=tuple(_beside())
     )
@@ -174,9 +172,9 @@ def _beside() -> Iterator[Row]:
             name = f"step {step}, exchange over {distance} in the {sharing.axis(round_)}"
             formula = block_exchange_cycles(machine, distance)
             closed = exchange_cycles(fabric, distance, block_bytes(machine))
-            found = transfers.exchange_cycles(machine, sharing, round_, without)
+            found = transfers.sum_round_cycles(machine, sharing, round_, without)
             yield compare(f"{name}, no gaps", formula, found, "simulated", unit="cycles")
-            found = transfers.exchange_cycles(machine, sharing, round_, fabric)
+            found = transfers.sum_round_cycles(machine, sharing, round_, fabric)
             said = f"a gap for each of {distance - 1} messages that wait"
             yield compare(f"{name}, gaps", closed, found, "simulated", note=said, unit="cycles")
         found = transfers.constant_sum_cycles(machine, sharing, without)

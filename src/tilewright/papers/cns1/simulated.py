@@ -16,7 +16,7 @@ from tilewright.papers.cns1.cases import (
     CASES,
     MODEL,
     WORST,
-    Case,
+    TableCell,
     recall_rate,
     training_rate,
 )
@@ -45,7 +45,7 @@ class SimulatedPass(Struct, frozen=True):
     waits: list[int]
 
 
-def _simulate(asked: tuple[Case, str]) -> SimulatedPass:
+def _simulate(asked: tuple[TableCell, str]) -> SimulatedPass:
     """Recall of two patterns, or training of one, as the planner distributes it."""
     case, name = asked
     sizes = case.layers.inputs, case.layers.hidden, case.layers.outputs
@@ -62,7 +62,7 @@ def _figures(timing: NodeTiming) -> SimulatedPass:
     return SimulatedPass(timing.cycles, layers, [timing.waited(*one) for one in pairwise(bounds)])
 
 
-def fits(case: Case) -> bool:
+def fits(case: TableCell) -> bool:
     """True if the nodes hold the weights beside tables: the report's two largest do not."""
     weights = _WEIGHT_BYTES * case.layers.connections // case.nodes
     return weights < case.machine().main.capacity_bytes
@@ -86,7 +86,7 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "simulated", TITLE, tuple(rows), {}, notes)
 
 
-def _rate(case: Case, name: str, own: SimulatedPass) -> Row:
+def _rate(case: TableCell, name: str, own: SimulatedPass) -> Row:
     recalls = name == "recall"
     printed = printed_numbers("table5_5" if recalls else "table7_1")
     closed = (case.recall(WORST) if recalls else case.training(WORST)).total_cycles

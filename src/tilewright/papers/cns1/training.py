@@ -17,7 +17,7 @@ from tilewright.papers.cns1.cases import (
     SHAPES,
     SMALL_WORST,
     WORST,
-    Case,
+    TableCell,
     recall_share,
     training_peak,
     training_rate,
@@ -62,7 +62,7 @@ def table7_1(lab: Lab) -> Result:
         ours[f"{case.name}: share"] = training_share(case, rate)
     for nodes in (128, 1024):
         network = next(network for count, network in SHAPES if count == nodes)
-        ours[f"peak of {nodes} nodes"] = training_peak(Case(nodes, network, "4.5 Mb"))
+        ours[f"peak of {nodes} nodes"] = training_peak(TableCell(nodes, network, "4.5 Mb"))
     notes = (
         "the printed rates are near those of best instruction misses, which the report's other"
         " numbers on training have",
@@ -70,7 +70,7 @@ def table7_1(lab: Lab) -> Result:
     return reproduced(lab, "table7_1", TITLES["table7_1"], ours, notes=notes)
 
 
-def training_rate_of(case: Case, conditions: Conditions) -> float:
+def training_rate_of(case: TableCell, conditions: Conditions) -> float:
     """Giga connection updates per second."""
     return training_rate(case, case.training(conditions).total_cycles)
 
@@ -133,7 +133,7 @@ def table7_3(lab: Lab) -> Result:
     return reproduced(lab, "table7_3", TITLES["table7_3"], ours)
 
 
-def training_penalty(case: Case, conditions: Conditions) -> float:
+def training_penalty(case: TableCell, conditions: Conditions) -> float:
     """Percent of the run time."""
     best = case.training(conditions)
     worst = case.training(replace(conditions, worst_instruction_misses=True))
@@ -306,13 +306,15 @@ def chapter7(lab: Lab) -> Result:
 
 def _text_rates() -> dict[str, float]:
     rate = {case: training_rate_of(case, WORST) for case in CASES}
-    small, large = Case(128, "192M", "4.5 Mb"), Case(1024, "1536M", "4.5 Mb")
+    small, large = TableCell(128, "192M", "4.5 Mb"), TableCell(1024, "1536M", "4.5 Mb")
     scaled = [
-        rate[Case(1024, n, c)] / rate[Case(128, n, c)]
+        rate[TableCell(1024, n, c)] / rate[TableCell(128, n, c)]
         for n in ("768M", "1536M")
         for c in ("4.5 Mb", "18 Mb")
     ]
-    chips = [rate[Case(k, n, "18 Mb")] / rate[Case(k, n, "4.5 Mb")] - 1 for k, n in SHAPES]
+    chips = [
+        rate[TableCell(k, n, "18 Mb")] / rate[TableCell(k, n, "4.5 Mb")] - 1 for k, n in SHAPES
+    ]
     big = [value for case, value in rate.items() if case.nodes == 1024]
     shares = [training_share(case, value) for case, value in rate.items()]
     local = rate[large] / rate[small]

@@ -20,14 +20,14 @@ from tilewright.network.plan import Plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.network.plans import NETWORKS
 from tilewright.network.search import BY_THE_MODEL
-from tilewright.papers.dla_al.benchmarks import Layer, layer_in_reals
+from tilewright.papers.dla_al.benchmarks import LayerRow, layer_in_reals
 from tilewright.papers.dla_al.layers import BlockLayer
 
 FORWARD = "forward_of_"
 """Begins the name of a node that computes what a layer's gradient reads."""
 
 
-def gradient_network(layer: Layer, elements: str) -> Network:
+def gradient_network(layer: LayerRow, elements: str) -> Network:
     """A layer's gradients by images, weights and biases, in fixed point. What the layer makes is
     computed by nodes named `FORWARD`, which blocks are given.
     """

@@ -30,7 +30,7 @@ UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in t
 """All that can be said of a distance from its numbers."""
 
 
-class Layer(Struct, frozen=True):
+class LayerRow(Struct, frozen=True):
     """A row of Table 2 or 3; sides are those of square images."""
 
     name: str
@@ -55,9 +55,9 @@ class PrintedNumber(Struct, frozen=True):
     unit: str = ""
 
 
-def published_layers() -> tuple[Layer, ...]:
+def published_layers() -> tuple[LayerRow, ...]:
     """Tables 2 and 3."""
-    return read_published("dla_al", "layers", Layer).rows
+    return read_published("dla_al", "layers", LayerRow).rows
 
 
 def published(subject: str, against: str, direction: str = "forward") -> float:
@@ -68,12 +68,12 @@ def published(subject: str, against: str, direction: str = "forward") -> float:
     raise KeyError(subject)
 
 
-def paper_network(layer: Layer, elements: str) -> Network:
+def paper_network(layer: LayerRow, elements: str) -> Network:
     """A layer alone, of one image, in fixed point."""
     return FixedPoint(elements).apply(layer_in_reals(layer))
 
 
-def layer_in_reals(layer: Layer) -> Network:
+def layer_in_reals(layer: LayerRow) -> Network:
     """A layer alone, of one image."""
     net = NetworkBuilder(layer.name.lower().replace(" ", "_"), "f64")
     side = layer.in_side or 1
@@ -98,7 +98,7 @@ def layer_in_reals(layer: Layer) -> Network:
     return net.build((made,))
 
 
-def _lstm(net: NetworkBuilder, layer: Layer) -> Network:
+def _lstm(net: NetworkBuilder, layer: LayerRow) -> Network:
     """A step of LSTM and the layer on its result, as the blocks of `layers.lstm_step`."""
     hidden = layer.hidden or 1
     x = net.input("x", (1, layer.in_maps))
@@ -124,7 +124,7 @@ def _lstm(net: NetworkBuilder, layer: Layer) -> Network:
     return net.build((product("y", after, layer.out_maps), following))
 
 
-def automatic_cycles(layer: Layer, machine: Machine) -> int:
+def automatic_cycles(layer: LayerRow, machine: Machine) -> int:
     """Cycles of the planned layer by the window simulator, without changes of layout."""
     network = paper_network(layer, machine.core.elements or "")
     made = NETWORKS.required(machine).compile(network, machine, BY_THE_MODEL, progress=silent)
@@ -132,7 +132,7 @@ def automatic_cycles(layer: Layer, machine: Machine) -> int:
     return sum(cycles for kind, cycles in work.items() if kind != "layout")
 
 
-def ratios(lab: Lab, layers: Sequence[Layer], quick: int) -> tuple[list[Row], dict[str, float]]:
+def ratios(lab: Lab, layers: Sequence[LayerRow], quick: int) -> tuple[list[Row], dict[str, float]]:
     """For each layer the time of the automatic schedule over that of its block."""
     machine, blocks = load_machine(PAPER_MACHINE), {layer.name: layer for layer in LAYERS}
     rows, found = list[Row](), dict[str, float]()

@@ -32,7 +32,7 @@ from tilewright.papers.dla_al.backward import (
 )
 from tilewright.papers.dla_al.benchmarks import (
     UNKNOWN,
-    Layer,
+    LayerRow,
     mean_row,
     published,
     published_layers,
@@ -87,7 +87,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def _backward(lab: Lab, every: Sequence[Layer], machine: Machine) -> list[Row]:
+def _backward(lab: Lab, every: Sequence[LayerRow], machine: Machine) -> list[Row]:
     """For each layer the time of its planned gradients over that of the block's, and the mean."""
     blocks = {layer.name: layer for layer in BACKWARD}
     chosen = [x for x in every if x.name == "fc3"] if lab.quick else list(every)

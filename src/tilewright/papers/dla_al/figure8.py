@@ -12,7 +12,7 @@ from tilewright.papers.dla_al.loops import (
     Tiles,
     cycles,
     overlaps,
-    simulated,
+    timed_loop,
 )
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, compare
@@ -33,7 +33,7 @@ def run(lab: Lab) -> Result:
     rows = []
     for machine in (PAPER_MACHINE, ISA_MACHINE):
         for order in ("naive", "prefetched"):
-            found = simulated(_TILES, order, machine, TIMES)
+            found = timed_loop(_TILES, order, machine, TIMES)
             rows.append(
                 compare(
                     f"{order} on {machine}", None, float(cycles(found)), "simulated",

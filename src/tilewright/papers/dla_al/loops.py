@@ -94,7 +94,7 @@ def _partial(tile: int) -> str:
     return ("$7", "$8")[tile % 2]
 
 
-def simulated(
+def timed_loop(
     tiles: Tiles, order: str, machine: str, settings: Mapping[str, float] | None = None
 ) -> WindowRun:
     """A loop timed on a machine with some of its numbers set."""

@@ -31,13 +31,13 @@ from tilewright.papers.dla_al.backward import (
     gradient_network,
     plan_by_model,
 )
-from tilewright.papers.dla_al.benchmarks import Layer, paper_network, published_layers
+from tilewright.papers.dla_al.benchmarks import LayerRow, paper_network, published_layers
 from tilewright.papers.dla_al.layers import LAYERS, BlockLayer, run_of_blocks
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.window.execute import Executor
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 from tilewright.targets.cambricon.code import CODE, image_of
 from tilewright.targets.cambricon.round_products import MATRIX
 from tilewright.targets.cambricon.runtime import Device
@@ -75,7 +75,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def in_direction(layer: Layer, direction: str, elements: str) -> Network:
+def in_direction(layer: LayerRow, direction: str, elements: str) -> Network:
     """A layer, or its gradients."""
     return (paper_network if direction == "forward" else gradient_network)(layer, elements)
 
@@ -180,8 +180,8 @@ class TimedOperation:
 
     unit: str
     cycles: int
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
+    reads: tuple[ElementRange, ...]
+    writes: tuple[ElementRange, ...]
 
     def meets(self, other: TimedOperation) -> bool:
         """True if one of the two writes what the other uses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.machine import load_machine
 from tilewright.machine.model import describe
-from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, cycles, simulated
+from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, cycles, timed_loop
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 
@@ -16,7 +16,7 @@ _NOT_TIMED = ("memory.", "units.fraction_bits")
 def run(lab: Lab) -> Result:
     """The prefetched loop with each timing parameter halved and doubled."""
     machine = load_machine(PAPER_MACHINE)
-    base = cycles(simulated(_TILES, "prefetched", PAPER_MACHINE))
+    base = cycles(timed_loop(_TILES, "prefetched", PAPER_MACHINE))
     rows: list[Row] = [compare("as described", None, float(base), "simulated", unit="cycles")]
     for key, value, source in describe(machine):
         if not source.startswith("parameter: ") or key.startswith(_NOT_TIMED):
@@ -24,7 +24,7 @@ def run(lab: Lab) -> Result:
         assert not isinstance(value, str)
         for factor in (0.5, 2.0):
             changed = value * factor if isinstance(value, float) else int(value * factor)
-            found = cycles(simulated(_TILES, "prefetched", PAPER_MACHINE, {key: changed}))
+            found = cycles(timed_loop(_TILES, "prefetched", PAPER_MACHINE, {key: changed}))
             note = f"{100 * (found / base - 1):+.1f} %"
             name = f"{key} = {changed:g}"
             rows.append(compare(name, None, float(found), "simulated", unit="cycles", note=note))

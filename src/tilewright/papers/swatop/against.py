@@ -23,8 +23,14 @@ from tilewright.machine import Machine
 from tilewright.ops import Conv2d, Gemm, Op, gemm
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Row, compare
-from tilewright.papers.swatop.schedules import Outcome, Setting, Task, best_schedules, outcome_of
-from tilewright.papers.swdnn.fixed_plans import best_plan
+from tilewright.papers.swatop.schedules import (
+    Outcome,
+    Setting,
+    TuningTask,
+    best_schedules,
+    outcome_of,
+)
+from tilewright.papers.swdnn.fixed_plans import best_swdnn_plan
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.partition import Partition, split
 from tilewright.seeds.nest import Nest, Use
@@ -222,7 +228,9 @@ class Pair:
 
 def pairs(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     """Every operator by the algorithm, tuned and manual."""
-    manual = lab.map_together(manual_schedules, [Task(op, algorithm, on) for op in ops.values()])
+    manual = lab.map_together(
+        manual_schedules, [TuningTask(op, algorithm, on) for op in ops.values()]
+    )
     return _paired(ops, _tuned(lab, ops, TUNED.get(algorithm, (algorithm,)), on), manual)
 
 
@@ -230,7 +238,7 @@ def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
     """The pairs with less of a difference: implicit GEMM with our matrix product in swDNN's plans
     too, other algorithms without a choice of another one.
     """
-    tasks = [Task(op, algorithm, on) for op in ops.values()]
+    tasks = [TuningTask(op, algorithm, on) for op in ops.values()]
     implicit = algorithm == IMPLICIT
     version = plans_with_our_product if implicit else manual_schedules
     names = TUNED[IMPLICIT] if implicit else (algorithm,)
@@ -240,7 +248,7 @@ def alike(lab: Lab, ops: Named, algorithm: str, on: Setting) -> list[Pair]:
 def _tuned(lab: Lab, ops: Named, algorithms: Sequence[str], on: Setting) -> list[Outcome]:
     """The fastest outcome of each operator over the algorithms."""
     choices = [
-        lab.map_together(best_schedules, [Task(op, name, on) for op in ops.values()])
+        lab.map_together(best_schedules, [TuningTask(op, name, on) for op in ops.values()])
         for name in algorithms
     ]
     return [min(found, key=_time) for found in zip(*choices, strict=True)]
@@ -255,12 +263,12 @@ def _time(outcome: Outcome) -> tuple[bool, int]:
     return bool(outcome.refusal), outcome.cycles
 
 
-def manual_schedules(tasks: Sequence[Task]) -> list[Outcome]:
+def manual_schedules(tasks: Sequence[TuningTask]) -> list[Outcome]:
     """The manual versions of tasks, simulated."""
-    alike: dict[tuple[str, Setting], list[Task]] = {}
+    alike: dict[tuple[str, Setting], list[TuningTask]] = {}
     for task in tasks:
         alike.setdefault((task.algorithm, task.on), []).append(task)
-    found: dict[Task, Outcome] = {}
+    found: dict[TuningTask, Outcome] = {}
     for (algorithm, on), group in alike.items():
         ops, machine = [task.op for task in group], on.load()
         found |= zip(group, _manual(ops, algorithm, machine), strict=True)
@@ -277,7 +285,7 @@ def _manual(ops: Sequence[Conv2d | Gemm], algorithm: str, machine: Machine) -> l
     return with_library_calls(convolutions, algorithm, machine)
 
 
-def plans_with_our_product(tasks: Sequence[Task]) -> list[Outcome]:
+def plans_with_our_product(tasks: Sequence[TuningTask]) -> list[Outcome]:
     """swDNN's plans of convolutions with our matrix primitive in the place of its own."""
     return [_plan(conv, t.on.load()) for t in tasks if (conv := t.op.convolution)]
 
@@ -293,7 +301,7 @@ def _library(op: Op, machine: Machine) -> Outcome:
 
 
 def _plan(op: Conv2d, machine: Machine, costs: Costs | None = None) -> Outcome:
-    candidate = best_plan(op, machine)
+    candidate = best_swdnn_plan(op, machine)
     part = next((p for p in split(op, machine.groups.count) if p.kind == "rows"), None)
     if candidate is None or part is None:
         return Outcome(refusal=f"swDNN has no plan for {op.describe()}")

@@ -24,7 +24,7 @@ from tilewright.papers.swatop.schedules import (
     Fetching,
     Outcome,
     Setting,
-    Task,
+    TuningTask,
     best_schedules,
     setting,
 )
@@ -101,7 +101,7 @@ def draw(result: Result) -> Figure:
 def _measured(lab: Lab, ops: Sequence[Conv2d], on: Setting) -> Found:
     versions: tuple[Fetching, ...] = ("ahead", *BASELINES)
     columns = {
-        v: lab.map_together(best_schedules, [Task(op, "implicit", on, v) for op in ops])
+        v: lab.map_together(best_schedules, [TuningTask(op, "implicit", on, v) for op in ops])
         for v in versions
     }
     return {op: {v: columns[v][i] for v in versions} for i, op in enumerate(ops)}

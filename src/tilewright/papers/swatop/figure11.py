@@ -48,14 +48,14 @@ class _Limit(Struct, frozen=True):
     share: float
 
 
-class Case(Struct, frozen=True):
+class ProductCase(Struct, frozen=True):
     """One matrix product."""
 
     op: Gemm
     on: Setting
 
 
-class Cost(Struct, frozen=True):
+class BoundaryCost(Struct, frozen=True):
     """One way: its cycles, and the shares of them that boundaries take."""
 
     cycles: int
@@ -66,17 +66,17 @@ class Cost(Struct, frozen=True):
 class Costs(Struct, frozen=True):
     """Both ways."""
 
-    lightweight: Cost
-    classic: Cost
+    lightweight: BoundaryCost
+    classic: BoundaryCost
 
 
-def boundary_costs(case: Case) -> Costs:
+def boundary_costs(case: ProductCase) -> Costs:
     """Tune and simulate both ways."""
     machine = case.on.load()
     return Costs(_lightweight(case.op, machine), _classic(case.op, machine))
 
 
-def _lightweight(op: Gemm, machine: Machine) -> Cost:
+def _lightweight(op: Gemm, machine: Machine) -> BoundaryCost:
     program = _best(op, "gemm", machine).program(machine)
     run = simulate(program, machine)
     unpacked = simulate(program, machine, costs={**call_costs(machine), Repack: _free})
@@ -84,7 +84,7 @@ def _lightweight(op: Gemm, machine: Machine) -> Cost:
     return _cost(run.cycles, unpacked.cycles, ideal)
 
 
-def _classic(op: Gemm, machine: Machine) -> Cost:
+def _classic(op: Gemm, machine: Machine) -> BoundaryCost:
     candidate = _best(op, "padded", machine)
     run = simulate(candidate.program(machine), machine)
     (middle,) = (n for n in candidate.nests if n.structure.space.nest.name == "product")
@@ -94,8 +94,8 @@ def _classic(op: Gemm, machine: Machine) -> Cost:
     return _cost(run.cycles, alone.cycles, ideal)
 
 
-def _cost(cycles: int, without_copying: int, ideal: int) -> Cost:
-    return Cost(cycles, 1 - without_copying / cycles, 1 - ideal / cycles)
+def _cost(cycles: int, without_copying: int, ideal: int) -> BoundaryCost:
+    return BoundaryCost(cycles, 1 - without_copying / cycles, 1 - ideal / cycles)
 
 
 def _best(op: Gemm, algorithm: str, machine: Machine) -> Candidate:
@@ -144,7 +144,7 @@ def run(lab: Lab) -> Result:
     every = listing2_unaligned()
     ops = lab.some(every, QUICK)
     of = sampled(len(ops), len(every))
-    costs = lab.map(boundary_costs, [Case(op, setting(lab)) for op in ops])
+    costs = lab.map(boundary_costs, [ProductCase(op, setting(lab)) for op in ops])
     found = dict(zip(ops, costs, strict=True))
     shown = {op: c for op, c in found.items() if c.classic.copying > limits["classic"]}
     return Result(
@@ -213,7 +213,7 @@ def _limits(shown: Found, limits: Mapping[str, float], of: str) -> Iterator[Row]
 def _cases(shown: Found) -> Iterator[Row]:
     for op, costs in shown.items():
         for way in ("lightweight", "classic"):
-            cost: Cost = getattr(costs, way)
+            cost: BoundaryCost = getattr(costs, way)
             name = f"{op.m} x {op.n} x {op.k}, {way}"
             note = f"with zeros {100 * cost.overhead:.1f} %"
             yield compare(name, None, cost.copying, "simulated", note=note)

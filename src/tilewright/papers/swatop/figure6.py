@@ -22,7 +22,7 @@ from tilewright.papers.model import Result, Row, compare, sampled
 from tilewright.papers.swatop.against import manual_schedules
 from tilewright.papers.swatop.layers import QUICK, layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
-from tilewright.papers.swatop.schedules import MACHINE, Task, our_product, setting
+from tilewright.papers.swatop.schedules import MACHINE, TuningTask, our_product, setting
 from tilewright.partition import split
 from tilewright.seeds.nest import Nest
 from tilewright.seeds.space import parameters, seeds_for
@@ -69,10 +69,10 @@ def _bound(lab: Lab, batch: int, ops: dict[str, Conv2d]) -> Iterator[Row]:
     """The mean speedup that no schedule of the same four nests exceeds, one after the other."""
     on = setting(lab, MACHINE)
     some = [op for _, op in lab.some(list(ops.items()), QUICK)]
-    manual = lab.map_together(manual_schedules, [Task(op, ALGORITHM, on) for op in some])
+    manual = lab.map_together(manual_schedules, [TuningTask(op, ALGORITHM, on) for op in some])
     machine = on.load()
     pairs = zip(some, manual, strict=True)
-    found = [m.cycles / least_cycles(op, machine) for op, m in pairs if not m.refusal]
+    found = [m.cycles / winograd_bound_cycles(op, machine) for op, m in pairs if not m.refusal]
     if found:
         name = f"batch {batch}: mean speedup, its bound"
         note = "; ".join(filter(None, (_BOUND, sampled(len(some), len(ops)))))
@@ -82,7 +82,7 @@ def _bound(lab: Lab, batch: int, ops: dict[str, Conv2d]) -> Iterator[Row]:
 _BOUND = "each nest moves its tensors once at peak bandwidth, or multiplies at the cores' peak"
 
 
-def least_cycles(op: Conv2d, machine: Machine) -> float:
+def winograd_bound_cycles(op: Conv2d, machine: Machine) -> float:
     """Cycles of one group that no program of Winograd's four nests undercuts, in the best division
     over the groups and with the best size of tiles.
     """

@@ -23,7 +23,7 @@ from tilewright.papers.swatop.schedules import (
     MACHINE,
     Outcome,
     Setting,
-    Task,
+    TuningTask,
     best_schedules,
     our_product,
     setting,
@@ -38,7 +38,7 @@ MACHINES = (MACHINE, "sw26010")
 Found = Mapping[Conv2d, Outcome]
 
 
-class Printed(Struct, frozen=True):
+class PrintedSentence(Struct, frozen=True):
     """One sentence of the text; `batches` joined by +."""
 
     algorithm: str
@@ -55,7 +55,7 @@ class Printed(Struct, frozen=True):
 
 def run(lab: Lab) -> Result:
     """The text's statements beside our numbers on each machine, then every case on the first."""
-    published = lab.published("swatop", "figure8", Printed)
+    published = lab.published("swatop", "figure8", PrintedSentence)
     counted, printed = lab.some(listing1(), QUICK), lab.some(listing1_as_printed(), QUICK)
     cases = list(dict.fromkeys([*counted, *printed]))
     settings = [setting(lab, name) for name in MACHINES]
@@ -107,11 +107,11 @@ def draw(result: Result) -> Figure:
 
 
 def _outcomes(lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting) -> Found:
-    tasks = [Task(op, algorithm, on) for op in ops]
+    tasks = [TuningTask(op, algorithm, on) for op in ops]
     return dict(zip(ops, lab.map_together(best_schedules, tasks), strict=True))
 
 
-def _statistic(sentence: Printed, found: Found, reading: str, total: int) -> Row:
+def _statistic(sentence: PrintedSentence, found: Found, reading: str, total: int) -> Row:
     """A sentence's number beside ours; it is about `total` cases, some of them `found`."""
     values = sentence.chosen(found)
     combine = max if sentence.statistic == "best" else statistics.fmean
@@ -131,7 +131,7 @@ def _statistic(sentence: Printed, found: Found, reading: str, total: int) -> Row
     return compare(name, sentence.efficiency, ours, "simulated", note=note)
 
 
-def _where_time_goes(sentence: Printed, found: Found) -> str:
+def _where_time_goes(sentence: PrintedSentence, found: Found) -> str:
     """The mean shares of the time: the evidence for a deviation."""
     batches = sentence.batches.split("+")
     outcomes = [o for op, o in found.items() if str(op.batch) in batches and not o.refusal]

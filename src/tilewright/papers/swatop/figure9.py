@@ -43,7 +43,7 @@ class _Limit(Struct, frozen=True):
     share: float
 
 
-class Case(Struct, frozen=True):
+class SearchCase(Struct, frozen=True):
     """One space to search; `everything` leaves nothing out."""
 
     op: Conv2d
@@ -70,7 +70,7 @@ class Found(Struct, frozen=True):
         return self.best_cycles / self.picked_cycles
 
 
-def search(case: Case) -> Found:
+def search(case: SearchCase) -> Found:
     """Search the space of one case by simulation."""
     machine = case.on.load()
     piece = piece_of(case.op, machine)
@@ -126,13 +126,15 @@ def draw(result: Result) -> Figure:
 def _searched(
     lab: Lab, ops: Sequence[Conv2d], algorithm: str, on: Setting
 ) -> Mapping[Conv2d, Found]:
-    return dict(zip(ops, lab.map(search, [Case(op, algorithm, on) for op in ops]), strict=True))
+    return dict(
+        zip(ops, lab.map(search, [SearchCase(op, algorithm, on) for op in ops]), strict=True)
+    )
 
 
 def _check(lab: Lab, ops: Sequence[Conv2d], on: Setting) -> Mapping[Conv2d, Found]:
     """A few cases with nothing left out."""
     some = spread_sample(ops, 0 if lab.quick else EVERYTHING)
-    cases = [Case(op, "implicit", on, everything=True) for op in some]
+    cases = [SearchCase(op, "implicit", on, everything=True) for op in some]
     return dict(zip(some, lab.map(search, cases), strict=True))
 
 

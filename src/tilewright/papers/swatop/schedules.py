@@ -63,7 +63,7 @@ def our_product(on: Setting) -> str:
     return f"this project's matrix product, {takes:.1f} cycles per k on {on.described()}"
 
 
-class Task(Struct, frozen=True):
+class TuningTask(Struct, frozen=True):
     """One operator by one algorithm on a machine."""
 
     op: Conv2d | Gemm
@@ -89,9 +89,9 @@ class Outcome(Struct, frozen=True):
     partition: str = ""
 
 
-def best_schedules(tasks: Sequence[Task]) -> list[Outcome]:
+def best_schedules(tasks: Sequence[TuningTask]) -> list[Outcome]:
     """Tune by the model, simulate the picks. Operators of like tasks are priced in one walk."""
-    alike: dict[tuple[str, Setting, Fetching], list[Task]] = {}
+    alike: dict[tuple[str, Setting, Fetching], list[TuningTask]] = {}
     for task in tasks:
         alike.setdefault((task.algorithm, task.on, task.fetching), []).append(task)
     found = {
@@ -102,7 +102,7 @@ def best_schedules(tasks: Sequence[Task]) -> list[Outcome]:
     return [found[task] for task in tasks]
 
 
-def _outcomes(tasks: list[Task]) -> list[Outcome]:
+def _outcomes(tasks: list[TuningTask]) -> list[Outcome]:
     machine = tasks[0].on.load()
     try:
         picks = _picks(tasks, machine)
@@ -119,7 +119,7 @@ def _outcomes(tasks: list[Task]) -> list[Outcome]:
 Pick = tuple[Partition, Candidate]
 
 
-def _picks(tasks: list[Task], machine: Machine) -> list[Pick]:
+def _picks(tasks: list[TuningTask], machine: Machine) -> list[Pick]:
     ops, algorithm, fetching = [t.op for t in tasks], tasks[0].algorithm, tasks[0].fetching
     if fetching == "late, tuned":
         return _best_late(ops, algorithm, machine)

@@ -35,7 +35,7 @@ SAMPLE = 10
 Layer = tuple[Conv2d, Seed]
 
 
-class Printed(Struct, frozen=True):
+class PrintedNetwork(Struct, frozen=True):
     """One network of the table."""
 
     network: str
@@ -46,7 +46,7 @@ class Printed(Struct, frozen=True):
     model_seconds: float
 
 
-class Case(Struct, frozen=True):
+class NetworkCase(Struct, frozen=True):
     """One network to tune, with `sample` candidates of each layer simulated."""
 
     network: str
@@ -71,7 +71,7 @@ class Tuned(Struct, frozen=True):
         return self.ranking_seconds + self.emitting_seconds
 
 
-def tune(case: Case) -> Tuned:
+def tune(case: NetworkCase) -> Tuned:
     """Tune the distinct convolutions of a network, then see what simulating candidates takes."""
     machine = case.on.load()
     ops = [conv for _, op in network(case.network, BATCH).layers() if (conv := op.convolution)]
@@ -122,10 +122,10 @@ def _simulated(layers: Sequence[Layer], machine: Machine, count: int) -> tuple[i
 
 def run(lab: Lab) -> Result:
     """Every network of the table."""
-    published = lab.published("swatop", "table3", Printed)
+    published = lab.published("swatop", "table3", PrintedNetwork)
     some = lab.some(published.rows, 1)
     sample = 1 if lab.quick else SAMPLE
-    tuned = lab.map(tune, [Case(row.network, setting(lab), sample) for row in some])
+    tuned = lab.map(tune, [NetworkCase(row.network, setting(lab), sample) for row in some])
     pairs = list(zip(some, tuned, strict=True))
     rows = [row for printed, ours in pairs for row in _rows(printed, ours)]
     return Result(
@@ -156,7 +156,7 @@ _NOTES = (
 )
 
 
-def _rows(printed: Printed, ours: Tuned) -> Iterator[Row]:
+def _rows(printed: PrintedNetwork, ours: Tuned) -> Iterator[Row]:
     name = printed.network
     each = ours.candidates / ours.layers
     larger = (

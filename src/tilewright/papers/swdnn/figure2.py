@@ -14,7 +14,7 @@ from tilewright.cost.roofline import Roofline, roofline
 from tilewright.machine import Machine, load_machine
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare
-from tilewright.papers.swdnn.fixed_plans import fixed_plan, layer
+from tilewright.papers.swdnn.fixed_plans import layer, swdnn_plan
 
 TITLE = "the three-level model: direct accesses, and between scratchpad and registers"
 _GIGA = 1e9
@@ -56,7 +56,7 @@ def run(lab: Lab) -> Result:
 
 def _roofline(machine: Machine) -> Roofline:
     op = layer(batch=128, channels=(128, 128), rows=64, cols=64, kernel=3)
-    plan = fixed_plan(op, "img", machine, promoted=False, tiles={"out_col_tile": 16})
+    plan = swdnn_plan(op, "img", machine, promoted=False, tiles={"out_col_tile": 16})
     if plan is None:
         raise ExperimentError("the plan of Table III's first line does not fit")
     return roofline(plan.program(machine), machine)

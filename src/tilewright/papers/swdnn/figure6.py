@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from tilewright.asm import assemble, link
 from tilewright.common.errors import CheckFailed
-from tilewright.isa import Instruction, Label, load_table
+from tilewright.isa import Instruction, SymbolReference, load_table
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import Program, encode_program
+from tilewright.simulate.program import AssembledProgram, encode_program
 
 TITLE = "instruction reordering of the innermost loop"
 Version = Literal["original", "reordered", "optimal"]
@@ -51,7 +51,7 @@ class _Timing(Struct, frozen=True):
         return self.lead_in_cycles + (iterations - 1) * self.iteration_cycles + self.last_cycles
 
 
-class Case(Struct, frozen=True):
+class LoopCase(Struct, frozen=True):
     """One version of the loop over a number of iterations."""
 
     version: Version
@@ -65,7 +65,7 @@ class _Run(Struct, frozen=True):
     proven_minimum: bool
 
 
-def simulated(case: Case) -> _Run:
+def checked_run(case: LoopCase) -> _Run:
     """Run the loop on one core; CheckFailed where a sum is wrong."""
     program, proven = _program(case.version)
     n = case.iterations
@@ -83,8 +83,8 @@ def simulated(case: Case) -> _Run:
 def run(lab: Lab) -> Result:
     """Each version over 2 to 48 iterations."""
     steps = lab.some(_STEPS, 3)
-    cases = [Case(version, n) for version in _VERSIONS for n in steps]
-    runs = dict(zip(cases, lab.map(simulated, cases), strict=True))
+    cases = [LoopCase(version, n) for version in _VERSIONS for n in steps]
+    runs = dict(zip(cases, lab.map(checked_run, cases), strict=True))
     table = lab.published("swdnn", "figure6", _Timing)
     printed = {timing.version: timing for timing in table.rows}
     rows = [r for version in _VERSIONS for r in _rows(version, printed.get(version), steps, runs)]
@@ -95,7 +95,7 @@ def run(lab: Lab) -> Result:
         rows=tuple(rows),
         summary={
             f"{version}, execution efficiency at {steps[-1]} iterations": round(
-                _MULTIPLY_ADDS * steps[-1] / runs[Case(version, steps[-1])].cycles, 4
+                _MULTIPLY_ADDS * steps[-1] / runs[LoopCase(version, steps[-1])].cycles, 4
             )
             for version in _VERSIONS
         },
@@ -127,11 +127,11 @@ def draw(result: Result) -> Figure:
 
 
 def _rows(
-    version: Version, printed: _Timing | None, steps: list[int], runs: dict[Case, _Run]
+    version: Version, printed: _Timing | None, steps: list[int], runs: dict[LoopCase, _Run]
 ) -> list[Row]:
-    found = [runs[Case(version, n)].cycles for n in steps]
+    found = [runs[LoopCase(version, n)].cycles for n in steps]
     each = (found[-1] - found[0]) / (steps[-1] - steps[0])
-    proven = runs[Case(version, steps[0])].proven_minimum
+    proven = runs[LoopCase(version, steps[0])].proven_minimum
     note = "no order of these instructions takes fewer" if proven else ""
     one = None if printed is None else printed.iteration_cycles
     rows = [compare(f"{version}, an iteration", one, each, "simulated", note=note, unit="cycles")]
@@ -155,7 +155,7 @@ def _iterations(row: Row) -> int:
 
 
 @cache
-def _program(version: Version) -> tuple[Program, bool]:
+def _program(version: Version) -> tuple[AssembledProgram, bool]:
     name = "original" if version == "optimal" else version
     listing = resources.files("tilewright.papers.swdnn") / "listings" / f"figure6_{name}.s"
     table = load_table(_TABLE)
@@ -168,9 +168,9 @@ def _program(version: Version) -> tuple[Program, bool]:
     return encode_program(list(pipelined.program), table), pipelined.schedule.proven_minimum
 
 
-def _loop(program: Program) -> list[Instruction]:
+def _loop(program: AssembledProgram) -> list[Instruction]:
     """The instructions, whose last one branches back to the first, by label instead of distance."""
     *body, last = program.instructions
-    label = Label(body[0].labels[0])
+    label = SymbolReference(body[0].labels[0])
     operands = tuple(label if operand == last.target else operand for operand in last.operands)
     return [*body, replace(last, operands=operands)]

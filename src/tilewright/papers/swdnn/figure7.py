@@ -6,11 +6,11 @@ from matplotlib.figure import Figure
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.papers.swdnn.sweep import Layer, sweep_figure, sweep_result
+from tilewright.papers.swdnn.sweep import SweepConfiguration, sweep_figure, sweep_result
 
 TITLE = "convolutions over the numbers of channels, four core groups"
-_SMALL = [Layer(i, o) for i in range(64, 129, 32) for o in range(64, 257, 32)]
-_LARGE = [Layer(i, o) for i in range(128, 385, 32) for o in range(128, 385, 32)]
+_SMALL = [SweepConfiguration(i, o) for i in range(64, 129, 32) for o in range(64, 257, 32)]
+_LARGE = [SweepConfiguration(i, o) for i in range(128, 385, 32) for o in range(128, 385, 32)]
 _QUICK = 6
 
 

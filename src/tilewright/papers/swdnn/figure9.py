@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.papers.swdnn.sweep import Layer, sweep_figure, sweep_result
+from tilewright.papers.swdnn.sweep import SweepConfiguration, sweep_figure, sweep_result
 
 TITLE = "convolutions over the size of the kernel, four core groups"
-_LAYERS = [Layer(n, n, kernel) for n in (128, 192, 256) for kernel in range(3, 22, 2)]
+_LAYERS = [SweepConfiguration(n, n, kernel) for n in (128, 192, 256) for kernel in range(3, 22, 2)]
 _QUICK = 4
 
 

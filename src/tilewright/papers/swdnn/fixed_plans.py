@@ -44,7 +44,7 @@ _EVERY = 1 << 20
 _DOUBLE = 8
 
 
-class Outcome(Struct, frozen=True):
+class PlanOutcome(Struct, frozen=True):
     """One program on one group; bandwidths in GB/s, performances in Gflop/s.
 
     `required` and `available` are RBW and MBW of the gets alone, as in swDNN Eqs. 1 and 2, and
@@ -73,7 +73,7 @@ def layer(*, batch: int, channels: tuple[int, int], rows: int, cols: int, kernel
     )
 
 
-def fixed_plan(
+def swdnn_plan(
     op: Conv2d,
     plan: Plan,
     machine: Machine,
@@ -106,10 +106,10 @@ def _every_candidate(op: Conv2d, plan: Plan, machine: Machine) -> tuple[Candidat
     return tuple(option.candidate for option in choice.options)
 
 
-def best_plan(op: Conv2d, machine: Machine) -> Candidate | None:
+def best_swdnn_plan(op: Conv2d, machine: Machine) -> Candidate | None:
     """The plan that swDNN's model says is the fastest, of both plans as printed and promoted."""
     ways = [(plan, promoted) for plan in SEEDS for promoted in (False, True)]
-    plans = (fixed_plan(op, plan, machine, promoted=promoted) for plan, promoted in ways)
+    plans = (swdnn_plan(op, plan, machine, promoted=promoted) for plan, promoted in ways)
     found = (plan for plan in plans if plan is not None)
     return max(found, key=lambda plan: modelled(plan, machine), default=None)
 
@@ -177,7 +177,7 @@ def modelled(candidate: Candidate, machine: Machine) -> float:
     return roof.useful_fraction * _gets(roof).squared_flops
 
 
-def outcome(candidate: Candidate, machine: Machine, *, costs: Costs | None = None) -> Outcome:
+def outcome(candidate: Candidate, machine: Machine, *, costs: Costs | None = None) -> PlanOutcome:
     """The roofline and the simulated run of the candidate's program; `costs` take the place of
     the family's in the run.
     """
@@ -185,7 +185,7 @@ def outcome(candidate: Candidate, machine: Machine, *, costs: Costs | None = Non
     run = simulate(program, machine, costs=costs)
     roof = roofline(program, machine, run.useful_flops)
     gets = _gets(roof)
-    return Outcome(
+    return PlanOutcome(
         block_cols=candidate.nests[0].factors["out_col_tile"],
         required=gets.required_bytes_per_second / 1e9,
         available=gets.available_bytes_per_second / 1e9,

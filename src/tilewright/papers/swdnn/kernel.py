@@ -25,7 +25,7 @@ from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 
 ENTRY = "swdnn_gemm"
 MESH = 8
@@ -236,7 +236,9 @@ def _cycles(pixels: int, channels: int, depth: int, table: InstructionTable) -> 
     places = [0, *accumulate(_DOUBLE * size for size in sizes)]
     names = ("$16", "$17", "$18", "$30")
     registers = dict(zip(names, places, strict=True))
-    return simulate_mesh(image.program, Mesh(MESH, MESH), entries=ENTRY, registers=registers).cycles
+    return simulate_mesh(
+        image.program, SimulatedMesh(MESH, MESH), entries=ENTRY, registers=registers
+    ).cycles
 
 
 def swdnn_gemm_cost(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:

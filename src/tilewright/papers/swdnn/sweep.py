@@ -24,7 +24,7 @@ from tilewright.ops import Conv2d
 from tilewright.papers.figures import level_line, lines
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare, sampled
-from tilewright.papers.swdnn.fixed_plans import SEEDS, best_plan, layer
+from tilewright.papers.swdnn.fixed_plans import SEEDS, best_swdnn_plan, layer
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune.candidate import Candidate
@@ -52,7 +52,7 @@ _BATCH, _OUTPUT = 128, 64
 _IMPLICIT = "implicit"
 
 
-class Layer(Struct, frozen=True):
+class SweepConfiguration(Struct, frozen=True):
     """One configuration of the figure."""
 
     in_channels: int
@@ -69,7 +69,7 @@ class Layer(Struct, frozen=True):
 class _Case(Struct, frozen=True):
     """A configuration in one way."""
 
-    layer: Layer
+    layer: SweepConfiguration
     way: Way
 
 
@@ -98,7 +98,7 @@ def _simulated(case: _Case) -> Speed:
     channels = (found.in_channels, found.out_channels)
     op = layer(batch=_BATCH, channels=channels, rows=_OUTPUT, cols=_OUTPUT, kernel=found.kernel)
     tuned = case.way.startswith("tuned")
-    candidate = _tuned(op, machine) if tuned else best_plan(op, machine)
+    candidate = _tuned(op, machine) if tuned else best_swdnn_plan(op, machine)
     assert candidate is not None  # batches of 128 have both plans
     costs: Costs | None = None
     if "public product" in case.way:
@@ -123,7 +123,12 @@ def _described(candidate: Candidate) -> str:
 
 
 def sweep_result(
-    lab: Lab, experiment: str, title: str, every: Sequence[Layer], quick: int, counts: str
+    lab: Lab,
+    experiment: str,
+    title: str,
+    every: Sequence[SweepConfiguration],
+    quick: int,
+    counts: str,
 ) -> Result:
     """Every layer in every way, `quick` of them in a quick run, and the claims about all."""
     table, layers = lab.published("swdnn", experiment, _Claim), lab.some(every, quick)

@@ -30,7 +30,7 @@ _DIP = (
 _DIRECTIONS: tuple[Direction, ...] = ("get", "put")
 
 
-class Bandwidth(Struct, frozen=True):
+class BandwidthRow(Struct, frozen=True):
     """One block size and the measured bandwidths."""
 
     size_bytes: int
@@ -40,7 +40,7 @@ class Bandwidth(Struct, frozen=True):
 
 def run(lab: Lab) -> Result:
     """Every size, gets first."""
-    table = lab.published("swdnn", "table2", Bandwidth)
+    table = lab.published("swdnn", "table2", BandwidthRow)
     machine = load_machine("sw26010_cg")
     shipped = lab.rows is None
     rows = {d: [_row(machine, d, s, shipped=shipped) for s in table.rows] for d in _DIRECTIONS}
@@ -73,7 +73,7 @@ def draw(result: Result) -> Figure:
     return lines(sizes, series, title=TITLE, x_label="bytes of a block", y_label=_UNIT, log_x=True)
 
 
-def _row(machine: Machine, direction: Direction, measured: Bandwidth, *, shipped: bool) -> Row:
+def _row(machine: Machine, direction: Direction, measured: BandwidthRow, *, shipped: bool) -> Row:
     size = measured.size_bytes
     ours = stream_bytes_per_second(machine, direction, TransferShape(size))
     small = size < _SMALLEST_FITTED_BYTES
@@ -86,7 +86,7 @@ def _row(machine: Machine, direction: Direction, measured: Bandwidth, *, shipped
     )
 
 
-def _fitted(rows: Sequence[Row], sizes: Sequence[Bandwidth]) -> Iterator[Row]:
+def _fitted(rows: Sequence[Row], sizes: Sequence[BandwidthRow]) -> Iterator[Row]:
     for row, measured in zip(rows, sizes, strict=True):
         if measured.size_bytes >= _SMALLEST_FITTED_BYTES:
             yield row

@@ -22,12 +22,12 @@ from tilewright.papers.figures import bars
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Kind, Result, Row, compare, deviation_summary
 from tilewright.papers.swdnn.fixed_plans import (
-    Outcome,
     Plan,
+    PlanOutcome,
     execution_efficiency,
-    fixed_plan,
     layer,
     outcome,
+    swdnn_plan,
 )
 from tilewright.papers.swdnn.kernel import swdnn_gemm_cost
 
@@ -80,7 +80,7 @@ class _Case(Struct, frozen=True):
     machine: str
 
 
-def priced(case: _Case) -> Outcome | None:
+def priced(case: _Case) -> PlanOutcome | None:
     """The plan of a line on one core group.
 
     None where the plan has no schedule with these blocks.
@@ -90,7 +90,7 @@ def priced(case: _Case) -> Outcome | None:
     channels = (line.in_channels, line.out_channels)
     op = layer(batch=_BATCH, channels=channels, rows=_OUTPUT, cols=_OUTPUT, kernel=line.kernel)
     tiles = {} if line.block_cols is None else {"out_col_tile": line.block_cols}
-    found = fixed_plan(op, line.plan, machine, promoted=case.promoted, tiles=tiles)
+    found = swdnn_plan(op, line.plan, machine, promoted=case.promoted, tiles=tiles)
     if found is None:
         return None
     public: Costs = {**call_costs(machine), MatrixProduct: swdnn_gemm_cost}
@@ -146,7 +146,7 @@ def draw(result: Result) -> Figure:
     return bars(lines, heights, title=TITLE, y_label="Gflop/s")
 
 
-def _rows(line: _Line, outcomes: list[Outcome | None]) -> Iterator[tuple[str, Row]]:
+def _rows(line: _Line, outcomes: list[PlanOutcome | None]) -> Iterator[tuple[str, Row]]:
     """(what, row) of one line; `outcomes` in the order of the ways."""
     ours, promoted, fitted, both = outcomes
     if ours is None:
@@ -188,7 +188,7 @@ _WHY = {
 """Explanations of rows that are far off and have none of their own."""
 
 
-def _border(line: _Line, ours: Outcome) -> str:
+def _border(line: _Line, ours: PlanOutcome) -> str:
     """Why the batch-aware plan asks for more than Eq. 2, which leaves a block's border out."""
     if line.plan == "img":
         return ""

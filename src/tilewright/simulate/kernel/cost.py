@@ -34,8 +34,8 @@ from tilewright.simulate.kernel.account import (
     USEFUL,
 )
 from tilewright.simulate.kernel.engines import engine_rule_of
-from tilewright.simulate.kernel.program import Move, Region, Work
-from tilewright.simulate.kernel.state import Part
+from tilewright.simulate.kernel.program import CallStatement, InsideRegion, TransferStatement
+from tilewright.simulate.kernel.state import Participants
 
 Values: TypeAlias = tuple[int, ...]
 Counters: TypeAlias = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ class MoveCost:
     requests: int
     issue_cycles: int
     service_cycles: int
-    part: Part
+    part: Participants
     asked_bytes: int
     moved_bytes: int
 
@@ -111,14 +111,14 @@ class KernelCosts:
         self._numbers: dict[tuple[int, bytes], int] = {}
         self._contents: list[Extents | None] = [None]
 
-    def move(self, move: Move, numbers: Values) -> MoveCost:
+    def move(self, move: TransferStatement, numbers: Values) -> MoveCost:
         """Cost of a transfer whose extents and steps on core (0, 0) are `numbers`."""
         key = (move.number, numbers)
         if key not in self._moves:
             self._moves[key] = self._move(move, numbers)
         return self._moves[key]
 
-    def _move(self, move: Move, numbers: Values) -> MoveCost:
+    def _move(self, move: TransferStatement, numbers: Values) -> MoveCost:
         machine, step = self._machine, move.step
         shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
         direction = step.stmt.direction
@@ -128,19 +128,21 @@ class KernelCosts:
             requests=int(shape.requests),
             issue_cycles=ceil(issue_cycles(machine, shape)),
             service_cycles=ceil(service),
-            part=Part(round(machine.cores * shape.moving), round(machine.cores * shape.until)),
+            part=Participants(
+                round(machine.cores * shape.moving), round(machine.cores * shape.until)
+            ),
             asked_bytes=round(asked_bytes(machine, shape)),
             moved_bytes=round(moved_bytes(machine, shape)),
         )
 
-    def content(self, region: Region, env: Mapping[str, int]) -> int:
+    def content(self, region: InsideRegion, env: Mapping[str, int]) -> int:
         """Number for a part of a tile: equal numbers mean equal extents on every core."""
         key = (region.number, tuple(env[s] for s in region.symbols))
         if key not in self._regions:
             self._regions[key] = self._content(region, env)
         return self._regions[key]
 
-    def _content(self, region: Region, env: Mapping[str, int]) -> int:
+    def _content(self, region: InsideRegion, env: Mapping[str, int]) -> int:
         mesh = (self._machine.mesh.rows, self._machine.mesh.columns)
         bound: dict[str, Any] = {**env, "rid": self._rid, "cid": self._cid}
         values = [np.asarray(evaluate(e, bound), np.int64) for e in region.extents]
@@ -159,7 +161,7 @@ class KernelCosts:
             self._contents.append(extents)
         return number
 
-    def work(self, work: Work, values: Values, contents: Values) -> WorkCost:
+    def work(self, work: CallStatement, values: Values, contents: Values) -> WorkCost:
         """Cost of a call whose expressions have `values`, on slots with these contents."""
         if not work.axes:
             return WorkCost(*self._call_cycles(work, values), 0, 0, 0)
@@ -168,7 +170,7 @@ class KernelCosts:
             self._works[key] = self._product(work, values, contents)
         return self._works[key]
 
-    def _call_cycles(self, work: Work, values: Values) -> tuple[int, int]:
+    def _call_cycles(self, work: CallStatement, values: Values) -> tuple[int, int]:
         """Cycles of all cores, and of those that have any data."""
         key = (work.number, values)
         if key not in self._calls:
@@ -178,16 +180,16 @@ class KernelCosts:
             self._calls[key] = cycles[0], cycles[1]
         return self._calls[key]
 
-    def _cycles(self, work: Work, dims: Mapping[str, int]) -> int:
+    def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:
         call = replace(work.priced, dims=dims)
         cycles: int = ceil(call_cycles(self._machine, call, self._call_costs))
         return cycles
 
-    def _dims(self, work: Work, values: Values) -> dict[str, int]:
+    def _dims(self, work: CallStatement, values: Values) -> dict[str, int]:
         first = 2 * len(work.buffers)
         return dict(zip(work.dims, values[first : first + len(work.dims)], strict=True))
 
-    def _product(self, work: Work, values: Values, contents: Values) -> WorkCost:
+    def _product(self, work: CallStatement, values: Values, contents: Values) -> WorkCost:
         machine = self._machine
         cycles, _ = self._call_cycles(work, values)
         dims = self._dims(work, values)
@@ -204,7 +206,7 @@ class KernelCosts:
         return WorkCost(cycles, cycles, useful, padding, useful_flops)
 
     def _useful_extents(
-        self, work: Work, values: Values, contents: Values, link: int
+        self, work: CallStatement, values: Values, contents: Values, link: int
     ) -> tuple[int, int, int]:
         """m, n and k of the product of a link over the whole mesh, counting what is data.
 
@@ -220,7 +222,7 @@ class KernelCosts:
         return int(m), int(n), min(int(first["k"][0, :].sum()), int(second["k"][:, 0].sum()))
 
     def _axes(
-        self, work: Work, numbers: Values, contents: Values, operand: int
+        self, work: CallStatement, numbers: Values, contents: Values, operand: int
     ) -> dict[str, Extents]:
         """Data extents of one factor's axes on every core, from the numbers of all axes."""
         mesh = (self._machine.mesh.rows, self._machine.mesh.columns)

@@ -43,23 +43,23 @@ from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import (
     MAIN_MEMORY,
     Action,
-    Branch,
-    Loop,
-    Move,
+    CallStatement,
+    ConditionStatement,
+    LoopStatement,
     Pause,
     PreparedProgram,
-    Work,
+    TransferStatement,
     prepare,
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
     WHOLE,
     CoreRequests,
+    KernelState,
     Pending,
     Request,
     Slot,
     Snapshot,
-    State,
 )
 from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import Trace
@@ -103,7 +103,11 @@ def check_size(prepared: PreparedProgram, slot: Slot, elements: int, text: str, 
 
 
 def check_move(
-    prepared: PreparedProgram, move: Move, slot: Slot, pending: Mapping[Slot, Pending], env: Env
+    prepared: PreparedProgram,
+    move: TransferStatement,
+    slot: Slot,
+    pending: Mapping[Slot, Pending],
+    env: Env,
 ) -> None:
     """Raise where a transfer starts on a slot that another one still needs.
 
@@ -120,7 +124,7 @@ def check_move(
 
 def check_work(
     prepared: PreparedProgram,
-    work: Work,
+    work: CallStatement,
     slots: list[Slot],
     pending: Mapping[Slot, Pending],
     env: Env,
@@ -159,7 +163,7 @@ def _refuse(
     )
 
 
-def _transfer(move: Move, slot: Slot) -> str:
+def _transfer(move: TransferStatement, slot: Slot) -> str:
     stmt = move.stmt
     way = "into" if stmt.direction == "get" else "from"
     return f"a {stmt.direction} of {stmt.tensor} {way} {_shown(slot)}"
@@ -196,7 +200,7 @@ class _Executor:
         self._timeline, self._skip, self._barrier_cycles = timeline, skip, barrier_cycles
         self._rule = engine_rule_of(machine)
         self.ledger = Ledger(prepared)
-        self.state, self._fetches = State(cores=machine.cores, code=code), fetches
+        self.state, self._fetches = KernelState(cores=machine.cores, code=code), fetches
         self.counts: Counts = np.zeros(self.ledger.columns, np.int64)
         self.simulated_statements = 0
         self.peak_bytes, self.allocated_bytes = 0, prepared.allocated_bytes
@@ -214,22 +218,22 @@ class _Executor:
     def _body(self, body: tuple[Action, ...], env: Env) -> None:
         for step in body:
             match step:
-                case Loop():
+                case LoopStatement():
                     self._loop(step, env)
-                case Branch(condition, then, orelse):
+                case ConditionStatement(condition, then, orelse):
                     self._body(then if evaluate(condition, env) else orelse, env)
-                case Move():
+                case TransferStatement():
                     self._move(step, env)
                 case Pause():
                     self._pause(step, env)
-                case Work():
+                case CallStatement():
                     self._work(step, env)
                 case Barrier():
                     self._sync()
                 case _:
                     assert_never(step)
 
-    def _loop(self, loop: Loop, env: Env) -> None:
+    def _loop(self, loop: LoopStatement, env: Env) -> None:
         iterations = int(evaluate(loop.extent, env))
         if self._skip and iterations > 0:
             self._skipping(loop, self._signatures(loop)(iterations, env), env)
@@ -237,12 +241,12 @@ class _Executor:
             for i in range(iterations):
                 self._body(loop.body, {**env, loop.var: i})
 
-    def _signatures(self, loop: Loop) -> Signatures:
+    def _signatures(self, loop: LoopStatement) -> Signatures:
         if loop.number not in self._alike:
             self._alike[loop.number] = Signatures(loop.timed, loop.var)
         return self._alike[loop.number]
 
-    def _skipping(self, loop: Loop, numbers: Numbers, env: Env) -> None:
+    def _skipping(self, loop: LoopStatement, numbers: Numbers, env: Env) -> None:
         """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
         periods, i = Periods(numbers), 0
         seen: dict[int, tuple[int, int, Counts]] = {}
@@ -270,12 +274,12 @@ class _Executor:
             self._snapshots.append(snapshot)
         return number
 
-    def _jump(self, loop: Loop, iterations: int, cycles: int, moment: int) -> None:
+    def _jump(self, loop: LoopStatement, iterations: int, cycles: int, moment: int) -> None:
         self._timeline.repeated(loop.text, self.state.now, cycles, iterations)
         self.state.restore(self._snapshots[moment], self.state.now + cycles)
         self._timeline.occupancy(self.state, self._used_bytes)
 
-    def _iteration(self, loop: Loop, number: int, moment: int, env: Env) -> int:
+    def _iteration(self, loop: LoopStatement, number: int, moment: int, env: Env) -> int:
         """Execute an iteration, or repeat its like; returns the moment after it."""
         key = (loop.number, number, moment)
         if key in self._done:
@@ -308,7 +312,7 @@ class _Executor:
         contents[slot] = content
         self.peak_bytes = max(self.peak_bytes, self._used_bytes())
 
-    def _move(self, move: Move, env: Env) -> None:
+    def _move(self, move: TransferStatement, env: Env) -> None:
         self._count_statement()
         stmt, state = move.stmt, self.state
         number, *numbers = move.code(env)
@@ -339,7 +343,7 @@ class _Executor:
         self._timeline.issued(move, slot, cost, issued, start)
         self._timeline.occupancy(state, self._used_bytes)
 
-    def _served(self, move: Move) -> tuple[str, int, Request]:
+    def _served(self, move: TransferStatement) -> tuple[str, int, Request]:
         """The queue that serves a transfer, the latency of its engine, and what it asks for."""
         found = self._services.get(move.number)
         if found is None:
@@ -367,7 +371,7 @@ class _Executor:
         self._timeline.waited(slot, self.state.now)
         self._timeline.occupancy(self.state, self._used_bytes)
 
-    def _work(self, work: Work, env: Env) -> None:
+    def _work(self, work: CallStatement, env: Env) -> None:
         self._count_statement()
         values = tuple(work.code(env))
         operands = len(work.buffers)
@@ -399,7 +403,7 @@ class _Executor:
         self.counts[column : column + OVERHEAD + 1] += cost.counters
         self._timeline.occupancy(self.state, self._used_bytes)
 
-    def _fetch(self, fetches: Fetches, work: Work, dims: tuple[int, ...]) -> None:
+    def _fetch(self, fetches: Fetches, work: CallStatement, dims: tuple[int, ...]) -> None:
         state = self.state
         cycles, state.code = fetches.cycles(state.code, work.number, dims)
         self._timeline.busy("instruction cache", work.text, state.now, cycles)

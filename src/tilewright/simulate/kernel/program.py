@@ -56,7 +56,7 @@ MAIN_MEMORY = ""
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopStatement:
     """A loop, and every expression that the time of one iteration depends on."""
 
     number: int
@@ -68,7 +68,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Branch:
+class ConditionStatement:
     """A condition."""
 
     condition: Expr
@@ -77,7 +77,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Region:
+class InsideRegion:
     """The part of a tile that lies inside its tensor, as extents over core and loop symbols."""
 
     number: int
@@ -87,13 +87,13 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Move:
+class TransferStatement:
     """A transfer: its slot and its step on core (0, 0), the region of every core."""
 
     number: int
     step: TransferStep
     slot: Expr
-    region: Region
+    region: InsideRegion
     text: str
 
     @property
@@ -130,7 +130,7 @@ class TileAxis:
 
 
 @dataclass(frozen=True)
-class Work:
+class CallStatement:
     """A primitive call, or a chain of so many products; `buffers` are those of its operands.
 
     `numbers` are, one after the other: the slots of the operands, the elements of their tiles, the
@@ -144,7 +144,7 @@ class Work:
     buffers: tuple[str, ...]
     dims: tuple[str, ...]
     axes: tuple[TileAxis, ...]
-    result: Region | None
+    result: InsideRegion | None
     numbers: tuple[Expr, ...]
     text: str
     links: int = 1
@@ -155,7 +155,9 @@ class Work:
         return straight_line(self.numbers)
 
 
-Action: TypeAlias = Loop | Branch | Move | Pause | Barrier | Work
+Action: TypeAlias = (
+    LoopStatement | ConditionStatement | TransferStatement | Pause | Barrier | CallStatement
+)
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,8 @@ class PreparedProgram:
     """A program ready to be timed; `moves` and `works` are found by their numbers."""
 
     body: tuple[Action, ...]
-    moves: tuple[Move, ...]
-    works: tuple[Work, ...]
+    moves: tuple[TransferStatement, ...]
+    works: tuple[CallStatement, ...]
     buffers: dict[str, SlotSize]
     allocated_bytes: int
 
@@ -242,8 +244,8 @@ class _Builder:
         self._loops = 0
         self._scope: tuple[str, ...] = ()
         self._regions = 0
-        self.moves: list[Move] = []
-        self.works: list[Work] = []
+        self.moves: list[TransferStatement] = []
+        self.works: list[CallStatement] = []
 
     def slots(self, name: str) -> SlotSize:
         buffer = self._program.buffer(name)
@@ -276,7 +278,9 @@ class _Builder:
             case LoopStep():
                 return self._loop(step)
             case BranchStep(condition, then, orelse):
-                return Branch(self._on_first_core(condition), self.body(then), self.body(orelse))
+                return ConditionStatement(
+                    self._on_first_core(condition), self.body(then), self.body(orelse)
+                )
             case TransferStep():
                 return self._move(step)
             case Wait(buffer, slot):
@@ -288,7 +292,7 @@ class _Builder:
             case _:
                 assert_never(step)
 
-    def _loop(self, step: LoopStep) -> Loop:
+    def _loop(self, step: LoopStep) -> LoopStatement:
         stmt = step.stmt
         self._scope = (*self._scope, stmt.var)
         body = self.body(step.body)
@@ -297,24 +301,24 @@ class _Builder:
         self._loops += 1
         extent = self._on_first_core(stmt.extent)
         number, text = self._loops, print_head(stmt)
-        return Loop(number, stmt.var, extent, body, timed, text)
+        return LoopStatement(number, stmt.var, extent, body, timed, text)
 
-    def _move(self, step: TransferStep) -> Move:
+    def _move(self, step: TransferStep) -> TransferStatement:
         text, extents = print_head(step.stmt), tuple(r.extent for r in step.stmt.ranges)
         slot, region = self._on_first_core(step.stmt.slot), self._region(extents, text)
         transaction = self._machine.transfer_engine(step.space).transaction_bytes
         placed = step.at_place(max(1, transaction // step.element_bytes))
-        move = Move(len(self.moves), placed.bound(self._core), slot, region, text)
+        move = TransferStatement(len(self.moves), placed.bound(self._core), slot, region, text)
         self.moves.append(move)
         return move
 
-    def _region(self, extents: tuple[Expr, ...], text: str) -> Region:
+    def _region(self, extents: tuple[Expr, ...], text: str) -> InsideRegion:
         bound = tuple(substitute(e, self.mesh) for e in extents)
         symbols = frozenset().union(*(free_vars(e) for e in bound)) - set(CORE_SYMBOLS)
         self._regions += 1
-        return Region(self._regions, text, bound, tuple(sorted(symbols)))
+        return InsideRegion(self._regions, text, bound, tuple(sorted(symbols)))
 
-    def _result(self, call: Call) -> Region | None:
+    def _result(self, call: Call) -> InsideRegion | None:
         """Region that the result's put stores; None unless there is one, around the call."""
         if not isinstance(call.primitive, MatrixProduct):
             return None
@@ -333,7 +337,7 @@ class _Builder:
             else None
         )
 
-    def _work(self, step: CallStep) -> Work:
+    def _work(self, step: CallStep) -> CallStatement:
         stmt = step.stmt
         local = map_stmt(stmt, self._on_first_core)
         assert isinstance(local, Call)
@@ -354,7 +358,7 @@ class _Builder:
             *(substitute(e, at) for at in links for a in axes for e in (a.start, a.extent, a.step)),
         )
         buffers, number = tuple(buffer for buffer, _, _ in slots), len(self.works)
-        work = Work(
+        work = CallStatement(
             number,
             local,
             priced_call(local, {}, self._program),
@@ -407,17 +411,17 @@ def _timed(body: tuple[Action, ...], mesh: dict[str, int]) -> list[Timed]:
     found: list[Timed] = []
     for step in body:
         match step:
-            case Loop():
+            case LoopStatement():
                 inside = [t.inside(step.var, step.extent) for t in step.timed]
                 found += [Timed(step.extent), *inside]
-            case Branch(condition, then, orelse):
+            case ConditionStatement(condition, then, orelse):
                 found += [Timed(condition), *_timed(then, mesh), *_timed(orelse, mesh)]
-            case Move():
+            case TransferStatement():
                 found += [Timed(e) for e in (step.slot, *step.step.numbers)]
                 found += [_on_mesh(e, mesh) for e in step.region.extents]
             case Pause():
                 found.append(Timed(step.slot))
-            case Work():
+            case CallStatement():
                 found += [Timed(e) for e in step.numbers]
                 found += [_on_mesh(e, mesh) for e in (step.result.extents if step.result else ())]
             case Barrier():

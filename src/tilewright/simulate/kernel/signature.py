@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tilewright.common.classes import classes_of
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, binary, evaluate, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, evaluate, free_vars
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Env: TypeAlias = Mapping[str, int]
@@ -49,7 +49,7 @@ class Timed:
         if var not in used:
             return self
         match self.expr:
-            case Binary("%", index, Const(modulus)) if not self.loops:
+            case BinaryExpr("%", index, Const(modulus)) if not self.loops:
                 outside = _without(index, var)
                 if outside is not None:
                     return Timed(binary("%", outside, modulus))
@@ -69,10 +69,10 @@ def _without(index: Expr, var: str) -> Expr | None:
     match index:
         case Const() | Var():
             return Const(0) if index == Var(var) else index
-        case Binary("+" | "-" as sign, a, b):
+        case BinaryExpr("+" | "-" as sign, a, b):
             left, right = _without(a, var), _without(b, var)
             return None if left is None or right is None else binary(sign, left, right)
-        case Binary("*", a, Const() as factor) | Binary("*", Const() as factor, a):
+        case BinaryExpr("*", a, Const() as factor) | BinaryExpr("*", Const() as factor, a):
             rest = _without(a, var)
             return None if rest is None else binary("*", rest, factor)
         case _:

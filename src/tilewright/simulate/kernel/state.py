@@ -1,7 +1,7 @@
 """State that a kernel's timing depends on at one moment: the clock, the engines, the slots.
 
-A `State` moves with the run; its `snapshot` is a value relative to the clock, so that two moments
-with equal snapshots have equal futures. That is what makes skipping exact.
+A `KernelState` moves with the run; its `snapshot` is a value relative to the clock, so that two
+moments with equal snapshots have equal futures. That is what makes skipping exact.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Clocks(NamedTuple):
 START = Clocks()
 
 
-class Part(NamedTuple):
+class Participants(NamedTuple):
     """How many `cores` have a part in a transfer, all of them among the first `until`."""
 
     cores: int
@@ -57,7 +57,7 @@ class Pending(NamedTuple):
 
     ready: Clocks
     apart_ready: Clocks
-    part: Part
+    part: Participants
     move: int
     queue: str
 
@@ -75,7 +75,7 @@ class CoreRequests(NamedTuple):
     requests: int
     issue_cycles: int
     service_cycles: int
-    part: Part
+    part: Participants
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ Snapshot: TypeAlias = tuple[
 
 
 @dataclass
-class State:
+class KernelState:
     """The clocks of the cores, the engines' queues, the slots' transfers and contents.
 
     All are done at `now`. The last `others` of the `cores`, if any, had no part in a transfer and
@@ -177,7 +177,7 @@ class State:
             intervals.append((start, end))
         return start, ready[0], ready[1]
 
-    def _let_go(self, part: Part) -> None:
+    def _let_go(self, part: Participants) -> None:
         """Let those go on that have no part in something."""
         if part.cores < self.cores and not self.others:
             first, last = self.own

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tilewright.simulate.kernel.cost import MoveCost
-from tilewright.simulate.kernel.program import Move
-from tilewright.simulate.kernel.state import Slot, State
+from tilewright.simulate.kernel.program import TransferStatement
+from tilewright.simulate.kernel.state import KernelState, Slot
 from tilewright.simulate.trace import (
     Busy,
     Flight,
@@ -37,12 +37,16 @@ class Timeline:
         if self._recorder and cycles:
             self._recorder.add(Busy(start, cycles, activity, statement))
 
-    def stalled(self, move: Move, slot: Slot, cause: StallCause, start: int, cycles: int) -> None:
+    def stalled(
+        self, move: TransferStatement, slot: Slot, cause: StallCause, start: int, cycles: int
+    ) -> None:
         """The core waits for the transfer that `move` started."""
         if self._recorder:
             self._recorder.add(Stall(start, cycles, cause, move.stmt.tensor, *slot))
 
-    def issued(self, move: Move, slot: Slot, cost: MoveCost, issued: int, start: int) -> None:
+    def issued(
+        self, move: TransferStatement, slot: Slot, cost: MoveCost, issued: int, start: int
+    ) -> None:
         """A transfer was issued; the engine serves it from `start`."""
         if self._recorder:
             self.busy("dma issue", move.text, issued, cost.issue_cycles)
@@ -69,7 +73,7 @@ class Timeline:
             self._land()
             self._recorder.add(Repeated(start, cycles, loop, iterations))
 
-    def occupancy(self, state: State, used_bytes: Callable[[], int]) -> None:
+    def occupancy(self, state: KernelState, used_bytes: Callable[[], int]) -> None:
         """Record the amounts in use, if they changed."""
         if self._recorder and self._recorder.open:
             now = (used_bytes(), len(state.pending))

@@ -61,7 +61,7 @@ from tilewright.simulate.units.layout import (
     CoreState,
     MachineState,
     RowState,
-    State,
+    UnitState,
 )
 from tilewright.simulate.units.messages import (
     execute_message,
@@ -115,7 +115,7 @@ def choose_unit(m: MachineState, core: CoreState, units: int, others: int, t: in
 
 
 @hot_piece
-def execute(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+def execute(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Carry out an instruction at the core's PC; the next PC, or -1 after a fault."""
     kind = row.kind
     following = core.pc + 1
@@ -183,7 +183,7 @@ def own_cycles(m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
 
 
 @hot_piece
-def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int, t: int) -> int:
+def commit(s: UnitState, m: MachineState, core: CoreState, row: RowState, unit: int, t: int) -> int:
     """Issue the instruction at the core's PC with all effects; the next PC, -1 after a fault."""
     i = core.pc
     latency, occupancy = row.latency, row.occupancy
@@ -211,7 +211,7 @@ def commit(s: State, m: MachineState, core: CoreState, row: RowState, unit: int,
 
 
 @hot_piece
-def settle(s: State, m: MachineState, core: CoreState, t: int) -> None:
+def settle(s: UnitState, m: MachineState, core: CoreState, t: int) -> None:
     """Charge the stall that ends at `t` to its cause, register and instruction."""
     cause, cycles = core.cause, t - core.since
     core.cause = ISSUING
@@ -230,7 +230,7 @@ def settle(s: State, m: MachineState, core: CoreState, t: int) -> None:
 
 @hot_piece
 def stall(
-    s: State, m: MachineState, core: CoreState, i: int, cause: int, register: int, t: int
+    s: UnitState, m: MachineState, core: CoreState, i: int, cause: int, register: int, t: int
 ) -> None:
     """Note that nothing issues at `t` because of `cause`; spans of one cause are joined."""
     same = core.cause == cause and core.cause_register == register and core.cause_instruction == i
@@ -242,7 +242,7 @@ def stall(
 
 @hot_piece
 def obstacle(
-    s: State, m: MachineState, core: CoreState, row: RowState, units: int, unit: int, t: int
+    s: UnitState, m: MachineState, core: CoreState, row: RowState, units: int, unit: int, t: int
 ) -> Any:
     """Obstacle to issuing an instruction at `t`: (cause, register, cycle to look again).
 
@@ -305,7 +305,7 @@ def after_delay_slot(core: CoreState, row: RowState, i: int, following: int) -> 
 
 
 @piece
-def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
+def cycle_in_order(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
     """One cycle of a core that issues strictly in order; False when others must catch up first."""
     issued, again = core.slot, t + 1
     core.slot = 0
@@ -357,7 +357,7 @@ def cycle_in_order(s: State, m: MachineState, core: CoreState, t: int) -> bool:
 
 
 @piece
-def step_in_order(s: State, m: MachineState, core: CoreState) -> None:
+def step_in_order(s: UnitState, m: MachineState, core: CoreState) -> None:
     """Run a core from the present cycle up to its next contact with another core.
 
     Between contacts (communication, synchronisation, messages) cores do not see each other, so

@@ -303,7 +303,7 @@ class SpanRecord(Protocol):
     instruction: int
 
 
-class State(NamedTuple):
+class UnitState(NamedTuple):
     """The first record of each array, as compiled code sees it (`compiled.at` reaches the others).
 
     Records are plain pointers there, while arrays would be reference-counted at every use.

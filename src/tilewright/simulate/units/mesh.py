@@ -44,9 +44,9 @@ from tilewright.simulate.units.layout import (
     CoreState,
     MachineState,
     RowState,
-    State,
+    UnitState,
 )
-from tilewright.simulate.units.messages import advance, head_time
+from tilewright.simulate.units.messages import advance_message, head_time
 
 _SOURCES = (buses, effects, execute, integers, issue, layout, messages, ports, streams)
 
@@ -59,7 +59,7 @@ _SOURCES = (buses, effects, execute, integers, issue, layout, messages, ports, s
 
 
 @piece
-def fetch(s: State, m: MachineState, core: CoreState, t: int) -> None:
+def fetch(s: UnitState, m: MachineState, core: CoreState, t: int) -> None:
     """Fill the window up to the next branch."""
     while 0 <= core.fetch < core.end and core.queued < m.window and t >= core.fetch_at:
         i = core.fetch
@@ -107,7 +107,7 @@ def mark_waiting(core: CoreState, row: RowState, stamp: int) -> None:
 
 @piece
 def try_issue(
-    s: State, m: MachineState, core: CoreState, row: RowState, units: int, stamp: int, t: int
+    s: UnitState, m: MachineState, core: CoreState, row: RowState, units: int, stamp: int, t: int
 ) -> Any:
     """(cause, register, cycle to look again) for a waiting instruction that order does not hold."""
     if depends(core, row, stamp):
@@ -119,7 +119,7 @@ def try_issue(
 
 
 @piece
-def cycle_decoupled(s: State, m: MachineState, core: CoreState, t: int) -> bool:
+def cycle_decoupled(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
     """One cycle of a core with decoupled units; False when others must catch up first."""
     fetch(s, m, core, t)
     if t > m.now and not m.ideal and core.contacts > 0:
@@ -171,7 +171,7 @@ def cycle_decoupled(s: State, m: MachineState, core: CoreState, t: int) -> bool:
 
 @piece
 def finish_cycle(
-    s: State,
+    s: UnitState,
     m: MachineState,
     core: CoreState,
     oldest: int,
@@ -191,7 +191,7 @@ def finish_cycle(
 
 
 @piece
-def step_decoupled(s: State, m: MachineState, core: CoreState) -> None:
+def step_decoupled(s: UnitState, m: MachineState, core: CoreState) -> None:
     """Run a core from the present cycle up to its next contact with another core."""
     while cycle_decoupled(s, m, core, core.wake):
         pass
@@ -215,7 +215,7 @@ def note_core(m: MachineState, core: CoreState) -> None:
 
 
 @piece
-def settle_all(s: State, cores: int) -> None:
+def settle_all(s: UnitState, cores: int) -> None:
     """Charge the stalls that still go on when a run ends early."""
     for c in range(cores):
         core = at(s.cores, c)
@@ -224,14 +224,14 @@ def settle_all(s: State, cores: int) -> None:
 
 
 @piece
-def move_heads(s: State, m: MachineState) -> None:
+def move_heads(s: UnitState, m: MachineState) -> None:
     """Lead on all heads that no message can come before that is sent from now on."""
     while m.waiting and not m.faulted and head_time(s) < m.next + m.send_cycles:
-        advance(s, m)
+        advance_message(s, m)
 
 
 @piece
-def known_until(s: State, m: MachineState) -> int:
+def known_until(s: UnitState, m: MachineState) -> int:
     """The first cycle in which a message may be at its node that is not in its inbox yet; without
     messages cores meet in every cycle.
     """
@@ -249,7 +249,9 @@ def run_in_order(a: Arrays) -> None:
     Cores that exchange messages run ahead as far as none can reach them, those that none may
     interrupt to the next that they wait for.
     """
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0])
+    s = UnitState(
+        a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0]
+    )
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
         end = known_until(s, m)
@@ -269,7 +271,9 @@ def run_in_order(a: Arrays) -> None:
 @entry_point(*_SOURCES)
 def run_decoupled(a: Arrays) -> None:
     """`run_in_order` with units out of order relative to each other."""
-    s = State(a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0])
+    s = UnitState(
+        a.code[0], a.cores[0], a.machine[0], a.trace[0], a.spans[0], a.flights[0], a.heads[0]
+    )
     m, cores = s.machine, len(a.cores)
     while begin_cycle(m):
         for c in range(cores):

@@ -37,7 +37,7 @@ from tilewright.simulate.units.layout import (
     HeadState,
     MachineState,
     RowState,
-    State,
+    UnitState,
 )
 
 
@@ -69,7 +69,7 @@ def _reaches(m: MachineState, core: CoreState, across: int, along: int) -> bool:
 
 
 @piece
-def must_wait(s: State, core: CoreState, row: RowState, t: int) -> bool:
+def must_wait(s: UnitState, core: CoreState, row: RowState, t: int) -> bool:
     """True for a contact that the other cores must be as far for. Messages may be sent before they
     are, as heads go on in order of time, if the link of the last one that went the same way is
     known; and received, if what is there has come before others can.
@@ -86,7 +86,7 @@ def must_wait(s: State, core: CoreState, row: RowState, t: int) -> bool:
 
 
 @piece
-def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
+def message_obstacle(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> Any:
     """The obstacle of an instruction on messages: (cause, cycle to look again)."""
     x = core.registers_integer
     if row.special == SPECIAL_RECEIVE:
@@ -104,7 +104,7 @@ def message_obstacle(s: State, m: MachineState, core: CoreState, row: RowState, 
 
 
 @piece
-def execute_message(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+def execute_message(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Carry out an instruction on messages; the next PC, or -1 after a fault."""
     special, following = row.special, core.pc + 1
     if special in (SPECIAL_SEND, SPECIAL_MULTICAST):
@@ -126,7 +126,7 @@ def execute_message(s: State, m: MachineState, core: CoreState, row: RowState, t
 
 
 @piece
-def note_interrupt(s: State, core: CoreState) -> None:
+def note_interrupt(s: UnitState, core: CoreState) -> None:
     """Set when the next accepted message interrupts."""
     core.interrupt = NEVER
     if core.accepts and not core.handling:
@@ -137,7 +137,7 @@ def note_interrupt(s: State, core: CoreState) -> None:
 
 
 @piece
-def interrupted(s: State, m: MachineState, core: CoreState, t: int) -> bool:
+def interrupted(s: UnitState, m: MachineState, core: CoreState, t: int) -> bool:
     """Begin the handler of a message that has come; True if the core may not go on at `t` before
     the others are as far.
     """
@@ -164,7 +164,7 @@ def woken_at(core: CoreState, again: int, t: int) -> int:
 
 
 @piece
-def send(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
+def send(s: UnitState, m: MachineState, core: CoreState, row: RowState, t: int) -> int:
     """Give a message to the core's interface; the next PC, or -1 after a fault."""
     x, words = core.registers_integer, core.vector_length
     one = free_flight(s, m)
@@ -189,7 +189,7 @@ def send(s: State, m: MachineState, core: CoreState, row: RowState, t: int) -> i
 
 
 @piece
-def take(s: State, m: MachineState, core: CoreState, row: RowState) -> None:
+def take(s: UnitState, m: MachineState, core: CoreState, row: RowState) -> None:
     """d = the first message of a kind; what it does not fill is zero."""
     one = core.inbox[row.value] - 1
     flight = at(s.flights, one)
@@ -201,7 +201,7 @@ def take(s: State, m: MachineState, core: CoreState, row: RowState) -> None:
 
 
 @piece
-def free_flight(s: State, m: MachineState) -> int:
+def free_flight(s: UnitState, m: MachineState) -> int:
     """A free record, -1 without one."""
     one = m.flights_free - 1
     if one >= 0:
@@ -210,7 +210,7 @@ def free_flight(s: State, m: MachineState) -> int:
 
 
 @piece
-def release(s: State, m: MachineState, one: int) -> None:
+def release(s: UnitState, m: MachineState, one: int) -> None:
     """Give a record back."""
     at(s.flights, one).following = m.flights_free
     m.flights_free = one + 1
@@ -229,7 +229,7 @@ def put(head: HeadState, time: int, source: int, one: int) -> None:
 
 
 @piece
-def push(s: State, m: MachineState, one: int) -> None:
+def push(s: UnitState, m: MachineState, one: int) -> None:
     """Put a message among those on their way."""
     flight, place = at(s.flights, one), m.waiting
     m.waiting += 1
@@ -243,7 +243,7 @@ def push(s: State, m: MachineState, one: int) -> None:
 
 
 @piece
-def pop(s: State, m: MachineState) -> int:
+def pop(s: UnitState, m: MachineState) -> int:
     """Take the message whose head is first."""
     found = s.heads.message
     m.waiting -= 1
@@ -263,7 +263,7 @@ def pop(s: State, m: MachineState) -> int:
 
 
 @piece
-def advance(s: State, m: MachineState) -> None:
+def advance_message(s: UnitState, m: MachineState) -> None:
     """The first head goes into the next buffer of its way, or into the inbox of its node."""
     one = pop(s, m)
     flight = at(s.flights, one)
@@ -298,7 +298,7 @@ def advance(s: State, m: MachineState) -> None:
 
 
 @piece
-def copied(s: State, m: MachineState, flight: FlightState, copy: FlightState) -> None:
+def copied(s: UnitState, m: MachineState, flight: FlightState, copy: FlightState) -> None:
     """The copy for a node that a multicast passes."""
     copy.time, copy.source, copy.node = flight.time, flight.source, flight.node
     copy.length, copy.kind, copy.copies = flight.length, flight.kind, 0
@@ -308,7 +308,7 @@ def copied(s: State, m: MachineState, flight: FlightState, copy: FlightState) ->
 
 
 @piece
-def arrive(s: State, m: MachineState, one: int) -> None:
+def arrive(s: UnitState, m: MachineState, one: int) -> None:
     """Put a message whose head is at its node into the inbox, and wake the node for its end."""
     flight = at(s.flights, one)
     core = at(s.cores, flight.node)
@@ -328,6 +328,6 @@ def arrive(s: State, m: MachineState, one: int) -> None:
 
 
 @piece
-def head_time(s: State) -> int:
+def head_time(s: UnitState) -> int:
     """When the first of the heads on their way may be in its next buffer."""
     return s.heads.time

@@ -1,7 +1,7 @@
 """Instructions as the window executor takes them: registers, units and spans looked up once.
 
 In: checked instructions of one table, meanings and parameters of its operations. Out: a tuple of
-`Step`s. Expressions become functions of the operands' values.
+`DecodedInstruction`s. Expressions become functions of the operands' values.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilewright.common.errors import SimulationError
-from tilewright.common.expr import OPERATIONS, Binary, Const, Expr, Var, free_vars
+from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import parse_expr
-from tilewright.isa import Effect, Instruction, Label, Memory, Register
+from tilewright.isa import Effect, Instruction, Memory, Register, SymbolReference
 from tilewright.simulate.window.operations import Meaning
 
 # Integer effects on one register, and conditions of branches, as functions of Python integers.
@@ -88,7 +88,7 @@ class SpanStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DecodedInstruction:
     """One instruction. `operands` pairs each role with a register, or with None and a number.
 
     `cycles` is there for operations that take a slot of the window. `compute` is there for what
@@ -124,7 +124,7 @@ def decode_steps(
     meanings: Mapping[str, Meaning],
     parameters: Mapping[str, float],
     timed: frozenset[Effect] = frozenset(),
-) -> tuple[Step, ...]:
+) -> tuple[DecodedInstruction, ...]:
     """The steps of a program without open symbols; `timed` effects are not computed.
 
     Errors: SimulationError, for every other effect that cores with a window lack too.
@@ -141,7 +141,7 @@ def _step(
     meanings: Mapping[str, Meaning],
     parameters: Mapping[str, float],
     known: frozenset[Effect],
-) -> Step:
+) -> DecodedInstruction:
     spec = instruction.spec
     if spec.operation and spec.operation not in meanings:
         raise SimulationError(
@@ -150,7 +150,7 @@ def _step(
     if spec.effect not in known:
         raise SimulationError(f"{instruction.text()}: cores with a window have no {spec.effect}")
     target = instruction.target
-    return Step(
+    return DecodedInstruction(
         instruction=instruction,
         number=number,
         units=spec.units,
@@ -186,7 +186,7 @@ def _operands(instruction: Instruction) -> list[tuple[str, int | None, int]]:
                 found.append((role, None, value))
             case Memory(int(displacement), base):
                 found += [("b", base.number, 0), ("displacement", None, displacement)]
-            case Label() | Memory():
+            case SymbolReference() | Memory():
                 raise SimulationError(
                     f"{instruction.text()}: a symbol has no value yet", fix="link the object first"
                 )
@@ -225,6 +225,6 @@ def function_of(expression: Expr) -> Function:
             return lambda _: value
         case Var(name):
             return lambda values: values[name]
-        case Binary(op, a, b):
+        case BinaryExpr(op, a, b):
             left, right, operation = function_of(a), function_of(b), OPERATIONS[op]
             return lambda values: operation(left(values), right(values))

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.common.errors import SimulationError
-from tilewright.common.expr import Binary, Const, Expr, Var
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var
 from tilewright.isa import Branch, Effect
 from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue as WindowRules
-from tilewright.simulate.window.decode import Step, parsed
+from tilewright.simulate.window.decode import DecodedInstruction, parsed
 from tilewright.simulate.window.loop import (
     DONE,
     EVENTS,
@@ -36,12 +36,12 @@ from tilewright.simulate.window.loop import (
     WRITES,
     Code,
     Ints,
-    Rules,
-    State,
+    LoopRules,
+    WindowState,
     run,
 )
-from tilewright.simulate.window.memories import Memories, Range, place_of
-from tilewright.simulate.window.run import Cause, Event, Stall, Table, WindowRun
+from tilewright.simulate.window.memories import ElementRange, Memories, place_of
+from tilewright.simulate.window.run import Event, Table, WaitCause, WindowRun, WindowStall
 
 # The window executor compiled, for runs without values: the same rules on arrays.
 #
@@ -61,7 +61,7 @@ _BRANCHES = (
     Effect.BRANCH_LESS_EQUAL, Effect.BRANCH_GREATER, Effect.BRANCH_GREATER_EQUAL,
 )  # fmt: skip
 _BINARY = ("+", "-", "*", "//", "ceil_div", "min", "max")
-_CAUSES = tuple(Cause)
+_CAUSES = tuple(WaitCause)
 _OPERANDS, _DEPTH = 8, 16
 _FIRST_RECORDS = 1 << 14
 _COLUMNS = 14
@@ -77,7 +77,7 @@ def timed_run(executor: Executor) -> WindowRun | None:
     if program is None:
         return None
     rules, window = executor.rules, executor.window
-    own = Rules(
+    own = LoopRules(
         rules.width,
         int(rules.write_after_write == "ordered"),
         int(rules.write_after_read == "next_cycle"),
@@ -87,7 +87,7 @@ def timed_run(executor: Executor) -> WindowRun | None:
         executor.max_cycles,
     )
     registers = len(executor.registers)
-    state = State(
+    state = WindowState(
         np.zeros(10, np.int64),
         np.array(executor.registers, np.int64),
         np.concatenate([np.zeros(registers, np.int64), np.full(registers, -1, np.int64)]),
@@ -111,13 +111,13 @@ def _grown(records: Ints) -> Ints:
     return np.concatenate([records, np.zeros_like(records)])
 
 
-def _finished(executor: Executor, s: State, units: tuple[str, ...]) -> WindowRun:
+def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> WindowRun:
     """The numbers of the run, as the executor has them."""
     finish = int(s.at[TIME]) + (1 if s.at[GROUP] else 0)
     events, stalls = s.events[: s.at[EVENTS]], s.stalls[: s.at[STALLS]]
     cycles = int(max(finish, events[:, 2].max(initial=0)))
     if cycles > finish:
-        drain = [finish, cycles, _CAUSES.index(Cause.DRAIN), len(executor.steps) - 1]
+        drain = [finish, cycles, _CAUSES.index(WaitCause.DRAIN), len(executor.steps) - 1]
         stalls = np.concatenate([stalls, np.array([drain], np.int64)])
     return WindowRun(
         cycles=cycles,
@@ -157,7 +157,7 @@ def _encoded(executor: Executor, units: tuple[str, ...]) -> Code | None:
 
 
 def _row(
-    step: Step,
+    step: DecodedInstruction,
     units: tuple[str, ...],
     memories: list[str],
     parameters: Mapping[str, float],
@@ -207,7 +207,7 @@ def _row(
     )
 
 
-def _scalar_of(step: Step) -> int | None:
+def _scalar_of(step: DecodedInstruction) -> int | None:
     """The number of what computes a register, -1 for nothing, None for what is not known."""
     spec = step.instruction.spec
     if step.compute is not None:
@@ -233,7 +233,7 @@ def _append(
             codes.append((1, float(names.index(name))))
         case Var(name):
             codes.append((0, float(parameters[name])))
-        case Binary(op, a, b):
+        case BinaryExpr(op, a, b):
             _append(a, names, parameters, codes)
             _append(b, names, parameters, codes)
             codes.append((2 + _BINARY.index(op), 0.0))
@@ -244,8 +244,8 @@ class _Flight:
     """An operation in flight: where it works and when it is done."""
 
     end: int
-    reads: list[Range]
-    writes: list[Range]
+    reads: list[ElementRange]
+    writes: list[ElementRange]
 
 
 @dataclass(slots=True)
@@ -257,7 +257,7 @@ class Executor:
     in units of the table's addresses.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[DecodedInstruction]
     rules: IssueRules
     window: WindowRules
     registers: list[int]
@@ -274,7 +274,7 @@ class Executor:
     slots: list[int] = field(default_factory=list)
     last_freed: int = 0
     events: list[Event] = field(default_factory=list)
-    stalls: list[Stall] = field(default_factory=list)
+    stalls: list[WindowStall] = field(default_factory=list)
     issued: int = 0
     issue_cycles: int = 0
     time: int = 0
@@ -328,12 +328,12 @@ class Executor:
             )
         return True
 
-    def _issuable(self, step: Step) -> str:
+    def _issuable(self, step: DecodedInstruction) -> str:
         """Advance to the cycle in which an instruction issues; returns the unit that takes it."""
         while True:
             cause, when, unit = self._obstacle(step)
             if cause is None and self.group and self._overwrites(step):
-                cause, when = Cause.OUTPUT, self.time + 1
+                cause, when = WaitCause.OUTPUT, self.time + 1
             if cause is None:
                 return unit
             if self.group:
@@ -342,12 +342,12 @@ class Executor:
             self._stall(self.time, when, cause, self.number)
             self._next_cycle(when)
 
-    def _branched(self, step: Step, following: int) -> None:
+    def _branched(self, step: DecodedInstruction, following: int) -> None:
         """End the group behind a branch, after the cycles that a taken one costs."""
         is_last = following >= len(self.steps)
         penalty = self.rules.taken_branch_penalty_cycles if following != step.number + 1 else 0
         if penalty and not is_last:
-            self._stall(self.time + 1, self.time + 1 + penalty, Cause.BRANCH, following)
+            self._stall(self.time + 1, self.time + 1 + penalty, WaitCause.BRANCH, following)
         if penalty or self.rules.branch_ends_group:
             self._next_cycle(self.time + 1 + (0 if is_last else penalty))
 
@@ -357,36 +357,36 @@ class Executor:
 
     # ---------------------------------------------------------------- issue
 
-    def _obstacle(self, step: Step) -> tuple[Cause | None, int, str]:
+    def _obstacle(self, step: DecodedInstruction) -> tuple[WaitCause | None, int, str]:
         """Cause that keeps a step from issuing, if any, the cycle to look again, and its unit."""
         time = self.time
         when = max((self.ready[r] for r in step.reads), default=0)
         if when > time:
-            return Cause.DATA, when, ""
+            return WaitCause.DATA, when, ""
         slack = 0
         if self.rules.write_after_write == "ordered":
             slack = step.instruction.latency_cycles - 1
         when = max((self.ready[r] for r in step.writes), default=0)
         if when > time + slack:
-            return Cause.OUTPUT, when - slack, ""
+            return WaitCause.OUTPUT, when - slack, ""
         if step.cycles is not None:
             freed = self._slot_free_at(time)
-            return (Cause.WINDOW, freed, "") if freed > time else (None, time, step.units[0])
+            return (WaitCause.WINDOW, freed, "") if freed > time else (None, time, step.units[0])
         if step.spans:
             when = self._conflict_end(*self._ranges(step, step.values(self.registers)))
             if when > time:
-                return Cause.SPANS, when, ""
+                return WaitCause.SPANS, when, ""
         unit = self._free_unit(step)
         if not unit:
-            return Cause.UNIT, min(self.unit_free.get(u, 0) for u in step.units), ""
+            return WaitCause.UNIT, min(self.unit_free.get(u, 0) for u in step.units), ""
         return None, time, unit
 
-    def _overwrites(self, step: Step) -> bool:
+    def _overwrites(self, step: DecodedInstruction) -> bool:
         """True if a register read in this cycle would be overwritten and the rules forbid that."""
         forbidden = self.rules.write_after_read == "next_cycle"
         return forbidden and any(register in self.read_now for register in step.writes)
 
-    def _free_unit(self, step: Step) -> str:
+    def _free_unit(self, step: DecodedInstruction) -> str:
         """A free unit, if possible one that the next instruction cannot use; "" for none."""
         others: tuple[str, ...] = ()
         following = step.number + 1
@@ -401,16 +401,16 @@ class Executor:
             heappop(self.slots)
         return time if len(self.slots) < self.window.in_flight else self.slots[0]
 
-    def _stall(self, start: int, stop: int, cause: Cause, number: int) -> None:
+    def _stall(self, start: int, stop: int, cause: WaitCause, number: int) -> None:
         last = self.stalls[-1] if self.stalls else None
         if last and (last.stop, last.cause, last.number) == (start, cause, number):
-            self.stalls[-1] = Stall(last.start, stop, cause, number)
+            self.stalls[-1] = WindowStall(last.start, stop, cause, number)
         elif stop > start:
-            self.stalls.append(Stall(start, stop, cause, number))
+            self.stalls.append(WindowStall(start, stop, cause, number))
 
     # ---------------------------------------------------------------- execution
 
-    def _commit(self, step: Step, unit: str, time: int) -> int:
+    def _commit(self, step: DecodedInstruction, unit: str, time: int) -> int:
         """Issue an instruction with all its effects; the number of the following one."""
         self.issued += 1
         values = step.values(self.registers)
@@ -431,7 +431,9 @@ class Executor:
             return self._instruction_at(step, values[step.target_role])
         return self._checked_target(step)
 
-    def _fly(self, step: Step, unit: str, time: int, values: Mapping[str, int]) -> None:
+    def _fly(
+        self, step: DecodedInstruction, unit: str, time: int, values: Mapping[str, int]
+    ) -> None:
         """Put an operation in flight: its slot, its start and its end."""
         assert step.cycles is not None
         self.flights = [flight for flight in self.flights if flight.end > time]
@@ -449,17 +451,19 @@ class Executor:
             self.ready[register] = end
         self.events.append(Event(time, start, end, unit, step.number))
 
-    def _ranges(self, step: Step, values: Mapping[str, int]) -> tuple[list[Range], list[Range]]:
+    def _ranges(
+        self, step: DecodedInstruction, values: Mapping[str, int]
+    ) -> tuple[list[ElementRange], list[ElementRange]]:
         """The spans that a step reads, and those that it writes. Errors: SimulationError."""
-        reads: list[Range] = []
-        writes: list[Range] = []
+        reads: list[ElementRange] = []
+        writes: list[ElementRange] = []
         for span in step.spans:
-            found = Range(span.memory, int(span.address(values)), int(span.count(values)))
+            found = ElementRange(span.memory, int(span.address(values)), int(span.count(values)))
             self.memories.check(found, step, writes=span.writes)
             (writes if span.writes else reads).append(found)
         return reads, writes
 
-    def _conflict_end(self, reads: Sequence[Range], writes: Sequence[Range]) -> int:
+    def _conflict_end(self, reads: Sequence[ElementRange], writes: Sequence[ElementRange]) -> int:
         """Cycle in which the last operation in flight that these spans have to wait for is done."""
         end = 0
         for flight in self.flights:
@@ -470,7 +474,7 @@ class Executor:
                 end = flight.end
         return end
 
-    def _compute(self, step: Step, values: Mapping[str, int]) -> None:
+    def _compute(self, step: DecodedInstruction, values: Mapping[str, int]) -> None:
         result: int | None = None
         if step.compute is not None:
             result = step.compute(values)
@@ -483,7 +487,7 @@ class Executor:
                 if register not in self.zero_registers:
                     self.registers[register] = result
 
-    def _instruction_at(self, step: Step, address: int) -> int:
+    def _instruction_at(self, step: DecodedInstruction, address: int) -> int:
         """The number of the instruction at an address. Errors: SimulationError."""
         table = step.instruction.table
         size = table.word_bits // 8 // table.address_bytes
@@ -496,7 +500,7 @@ class Executor:
             )
         return number
 
-    def _checked_target(self, step: Step) -> int:
+    def _checked_target(self, step: DecodedInstruction) -> int:
         if not 0 <= step.target <= len(self.steps):
             raise SimulationError(
                 f"{step.instruction.text()}: branch to instruction {step.target} outside the "
@@ -509,7 +513,7 @@ class Executor:
         finish = self.time + (1 if self.group else 0)
         cycles = max([finish, *(event.end for event in self.events)])
         if cycles > finish:
-            self._stall(finish, cycles, Cause.DRAIN, len(self.steps) - 1)
+            self._stall(finish, cycles, WaitCause.DRAIN, len(self.steps) - 1)
         units = tuple(dict.fromkeys(event.unit for event in self.events))
         return WindowRun(
             cycles=cycles,
@@ -530,7 +534,7 @@ def _event_table(events: Sequence[Event], units: tuple[str, ...]) -> Table:
     return np.array(rows, np.int64).reshape(-1, 5)
 
 
-def _stall_table(stalls: Sequence[Stall]) -> Table:
-    causes = list(Cause)
+def _stall_table(stalls: Sequence[WindowStall]) -> Table:
+    causes = list(WaitCause)
     rows = [(s.start, s.stop, causes.index(s.cause), s.number) for s in stalls]
     return np.array(rows, np.int64).reshape(-1, 4)

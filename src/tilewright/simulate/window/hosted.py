@@ -17,7 +17,7 @@ from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.machine import Capability, Machine
 from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 from tilewright.simulate.window.run import WindowRun
 
 
@@ -43,7 +43,7 @@ class Debugged(Protocol):
     def executor(self) -> Executor:
         """A run that has not begun."""
 
-    def segment(self, name: str, index: Sequence[int]) -> tuple[Range, tuple[int, ...]]:
+    def segment(self, name: str, index: Sequence[int]) -> tuple[ElementRange, tuple[int, ...]]:
         """Where a segment of declared data lies, by default the first, and its shape. Raises
         ShapeError.
         """

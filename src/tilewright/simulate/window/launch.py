@@ -18,7 +18,7 @@ from tilewright.isa import Instruction, InstructionTable
 from tilewright.machine import Machine
 from tilewright.simulate.window.decode import decode_steps
 from tilewright.simulate.window.execute import Executor
-from tilewright.simulate.window.memories import Memories, Range
+from tilewright.simulate.window.memories import ElementRange, Memories
 from tilewright.simulate.window.operations import OPERATIONS
 
 _ELEMENTS = {1: np.int8, 2: np.int16, 4: np.int32}
@@ -31,7 +31,7 @@ def window_executor(
     *,
     registers: Mapping[str, int] | None = None,
     memories: Mapping[str, NDArray[Any]] | None = None,
-    read_only: Sequence[Range] = (),
+    read_only: Sequence[ElementRange] = (),
     values: bool = True,
     max_cycles: int = MOST_WINDOW_CYCLES,
     code_address: int = 0,
@@ -76,7 +76,7 @@ def _memories(
     table: InstructionTable,
     machine: Machine,
     given: Mapping[str, NDArray[Any]],
-    read_only: tuple[Range, ...],
+    read_only: tuple[ElementRange, ...],
     values: bool,
 ) -> Memories:
     """Memories of the machine's sizes; of main memory only as much as is given is there."""

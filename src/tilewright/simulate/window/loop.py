@@ -1,6 +1,6 @@
 """The loop of the window executor compiled: the same rules of issue on arrays.
 
-In: a program as arrays (`Code`), a `State`. Out: the state behind the program's end, or where
+In: a program as arrays (`Code`), a `WindowState`. Out: the state behind the program's end, or where
 records are full or a step is at fault (`simulate.window.timed` encodes programs and starts the
 loop).
 """
@@ -48,7 +48,7 @@ class Code(NamedTuple):
     read_only: Ints  # memory, first and end of each range
 
 
-class State(NamedTuple):
+class WindowState(NamedTuple):
     """State of a running program; `at` holds the counters below."""
 
     at: Ints
@@ -66,7 +66,7 @@ class State(NamedTuple):
 TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST = range(10)
 
 
-class Rules(NamedTuple):
+class LoopRules(NamedTuple):
     width: int
     ordered_writes: int
     next_cycle_writes: int
@@ -77,7 +77,7 @@ class Rules(NamedTuple):
 
 
 @piece
-def _value(p: Code, s: State, begin: int, end: int, number: int) -> Any:
+def _value(p: Code, s: WindowState, begin: int, end: int, number: int) -> Any:
     depth = 0
     for i in range(begin, end):
         code = p.codes[i]
@@ -111,7 +111,7 @@ def _value(p: Code, s: State, begin: int, end: int, number: int) -> Any:
 
 
 @piece
-def _operand(p: Code, s: State, number: int, operand: int) -> Any:
+def _operand(p: Code, s: WindowState, number: int, operand: int) -> Any:
     register = p.registers[number, operand]
     return p.numbers[number, operand] if register < 0 else s.register[register]
 
@@ -170,7 +170,7 @@ def _taken(code: int, a: int) -> bool:
 
 
 @piece
-def _place_spans(p: Code, s: State, number: int) -> bool:
+def _place_spans(p: Code, s: WindowState, number: int) -> bool:
     """Write the spans of a step into the row behind all flights; False for a fault."""
     row = s.flights.shape[0] - 1
     for i in range(SPAN_COUNT):
@@ -194,7 +194,7 @@ def _place_spans(p: Code, s: State, number: int) -> bool:
 
 
 @piece
-def _conflict_end(s: State) -> int:
+def _conflict_end(s: WindowState) -> int:
     """The cycle in which nothing in flight conflicts with the placed spans any more."""
     row, end = s.flights.shape[0] - 1, 0
     for f in range(s.at[FLIGHT]):
@@ -217,7 +217,7 @@ def _conflict_end(s: State) -> int:
 
 
 @piece
-def _stall(s: State, start: int, stop: int, cause: int, number: int) -> None:
+def _stall(s: WindowState, start: int, stop: int, cause: int, number: int) -> None:
     count = s.at[STALLS]
     last = count - 1
     goes_on = count and s.stalls[last, 1] == start and s.stalls[last, 2] == cause
@@ -231,7 +231,7 @@ def _stall(s: State, start: int, stop: int, cause: int, number: int) -> None:
 
 
 @piece
-def _least_slot(s: State) -> int:
+def _least_slot(s: WindowState) -> int:
     least = 0
     for i in range(s.slots.size):
         if s.slots[i] < s.slots[least]:
@@ -240,7 +240,7 @@ def _least_slot(s: State) -> int:
 
 
 @piece
-def _obstacle(p: Code, s: State, rules: Rules, number: int) -> int:
+def _obstacle(p: Code, s: WindowState, rules: LoopRules, number: int) -> int:
     """The obstacle of a step, or -1; `at[LAST]` becomes the cycle to look again."""
     time = s.at[TIME]
     when = 0
@@ -271,7 +271,7 @@ def _obstacle(p: Code, s: State, rules: Rules, number: int) -> int:
 
 
 @piece
-def _overwrites(p: Code, s: State, rules: Rules, number: int) -> bool:
+def _overwrites(p: Code, s: WindowState, rules: LoopRules, number: int) -> bool:
     """True if an instruction of this cycle reads what the step writes, where rules forbid that."""
     found = False
     if rules.next_cycle_writes and s.at[GROUP]:
@@ -282,7 +282,7 @@ def _overwrites(p: Code, s: State, rules: Rules, number: int) -> bool:
 
 
 @piece
-def _fly(p: Code, s: State, rules: Rules, number: int) -> None:
+def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Put an operation with placed spans in flight."""
     time, kept, row = s.at[TIME], 0, s.flights.shape[0] - 1
     for f in range(s.at[FLIGHT]):
@@ -313,12 +313,12 @@ def _fly(p: Code, s: State, rules: Rules, number: int) -> None:
 
 
 @piece
-def _next_cycle(s: State, time: int) -> None:
+def _next_cycle(s: WindowState, time: int) -> None:
     s.at[TIME], s.at[GROUP] = time, 0
 
 
 @piece
-def _wait(p: Code, s: State, rules: Rules, number: int) -> None:
+def _wait(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Advance to the cycle in which an instruction issues."""
     waiting = True
     while waiting:
@@ -335,7 +335,7 @@ def _wait(p: Code, s: State, rules: Rules, number: int) -> None:
 
 
 @piece
-def _commit(p: Code, s: State, rules: Rules, number: int) -> None:
+def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     """Issue an instruction with placed spans: its unit, and the registers that it writes."""
     time = s.at[TIME]
     for i in range(READS):
@@ -359,7 +359,9 @@ def _commit(p: Code, s: State, rules: Rules, number: int) -> None:
 
 
 @piece
-def _branched(s: State, rules: Rules, following: int, next_one: int, is_last: bool) -> None:
+def _branched(
+    s: WindowState, rules: LoopRules, following: int, next_one: int, is_last: bool
+) -> None:
     """End the group behind a branch, after the cycles that a taken one costs."""
     time, penalty = s.at[TIME], rules.penalty if following != next_one else 0
     if penalty and not is_last:
@@ -369,7 +371,7 @@ def _branched(s: State, rules: Rules, following: int, next_one: int, is_last: bo
 
 
 @piece
-def _step(p: Code, s: State, rules: Rules) -> Any:
+def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
     """Issue the next instruction; False for a fault."""
     number, count = s.at[NUMBER], p.unit.size
     _wait(p, s, rules, number)
@@ -397,7 +399,7 @@ def _step(p: Code, s: State, rules: Rules) -> Any:
 
 
 @entry_point()
-def run(p: Code, s: State, rules: Rules) -> int:
+def run(p: Code, s: WindowState, rules: LoopRules) -> int:
     """Run until the program ends, records are full, or a fault."""
     while s.at[NUMBER] < p.unit.size:
         if s.at[EVENTS] + 1 >= s.events.shape[0] or s.at[STALLS] + 2 >= s.stalls.shape[0]:

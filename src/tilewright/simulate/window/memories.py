@@ -9,18 +9,18 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilewright.common.errors import SimulationError
-from tilewright.simulate.window.decode import SpanStep, Step
+from tilewright.simulate.window.decode import DecodedInstruction, SpanStep
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ElementRange:
     """`count` elements of a memory from `address`."""
 
     memory: str
     address: int
     count: int
 
-    def meets(self, other: Range) -> bool:
+    def meets(self, other: ElementRange) -> bool:
         """True if both ranges have an element in common."""
         return (
             self.memory == other.memory
@@ -38,9 +38,9 @@ class Memories:
 
     sizes: Mapping[str, int]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    read_only: tuple[Range, ...] = ()
+    read_only: tuple[ElementRange, ...] = ()
 
-    def check(self, span: Range, step: Step, *, writes: bool) -> None:
+    def check(self, span: ElementRange, step: DecodedInstruction, *, writes: bool) -> None:
         """Refuse a span outside its memory, or a write to what is read-only."""
         size = self.sizes[span.memory]
         if span.address < 0 or span.count < 0 or span.address + span.count > size:
@@ -68,7 +68,7 @@ class Memories:
         return tuple(found)
 
 
-def place_of(step: Step) -> str:
+def place_of(step: DecodedInstruction) -> str:
     """Location of a step, for messages."""
     line = step.instruction.line
     return f"instruction {step.number}, line {line}" if line else f"instruction {step.number}"

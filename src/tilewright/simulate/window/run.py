@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Table = NDArray[np.int64]
 
 
-class Cause(StrEnum):
+class WaitCause(StrEnum):
     """Why nothing is issued, or why a unit is idle.
 
     The first four are those of the compiled pipeline. `WINDOW`: no slot is free. `SPANS`: an
@@ -47,12 +47,12 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class WindowStall:
     """Cycles `start` .. `stop` - 1, in which instruction `number` does not issue for one cause."""
 
     start: int
     stop: int
-    cause: Cause
+    cause: WaitCause
     number: int
 
 
@@ -62,8 +62,8 @@ class WindowRun:
     the numbers of elements that did not fit their type by instruction.
 
     Rows of `event_table` are issue, start, end, unit and instruction of each long operation, units
-    by their places in `units`; those of `stall_table` start, stop, cause (by its place in `Cause`)
-    and instruction of each run of cycles without issue.
+    by their places in `units`; those of `stall_table` start, stop, cause (by its place in
+    `WaitCause`) and instruction of each run of cycles without issue.
     """
 
     cycles: int
@@ -84,17 +84,17 @@ class WindowRun:
         return tuple(Event(i, a, b, self.units[unit], number) for i, a, b, unit, number in rows)
 
     @cached_property
-    def stalled(self) -> tuple[Stall, ...]:
+    def stalled(self) -> tuple[WindowStall, ...]:
         """The cycles without issue in order."""
-        causes = tuple(Cause)
-        return tuple(Stall(a, b, causes[c], n) for a, b, c, n in self.stall_table.tolist())
+        causes = tuple(WaitCause)
+        return tuple(WindowStall(a, b, causes[c], n) for a, b, c, n in self.stall_table.tolist())
 
     @cached_property
     def stalls(self) -> dict[str, int]:
         """Cycles without issue by cause, in the order in which these came up."""
         start, stop, cause, _ = self.stall_table.T
-        sums = np.bincount(cause, stop - start, len(Cause)).astype(np.int64).tolist()
-        causes = tuple(Cause)
+        sums = np.bincount(cause, stop - start, len(WaitCause)).astype(np.int64).tolist()
+        causes = tuple(WaitCause)
         return {causes[c].value: sums[c] for c in dict.fromkeys(cause.tolist())}
 
     def idle(self, unit: str) -> dict[str, int]:
@@ -108,9 +108,9 @@ class WindowRun:
         for event in (event for event in self.events if event.unit == unit):
             held = max(free, min(event.issue, event.start))
             place = self._charge(free, held, place, total)
-            _add(total, Cause.SPANS, event.start - held)
+            _add(total, WaitCause.SPANS, event.start - held)
             free = event.end
-        _add(total, Cause.DRAIN, self.cycles - free)
+        _add(total, WaitCause.DRAIN, self.cycles - free)
         return total
 
     def _charge(self, start: int, stop: int, place: int, total: dict[str, int]) -> int:
@@ -125,7 +125,7 @@ class WindowRun:
             if stall.stop > stop:
                 break
             place += 1
-        _add(total, Cause.ISSUING, rest)
+        _add(total, WaitCause.ISSUING, rest)
         return place
 
     def overlaps(self) -> dict[tuple[int, int], int]:
@@ -142,6 +142,6 @@ class WindowRun:
         return found
 
 
-def _add(total: dict[str, int], cause: Cause, cycles: int) -> None:
+def _add(total: dict[str, int], cause: WaitCause, cycles: int) -> None:
     if cycles > 0:
         total[cause.value] = total.get(cause.value, 0) + cycles

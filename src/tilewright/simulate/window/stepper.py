@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright.isa import Instruction
 from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Stepper:
         values = zip(self.register_names, self.executor.registers, strict=True)
         return {name: value for name, value in values if value}
 
-    def elements(self, place: Range) -> NDArray[Any]:
+    def elements(self, place: ElementRange) -> NDArray[Any]:
         """Elements of a memory."""
         array = self.executor.memories.arrays[place.memory]
         return array[place.address : place.address + place.count]

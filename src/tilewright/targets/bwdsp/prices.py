@@ -8,12 +8,12 @@ from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.prices import Prices
 from tilewright.ir.primitives import MatrixProduct, WinogradTransform
 from tilewright.machine import Machine
-from tilewright.targets.bwdsp.sections import Product
+from tilewright.targets.bwdsp.sections import ProductRates
 
 
 def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """Sums stay in registers while the terms pass; the last vector may be short."""
-    product, dims = machine.section(Product), call.dims
+    product, dims = machine.section(ProductRates), call.dims
     vectors = -(-dims[call.primitive.along] // machine.core.lanes(call.dtype))
     each = dims["k"] + product.sums_cycles
     return product.start_cycles + vectors * dims[call.primitive.across] * each

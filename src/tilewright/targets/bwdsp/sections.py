@@ -14,7 +14,7 @@ _UNCOUNTED = ("gap_cycles", "header_bytes", "receive_cycles")
 """Costs of messages that neither the planner nor its clocks count."""
 
 
-class Product(Section, frozen=True, forbid_unknown_fields=True):
+class ProductRates(Section, frozen=True, forbid_unknown_fields=True):
     """A product takes `start_cycles`; each vector of its sums `sums_cycles` to be read and written,
     and a cycle for each multiply-add of a vector.
     """
@@ -65,6 +65,6 @@ def _fabric_problems(path: str, fabric: Fabric, machine: Machine) -> Iterator[st
 
 
 SECTIONS = Sections(
-    required=(Product, VectorPrimitive),
+    required=(ProductRates, VectorPrimitive),
     needs=("memory.buffers", "memory.main"),
 )

@@ -29,7 +29,7 @@ from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
 from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form
-from tilewright.network.planning.planner import Programs
+from tilewright.network.planning.planner import ProgramPlanner
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.ops import Op
@@ -39,7 +39,7 @@ from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.rewrites import (
-    Windows,
+    HostWindows,
     with_band_products,
     with_outer_products,
     with_rows_first,
@@ -54,7 +54,7 @@ from tilewright.targets.cambricon.simulated import subjects_of
 from tilewright.targets.cambricon.vector_steps import (
     raw_number,
     require_steps,
-    steps_of,
+    vector_steps_of,
     with_constants,
 )
 
@@ -71,7 +71,7 @@ _RUN = 2560
 """Elements that move in the time that each run takes beside its own."""
 
 
-class _Planner(Programs):
+class _Planner(ProgramPlanner):
     """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
 
     arranges = gathers_channels = True
@@ -100,7 +100,7 @@ class _Planner(Programs):
         taps = prod(windows.extents) if windows else 1
         expression, numbers = with_constants(epilogue.expression, 1 + len(epilogue.operands))
         operands = 1 + len(epilogue.operands) + len(numbers)
-        made = [step.mnemonic for step in steps_of(expression, operands, 0).steps]
+        made = [step.mnemonic for step in vector_steps_of(expression, operands, 0).steps]
         each = (*made, *["vgtm"] * (taps - 1))
         own = (instruction_cycles(self._machine, m, size=elements // taps) for m in each)
         return float(sum(own))
@@ -163,7 +163,7 @@ class CambriconNetworks:
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
     ) -> tuple[Artifact, Iterator[Array]]:
         """The program, and its constants in order."""
-        return emit_network(plan), (numbers for _, numbers in constants(plan, weights))
+        return dla_source(plan), (numbers for _, numbers in constants(plan, weights))
 
     def computed(
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
@@ -183,13 +183,13 @@ def _program(plan: Plan) -> DeviceNetwork:
     return DeviceNetwork(plan)
 
 
-def _arranged(windows: Sequence[Windows], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _arranged(windows: Sequence[HostWindows], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs as the host lays them out for the plan."""
     own = {s.tensor: s for s in windows}
     return {name: own[name].arranged(x) if name in own else x for name, x in inputs.items()}
 
 
-def emit_network(plan: Plan) -> Artifact:
+def dla_source(plan: Plan) -> Artifact:
     """The DLA-AL of all stages of a plan: one source file.
 
     Raises ProgramError for what has no instructions, CapacityError where a scratchpad is too small.
@@ -241,7 +241,7 @@ class DeviceNetwork:
     @cached_property
     def artifact(self) -> Artifact:
         """The source."""
-        return emit_network(self.plan)
+        return dla_source(self.plan)
 
     @cached_property
     def image(self) -> Object:

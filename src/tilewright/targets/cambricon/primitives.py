@@ -21,7 +21,7 @@ from tilewright.ir.primitives import Copy, MatrixProduct, register
 from tilewright.ir.verify_types import check_one_type, element_types
 from tilewright.isa import load_table
 from tilewright.targets.cambricon.operations import element_functions, saturated
-from tilewright.targets.cambricon.vector_steps import RESULT, Steps, steps_of
+from tilewright.targets.cambricon.vector_steps import RESULT, VectorSteps, vector_steps_of
 
 
 @register
@@ -106,9 +106,9 @@ class StepByStep(Primitive, frozen=True):
     fraction_bits: int = 0
     work: str | None = None
 
-    def steps(self, operands: int) -> Steps:
+    def steps(self, operands: int) -> VectorSteps:
         """The instructions on so many operands."""
-        return steps_of(self.expression, operands, self.fraction_bits)
+        return vector_steps_of(self.expression, operands, self.fraction_bits)
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:
         check_one_type(self, operands, place)
@@ -158,10 +158,10 @@ class RoundedReduce(StepByStep, frozen=True):
     name: ClassVar[str] = "rounded_reduce"
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument("k"))
 
-    def steps(self, operands: int) -> Steps:
+    def steps(self, operands: int) -> VectorSteps:
         """The instructions on the result so far and one element."""
         del operands
-        return steps_of(self.expression, 2, self.fraction_bits)
+        return vector_steps_of(self.expression, 2, self.fraction_bits)
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         y, x = operands

@@ -175,7 +175,7 @@ def _near(op: LocalResponseNorm) -> Array:
 
 
 @dataclass(frozen=True)
-class Windows:
+class HostWindows:
     """An input as the host lays it out: what is read for some pixels side by side, as channels of
     one; of several the kernel stands at the place of each among zeros.
     """
@@ -222,16 +222,16 @@ class Windows:
         size = {"out_size": op.out_channels, "in_size": op.in_channels}
         return float(pixels * instruction_cycles(machine, "mmv", **size))
 
-    def fewest_cycles(self, machine: Machine) -> Windows:
+    def fewest_cycles(self, machine: Machine) -> HostWindows:
         """The windows with as many pixels in a product as make it best."""
         width = self.conv.out_width
         several = (replace(self, pixels=n) for n in range(2, width + 1) if width % n == 0)
         return min((self, *several), key=lambda own: own.cycles(machine))
 
 
-def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Windows, ...]]:
+def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[HostWindows, ...]]:
     """The network that takes inputs in loading order, and those that the host lays out."""
-    found: dict[str, Windows] = {}
+    found: dict[str, HostWindows] = {}
     nodes: list[Node] = []
     changing = {state.tensor for state in network.states}
     names = {t.name for t in network.inputs} - changing
@@ -239,7 +239,7 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Win
     done = set[str]()
     for node in network.nodes:
         if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
-            own = Windows(node.inputs[0], node.op)  # type: ignore[arg-type]
+            own = HostWindows(node.inputs[0], node.op)  # type: ignore[arg-type]
             own = own.fewest_cycles(machine) if node.inputs[1] in fixed else own
             found[node.inputs[0]] = own
             behind = [*_maps_behind(network, node, fixed)] if own.pixels > 1 else []
@@ -283,7 +283,7 @@ def _is_first(node: Node, inputs: set[str]) -> bool:
     )
 
 
-def _on_windows(node: Node, windows: Windows, behind: Sequence[Node]) -> Iterator[Node]:
+def _on_windows(node: Node, windows: HostWindows, behind: Sequence[Node]) -> Iterator[Node]:
     """The weights as channels of a pixel, and the convolution of pixels; maps `behind` it are of
     pixels side by side, too.
     """
@@ -316,7 +316,7 @@ def _on_windows(node: Node, windows: Windows, behind: Sequence[Node]) -> Iterato
         yield from _side_by_side(behind[-1] if behind else node, made, windows)
 
 
-def _side_by_side(node: Node, made: str, windows: Windows) -> Iterator[Node]:
+def _side_by_side(node: Node, made: str, windows: HostWindows) -> Iterator[Node]:
     """The channels of several pixels as pixels: memory has them so, with channels last."""
     kind, own, out = node.op.out_dtype, windows.product.out_shape, windows.conv.out_shape
     channels_last, channels_second = (0, 2, 3, 1), (0, 3, 1, 2)

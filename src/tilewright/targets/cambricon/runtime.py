@@ -25,7 +25,7 @@ from tilewright.simulate.stepping import Watch
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.hosted import HostedRun
 from tilewright.simulate.window.launch import window_executor
-from tilewright.simulate.window.memories import Range
+from tilewright.simulate.window.memories import ElementRange
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.dla.declarations import Data, declared_in
 from tilewright.targets.cambricon.dla.host import host_program
@@ -105,7 +105,7 @@ class Device:
         """The names of declared data."""
         return tuple(self.data)
 
-    def segment(self, name: str, index: Sequence[int]) -> tuple[Range, tuple[int, ...]]:
+    def segment(self, name: str, index: Sequence[int]) -> tuple[ElementRange, tuple[int, ...]]:
         """Where a segment of declared data lies, by default the first, and its shape. Raises
         ShapeError.
         """
@@ -119,12 +119,12 @@ class Device:
                 fix="give four numbers, each from 0 to one less",
             )
         shape = layout.shape(place)
-        return Range(_MAIN, self._address(name) + layout.offset(place), prod(shape)), shape
+        return ElementRange(_MAIN, self._address(name) + layout.offset(place), prod(shape)), shape
 
     def watch(self, name: str, index: Sequence[int]) -> Watch:
         """A watch of declared data, or of a segment of it. Errors: ShapeError."""
         layout, first = self._declared(name).layout, self._address(name)
-        place = self.segment(name, index)[0] if index else Range(_MAIN, first, layout.size)
+        place = self.segment(name, index)[0] if index else ElementRange(_MAIN, first, layout.size)
 
         def element(number: int) -> str:
             order = layout.restored(np.arange(layout.size)).reshape(-1)
@@ -186,9 +186,9 @@ class Device:
         places = [s for s in self.image.sections if not s.is_code and "a" in s.flags]
         return max((-(-(s.address + s.size_bytes) // self._unit) for s in places), default=0)
 
-    def _read_only(self) -> tuple[Range, ...]:
+    def _read_only(self) -> tuple[ElementRange, ...]:
         return tuple(
-            Range(_MAIN, section.address // self._unit, section.size_bytes // self._unit)
+            ElementRange(_MAIN, section.address // self._unit, section.size_bytes // self._unit)
             for section in self.image.sections
             if section.flags == "a" and section.size_bytes
         )

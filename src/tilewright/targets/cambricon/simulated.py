@@ -19,7 +19,7 @@ from tilewright.ir.nodes import Program
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.isa import Instruction
 from tilewright.machine import Machine
-from tilewright.passes.allocate_buffers import buffer_bytes
+from tilewright.passes.allocate_buffers import bytes_on_a_core
 from tilewright.simulate.kernel.account import Cause, TensorTraffic
 from tilewright.simulate.kernel.level import KernelRun
 from tilewright.simulate.window.run import WindowRun
@@ -39,7 +39,7 @@ def kernel_run(
     transfers, calls = executed(program, machine)
     products = [c for c in calls if isinstance(c.stmt.primitive, MatrixProduct)]
     flops = sum(c.count * int(c.stmt.primitive.flops(c.dims, 1)) for c in products)
-    size = sum(buffer_bytes(b) for b in program.buffers)
+    size = sum(bytes_on_a_core(b) for b in program.buffers)
     return KernelRun(
         cycles=run.cycles,
         seconds=run.cycles / machine.clock_hz,

@@ -1,8 +1,9 @@
 """Expressions over elements as vector instructions, each rounded where it is written.
 
-In: an expression over x0, x1, ... (`ir.scalar`) and the fraction bits of elements. Out: `Steps`,
-instructions in order on the result, the operands and temporaries. What occurs twice is computed
-once; a constant is a temporary that is subtracted from itself and added to. Truths are 1 and 0.
+In: an expression over x0, x1, ... (`ir.scalar`) and the fraction bits of elements. Out:
+`VectorSteps`, instructions in order on the result, the operands and temporaries. What occurs twice
+is computed once; a constant is a temporary that is subtracted from itself and added to. Truths are
+1 and 0.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Steps:
+class VectorSteps:
     """The instructions of an expression over `operands` operands, and how many temporaries they
     use; `constants` are made once for all elements of a call.
     """
@@ -75,7 +76,7 @@ class Steps:
 
 
 @cache
-def steps_of(expression: str, operands: int, fraction_bits: int) -> Steps:
+def vector_steps_of(expression: str, operands: int, fraction_bits: int) -> VectorSteps:
     """The instructions that compute an expression. Raises ProgramError for a function that none
     computes.
     """
@@ -92,7 +93,7 @@ def steps_of(expression: str, operands: int, fraction_bits: int) -> Steps:
 
 def with_constants(expression: str, operands: int) -> tuple[str, tuple[float, ...]]:
     """The expression with further operands in the place of constants, and the constants; those that
-    an instruction adds stay. Raises ProgramError as `steps_of` does.
+    an instruction adds stay. Raises ProgramError as `vector_steps_of` does.
 
     >>> with_constants("max(x0 + 1.0, 0.0)", 1)
     ('max(x0 + 1.0, x1)', (0.0,))
@@ -115,7 +116,7 @@ def with_constants(expression: str, operands: int) -> tuple[str, tuple[float, ..
 
 def require_steps(expression: str) -> None:
     """Raise ProgramError for an expression with a function that no instructions compute."""
-    steps_of(expression, operand_count(parse_scalar(expression)), 0)
+    vector_steps_of(expression, operand_count(parse_scalar(expression)), 0)
 
 
 def _plain(scalar: Scalar) -> Scalar:
@@ -232,7 +233,7 @@ def raw_number(value: float, fraction_bits: int) -> int:
     return min(_LARGEST, max(_SMALLEST, round(value * 2.0**fraction_bits)))
 
 
-def _with_few_temporaries(operands: int, builder: _Builder) -> Steps:
+def _with_few_temporaries(operands: int, builder: _Builder) -> VectorSteps:
     """The steps with each temporary's place free again after its last reader; constants keep
     theirs. The last step writes the result.
     """
@@ -255,7 +256,7 @@ def _with_few_temporaries(operands: int, builder: _Builder) -> Steps:
         found.append(_moved(step, taken, place))
         free += [taken.pop(s) for s in ending]
         taken[step.out] = place
-    return Steps(operands, constants, tuple(found), count)
+    return VectorSteps(operands, constants, tuple(found), count)
 
 
 def _moved(step: Step, taken: Mapping[int, int], out: int) -> Step:

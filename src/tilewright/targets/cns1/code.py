@@ -12,7 +12,7 @@ from tilewright.codegen.artifact import Array, Artifact, BuildPlan, BuildStep, T
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import CapacityError, ProgramError, ShapeError
-from tilewright.common.expr import Binary, Const, Expr, evaluate, free_vars, substitute
+from tilewright.common.expr import BinaryExpr, Const, Expr, evaluate, free_vars, substitute
 from tilewright.ir.nodes import (
     Barrier,
     Call,
@@ -33,7 +33,7 @@ from tilewright.machine import Machine
 from tilewright.passes.simplify import Bounds, fold
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.calls import (
-    Product,
+    NodeProduct,
     Update,
     write_fill,
     write_get,
@@ -160,7 +160,7 @@ def _branch(stmt: If, context: _Context) -> None:
     match stmt.condition:
         case Const(value):
             _body(stmt.then if value else stmt.orelse, context)
-        case Binary("==", a, b):
+        case BinaryExpr("==", a, b):
             writer, other = context.writer, context.writer.label("else")
             writer.address("$11", "$0", a - b, 1, "$12")
             writer.add(f"if ($11 != $0) {other}", "nop")
@@ -201,7 +201,7 @@ def _product(stmt: Call, primitive: MatrixProduct, context: _Context) -> None:
     extents = {r: _number(x.extent) for o in (c, a) for r, x in zip(o.roles, o.ranges, strict=True)}
     sizes = [dtype(context.program.element_type(o)).size_bytes for o in stmt.operands]
     rows = [_number(form.leading_dimension) * s for form, s in zip(forms, sizes, strict=True)]
-    product = Product(
+    product = NodeProduct(
         m=extents["m"],
         n=extents["n"],
         k=extents["k"],
@@ -267,7 +267,7 @@ def _map(stmt: Call, primitive: Map, context: _Context) -> None:
 
 def _lookup(stmt: Call, primitive: Lookup, context: _Context) -> None:
     result, sums, table = stmt.operands
-    lookup = lookups.Lookup(_number(table.ranges[0].extent), primitive.shift)
+    lookup = lookups.TableLookups(_number(table.ranges[0].extent), primitive.shift)
     context.writer.comment(
         f"{result.ranges[0].extent} elements of a table of {lookup.entries}, shift {lookup.shift}"
     )

@@ -30,10 +30,10 @@ from tilewright.partition.choices import Choices, given
 from tilewright.partition.core_model import CoreModel, Cycles
 from tilewright.partition.divided import DividedNetwork, DividedResult
 from tilewright.partition.grids import CHANNELS, Grid, cut, joined
-from tilewright.partition.layers import PREVIOUS, Layer, Step, layers_of
+from tilewright.partition.layers import PREVIOUS, Layer, LayerStep, layers_of
 from tilewright.partition.objective import TIME, TRAFFIC, Weights
 from tilewright.partition.parts import Operands, Programs, Task, TaskTime, Times, by_reference
-from tilewright.partition.plan import PartitionPlan, Space, read_regions
+from tilewright.partition.plan import ChoiceCosts, PartitionPlan, read_regions
 from tilewright.partition.strategies import find_strategy
 from tilewright.partition.volumes import sizes
 from tilewright.targets.cns1.nodes.divided import NodePrograms, node_programs
@@ -52,9 +52,9 @@ from tilewright.targets.cns1.prices import (
     group_cycles,
     round_cycles,
     set_update_cycles,
-    update_cycles,
+    weight_update_cycles,
 )
-from tilewright.targets.cns1.sections import MOST_PATTERNS, Hosts, Kernels, Messages
+from tilewright.targets.cns1.sections import MOST_PATTERNS, Hosts, KernelStripes, Messages
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
 _SUM_BYTES, _WEIGHT_BYTES = 4, 2
@@ -94,7 +94,7 @@ def step_layers(network: Network, together: int) -> tuple[Layer, ...]:
     if (patterns := _patterns(network)) > together:
         raise PartitionError(
             f"{network.name} trains a set of {patterns} patterns, kernels take {together} together",
-            fix=f"--batch {together}, or --set {Kernels.key}.patterns={patterns} up to "
+            fix=f"--batch {together}, or --set {KernelStripes.key}.patterns={patterns} up to "
             f"{MOST_PATTERNS}",
         )
     found: list[Layer] = []
@@ -103,10 +103,12 @@ def step_layers(network: Network, together: int) -> tuple[Layer, ...]:
         if node.op.matrix_product is not None:
             read = {name for layer in found for name in layer.reads}
             fresh = [n for n in node.inputs if n not in read and _is_activation(network, n, made)]
-            found.append(Layer(node.name, (Step(node.op, node.inputs),), node.output, (*fresh,)))
+            found.append(
+                Layer(node.name, (LayerStep(node.op, node.inputs),), node.output, (*fresh,))
+            )
             continue
         (number,) = (i for i, layer in enumerate(found) if layer.output == node.inputs[0])
-        step = Step(node.op, (PREVIOUS, *node.inputs[1:]))
+        step = LayerStep(node.op, (PREVIOUS, *node.inputs[1:]))
         before = found[number]
         found[number] = replace(before, steps=(*before.steps, step), output=node.output)
     return tuple(found)
@@ -142,7 +144,7 @@ def _behind(layer: Layer, forward: Layer, grid: Grid) -> Grid:
 
 
 @dataclass
-class NodeSpace(Space):
+class NodeSpace(ChoiceCosts):
     """The costs of distributions on nodes that compute while sums are on their way; `behind` are
     the gradients and updates on the blocks of weights of each layer.
     """
@@ -244,7 +246,7 @@ def node_update_cycles(machine: Machine, rows: int, columns: int, patterns: int)
                    for some, count in ((height, whole), (left, 1)) if some)  # fmt: skip
     width, _ = update_blocks(machine, rows, columns)
     parts, left = divmod(columns, width)
-    return sum(count * float(update_cycles(machine, rows, own, columns))
+    return sum(count * float(weight_update_cycles(machine, rows, own, columns))
                for own, count in ((width, parts), (left, 1)) if own)  # fmt: skip
 
 
@@ -315,7 +317,9 @@ class NodeDivider:
     def planned(self, network: Network, machine: Machine) -> tuple[tuple[Layer, ...], CoreModel]:
         """The layers for the patterns of a pass, each a product with its steps, and the nodes."""
         if network.states:
-            return step_layers(network, machine.section(Kernels).patterns), node_model(machine)
+            return step_layers(network, machine.section(KernelStripes).patterns), node_model(
+                machine
+            )
         layers = layers_of(_of_a_pass(network, machine))
         for layer in layers:
             product_of(layer)
@@ -523,7 +527,7 @@ def _patterns(network: Network) -> int:
 
 def _of_a_pass(network: Network, machine: Machine) -> Network:
     """The network of as many patterns as go through it together."""
-    count = min(_patterns(network), machine.section(Kernels).patterns)
+    count = min(_patterns(network), machine.section(KernelStripes).patterns)
     return FewerImages(count).apply(network)
 
 

@@ -21,10 +21,10 @@ from tilewright.isa.table import LocalMemory
 from tilewright.machine import Machine
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import CoreRun
-from tilewright.targets.cns1.sections import Caches, Rdram, Vectors
+from tilewright.targets.cns1.sections import NodeCaches, Rdram, Vectors
 
 TABLE = "torrent"
 Bytes = NDArray[np.uint8]
@@ -32,7 +32,7 @@ Bytes = NDArray[np.uint8]
 
 def node_table(machine: Machine) -> InstructionTable:
     """The table of a Torrent with the numbers of a machine."""
-    table, rdram, caches = load_table(TABLE), machine.section(Rdram), machine.section(Caches)
+    table, rdram, caches = load_table(TABLE), machine.section(Rdram), machine.section(NodeCaches)
     assert table.ports is not None
     assert table.instruction_cache is not None
     cycles = machine.clock_hz / 1e9
@@ -82,14 +82,14 @@ def with_refresh(table: InstructionTable, machine: Machine) -> InstructionTable:
     return msgspec.structs.replace(table, ports=ports)
 
 
-def assembled(text: str, table: InstructionTable, name: str = "node.s") -> Program:
+def assembled(text: str, table: InstructionTable, name: str = "node.s") -> AssembledProgram:
     """A source in register transfer notation, assembled and linked. Raises SourceErrors."""
     base = load_table(TABLE)
     return load_image(link([assemble(text, base, filename=name)], base), table).program
 
 
 def run_node(
-    program: Program,
+    program: AssembledProgram,
     *,
     main: Bytes,
     cache: Bytes | None = None,
@@ -115,7 +115,7 @@ def run_node(
         image[origin : origin + len(given)] = given
     found = simulate_mesh(
         program,
-        Mesh(1, 1, ideal_communication=True, interleaved=interleaved),
+        SimulatedMesh(1, 1, ideal_communication=True, interleaved=interleaved),
         registers={**(registers or {})},
         local_memory=image[np.newaxis],
         traced_cores=(0,) if trace else (),

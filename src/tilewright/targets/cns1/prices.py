@@ -29,7 +29,7 @@ from tilewright.targets.cns1.emit.calls import (
     SUM_BYTES,
     VECTOR,
     WEIGHT_BYTES,
-    Product,
+    NodeProduct,
     Update,
     write_product,
     write_set_update,
@@ -41,7 +41,7 @@ from tilewright.targets.cns1.kernels import lookups
 from tilewright.targets.cns1.kernels.bodies import ROWS
 from tilewright.targets.cns1.kernels.elements import PASS, Elements
 from tilewright.targets.cns1.node import assembled, node_table, run_node
-from tilewright.targets.cns1.sections import Kernels, Rdram, Vectors
+from tilewright.targets.cns1.sections import KernelStripes, Rdram, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
 from tilewright.targets.cns1.timing.memory import VECTOR_BYTES, read_cycles, write_cycles
 
@@ -59,7 +59,7 @@ def lookup_cycles(machine: Machine, call: PricedCall[Lookup]) -> Value:
     """The text on as many sums of zero: all look-ups go through one port, which is the worst case
     of section 4.2.3.
     """
-    lookup = lookups.Lookup(int(np.max(call.dims["k"])), call.primitive.shift)
+    lookup = lookups.TableLookups(int(np.max(call.dims["k"])), call.primitive.shift)
     return _streamed_cycles(machine, lookup, call.dims["elements"])
 
 
@@ -140,7 +140,7 @@ def _rest_cycles(streamed: Streamed, cycles: Callable[[int], int]) -> NDArray[np
     charged one by one, other elements together.
     """
     rest, vectors = np.arange(PASS), np.arange(0, PASS, VECTOR)
-    if isinstance(streamed, lookups.Lookup):
+    if isinstance(streamed, lookups.TableLookups):
         points = np.sort(np.concatenate([vectors, vectors + 1, [PASS - 1]]))
         taken = np.array([cycles(int(n)) for n in points])
         return np.asarray(np.interp(rest, points, taken - taken[0]))
@@ -176,14 +176,14 @@ def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """
     dims = call.dims
     if "result_distance" in dims:
-        return update_cycles(machine, dims["m"], dims["n"], dims["result_distance"])
+        return weight_update_cycles(machine, dims["m"], dims["n"], dims["result_distance"])
     each = partial(_round, machine, call)
     return all_patterns(machine, dims["m"], each)
 
 
 def all_patterns(machine: Machine, patterns: Value, each: Callable[[int], Value]) -> Value:
     """Cycles of `patterns` where `each` number of them together takes some cycles."""
-    together, cycles = machine.section(Kernels).patterns, _NOTHING
+    together, cycles = machine.section(KernelStripes).patterns, _NOTHING
     rounds, left = np.divmod(patterns, together)
     for some, count in ((together, rounds), *((few, left == few) for few in range(1, together))):
         if np.any(count):
@@ -215,7 +215,7 @@ def round_cycles(
     lines = opened_lines(machine, terms, distance)
     passes = terms / ROWS * cycles.pass_cycles
     stripe = cycles.stripe_cycles + passes + lines * cycles.line_cycles
-    return cycles.round_cycles + columns / machine.section(Kernels).stripe_columns * stripe
+    return cycles.round_cycles + columns / machine.section(KernelStripes).stripe_columns * stripe
 
 
 def group_cycles(
@@ -240,7 +240,7 @@ def group_cycles(
     return cycles.round_cycles + n / ROWS * group
 
 
-def update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
+def weight_update_cycles(machine: Machine, m: Value, n: Value, distance: Value) -> Value:
     """m x n weights, by groups of four rows and the rows that are left. A load that opens a line
     finds there one that was written.
     """
@@ -277,7 +277,7 @@ def fill_cycles(machine: Machine, call: PricedCall[Fill]) -> Value:
     return rows * _ROW + vectors * write.hit + lines * (write.clean_miss - write.hit)
 
 
-def copy_cycles(machine: Machine, shape: TransferShape) -> Value:
+def matrix_copy_cycles(machine: Machine, shape: TransferShape) -> Value:
     """For each row groups of vectors, the vectors that are left, and a shorter one."""
     read = read_cycles(machine, VECTOR_BYTES)
     groups, rest = np.divmod(shape.block_bytes, GROUP * VECTOR)
@@ -304,7 +304,7 @@ def _product_timing(machine: Machine, patterns: int, *, from_zero: bool = False)
         for columns, k in ((STRIPE, rows), (STRIPE, 2 * rows), (2 * STRIPE, rows))
     )
     hits = [_simulated(hitting, patterns, STRIPE, k, from_zero) for k in (rows, 2 * rows)]
-    stripes = STRIPE // machine.section(Kernels).stripe_columns
+    stripes = STRIPE // machine.section(KernelStripes).stripe_columns
     opening, hit = (longer - small) / stripes, (hits[1] - hits[0]) / stripes
     stripe = (wider - small) / stripes
     return ProductCycles(
@@ -320,8 +320,10 @@ def group_timing(machine: Machine, patterns: int, *, from_zero: bool = False) ->
     def cycles(groups: int, stripes: int) -> int:
         n, k = groups * ROWS, stripes * STRIPE
         row_bytes = WEIGHT_BYTES * k
-        product = Product(patterns, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True,
-                          from_zero=from_zero)  # fmt: skip
+        product = NodeProduct(
+            patterns, n, k, WEIGHT_BYTES, row_bytes, row_bytes, SUM_BYTES * n, True,
+            from_zero=from_zero,
+        )  # fmt: skip
         return product_text_cycles(hitting, product, n * row_bytes)
 
     small, longer, more = cycles(1, _PASSES), cycles(1, 2 * _PASSES), cycles(2, _PASSES)
@@ -377,12 +379,12 @@ def set_update_timing(machine: Machine, patterns: int) -> ProductCycles:
 def _simulated(machine: Machine, patterns: int, columns: int, rows: int, from_zero: bool) -> int:
     """Cycles of a product with rows of weights as far apart as all open lines of the chips."""
     row_bytes = machine.section(Rdram).open_bytes
-    product = Product(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns,
+    product = NodeProduct(patterns, columns, rows, 1, rows, row_bytes, SUM_BYTES * columns,
                       from_zero=from_zero)  # fmt: skip
     return product_text_cycles(machine, product, row_bytes * rows)
 
 
-def product_text_cycles(machine: Machine, product: Product, weights: int) -> int:
+def product_text_cycles(machine: Machine, product: NodeProduct, weights: int) -> int:
     """Cycles of a product's text, its sums behind so many bytes of weights, on the node."""
     writer = started()
     write_product(writer, machine, product)
@@ -431,7 +433,7 @@ class Cns1Prices(Prices):
         shared: bool,
     ) -> Value:
         """Cycles of the copy's text."""
-        return copy_cycles(machine, shape)
+        return matrix_copy_cycles(machine, shape)
 
     def changes(self, machine: Machine) -> tuple[Mapping[str, Leaf], ...]:
         """The report's questions about a node (sections 2.3, 5.1.3, 5.2, 7.1.2 and 8.2): a memory
@@ -448,12 +450,12 @@ class Cns1Prices(Prices):
             for way in ("read", "write")
             for miss in ("clean_miss", "dirty_miss")
         }
-        vectors, kernels = machine.section(Vectors), machine.section(Kernels)
+        vectors, kernels = machine.section(Vectors), machine.section(KernelStripes)
         choices = (
             (Vectors.key, "multiply_accumulate", vectors.multiply_accumulate, 0),
             (Vectors.key, "scalar_registers", vectors.scalar_registers, 0),
-            (Kernels.key, "stripe_columns", kernels.stripe_columns, vectors.length),
-            (Kernels.key, "patterns", kernels.patterns, 1),
+            (KernelStripes.key, "stripe_columns", kernels.stripe_columns, vectors.length),
+            (KernelStripes.key, "patterns", kernels.patterns, 1),
         )
         others = ({f"{k}.{name}": new} for k, name, now, new in choices if new != now)
         return faster, hits, *others

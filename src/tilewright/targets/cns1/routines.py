@@ -10,7 +10,7 @@ from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import simulate
 from tilewright.targets.cns1.code import CODE, run_artifact
 from tilewright.targets.cns1.node import assembled, node_table
-from tilewright.targets.cns1.sections import Caches
+from tilewright.targets.cns1.sections import NodeCaches
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def fetch_cycles(artifact: Artifact, machine: Machine) -> int:
     """Cycles to fetch again the lines that codes in between have evicted: all lines of a set that
     they leave too few ways of, where each line replaces the one needed next.
     """
-    caches, (text,) = machine.section(Caches), artifact.files.values()
+    caches, (text,) = machine.section(NodeCaches), artifact.files.values()
     table = node_table(machine)
     assert table.instruction_cache is not None
     sets, ways = table.instruction_cache.sets, table.instruction_cache.ways

@@ -92,7 +92,7 @@ class Rdram(Section, frozen=True, forbid_unknown_fields=True):
         return ""
 
 
-class Caches(Section, frozen=True, forbid_unknown_fields=True):
+class NodeCaches(Section, frozen=True, forbid_unknown_fields=True):
     """The instruction cache of a node, and the lines of the data cache, which is `memory.cache`.
 
     A miss of the instruction cache adds `instruction_miss_cycles` to the fetch.
@@ -160,7 +160,7 @@ class Vectors(Section, frozen=True, forbid_unknown_fields=True):
         return ""
 
 
-class Kernels(Section, frozen=True, forbid_unknown_fields=True):
+class KernelStripes(Section, frozen=True, forbid_unknown_fields=True):
     """How kernels go through a matrix: `stripe_columns` together, of one or two vectors, for
     `patterns` vectors of activations or errors at a time, up to `MOST_PATTERNS`.
     """
@@ -289,6 +289,6 @@ class Codes(Section, frozen=True, forbid_unknown_fields=True):
 
 
 SECTIONS = Sections(
-    required=(Rdram, Caches, Vectors, Kernels, Messages, Hosts, Runtime, Codes),
+    required=(Rdram, NodeCaches, Vectors, KernelStripes, Messages, Hosts, Runtime, Codes),
     needs=("mesh", "memory.main", "memory.cache", "fabrics.torrents"),
 )

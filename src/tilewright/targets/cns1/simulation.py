@@ -7,7 +7,7 @@ from tilewright.cost.timing import TransferShape
 from tilewright.ir.nodes import Direction
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.engines import EngineRule
-from tilewright.targets.cns1.prices import copy_cycles
+from tilewright.targets.cns1.prices import matrix_copy_cycles
 
 
 class OwnCopies(EngineRule):
@@ -17,7 +17,7 @@ class OwnCopies(EngineRule):
         self, machine: Machine, direction: Direction, shape: TransferShape, *, shared: bool
     ) -> Value:
         """Cycles of the copy's text."""
-        return copy_cycles(machine, shape)
+        return matrix_copy_cycles(machine, shape)
 
 
 SIMULATION = OwnCopies()

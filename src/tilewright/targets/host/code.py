@@ -33,9 +33,9 @@ from tilewright.machine import Machine
 from tilewright.passes.allocate_buffers import AllocateBuffers
 from tilewright.passes.split_ahead import Ahead, split_ahead
 from tilewright.targets.host.cost.stores import is_far
-from tilewright.targets.host.emit.header import Workspace, emit_header, stored_elements
+from tilewright.targets.host.emit.header import Workspace, host_header, stored_elements
 from tilewright.targets.host.emit.kernel import KernelText, emit_kernel
-from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue, with_epilogue
+from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue, kernel_with_epilogue
 from tilewright.targets.host.emit.products import (
     Products,
     compiler_flags,
@@ -44,7 +44,7 @@ from tilewright.targets.host.emit.products import (
 )
 from tilewright.targets.host.emit.threads import private_tensors
 from tilewright.targets.host.location import warn_of_smaller_caches
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import own_flags
 from tilewright.targets.host.vectors.instruction_sets import WRAPPING
@@ -88,7 +88,7 @@ class HostCode:
                 fix="--set groups.count=1 --threads N",
             )
         ahead, program = split_ahead(_as_stored(instantiate(program, _ONE_CORE)))
-        program = with_epilogue(program, epilogue)
+        program = kernel_with_epilogue(program, epilogue)
         products = plan_products(program, machine, epilogue)
         program = _with_packed_buffers(program, products, machine)
         return _artifact(self.name, program, products, machine, ahead, epilogue)
@@ -157,7 +157,7 @@ def _artifact(
     plan = _build_plan(naming, flags, libraries)
     command = " ".join(plan.steps[0].command)
     files = {
-        f"{naming.artifact}.h": emit_header(naming, tensors, workspace, command),
+        f"{naming.artifact}.h": host_header(naming, tensors, workspace, command),
         f"{naming.artifact}.c": source,
         "Makefile": _makefile(plan),
     }
@@ -255,7 +255,7 @@ class LoadedKernel:
     artifact: Artifact
     library: ctypes.CDLL
 
-    def bind(self, inputs: Mapping[str, Array]) -> BoundKernel:
+    def bind(self, inputs: Mapping[str, Array]) -> KernelOnArrays:
         """Copy `inputs`, one array per input and constant in the program's storage order, to where
         the kernel runs on them; raises ShapeError where they do not fit.
         """
@@ -263,27 +263,27 @@ class LoadedKernel:
         for info in self.artifact.tensors:
             if info.kind == "scratch":
                 continue
-            arrays[info.name] = aligned(stored_elements(info), dtype(info.dtype))
+            arrays[info.name] = page_aligned(stored_elements(info), dtype(info.dtype))
             if info.is_given:
                 self._give(info, _given_array(info, inputs), arrays[info.name])
             else:
                 arrays[info.name].fill(dtype(info.dtype).nothing)
-        workspace = aligned(self.artifact.scratchpad_bytes // 4 + 1, F32)
-        return BoundKernel(self, arrays, workspace)
+        workspace = page_aligned(self.artifact.scratchpad_bytes // 4 + 1, F32)
+        return KernelOnArrays(self, arrays, workspace)
 
     def _give(self, info: TensorInfo, given: Array, place: Array) -> None:
         """Copy an input to its place, packed if the kernel takes it packed."""
         if not info.is_packed:
             place[...] = given.reshape(-1)
             return
-        plain = aligned(given.size, dtype(info.dtype))
+        plain = page_aligned(given.size, dtype(info.dtype))
         plain[...] = given.reshape(-1)
         pack = self.library[f"{self.artifact.name}_pack_{info.identifier}"]
         pack(address(plain), address(place))
 
 
 @dataclass(frozen=True, eq=False)
-class BoundKernel:
+class KernelOnArrays:
     """A kernel with its arrays."""
 
     kernel: LoadedKernel

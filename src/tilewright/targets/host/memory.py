@@ -13,7 +13,7 @@ from tilewright.common.dtypes import DType
 _PAGE_BYTES = 4096
 
 
-def aligned(elements: int, kind: DType) -> NDArray[Any]:
+def page_aligned(elements: int, kind: DType) -> NDArray[Any]:
     """Zeros that begin on a page, touched once so that every page is there."""
     memory = np.empty(elements * kind.size_bytes + _PAGE_BYTES, np.uint8)
     start = -memory.ctypes.data % _PAGE_BYTES

@@ -36,7 +36,7 @@ from tilewright.machine.sections import GemmPrimitive, GemmTiming, VectorPrimiti
 from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
-from tilewright.targets.host.sections import Cache, Caches
+from tilewright.targets.host.sections import Caches, CoreCache
 from tilewright.targets.host.vectors.window_text import block_pixels
 
 
@@ -92,7 +92,7 @@ def _timing(machine: Machine, kind: str) -> GemmTiming:
 
 def _cached(
     machine: Machine,
-    l1: Cache,
+    l1: CoreCache,
     call: PricedCall[MatrixProduct],
     products: Value,
     rows: Value,
@@ -253,7 +253,7 @@ def _side_by_side(windows: WindowSums, machine: Machine) -> int:
     return windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride)
 
 
-def _refilled(streams: Sequence[_Stream], l1: Cache) -> Value:
+def _refilled(streams: Sequence[_Stream], l1: CoreCache) -> Value:
     """Cycles in which a call reads what the one before it had, too, from behind the first cache."""
     read = sum((stream.call_bytes for stream in streams[1:]), start=0.0)
     gone = np.maximum(0.0, 1 - l1.capacity_bytes / (streams[0].call_bytes + read))

@@ -20,7 +20,7 @@ from tilewright.machine.sections import GemmPrimitive, Sections, VectorPrimitive
 _RANGE = re.compile(r"[0-9]{1,5}-[0-9]{1,5}", re.ASCII)
 
 
-class Cache(Struct, frozen=True, forbid_unknown_fields=True):
+class CoreCache(Struct, frozen=True, forbid_unknown_fields=True):
     """A cache of one core: `exposed_cycles_per_byte` is what a byte that comes from behind it costs
     the core beyond what overlaps with computing; no more than `fill_bytes_per_cycle` come at all.
     Addresses a multiple of `capacity_bytes / ways` apart share a set.
@@ -51,14 +51,14 @@ class Caches(Section, frozen=True, forbid_unknown_fields=True):
 
     key: ClassVar[str] = "memory.caches"
 
-    l1: Cache
-    l2: Cache
-    l3: Cache
+    l1: CoreCache
+    l2: CoreCache
+    l3: CoreCache
     pages: Pages
     streams: PositiveInt
 
     @property
-    def levels(self) -> tuple[Cache, ...]:
+    def levels(self) -> tuple[CoreCache, ...]:
         """The caches, nearest first."""
         return self.l1, self.l2, self.l3
 

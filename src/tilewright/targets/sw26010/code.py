@@ -17,7 +17,7 @@ from tilewright.ir.nodes import SCRATCHPAD, Program
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.expressions import ROUTINES, expression_headers, routine_texts
-from tilewright.targets.sw26010.emit.build import build_plan, emit_makefile
+from tilewright.targets.sw26010.emit.build import build_steps, emit_makefile
 from tilewright.targets.sw26010.emit.host import emit_header, emit_host, gemm_header
 from tilewright.targets.sw26010.emit.slave import emit_slave
 from tilewright.targets.sw26010.emulation.build import mesh_flags, runtime_objects
@@ -30,7 +30,7 @@ from tilewright.targets.sw26010.gemm.instances import (
 from tilewright.targets.sw26010.names import (
     buffer_infos,
     mesh_bindings,
-    name_program,
+    name_launch,
     tensor_infos,
 )
 
@@ -60,12 +60,12 @@ class Sw26010Code:
                 fix="instantiate it before code is generated",
             )
         program = instantiate(program, mesh_bindings(machine))
-        naming = name_program(program)
+        naming = name_launch(program)
         instances, kinds = gemm_instances(program, machine), gemm_types(program)
         slave = emit_slave(program, machine, naming)
         routines = routine_texts([program])
         chains = has_chains(instances)
-        plan = build_plan(naming, has_gemm=bool(kinds), chains=chains, routines=[*routines])
+        plan = build_steps(naming, has_gemm=bool(kinds), chains=chains, routines=[*routines])
         files = {
             f"{naming.artifact}.h": emit_header(program, naming),
             f"{naming.artifact}_host.c": emit_host(program, machine, naming),

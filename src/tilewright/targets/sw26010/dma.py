@@ -15,7 +15,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Expr, Value, evaluate, free_vars
 from tilewright.cost.prices import RequestField
 from tilewright.ir.nodes import Program, Tensor, Transfer
-from tilewright.ir.regions import Repeat, split
+from tilewright.ir.regions import Repeat, split_region
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import DescriptorLimits
@@ -67,7 +67,7 @@ def request_fields(
             Repeat(first_value(r.extent, env), stride * first_value(r.step, env))
             for stride, r in zip(strides, transfer.ranges, strict=True)
         ]
-        blocks = split(repeats, 1)
+        blocks = split_region(repeats, 1)
         found = {
             "size": blocks.length * blocks.count * size,
             "block": blocks.length * size,

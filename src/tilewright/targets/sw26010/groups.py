@@ -20,7 +20,7 @@ from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
 from tilewright.ir.nodes import TensorKind
 from tilewright.machine import Machine
-from tilewright.network.groups import Cut, GroupWork
+from tilewright.network.groups import CutTensor, GroupWork
 from tilewright.network.plan import Stage
 from tilewright.network.planning.arranging import WHOLE
 from tilewright.network.planning.products import one_group
@@ -32,7 +32,12 @@ from tilewright.targets.sw26010.emit.build import (
     emit_makefile,
 )
 from tilewright.targets.sw26010.emit.host import tensor_bytes
-from tilewright.targets.sw26010.emit.launch import Launched, declare, launch, launched
+from tilewright.targets.sw26010.emit.launch import (
+    Launched,
+    declare_core_function,
+    launch_kernel,
+    launched,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +79,7 @@ class _Sums:
             with writer.block():
                 tensors = self.program.tensors
                 pairs = [(t.identifier, f"{places.get(t.name, whole)} + first") for t in tensors]
-                launch(writer, self.program.name, pairs)
+                launch_kernel(writer, self.program.name, pairs)
             writer.line("return 0;")
         writer.line()
 
@@ -93,7 +98,7 @@ class Driver:
     """
 
     kernel: Artifact
-    cuts: tuple[tuple[TensorInfo, Cut], ...]
+    cuts: tuple[tuple[TensorInfo, CutTensor], ...]
     movers: Mapping[int, Launched]
     sums: _Sums | None = None
 
@@ -132,7 +137,7 @@ class Driver:
         return [*moved, *(t for t in self.kernel.tensors if t.kind == "scratch")]
 
     @property
-    def shared(self) -> list[tuple[TensorInfo, Cut]]:
+    def shared(self) -> list[tuple[TensorInfo, CutTensor]]:
         """The tensors that one group rearranges for all."""
         return [(t, cut) for t, cut in self.cuts if cut.is_moved and cut.shared]
 
@@ -215,7 +220,7 @@ class Sw26010Groups:
 GROUPS = Sw26010Groups()
 
 
-def _by_tensor(kernel: Artifact, work: GroupWork) -> list[tuple[TensorInfo, Cut]]:
+def _by_tensor(kernel: Artifact, work: GroupWork) -> list[tuple[TensorInfo, CutTensor]]:
     """The tensors of the kernel's entry function, in its order, each with its cut."""
     cuts = {cut.name: cut for cut in (*work.operands, work.result)}
     found = [(t, cuts[t.name]) for t in kernel.tensors if t.kind != "scratch"]
@@ -241,7 +246,10 @@ def _movers(kernel: Artifact, work: GroupWork, machine: Machine) -> dict[int, La
 
 
 def _sums(
-    kernel: Artifact, cuts: Sequence[tuple[TensorInfo, Cut]], work: GroupWork, machine: Machine
+    kernel: Artifact,
+    cuts: Sequence[tuple[TensorInfo, CutTensor]],
+    work: GroupWork,
+    machine: Machine,
 ) -> _Sums | None:
     if work.adding is None:
         return None
@@ -304,7 +312,7 @@ def _source(driver: Driver, groups: int) -> str:
     writer.line()
     writer.lines("\n".join(f'#include "{file}.h"' for file in (*launches, name)))
     writer.line()
-    declare(writer, launches)
+    declare_core_function(writer, launches)
     writer.line(f"enum {{ TW_GROUPS = {groups} }};")
     writer.line()
     writer.comment("The place of each group's first element in the whole arrays.")
@@ -368,7 +376,7 @@ def _piece(writer: CWriter, driver: Driver) -> None:
             with writer.block():
                 tensors = driver.kernel.tensors
                 places = [(t.identifier, driver.written(t)) for t in tensors]
-                launch(writer, driver.kernel.name, places)
+                launch_kernel(writer, driver.kernel.name, places)
             for info, cut in driver.cuts:
                 if info.kind == "output" and not cut.shared:
                     _moves(writer, driver, info, cut)
@@ -378,7 +386,7 @@ def _piece(writer: CWriter, driver: Driver) -> None:
     writer.line()
 
 
-def _moves(writer: CWriter, driver: Driver, info: TensorInfo, cut: Cut) -> None:
+def _moves(writer: CWriter, driver: Driver, info: TensorInfo, cut: CutTensor) -> None:
     """The launches that arrange a tensor, by groups that do it alike."""
     alike = groupby(enumerate(cut.stages), lambda group: [id(s.candidate) for s in group[1]])
     runs = [list(run) for _, run in alike]
@@ -406,7 +414,7 @@ def _move(writer: CWriter, driver: Driver, info: TensorInfo, stages: Sequence[St
                 )
                 for t in mover.tensors
             ]
-            launch(writer, mover.name, places)
+            launch_kernel(writer, mover.name, places)
 
 
 def _threads(writer: CWriter, driver: Driver) -> None:

@@ -41,7 +41,7 @@ _BUFFER_SUFFIXES = ("", "_reply", "_issued")
 
 
 @dataclass(frozen=True)
-class Naming(c_names.Naming):
+class LaunchNaming(c_names.Naming):
     """A program's names in C, and those of its launch."""
 
     @property
@@ -60,11 +60,11 @@ class Naming(c_names.Naming):
         return self.artifact + CHECK_SUFFIX
 
 
-def name_program(program: Program) -> Naming:
+def name_launch(program: Program) -> LaunchNaming:
     """Choose all identifiers; equal programs get equal ones."""
     reserved = _RESERVED | _LIBRARY
     names = c_names.name_program(program, FILE_SCOPE_SUFFIXES, _BUFFER_SUFFIXES, reserved)
-    return Naming(names.artifact, names.tensors, names.buffers, names.variables)
+    return LaunchNaming(names.artifact, names.tensors, names.buffers, names.variables)
 
 
 def core_scope(machine: Machine) -> Scope:
@@ -83,12 +83,12 @@ def mesh_bindings(machine: Machine) -> dict[str, Const]:
 
 __all__ = [
     "FILE_SCOPE_SUFFIXES",
-    "Naming",
+    "LaunchNaming",
     "buffer_end",
     "buffer_infos",
     "core_scope",
     "identifier",
     "mesh_bindings",
-    "name_program",
+    "name_launch",
     "tensor_infos",
 ]

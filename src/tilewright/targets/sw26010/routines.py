@@ -23,7 +23,7 @@ from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Map, MatrixProduct, Reduce
 from tilewright.ir.visit import instantiate
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.calls.nest_rows import Rows, has_loops
+from tilewright.targets.sw26010.calls.nest_rows import NestRows, has_loops
 from tilewright.targets.sw26010.calls.prices import (
     PricedLoops,
     has_as_many_loops,
@@ -48,7 +48,7 @@ from tilewright.targets.sw26010.gemm.instances import GemmInstance, called_insta
 from tilewright.targets.sw26010.gemm.shape import VECTOR_LANES
 from tilewright.targets.sw26010.names import mesh_bindings
 from tilewright.targets.sw26010.timing.maps import map_cycles
-from tilewright.targets.sw26010.timing.nests import NESTS, nest_cycles
+from tilewright.targets.sw26010.timing.nests import NESTS, sample_cycles
 from tilewright.targets.sw26010.timing.reductions import reduce_cycles
 
 
@@ -148,16 +148,16 @@ class _Calls:
     def _price(self, call: PricedCall[Primitive]) -> int:
         return round(float(call_cycles(self.machine, call, call_costs(self.machine))))
 
-    def _nest(self, routine: Routine, rows: Rows) -> RoutineCycles:
+    def _nest(self, routine: Routine, rows: NestRows) -> RoutineCycles:
         assert routine.work is not None
         timing = NESTS.timing(self.table, routine)
         priced = round(float(priced_nest(timing, routine.work.unrolled, rows)))
         exact = None
         if self.simulated:
-            exact = nest_cycles(self.table, routine, mode_of(rows), counts_of(rows))
+            exact = sample_cycles(self.table, routine, mode_of(rows), counts_of(rows))
         return RoutineCycles(routine.name, call_text(rows), priced, exact)
 
-    def _mapped(self, routine: MapRoutine, rows: Rows) -> RoutineCycles:
+    def _mapped(self, routine: MapRoutine, rows: NestRows) -> RoutineCycles:
         priced, exact = round(float(routine_cycles(self.table, routine, rows))), None
         if self.simulated:
             exact = map_cycles(self.table, routine, mode_of(rows), counts_of(rows))
@@ -215,12 +215,12 @@ class _Calls:
         return RoutineCycles(name, what, self._price(call))
 
 
-def mode_of(rows: Rows) -> str:
+def mode_of(rows: NestRows) -> str:
     """The mode in which the rows of a nest are done."""
     return MODES[0] if rows.by_vectors else MODES[1]
 
 
-def counts_of(rows: Rows) -> tuple[int, ...]:
+def counts_of(rows: NestRows) -> tuple[int, ...]:
     """The iterations of a nest's loops that are more than one, outermost first, and the items of a
     row.
     """
@@ -231,10 +231,10 @@ def counts_of(rows: Rows) -> tuple[int, ...]:
     return (*reversed(loops), int(rows.items))
 
 
-def call_text(rows: Rows) -> str:
+def call_text(rows: NestRows) -> str:
     """The text of a nest's call: its loops, outermost first, and its row.
 
-    >>> call_text(Rows(8, 12, (2, 0, 0, 0), True))
+    >>> call_text(NestRows(8, 12, (2, 0, 0, 0), True))
     '3 x 4 rows of 2 vectors'
     """
     *loops, items = counts_of(rows)
@@ -249,7 +249,7 @@ def _rows_simulated(
     """Cycles of rows that change between two lengths in elements; rows, the larger and the smaller
     length may differ from core to core.
     """
-    each = [nest_cycles(table, routine, *own) for own in changes_of(grows, change)]
+    each = [sample_cycles(table, routine, *own) for own in changes_of(grows, change)]
     return np.reshape(np.array(each, np.int64), np.broadcast_shapes(*map(np.shape, change)))
 
 

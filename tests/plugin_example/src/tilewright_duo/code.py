@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.codegen.artifact import Array, Artifact, TensorInfo
-from tilewright.codegen.c.compiler import compiled
+from tilewright.codegen.c.compiler import compiled_files
 from tilewright.codegen.c.names import buffer_infos, name_program, tensor_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError, ShapeError, SimulationError
@@ -58,7 +58,7 @@ class DuoCode:
         self, artifact: Artifact, machine: Machine, inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Compile the code for this computer and call it: transfers take effect at the wait."""
-        (path,) = compiled("the Duo's emulation", "duo", dict(artifact.files), _FLAGS)
+        (path,) = compiled_files("the Duo's emulation", "duo", dict(artifact.files), _FLAGS)
         arrays = {info.name: _array(info, inputs) for info in artifact.tensors}
         entry = ctypes.CDLL(str(path))[artifact.name]
         status = entry(*(ctypes.c_void_p(array.ctypes.data) for array in arrays.values()))

@@ -14,13 +14,13 @@ from tilewright.machine import load_machine
 from tilewright.machine.build import changed
 from tilewright.ops import gemm
 from tilewright.ops.lookup import Lookup
-from tilewright.papers.cns1.digits import machine_of
+from tilewright.papers.cns1.digits import digits_machine
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION, given_blocks, plans
 from tilewright.targets.cns1.nodes import divided
 from tilewright.targets.cns1.nodes.divided import node_programs
 
-MACHINE = machine_of(2, 4, 4)
+MACHINE = digits_machine(2, 4, 4)
 
 
 def perceptron(patterns, *sizes, turned=False):
@@ -62,7 +62,7 @@ def outputs_are_those_of_the_reference(network, machine, **options):
 
 @pytest.mark.parametrize(
     ("machine", "patterns", "turned"),
-    [(MACHINE, 5, False), (machine_of(1, 1, 1), 3, True)],
+    [(MACHINE, 5, False), (digits_machine(1, 1, 1), 3, True)],
     ids=["2 x 4 nodes", "1 node"],
 )
 def test_all_nodes_with_every_message_compute_the_network(machine, patterns, turned):
@@ -87,7 +87,7 @@ def test_one_node_and_the_messages_of_all_take_the_time_of_all_nodes():
 
 def test_factors_beyond_the_data_cache_are_multiplied_part_by_part():
     """Two patterns of 4,160 bytes, of which the cache holds 4,096."""
-    outputs_are_those_of_the_reference(perceptron(3, 4160, 64), machine_of(1, 1, 1))
+    outputs_are_those_of_the_reference(perceptron(3, 4160, 64), digits_machine(1, 1, 1))
 
 
 def test_more_senders_than_a_node_tells_apart_are_refused(monkeypatch):
@@ -128,7 +128,7 @@ def test_a_training_step_changes_weights_where_they_lie(patterns, scaling):
     """Three layers of weights: errors go back through two of them."""
     step = table_step(perceptron(patterns, 64, 256, 512, 256), scaling=scaling)
     given = numbers(step)
-    found = tw.compile(step, machine_of(2, 4, 4, patterns)).plan.run(given)
+    found = tw.compile(step, digits_machine(2, 4, 4, patterns)).plan.run(given)
     for name, values in step.evaluate(given).items():
         np.testing.assert_array_equal(found[name], values)
     assert (found["product1_next"] != given["w1"]).any()

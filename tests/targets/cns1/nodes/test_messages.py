@@ -10,13 +10,13 @@ from tilewright.common.errors import MachineError, SimulationError
 from tilewright.machine import load_machine
 from tilewright.machine import messages as described
 from tilewright.simulate.instruction_level import DeadlockError
-from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
+from tilewright.targets.cns1.nodes.run import IDLE, NodeStart, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.transfers import (
-    Sum,
-    begun,
-    exchange_cycles,
+    SumMessages,
+    exchange_begun,
+    ring_cycles,
     sum_of_all,
-    transfer_cycles,
+    sum_round_cycles,
 )
 from tilewright.targets.cns1.timing import messages as closed
 
@@ -37,8 +37,8 @@ WITHOUT_GAP = structs.replace(FABRIC, gap_cycles=0.0)
 
 @pytest.mark.parametrize(("hops", "words", "cast"), [(1, 32, True), (3, 5, False), (15, 32, True)])
 def test_a_transfer_takes_what_section_2_2_says(hops, words, cast):
-    simulated = transfer_cycles(MACHINE, hops, words=words, cast=cast)
-    assert simulated == described.transfer_cycles(FABRIC, hops, 4 * words)
+    simulated = ring_cycles(MACHINE, hops, words=words, cast=cast)
+    assert simulated == described.send_cycles(FABRIC, hops, 4 * words)
 
 
 def test_exchanges_are_table_4_6_to_the_cycle_without_gaps_and_a_gap_a_message_longer_with():
@@ -46,8 +46,8 @@ def test_exchanges_are_table_4_6_to_the_cycle_without_gaps_and_a_gap_a_message_l
     lost = 0
     for round_, distance in enumerate(sharing.distances):
         report = closed.block_exchange_cycles(MACHINE, distance)
-        assert exchange_cycles(MACHINE, sharing, round_, WITHOUT_GAP) == report
-        lost += exchange_cycles(MACHINE, sharing, round_, FABRIC) - report
+        assert sum_round_cycles(MACHINE, sharing, round_, WITHOUT_GAP) == report
+        lost += sum_round_cycles(MACHINE, sharing, round_, FABRIC) - report
     assert lost == 3 + 7 + 15
 
 
@@ -92,7 +92,7 @@ def test_a_node_that_runs_ahead_receives_in_the_order_of_arrival(rounds, kinds):
         waits = [f"$8 = {n}\nwait: if ($8 != $0) wait\n$8 = $8 - 1\n" for n in rounds]
         heads = [head, "", "", ""]
         every = zip(heads, waits, texts, range(4), strict=True)
-        nodes = [Node(f"{first}{wait}{text}goto $31\nnop\n",
+        nodes = [NodeStart(f"{first}{wait}{text}goto $31\nnop\n",
                       {"main": {0: np.full(32, number, "<i4")}})
                  for first, wait, text, number in every]  # fmt: skip
         (core, *_) = run_nodes(SMALL, nodes + [IDLE] * 12, fabric_of(SMALL)).cores
@@ -108,18 +108,18 @@ def test_a_node_that_runs_ahead_receives_in_the_order_of_arrival(rounds, kinds):
 
 def test_administration_below_the_handlers_own_instructions_is_refused():
     machine = load_machine("cns1-128", {"messages.sum_cycles": 10})
-    one = Sum(closed.hidden_sum(machine), 1, 0, "$22")
+    one = SumMessages(closed.hidden_sum(machine), 1, 0, "$22")
     with pytest.raises(
         MachineError,
         match=r"^messages\.sum_cycles: a round of a global sum takes 19 instructions beside its "
         r"messages, found 10$",
     ):
-        begun(machine, one, "$5")
+        exchange_begun(machine, one, "$5")
 
 
 def test_nodes_that_wait_for_ever_are_named_with_what_they_did_not_receive():
     texts = ["$5 = 1\nsend($0, $5, $v1, 3)\n$v2 = receive(1)\n", "$v2 = receive(2)\n"]
-    nodes = [Node(text + "goto $31\nnop\n") for text in texts] + [IDLE] * 14
+    nodes = [NodeStart(text + "goto $31\nnop\n") for text in texts] + [IDLE] * 14
     with pytest.raises(DeadlockError) as caught:
         run_nodes(SMALL, nodes, fabric_of(SMALL))
     assert caught.value.report.text() == (
@@ -133,7 +133,7 @@ def test_nodes_that_wait_for_ever_are_named_with_what_they_did_not_receive():
 
 def test_messages_at_nodes_that_have_returned_are_named_and_counted():
     texts = ["$v2 = receive(0)\n", "$5 = 1\n" + "send($0, $5, $v1, 4)\n" * 10, ""]
-    nodes = [Node(text + "goto $31\nnop\n") for text in texts] + [IDLE] * 13
+    nodes = [NodeStart(text + "goto $31\nnop\n") for text in texts] + [IDLE] * 13
     with pytest.raises(DeadlockError) as caught:
         run_nodes(SMALL, nodes, fabric_of(SMALL))
     lines = caught.value.report.text().splitlines()
@@ -145,7 +145,7 @@ def test_messages_at_nodes_that_have_returned_are_named_and_counted():
 @pytest.mark.parametrize(("hops", "said"), [("$5, $0", "0 columns and -1 rows"),
                                             ("$0, $0", "0 columns and 0 rows")])  # fmt: skip
 def test_a_message_to_a_node_that_is_not_there_is_refused(hops, said):
-    nodes = [Node(f"$5 = -1\nsend({hops}, $v1, 0)\ngoto $31\nnop\n")] + [IDLE] * 15
+    nodes = [NodeStart(f"$5 = -1\nsend({hops}, $v1, 0)\ngoto $31\nnop\n")] + [IDLE] * 15
     with pytest.raises(SimulationError) as caught:
         run_nodes(SMALL, nodes, fabric_of(SMALL))
     assert caught.value.message == (
@@ -159,7 +159,7 @@ def test_a_handler_that_the_instruction_cache_does_not_hold_is_refused():
     body = "nop\n" * 1023
     text = f"$5 = 1\nhandler $5 = long\ngoto $31\nnop\nlong: {body}resume\nnop\n"
     with pytest.raises(MachineError) as caught:
-        run_nodes(SMALL, [Node(text)] + [IDLE] * 15, fabric_of(SMALL))
+        run_nodes(SMALL, [NodeStart(text)] + [IDLE] * 15, fabric_of(SMALL))
     assert str(caught.value) == (
         "handler 'long' takes 4100 bytes, 33 lines of 128; the instruction cache has 4096 "
         "(memory.caches.instruction_bytes); take a shorter handler, or a larger cache"

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import prepare
+from tilewright.cost.chain import take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.prices import call_costs
 from tilewright.ir.chains import ANY_CHAIN
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
-from tilewright.targets.host.cost.caches import Region, exposed_cycles
+from tilewright.targets.host.cost.caches import TouchedRows, exposed_cycles
 from tilewright.targets.host.sections import Caches
 
 PRODUCT = """\
@@ -72,7 +72,7 @@ def machine(l2: int, l3: int = 2**30):
 
 def waiting(l2: int, l3: int = 2**30, *, buffers: int = 0, tiles=(16, 32)) -> float:
     values = {**EXTENTS, "m_tile": tiles[0], "n_tile": tiles[1]}
-    return np.round(exposed_cycles(prepare(parse(PRODUCT)), machine(l2, l3), values, buffers))
+    return np.round(exposed_cycles(take_apart(parse(PRODUCT)), machine(l2, l3), values, buffers))
 
 
 def test_nothing_comes_where_everything_fits():
@@ -131,13 +131,13 @@ def conv(rows):
 """
     )
     one_row = 4 * (32 + 3 * 32 + 3 * 32 * 32)
-    found = exposed_cycles(prepare(program), machine(one_row), {"rows": 100}, 0)
+    found = exposed_cycles(take_apart(program), machine(one_row), {"rows": 100}, 0)
     assert found == 4 * (100 * 32 + 102 * 32 + 3 * 32 * 32)
 
 
 def test_machines_without_caches_wait_for_nothing_in_place():
     values = {**EXTENTS, "m_tile": 16, "n_tile": 32}
-    assert exposed_cycles(prepare(parse(PRODUCT)), load_machine("sw26010"), values, 0) == 0
+    assert exposed_cycles(take_apart(parse(PRODUCT)), load_machine("sw26010"), values, 0) == 0
 
 
 def test_an_estimate_adds_what_is_waited_for():
@@ -150,9 +150,9 @@ def test_an_estimate_adds_what_is_waited_for():
 def test_rows_that_share_sets_take_the_room_of_whole_sets():
     """32 KiB, 8 ways: rows of 512 bytes 2048 bytes apart lie in a quarter of the sets."""
     l1 = load_machine("host").find_section(Caches).l1
-    assert Region(16384, 512, 2048).room(l1) == 4 * 16384
-    assert Region(16384, 512, 2048 + 512).room(l1) == 16384
-    assert Region(16384, 512, 0).room(l1) == 16384
+    assert TouchedRows(16384, 512, 2048).room(l1) == 4 * 16384
+    assert TouchedRows(16384, 512, 2048 + 512).room(l1) == 16384
+    assert TouchedRows(16384, 512, 0).room(l1) == 16384
 
 
 def test_no_level_delivers_faster_than_it_can():
@@ -162,7 +162,7 @@ def test_no_level_delivers_faster_than_it_can():
     slow |= {"memory.caches.l3.capacity_bytes": "1024"}
     slow |= {"memory.caches.l3.fill_bytes_per_cycle": "2"}
     values = {**EXTENTS, "m_tile": 16, "n_tile": 32}
-    prepared, moved = prepare(parse(PRODUCT)), 2 * A + 4 * B + C
+    prepared, moved = take_apart(parse(PRODUCT)), 2 * A + 4 * B + C
     host = load_machine("host", slow)
     assert exposed_cycles(prepared, host, values, 0) == pytest.approx(moved / 2)
     assert exposed_cycles(prepared, host, values, 0, 1000.0) == pytest.approx(moved / 2 - 1000)
@@ -170,7 +170,7 @@ def test_no_level_delivers_faster_than_it_can():
 
 def test_nobody_waits_for_results_that_go_past_the_caches():
     """Results that the last cache cannot keep, in whole lines, complete at once."""
-    prepared = prepare(parse(OVERWRITTEN), chains=ANY_CHAIN)
+    prepared = take_apart(parse(OVERWRITTEN), chains=ANY_CHAIN)
 
     def cycles(l3: int, m: int = 64, n: int = 64, k_tile: int = 128) -> float:
         values = {"m": m, "n": n, "k": 128, "m_tile": 16, "k_tile": k_tile}
@@ -185,7 +185,7 @@ def test_nobody_waits_for_results_that_go_past_the_caches():
 
 def test_results_past_the_caches_take_the_time_of_main_memory():
     values = {"m": 64, "n": 64, "k": 128, "m_tile": 16, "k_tile": 128}
-    prepared = prepare(parse(OVERWRITTEN), chains=ANY_CHAIN)
+    prepared = take_apart(parse(OVERWRITTEN), chains=ANY_CHAIN)
     slow = {f"memory.caches.{level}.exposed_cycles_per_byte": "0" for level in ("l1", "l2", "l3")}
     slow |= {"memory.caches.l1.capacity_bytes": str(2**40)}
     slow |= {"memory.caches.l2.fill_bytes_per_cycle": "1e12"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import prepare
+from tilewright.cost.chain import take_apart
 from tilewright.cost.prices import call_costs
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import WinogradInput
@@ -40,7 +40,7 @@ def cycles(l2_bytes: int) -> float:
             "memory.caches.l2.capacity_bytes": str(l2_bytes),
         },
     )
-    return streamed_cycles(prepare(parse(BLOCKS)), machine, {"blocks": BLOCK_COUNT})
+    return streamed_cycles(take_apart(parse(BLOCKS)), machine, {"blocks": BLOCK_COUNT})
 
 
 def test_what_fits_a_cache_does_not_move() -> None:
@@ -89,7 +89,7 @@ def test_rows_come_again_where_more_lines_are_read_than_are_fetched_ahead(
     read, written = (5 * 11 + 5 * 5) * 64 * 4, 7 * 64 * 4
     gone = max(0.0, 1 - capacity / (read + written)) if streams < 80 else 0.0
     expected = 7 * gone * read / machine.section(Caches).l1.fill_bytes_per_cycle
-    assert streamed_cycles(prepare(parse(ROWS)), machine, {}) == pytest.approx(expected)
+    assert streamed_cycles(take_apart(parse(ROWS)), machine, {}) == pytest.approx(expected)
 
 
 def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores() -> None:

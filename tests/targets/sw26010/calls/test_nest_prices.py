@@ -36,7 +36,7 @@ from tilewright.ir.primitives import (
 )
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import Program as CoreProgram
+from tilewright.simulate.program import AssembledProgram as CoreProgram
 from tilewright.targets.sw26010.calls.expressions import routine_of_map, routine_of_reduce
 from tilewright.targets.sw26010.calls.nest_rows import rows_of
 from tilewright.targets.sw26010.calls.prices import map_rows

@@ -28,7 +28,7 @@ from tilewright.simulate.instruction_level import simulate_core
 from tilewright.targets.sw26010.calls.compiled_loops import compiled_map
 from tilewright.targets.sw26010.calls.expressions import routine_of_map
 from tilewright.targets.sw26010.elementwise.code import MODES
-from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.expression import ExpressionOperations
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.sums import Sums
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
@@ -215,7 +215,7 @@ def test_the_core_computes_every_function_of_floats(name: str) -> None:
 
 def test_a_function_that_the_core_does_not_compute() -> None:
     with pytest.raises(ProgramError) as caught:
-        Arithmetic(Sums(count=2), [0, 1]).value(parse_scalar("x0 & x1"))
+        ExpressionOperations(Sums(count=2), [0, 1]).value(parse_scalar("x0 & x1"))
     assert str(caught.value) == "the core has no instruction for 'x0 & x1'"
 
 

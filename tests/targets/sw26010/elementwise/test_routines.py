@@ -18,9 +18,9 @@ from tilewright.targets.sw26010.elementwise.routines import all_routines
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
 from tilewright.targets.sw26010.timing.nests import (
     NESTS,
-    nest_cycles,
     nest_terms,
     rows_terms,
+    sample_cycles,
     sampled_rows,
 )
 
@@ -206,7 +206,7 @@ def test_nests_that_were_not_sampled_are_priced_at_what_they_take(name: str, tab
         for counts in NOT_SAMPLED:
             terms = nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
             priced = float(found[mode].cycles(terms))
-            assert priced == nest_cycles(table, routine, mode, counts), counts
+            assert priced == sample_cycles(table, routine, mode, counts), counts
 
 
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
@@ -222,7 +222,7 @@ def test_changed_rows_that_were_not_sampled_are_priced_at_what_they_take(
                 continue
             terms = rows_terms(new > old, rows, max(new, old), min(new, old))
             priced = float(timing[mode].cycles(terms))
-            exact = nest_cycles(table, routine, mode, (rows, new, old))
+            exact = sample_cycles(table, routine, mode, (rows, new, old))
             assert priced == exact, (rows, new, old)
 
 

@@ -16,10 +16,10 @@ from tilewright.asm import assemble
 from tilewright.common.errors import CapacityError, ScheduleError
 from tilewright.cost.calls import PricedCall
 from tilewright.ir.primitives import MatrixProduct
-from tilewright.isa import Label, load_table, make_instruction
+from tilewright.isa import SymbolReference, load_table, make_instruction
 from tilewright.machine import load_machine
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.gemm.assembly import frame
 from tilewright.targets.sw26010.gemm.exact import product_run, simulated_gemm_cycles
@@ -211,11 +211,11 @@ def test_the_code_runs_anywhere_and_beside_another_primitive():
     table = load_table("sw26010_cpe")
     one = gemm_kernel(VARIANTS[1], GemmShape(16, 4, 1))
     two = gemm_kernel(VARIANTS[4], GemmShape(4, 16, 2))
-    call = make_instruction(table, "bsr", [Label(two.entry)])
+    call = make_instruction(table, "bsr", [SymbolReference(two.entry)])
     halt = make_instruction(table, "halt")
     program = encode_program([call, halt, *one.instructions, *two.instructions], table)
     registers = {"$16": 0, "$17": 8192, "$18": 16384, "$19": 24576}
-    run = simulate_mesh(program, Mesh(8, 8), registers=registers)
+    run = simulate_mesh(program, SimulatedMesh(8, 8), registers=registers)
     assert run.cores[0].instruction(1).mnemonic == "halt"
     assert run.cores[0].executed[1] == 64
 

@@ -11,7 +11,7 @@ import pytest
 from support.examples import one_in
 from support.routines import assembled
 from tilewright.targets.sw26010.calls import prices
-from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
+from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, NestRows
 from tilewright.targets.sw26010.elementwise.lie import Lie
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.elementwise.reduce import reduce_routine
@@ -19,7 +19,7 @@ from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES, Derived
 from tilewright.targets.sw26010.timing.maps import MAPS
 from tilewright.targets.sw26010.timing.nests import NESTS, encoded
-from tilewright.targets.sw26010.timing.products import PRODUCTS, Primitive
+from tilewright.targets.sw26010.timing.products import PRODUCTS, MatrixPrimitive
 from tilewright.targets.sw26010.timing.reductions import REDUCTIONS
 
 KINDS = {kind.path.stem: kind for kind in (NESTS, MAPS, REDUCTIONS, PRODUCTS)}
@@ -49,7 +49,7 @@ def test_the_shipped_timings_of_products_are_what_the_code_takes_today(
     """Each core and each element type once: what changes the code is in the question of all."""
     shipped = PRODUCTS.shipped[table]
     assert shipped.question == PRODUCTS.question(table)
-    for primitive in (Primitive(precision), Primitive(precision, chained=True)):
+    for primitive in (MatrixPrimitive(precision), MatrixPrimitive(precision, chained=True)):
         assert PRODUCTS.derive(table, primitive) == shipped.routines[primitive.timed_as]
 
 
@@ -90,7 +90,9 @@ def test_a_mode_that_no_candidate_takes_is_not_derived(
         return MAPS.samples(own, mode)
 
     monkeypatch.setattr(prices, "MAPS", replace(MAPS, samples=samples))
-    rows = Rows(np.array([16, 33]), np.array([1, 1]), (0,) * OUTER_LOOPS, np.array([True, False]))
+    rows = NestRows(
+        np.array([16, 33]), np.array([1, 1]), (0,) * OUTER_LOOPS, np.array([True, False])
+    )
     whole = prices.routine_cycles(table, routine, rows, np.array([True, False]))
     assert asked == ["vectors"]
     each = prices.routine_cycles(table, routine, rows)
@@ -147,9 +149,9 @@ def test_what_is_not_shipped_is_derived_and_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    small = Primitive(F64, mesh=2)
+    small = MatrixPrimitive(F64, mesh=2)
     found = replace(PRODUCTS).timing("sw26010_cpe", small)
-    shipped = PRODUCTS.timing("sw26010_cpe", Primitive(F64))
+    shipped = PRODUCTS.timing("sw26010_cpe", MatrixPrimitive(F64))
     assert found["product"].coefficients[3] == 16
     assert found["product"].coefficients[0] < shipped["product"].coefficients[0]
     assert underivable(PRODUCTS).timing("sw26010_cpe", small) == found

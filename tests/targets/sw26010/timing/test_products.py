@@ -13,7 +13,7 @@ from tilewright.targets.sw26010.gemm.exact import simulated_gemm_cycles
 from tilewright.targets.sw26010.gemm.shape import F32, F64
 from tilewright.targets.sw26010.prices import product_cycles
 from tilewright.targets.sw26010.timing.derived import SHIPPED_TABLES
-from tilewright.targets.sw26010.timing.products import PRODUCTS, Primitive, product_timing
+from tilewright.targets.sw26010.timing.products import PRODUCTS, MatrixPrimitive, product_timing
 
 
 def test_every_shipped_machine_takes_the_cycles_of_the_code() -> None:
@@ -28,7 +28,7 @@ def test_every_shipped_machine_takes_the_cycles_of_the_code() -> None:
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
 def test_the_form_is_within_a_percent_of_its_samples(table: str) -> None:
     for precision in (F64, F32):
-        derived = PRODUCTS.timing(table, Primitive(precision))["product"]
+        derived = PRODUCTS.timing(table, MatrixPrimitive(precision))["product"]
         assert derived.mean_error <= derived.worst_error <= 0.01
 
 
@@ -43,7 +43,7 @@ def test_a_taken_branch_costs_the_measured_core_less_than_a_cycle_per_k() -> Non
 @pytest.mark.parametrize("table", SHIPPED_TABLES)
 def test_the_form_of_chains_is_within_a_thousandth_of_its_samples(table: str) -> None:
     for precision in (F64, F32):
-        derived = PRODUCTS.timing(table, Primitive(precision, chained=True))["chain"]
+        derived = PRODUCTS.timing(table, MatrixPrimitive(precision, chained=True))["chain"]
         assert derived.mean_error <= derived.worst_error <= 0.001
 
 

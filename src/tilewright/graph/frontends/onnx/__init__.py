@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilewright.common.errors import GraphError, InternalError, ShapeError
 from tilewright.graph.frontends.onnx.check import checked
 from tilewright.graph.frontends.onnx.declare import NAMED, TYPES
-from tilewright.graph.frontends.onnx.functions import expanded
+from tilewright.graph.frontends.onnx.functions import expanded_nodes
 from tilewright.graph.frontends.onnx.importing import import_model
 from tilewright.graph.frontends.onnx.model import (
     Extents,
@@ -114,7 +114,7 @@ def _plain(model: onnx.ModelProto, folder: Path, values: Mapping[str, NDArray[An
             for value in model.graph.output
         ]
         nodes = checked(
-            [_node(node, folder) for node in expanded(model, _opset(model), OPERATORS)],
+            [_node(node, folder) for node in expanded_nodes(model, _opset(model), OPERATORS)],
             _opset(model),
             {*values, *(_text(tensor.name) for tensor in stored)},
             [output.name for output in outputs],

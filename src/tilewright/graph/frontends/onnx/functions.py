@@ -17,7 +17,9 @@ _DEEPEST = 4
 """Definitions within definitions that are followed."""
 
 
-def expanded(model: onnx.ModelProto, opset: int, read: Container[str]) -> list[onnx.NodeProto]:
+def expanded_nodes(
+    model: onnx.ModelProto, opset: int, read: Container[str]
+) -> list[onnx.NodeProto]:
     """The nodes of a model, with operators that are not `read` as the standard defines them."""
     nodes = list(model.graph.node)
     if all(node.op_type in read or node.domain for node in nodes):

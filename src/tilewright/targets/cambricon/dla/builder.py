@@ -29,7 +29,7 @@ half of that one's computation.
 
 
 @dataclass(frozen=True)
-class Buffer:
+class ScratchpadBuffer:
     """Elements of a scratchpad."""
 
     name: str
@@ -47,8 +47,8 @@ class Builder:
     capacities: Mapping[str, int]
     serial: int
     order: str = AHEAD
-    buffers: list[Buffer] = field(default_factory=list)
-    _lines: list[str | Use] = field(default_factory=list)
+    buffers: list[ScratchpadBuffer] = field(default_factory=list)
+    _lines: list[str | NamedNumber] = field(default_factory=list)
     _variables: int = 0
     _most_variables: int = 0
     _labels: int = 0
@@ -57,7 +57,7 @@ class Builder:
 
     def constant(self, value: int | str) -> str:
         """Placeholder, in statements, of a register that holds a number or a symbol's address."""
-        use = Use(len(self._lines), str(value))
+        use = NamedNumber(len(self._lines), str(value))
         self._lines.append(use)
         return use.place
 
@@ -69,9 +69,9 @@ class Builder:
         self.write(f"smove {register}, #{value}")
         return register
 
-    def start(self, place: Buffer | str) -> str:
+    def start(self, place: ScratchpadBuffer | str) -> str:
         """A register of its own that starts where a buffer begins."""
-        if isinstance(place, Buffer):
+        if isinstance(place, ScratchpadBuffer):
             return self.variable(place.address)
         register = self.variable(0)
         self.copy(register, place)
@@ -95,14 +95,14 @@ class Builder:
 
     # ---------------------------------------------------------------- scratchpads
 
-    def buffer(self, name: str, memory: str, size: int) -> Buffer:
+    def buffer(self, name: str, memory: str, size: int) -> ScratchpadBuffer:
         """Elements behind those taken before."""
         address = sum(b.size for b in self.buffers if b.memory == memory)
-        found = Buffer(name, memory, address, size)
+        found = ScratchpadBuffer(name, memory, address, size)
         self.buffers.append(found)
         return found
 
-    def scratch(self, name: str, size: int) -> Buffer:
+    def scratch(self, name: str, size: int) -> ScratchpadBuffer:
         """Elements of the vector scratchpad that are taken once, whoever asks for them."""
         for buffer in self.buffers:
             if buffer.name == name and buffer.size >= size:
@@ -125,26 +125,41 @@ class Builder:
 
     # ---------------------------------------------------------------- statements
 
-    def load(self, buffer: Buffer | str, size: int, symbol: str, offset: int, memory: str) -> None:
+    def load(
+        self, buffer: ScratchpadBuffer | str, size: int, symbol: str, offset: int, memory: str
+    ) -> None:
         """Load elements from a place known now."""
         self.transfer("load", memory, buffer, size, f"#{symbol}+{offset}")
 
-    def store(self, buffer: Buffer | str, size: int, symbol: str, offset: int) -> None:
+    def store(self, buffer: ScratchpadBuffer | str, size: int, symbol: str, offset: int) -> None:
         """Store elements of a scratchpad, the vector one for a register, to a place known now."""
-        memory = buffer.memory if isinstance(buffer, Buffer) else "vector"
+        memory = buffer.memory if isinstance(buffer, ScratchpadBuffer) else "vector"
         self.transfer("store", memory, buffer, size, f"#{symbol}+{offset}")
 
-    def transfer(self, way: str, memory: str, local: Buffer | str, size: int, place: str) -> None:
+    def transfer(
+        self, way: str, memory: str, local: ScratchpadBuffer | str, size: int, place: str
+    ) -> None:
         """Load or store elements; `place` is an address as statements have it."""
         self.write(f"{memory[0]}{way} {self.place(local)}, {self.constant(size)}, {place}")
 
-    def vector(self, mnemonic: str, out: Buffer | str, size: int, *sources: Buffer | str) -> None:
+    def vector(
+        self,
+        mnemonic: str,
+        out: ScratchpadBuffer | str,
+        size: int,
+        *sources: ScratchpadBuffer | str,
+    ) -> None:
         """An operation of the vector unit."""
         operands = ", ".join(self.place(source) for source in sources)
         self.write(f"{mnemonic} {self.place(out)}, {self.constant(size)}, {operands}")
 
     def product(
-        self, out: Buffer | str, rows: int, matrix: Buffer | str, source: Buffer | str, columns: int
+        self,
+        out: ScratchpadBuffer | str,
+        rows: int,
+        matrix: ScratchpadBuffer | str,
+        source: ScratchpadBuffer | str,
+        columns: int,
     ) -> None:
         """out = matrix times source."""
         self.write(
@@ -153,7 +168,12 @@ class Builder:
         )
 
     def transposed_product(
-        self, out: Buffer | str, columns: int, matrix: Buffer | str, source: Buffer | str, rows: int
+        self,
+        out: ScratchpadBuffer | str,
+        columns: int,
+        matrix: ScratchpadBuffer | str,
+        source: ScratchpadBuffer | str,
+        rows: int,
     ) -> None:
         """out = source times matrix."""
         self.write(
@@ -162,7 +182,12 @@ class Builder:
         )
 
     def outer_product(
-        self, out: Buffer | str, a: Buffer | str, rows: int, b: Buffer | str, columns: int
+        self,
+        out: ScratchpadBuffer | str,
+        a: ScratchpadBuffer | str,
+        rows: int,
+        b: ScratchpadBuffer | str,
+        columns: int,
     ) -> None:
         """out = the products of each element of a and each of b."""
         self.write(
@@ -170,16 +195,16 @@ class Builder:
             f"{self.place(b)}, {self.constant(columns)}"
         )
 
-    def clear(self, out: Buffer | str, size: int) -> None:
+    def clear(self, out: ScratchpadBuffer | str, size: int) -> None:
         """out = 0."""
         self.vector("vsv", out, size, out, out)
 
-    def fill(self, out: Buffer | str, size: int, value: int) -> None:
+    def fill(self, out: ScratchpadBuffer | str, size: int, value: int) -> None:
         """out = an element."""
         self.clear(out, size)
         self.vector("vas", out, size, out, f"#{value}")
 
-    def place(self, buffer: Buffer | str) -> str:
+    def place(self, buffer: ScratchpadBuffer | str) -> str:
         """The register that holds where a buffer begins."""
         return buffer if isinstance(buffer, str) else self.constant(buffer.address)
 
@@ -236,7 +261,7 @@ _PLACE = re.compile(r"\{(\d+)\}")
 
 
 @dataclass(frozen=True)
-class Use:
+class NamedNumber:
     """A number, or the address of a symbol, that statements from here on have as `{index}`."""
 
     index: int
@@ -248,10 +273,10 @@ class Use:
         return f"{{{self.index}}}"
 
 
-def statements(lines: Sequence[str | Use], variables: int) -> tuple[str, ...]:
+def statements(lines: Sequence[str | NamedNumber], variables: int) -> tuple[str, ...]:
     """The statements of a block that takes so many variables: the numbers that stay come first."""
     free = [register for register in _CONSTANTS if register not in VARIABLES[:variables]]
-    numbers = dict.fromkeys(line.number for line in lines if isinstance(line, Use))
+    numbers = dict.fromkeys(line.number for line in lines if isinstance(line, NamedNumber))
     kept = dict(zip(numbers, free, strict=False))
     moves = [f"smove {register}, #{number}" for number, register in kept.items()]
     return (*moves, *_Turns(kept).written(lines))
@@ -262,14 +287,14 @@ class _Turns:
     """Numbers without a register of their own: `held` are the registers of uses just now."""
 
     kept: dict[str, str]
-    uses: dict[int, Use] = field(default_factory=dict)
+    uses: dict[int, NamedNumber] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     turns: Iterator[str] = field(default_factory=lambda: cycle(_TURNS))
 
-    def written(self, lines: Sequence[str | Use]) -> Iterator[str]:
+    def written(self, lines: Sequence[str | NamedNumber]) -> Iterator[str]:
         """The lines with registers, and moves before those that need them."""
         for line in lines:
-            if isinstance(line, Use):
+            if isinstance(line, NamedNumber):
                 self.uses[line.index] = line
                 if line.number not in self.kept:
                     yield self._moved(line)
@@ -282,7 +307,7 @@ class _Turns:
                     yield self._moved(use)
             yield _PLACE.sub(lambda match: self._register(int(match[1])), line)
 
-    def _moved(self, use: Use) -> str:
+    def _moved(self, use: NamedNumber) -> str:
         register = next(self.turns)
         self.held[register] = use.index
         return f"smove {register}, #{use.number}"

@@ -28,7 +28,7 @@ from tilewright.asm import Object
 from tilewright.asm.diagnostics import Fault, Span
 from tilewright.common.errors import AssemblyError
 from tilewright.targets.cambricon.dla.error_codes import DlaError
-from tilewright.targets.cambricon.dla.pieces import Piece
+from tilewright.targets.cambricon.dla.pieces import ArgumentText
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 AXES = {"neuron": "B, H, W, C", "synapse": "CO, KH, KW, CI"}
@@ -74,8 +74,8 @@ def _joined(numbers: Sequence[int]) -> str:
 
 
 def name_of(
-    kind: str, pieces: Sequence[Piece], word: Span, refused: set[str]
-) -> tuple[Piece, Sequence[Piece]]:
+    kind: str, pieces: Sequence[ArgumentText], word: Span, refused: set[str]
+) -> tuple[ArgumentText, Sequence[ArgumentText]]:
     """The name of a declaration, and what follows. It is refused until its numbers are found to be
     right. Raises Fault.
     """
@@ -139,10 +139,10 @@ def data_of(
 
 def declared_in(image: Object) -> dict[str, Data]:
     """Data declared by the sources of an object, by name. Errors: AssemblyError."""
-    return {data.name: data for data in records(image, SECTION, Data)}
+    return {data.name: data for data in json_records(image, SECTION, Data)}
 
 
-def records(image: Object, section: str, kind: type[Record]) -> list[Record]:
+def json_records(image: Object, section: str, kind: type[Record]) -> list[Record]:
     """The values of a section that holds a line of JSON for each. Errors: AssemblyError."""
     if not any(found.name == section for found in image.sections):
         return []

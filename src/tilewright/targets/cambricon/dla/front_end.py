@@ -16,7 +16,7 @@ from tilewright.asm.error_codes import SourceError
 from tilewright.asm.front_end import Expansion
 from tilewright.asm.suggest import did_you_mean
 from tilewright.isa import InstructionTable
-from tilewright.targets.cambricon.dla.blocks import BLOCKS, Argument, Block, Call
+from tilewright.targets.cambricon.dla.blocks import BLOCKS, Block, BlockArgument, BlockCall
 from tilewright.targets.cambricon.dla.blocks.call import Stage
 from tilewright.targets.cambricon.dla.builder import AHEAD, ORDERS, PREFETCH, Builder
 from tilewright.targets.cambricon.dla.declarations import (
@@ -35,13 +35,13 @@ from tilewright.targets.cambricon.dla.host import HostStep, check_host, host_ste
 from tilewright.targets.cambricon.dla.macros import (
     DEFINITION,
     END,
-    Macro,
+    BlockMacro,
     body_of,
     check_kind,
-    definition_of,
+    macro_header,
 )
-from tilewright.targets.cambricon.dla.maps import PlacedBuffer, placed, stored
-from tilewright.targets.cambricon.dla.pieces import COMMENT, Piece, pieces_of
+from tilewright.targets.cambricon.dla.maps import PlacedBuffer, placed_buffers, stored
+from tilewright.targets.cambricon.dla.pieces import COMMENT, ArgumentText, argument_texts
 
 NEEDED = re.compile(
     r"@\s*[A-Za-z]|^\s*\.host\b|^\s*(?:C\s*-\s*|IO\s*-\s*)Macro\b|^\s*(?:Block|mend)\b", re.M | re.I
@@ -66,14 +66,14 @@ class DlaFrontEnd:
     parameters: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     """Names of wrong declarations: what uses them is not looked at."""
-    macros: dict[str, Macro] = field(default_factory=dict)
+    macros: dict[str, BlockMacro] = field(default_factory=dict)
     uses: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Name -> the blocks that have it as an argument, with their lines."""
     _placed: list[str] = field(default_factory=list)
     _serial: int = 0
     _buffers: list[PlacedBuffer] = field(default_factory=list)
     _host: list[HostStep] = field(default_factory=list)
-    _fusion: Fusion | None = None
+    _fusion: FusedBlocks | None = None
 
     def begin(self, *, declaring: bool) -> None:
         """Begin to see the source from its first line; what was declared stays known."""
@@ -139,7 +139,7 @@ class DlaFrontEnd:
             return self._declared(line, word, match, context)
         if word in ("fuse", "endfuse"):
             return self._fused(line, word, span, context)
-        pieces = pieces_of(match["rest"], match.start("rest") + 1)
+        pieces = argument_texts(match["rest"], match.start("rest") + 1)
         if name in self.macros:
             return self._macro_lines(line, self.macros[name], pieces, span, before)
         if self.declaring:
@@ -157,12 +157,12 @@ class DlaFrontEnd:
         call, block = self._call(word, pieces, span, context)
         block.lower(call)
         call.builder.check("give smaller segments")
-        self._buffers += placed(word, line, call.builder)
+        self._buffers += placed_buffers(word, line, call.builder)
         return _children(line, f"block '{word}'", [*before, *call.builder.text()])
 
     def _call(
-        self, word: str, pieces: list[Piece], span: Span, context: Expansion
-    ) -> tuple[Call, Block]:
+        self, word: str, pieces: list[ArgumentText], span: Span, context: Expansion
+    ) -> tuple[BlockCall, Block]:
         """A built-in block with its arguments looked up. Raises Fault."""
         block = BLOCKS.get(word.removeprefix("block_"))
         if block is None:
@@ -190,14 +190,16 @@ class DlaFrontEnd:
         }
         number = self.parameters.get(PREFETCH, ORDERS.index(AHEAD))
         order = ORDERS[min(max(number, 0), len(ORDERS) - 1)]
-        return Call(f"@{word}", arguments, Builder(capacities, self._serial, order), span), block
+        return BlockCall(
+            f"@{word}", arguments, Builder(capacities, self._serial, order), span
+        ), block
 
-    def _argument(self, piece: Piece, context: Expansion) -> Argument:
+    def _argument(self, piece: ArgumentText, context: Expansion) -> BlockArgument:
         text = piece.text.removeprefix("#").strip()
         if text in self.data:
-            return Argument(self.data[text], piece.span)
+            return BlockArgument(self.data[text], piece.span)
         if text in self.parameters:
-            return Argument(self.parameters[text], piece.span)
+            return BlockArgument(self.parameters[text], piece.span)
         if NAME.fullmatch(text) and not piece.text.startswith("#"):
             fix = did_you_mean(text, [*self.data, *self.parameters])
             raise Fault(
@@ -207,10 +209,10 @@ class DlaFrontEnd:
                 fix=fix or f"declare @neuron {text}, ...",
             )
         moved = piece.column + len(piece.text) - len(text)
-        return Argument(context.number_of(text, moved), piece.span)
+        return BlockArgument(context.number_of(text, moved), piece.span)
 
     def _on_host(
-        self, word: str, pieces: Sequence[Piece], span: Span, context: Expansion
+        self, word: str, pieces: Sequence[ArgumentText], span: Span, context: Expansion
     ) -> Iterable[SourceLine]:
         """A statement of the host's program."""
         found = [self._argument(piece, context).value for piece in pieces]
@@ -239,7 +241,7 @@ class DlaFrontEnd:
                 context.report(last, comma)
                 return () if following is None else (following,)
             text, last = f"{COMMENT.split(text)[0].rstrip()} {following.text.strip()}", following
-        pieces = pieces_of(text, match.start("rest") + 1)
+        pieces = argument_texts(text, match.start("rest") + 1)
         if context.section not in _DATA_SECTIONS:
             raise Fault(
                 DlaError.DECLARATION,
@@ -267,7 +269,7 @@ class DlaFrontEnd:
         return _children(line, f"declaration of '{data.name}'", data.directives())
 
     def _parameter(
-        self, line: SourceLine, name: Piece, numbers: Sequence[int]
+        self, line: SourceLine, name: ArgumentText, numbers: Sequence[int]
     ) -> Iterable[SourceLine]:
         if len(numbers) != 1:
             raise Fault(DlaError.DECLARATION, f"@parameter {name.text} takes one number", name.span)
@@ -281,7 +283,7 @@ class DlaFrontEnd:
     def _define(
         self, line: SourceLine, match: re.Match[str], context: Expansion
     ) -> Iterable[SourceLine]:
-        kind, name, parameters = definition_of(line, match)
+        kind, name, parameters = macro_header(line, match)
         body, behind = body_of(line, kind, context)
         if name in self.macros:
             first = self.macros[name].line
@@ -291,7 +293,7 @@ class DlaFrontEnd:
             )
         if name.lower() in BLOCKS or name.lower() in AXES:
             raise Fault(SourceError.RESERVED, f"'{name}' is built in", fix="choose another name")
-        macro = Macro(kind, name, parameters, tuple(body), line)
+        macro = BlockMacro(kind, name, parameters, tuple(body), line)
         self.macros[name] = macro
         if not self.declaring:
             for wrong, fault in check_kind(macro, self.macros, self.table):
@@ -301,8 +303,8 @@ class DlaFrontEnd:
     def _macro_lines(
         self,
         line: SourceLine,
-        macro: Macro,
-        pieces: Sequence[Piece],
+        macro: BlockMacro,
+        pieces: Sequence[ArgumentText],
         span: Span,
         before: Sequence[str],
     ) -> Iterable[SourceLine]:
@@ -346,7 +348,7 @@ class DlaFrontEnd:
                     span,
                     fix="write @endfuse before it",
                 )
-            self._fusion = Fusion(line)
+            self._fusion = FusedBlocks(line)
             return ()
         fusion, self._fusion = self._fusion, None
         if fusion is None:
@@ -364,7 +366,7 @@ class DlaFrontEnd:
             context.report(fusion.calls[0][0], fault)
             return ()
 
-    def _fused_lines(self, fusion: Fusion, context: Expansion) -> Iterable[SourceLine]:
+    def _fused_lines(self, fusion: FusedBlocks, context: Expansion) -> Iterable[SourceLine]:
         """One block whose results go through the activations behind it before they are stored.
         Raises Fault for the first.
         """
@@ -384,7 +386,7 @@ class DlaFrontEnd:
         fused = replace(call, stages=tuple(stages), last=last)
         block.lower(fused)
         fused.builder.check("give smaller segments")
-        self._buffers += placed(word, first_line, fused.builder)
+        self._buffers += placed_buffers(word, first_line, fused.builder)
         return _children(first_line, f"fused block '{word}'", fused.builder.text())
 
 
@@ -397,15 +399,15 @@ def _children(line: SourceLine, origin: str, texts: Iterable[str]) -> list[Sourc
 
 
 @dataclass
-class Fusion:
+class FusedBlocks:
     """Blocks between `@fuse` and `@endfuse`; a fault was reported where others interrupt them."""
 
     line: SourceLine
-    calls: list[tuple[SourceLine, str, list[Piece], Span]] = field(default_factory=list)
+    calls: list[tuple[SourceLine, str, list[ArgumentText], Span]] = field(default_factory=list)
     is_interrupted: bool = False
 
 
-def stage_of(call: Call, block: Block, previous: Data, users: Sequence[str]) -> Stage:
+def stage_of(call: BlockCall, block: Block, previous: Data, users: Sequence[str]) -> Stage:
     """The computation of a call on tiles of `previous`, which it has to take; `users` are the other
     blocks that take or write it. Raises Fault.
     """

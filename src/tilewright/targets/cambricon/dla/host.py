@@ -14,7 +14,7 @@ import msgspec
 from tilewright.asm import Object
 from tilewright.asm.diagnostics import Fault
 from tilewright.asm.suggest import did_you_mean
-from tilewright.targets.cambricon.dla.declarations import Data, declared_in, records
+from tilewright.targets.cambricon.dla.declarations import Data, declared_in, json_records
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 SECTION = ".host"
@@ -89,7 +89,7 @@ def host_program(image: Object, given: Sequence[str]) -> tuple[HostStep, ...]:
     """The statements of an image; without any, the `given` arrays are uploaded, and all that the
     program may write is fetched. Errors: AssemblyError.
     """
-    stored = records(image, SECTION, HostStep)
+    stored = json_records(image, SECTION, HostStep)
     if stored:
         return tuple(stored)
     written = [name for name, data in declared_in(image).items() if not data.read_only]

@@ -33,7 +33,7 @@ _DOES = {"C-Macro": "computes", "IO-Macro": "moves data"}
 
 
 @dataclass(frozen=True)
-class Macro:
+class BlockMacro:
     """A definition; `line` is where it begins."""
 
     kind: str
@@ -83,7 +83,7 @@ def _replaced(
     return pattern.sub(replace, text)
 
 
-def definition_of(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tuple[str, ...]]:
+def macro_header(line: SourceLine, match: re.Match[str]) -> tuple[str, str, tuple[str, ...]]:
     """Kind, name and parameters of the line that begins a definition. Raises Fault."""
     kind = _KINDS["".join(match["kind"].lower().split()).removesuffix("-macro")]
     column = match.start("rest")
@@ -138,7 +138,7 @@ def body_of(
 
 
 def check_kind(
-    macro: Macro, macros: Mapping[str, Macro], table: InstructionTable
+    macro: BlockMacro, macros: Mapping[str, BlockMacro], table: InstructionTable
 ) -> Iterator[tuple[SourceLine, Fault]]:
     """Lines that break the rule that a macro either computes or moves data, with their faults."""
     if macro.kind == "Block":
@@ -169,7 +169,7 @@ def check_kind(
         yield line, fault
 
 
-def _kind_of(word: str, macros: Mapping[str, Macro], table: InstructionTable) -> str:
+def _kind_of(word: str, macros: Mapping[str, BlockMacro], table: InstructionTable) -> str:
     """The kind of macro that a word belongs into, "" for any."""
     if word.startswith("@"):
         called = macros.get(word[1:])

@@ -18,7 +18,7 @@ from tilewright.targets.cambricon.dla.declarations import (
     ELEMENT_BYTES,
     Data,
     declared_in,
-    records,
+    json_records,
     stored_records,
 )
 from tilewright.targets.cambricon.dla.host import SECTION as HOST
@@ -40,7 +40,7 @@ class PlacedBuffer(msgspec.Struct, frozen=True):
     size: int
 
 
-def placed(block: str, line: SourceLine, builder: Builder) -> list[PlacedBuffer]:
+def placed_buffers(block: str, line: SourceLine, builder: Builder) -> list[PlacedBuffer]:
     """The buffers of a block."""
     return [
         PlacedBuffer(block, line.file, line.number, b.memory, b.name, b.address, b.size)
@@ -56,13 +56,13 @@ def stored(buffers: Sequence[PlacedBuffer]) -> tuple[str, ...]:
 def maps(source: Object) -> tuple[str, ...]:
     """Rows for segments of data, scratchpads of each block, and the host. Errors: AssemblyError."""
     data = declared_in(source).values()
-    found = records(source, SECTION, PlacedBuffer)
+    found = json_records(source, SECTION, PlacedBuffer)
     rows: list[str] = []
     if data:
         rows += ["", "segments, in elements", *_segments(source, data)]
     if found:
         rows += ["", "scratchpads, in elements", *_scratchpads(found)]
-    steps = records(source, HOST, HostStep)
+    steps = json_records(source, HOST, HostStep)
     if steps:
         rows += ["", "host program", *(f"  {step.text()}" for step in steps)]
     return tuple(rows)

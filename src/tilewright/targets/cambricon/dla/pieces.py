@@ -11,7 +11,7 @@ COMMENT = re.compile(r";|//")
 
 
 @dataclass(frozen=True)
-class Piece:
+class ArgumentText:
     """An argument as text, and the column where it starts."""
 
     text: str
@@ -22,7 +22,7 @@ class Piece:
         return Span(self.column, max(len(self.text), 1))
 
 
-def pieces_of(text: str, column: int) -> list[Piece]:
+def argument_texts(text: str, column: int) -> list[ArgumentText]:
     """The arguments between commas outside brackets, without the comment."""
     text = COMMENT.split(text)[0]
     if not text.strip():
@@ -33,6 +33,6 @@ def pieces_of(text: str, column: int) -> list[Piece]:
         if char == "," and (depth <= 0 or place == len(text)):
             part = text[start:place]
             indent = len(part) - len(part.lstrip())
-            found.append(Piece(part.strip(), column + start + indent))
+            found.append(ArgumentText(part.strip(), column + start + indent))
             start = place + 1
     return found

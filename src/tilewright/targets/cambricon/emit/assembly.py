@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    Binary,
+    BinaryExpr,
     Const,
     Expr,
     Var,
@@ -61,7 +61,7 @@ class _Scope:
 
 
 @dataclass
-class Assembly:
+class ProgramText:
     """The text of a program, statement after statement, with labels that begin with `prefix`."""
 
     prefix: str = ".L"
@@ -114,7 +114,7 @@ class Assembly:
         known = self.constant(e)
         if known is not None:
             return Const(known)
-        return short(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, Binary) else e
+        return short(e.op, self.folded(e.a), self.folded(e.b)) if isinstance(e, BinaryExpr) else e
 
     def register(self, e: Expr) -> str:
         """A register that holds the value of an expression, for the present instruction."""
@@ -162,7 +162,7 @@ class Assembly:
 
     def _operands(self, e: Expr) -> tuple[tuple[str, ...], int]:
         """Registers or immediates of an expression's operands, and the innermost of the scopes."""
-        if not isinstance(e, Binary):
+        if not isinstance(e, BinaryExpr):
             return (), 0
         immediate = e.a if e.op == "<" else e.b
         found, depth = [], 0
@@ -390,13 +390,13 @@ def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, .
     match e:
         case Const(value):
             return (f"smove {register}, #{value}",)
-        case Binary("<"):
+        case BinaryExpr("<"):
             return (f"sgt {register}, {operands[1]}, {operands[0]}",)
-        case Binary("%"):
+        case BinaryExpr("%"):
             a, b = operands
             whole = f"sdiv {register}, {a}, {b}", f"smul {register}, {register}, {b}"
             return (*whole, f"ssub {register}, {a}, {register}")
-        case Binary(op) if op in _STATEMENTS:
+        case BinaryExpr(op) if op in _STATEMENTS:
             return (f"{_STATEMENTS[op]} {register}, {', '.join(operands)}",)
         case _:
             raise ProgramError(f"{e} has no value where code is generated")
@@ -405,15 +405,15 @@ def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, .
 def _plain(e: Expr) -> Expr:
     """The expression by operations that are statements."""
     match e:
-        case Binary("min", a, b):
+        case BinaryExpr("min", a, b):
             return a - binary("<", b, a) * (a - b)
-        case Binary("max", a, b):
+        case BinaryExpr("max", a, b):
             return a + binary("<", a, b) * (b - a)
-        case Binary("ceil_div", a, b):
+        case BinaryExpr("ceil_div", a, b):
             return (a + b - 1) // b
-        case Binary("<=", a, b):
+        case BinaryExpr("<=", a, b):
             return binary("==", binary("<", b, a), 0)
-        case Binary("!=", a, b):
+        case BinaryExpr("!=", a, b):
             return binary("==", binary("==", a, b), 0)
         case _:
             return e

@@ -17,7 +17,7 @@ from tilewright.ir.nodes import Call, Operand, Program, View
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import Copy, Fill
 from tilewright.passes.infer_dma import SLOT_ELEMENTS
-from tilewright.targets.cambricon.emit.assembly import Assembly
+from tilewright.targets.cambricon.emit.assembly import ProgramText
 from tilewright.targets.cambricon.primitives import (
     OuterProduct,
     RoundedMap,
@@ -68,7 +68,7 @@ class Context:
     """Where statements are written, and the program that they are of."""
 
     program: Program
-    out: Assembly
+    out: ProgramText
 
     def number(self, e: Expr) -> int:
         """The value of an extent. Raises ProgramError if it has several."""
@@ -101,7 +101,7 @@ class Context:
         return _Span(start, tuple(reversed(axes)))
 
 
-def emit_call(call: Call, context: Context) -> None:
+def write_call(call: Call, context: Context) -> None:
     """Write the statements of a call. Raises ProgramError for a primitive without any."""
     emit = _EMITTERS.get(type(call.primitive))
     if emit is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.common.expr import Binary, Const, Expr, Var, binary, constant_apart, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, constant_apart, free_vars
 
 
 def short(op: str, a: Expr, b: Expr) -> Expr:
@@ -24,7 +24,7 @@ def short(op: str, a: Expr, b: Expr) -> Expr:
             return added(binary("-", a_part, b_part), a_more - b_more)
         case "*", Const(factor):
             match a_part:
-                case Binary("*", x, Const(inner)):
+                case BinaryExpr("*", x, Const(inner)):
                     a_part, scaled = x, inner * factor
                 case _:
                     scaled = factor
@@ -47,24 +47,24 @@ def _residue(e: Expr, modulus: int) -> Expr:
     match e:
         case Const(value):
             return Const(value % modulus)
-        case Binary("+", a, b):
+        case BinaryExpr("+", a, b):
             return short("+", _residue(a, modulus), _residue(b, modulus))
-        case Binary("-", a, Const(value)):
+        case BinaryExpr("-", a, Const(value)):
             return short("+", _residue(a, modulus), Const(-value % modulus))
-        case Binary("*", a, Const(value)):
+        case BinaryExpr("*", a, Const(value)):
             return short("*", _residue(a, modulus), Const(value % modulus))
         case _:
             return e
 
 
-def moved(places: Sequence[Expr], variable: str) -> Iterator[tuple[Expr, int | Expr]]:
+def moved_places(places: Sequence[Expr], variable: str) -> Iterator[tuple[Expr, int | Expr]]:
     """The parts of places that take several statements in each turn of a loop and could take one,
     with how they move; one of those that are a constant apart.
     """
     found = dict[Expr, tuple[Expr, int | Expr]]()
     todo = [*places]
     for e in todo:
-        if not isinstance(e, Binary) or variable not in free_vars(e):
+        if not isinstance(e, BinaryExpr) or variable not in free_vars(e):
             continue
         move: int | Expr | None = _stride(e, variable)
         if move is None:
@@ -83,12 +83,12 @@ def _stride(e: Expr, variable: str) -> int | None:
     match e:
         case Var():
             return 1
-        case Binary("+" | "-" as op, a, b):
+        case BinaryExpr("+" | "-" as op, a, b):
             one, other = _stride(a, variable), _stride(b, variable)
             if one is None or other is None:
                 return None
             return one + other if op == "+" else one - other
-        case Binary("*", a, Const(factor)):
+        case BinaryExpr("*", a, Const(factor)):
             own = _stride(a, variable)
             return None if own is None else own * factor
         case _:
@@ -102,9 +102,9 @@ def _sum_of_two(e: Expr, variable: str) -> Expr | None:
     if variable not in free_vars(e):
         return short("*", e, Const(2))
     match e:
-        case Binary("%", a, Const(2)):
+        case BinaryExpr("%", a, Const(2)):
             return Const(1) if (_stride(a, variable) or 0) % 2 else None
-        case Binary("+" | "-" | "*" as op, a, b):
+        case BinaryExpr("+" | "-" | "*" as op, a, b):
             one = _sum_of_two(a, variable)
             other = b if op == "*" else _sum_of_two(b, variable)
             if one is None or other is None or (op == "*" and not isinstance(b, Const)):

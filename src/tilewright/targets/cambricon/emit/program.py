@@ -15,13 +15,13 @@ from typing import assert_never
 
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, Var, binary, free_vars
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, binary, free_vars
 from tilewright.ir.nodes import Barrier, Call, For, If, Program, Stmt, Transfer, View, Wait
-from tilewright.ir.regions import Repeat, split
+from tilewright.ir.regions import Repeat, split_region
 from tilewright.ir.visit import expressions, map_body, walk
-from tilewright.targets.cambricon.emit.assembly import Assembly
-from tilewright.targets.cambricon.emit.calls import Context, emit_call, repeated
-from tilewright.targets.cambricon.emit.places import moved
+from tilewright.targets.cambricon.emit.assembly import ProgramText
+from tilewright.targets.cambricon.emit.calls import Context, repeated, write_call
+from tilewright.targets.cambricon.emit.places import moved_places
 
 _LAST = 11
 """Most last turns of a loop that may differ from the others: the rows of a window."""
@@ -39,7 +39,7 @@ def emit_body(program: Program, symbols: Mapping[str, str], labels: str = ".L") 
 
     Raises ProgramError for what has no instructions.
     """
-    writer = _Writer(program, symbols, Assembly(labels))
+    writer = _Writer(program, symbols, ProgramText(labels))
     writer.body(program.body)
     return writer.out.lines()
 
@@ -50,7 +50,7 @@ class _Writer:
 
     program: Program
     symbols: Mapping[str, str]
-    out: Assembly
+    out: ProgramText
 
     @property
     def context(self) -> Context:
@@ -72,7 +72,7 @@ class _Writer:
                 self._transfer(stmt)
             case Call():
                 self.out.comment(_title(stmt))
-                emit_call(stmt, self.context)
+                write_call(stmt, self.context)
             case Wait() | Barrier():
                 pass
             case _:
@@ -134,7 +134,7 @@ class _Writer:
         self.out.choice(register, partial(self.body, then), partial(self.body, orelse))
 
     def _moved(self, loop: For) -> Iterator[tuple[Expr, int | Expr]]:
-        return moved([self.out.folded(e) for e in self._places(loop.body)], loop.var)
+        return moved_places([self.out.folded(e) for e in self._places(loop.body)], loop.var)
 
     def _places(self, body: Sequence[Stmt]) -> list[Expr]:
         """Where the operands begin of the statements that are executed whenever the body is."""
@@ -174,7 +174,7 @@ class _Writer:
             stride *= context.number(extent)
         if any(r.count == 0 for r in repeats):
             return
-        blocks = split(repeats, 1)
+        blocks = split_region(repeats, 1)
         mnemonic = _MNEMONICS.get((stmt.direction, buffer.space))
         if mnemonic is None:
             raise ProgramError(f"no instruction moves the {buffer.space} scratchpad to main memory")
@@ -210,9 +210,9 @@ def _period(loop: For) -> int:
 
 def _modulus(e: Expr, variable: str) -> int:
     match e:
-        case Binary("%", Var(name), Const(value)) if name == variable:
+        case BinaryExpr("%", Var(name), Const(value)) if name == variable:
             return value
-        case Binary(_, a, b):
+        case BinaryExpr(_, a, b):
             return max(_modulus(a, variable), _modulus(b, variable))
         case _:
             return 1
@@ -223,11 +223,11 @@ def _turn(loop: For, period: int, number: int) -> tuple[Stmt, ...]:
 
     def own(e: Expr) -> Expr:
         match e:
-            case Binary("%", Var(name), Const(value)) if (name, value) == (loop.var, period):
+            case BinaryExpr("%", Var(name), Const(value)) if (name, value) == (loop.var, period):
                 return Const(number)
             case Var(name) if name == loop.var:
                 return e * period + number
-            case Binary(op, a, b):
+            case BinaryExpr(op, a, b):
                 return binary(op, own(a), own(b))
             case _:
                 return e

@@ -26,9 +26,9 @@ from tilewright.targets.cns1.kernels.bodies import (
     forward_body,
     set_update_body,
 )
-from tilewright.targets.cns1.kernels.code import reduction, updated_rows
+from tilewright.targets.cns1.kernels.code import lane_sums, updated_rows
 from tilewright.targets.cns1.kernels.pipelining import pipelined_lines
-from tilewright.targets.cns1.sections import Kernels, Vectors
+from tilewright.targets.cns1.sections import KernelStripes, Vectors
 from tilewright.targets.cns1.timing.layers import STRIPE
 
 VECTOR = 32
@@ -43,7 +43,7 @@ ROUNDING = "$v29"
 
 
 @dataclass(frozen=True)
-class Product:
+class NodeProduct:
     """m x n sums over k: the first factor in the cache, weights and sums in main memory, each with
     the bytes from row to row. Rows of weights lie along n, or `along_terms`, along k. Stripes of 64
     columns may lie `stripe_bytes` apart. Sums `from_zero` are written and not added to.
@@ -76,14 +76,14 @@ class Product:
             )
 
 
-def write_product(writer: Writer, machine: Machine, product: Product) -> None:
+def write_product(writer: Writer, machine: Machine, product: NodeProduct) -> None:
     """C += A B, or C = A B: `$7` has the place of A in the cache, `$15` that of B, `$16` of C."""
     writer.constant("$9", product.weight_row_bytes)
     if product.along_terms:
         _prepare_groups(writer, product)
     else:
         writer.constant("$8", product.sum_row_bytes)
-    patterns = machine.section(Kernels).patterns
+    patterns = machine.section(KernelStripes).patterns
     rounds, left = divmod(product.m, patterns)
     if rounds:
         _rounds(writer, machine, product, patterns, rounds, more=left > 0)
@@ -195,7 +195,13 @@ def _updated_rows(
 
 
 def _rounds(
-    writer: Writer, machine: Machine, product: Product, patterns: int, rounds: int, *, more: bool
+    writer: Writer,
+    machine: Machine,
+    product: NodeProduct,
+    patterns: int,
+    rounds: int,
+    *,
+    more: bool,
 ) -> None:
     """`rounds` times some rows of A with all of B; `more`: others follow."""
     again, along = writer.label("round"), product.along_terms
@@ -216,9 +222,12 @@ def _rounds(
         writer.add("$29 = $29 - 1", f"if ($29 != $0) {again}", "nop")
 
 
-def _stripes(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
+def _stripes(writer: Writer, machine: Machine, product: NodeProduct, patterns: int) -> None:
     """Write all stripes, one after the other: load or zero sums, loop over k, store sums."""
-    stripe, vectors = writer.label("stripe"), machine.section(Kernels).stripe_columns // VECTOR
+    stripe, vectors = (
+        writer.label("stripe"),
+        machine.section(KernelStripes).stripe_columns // VECTOR,
+    )
     body = product_body(machine, patterns, product.factor_bytes)
     step, near = (
         vectors * VECTOR * product.stripe_bytes // STRIPE,
@@ -249,7 +258,7 @@ def product_body(machine: Machine, patterns: int, factor_bytes: int) -> Body:
         accumulate=_accumulates(machine),
         factor_bytes=factor_bytes,
         vector_scalars=unit.scalar_registers > 0,
-        vectors=machine.section(Kernels).stripe_columns // VECTOR,
+        vectors=machine.section(KernelStripes).stripe_columns // VECTOR,
     )
 
 
@@ -260,7 +269,7 @@ def _sums(writer: Writer, patterns: int, vectors: int, access: str) -> None:
         writer.add(*(access.format(17 + 2 * pattern + half) for half in range(vectors)))
 
 
-def _prepare_groups(writer: Writer, product: Product) -> None:
+def _prepare_groups(writer: Writer, product: NodeProduct) -> None:
     """Constants of `_groups`: steps from row to row and over a group, lanes that are left."""
     writer.constant("$27", 2 * STRIPE - (ROWS - 1) * product.weight_row_bytes)
     writer.constant("$26", ROWS * product.weight_row_bytes)
@@ -268,7 +277,7 @@ def _prepare_groups(writer: Writer, product: Product) -> None:
     writer.add("$1 = 4", f"$8 = {VECTOR * product.factor_bytes}")
 
 
-def _groups(writer: Writer, machine: Machine, product: Product, patterns: int) -> None:
+def _groups(writer: Writer, machine: Machine, product: NodeProduct, patterns: int) -> None:
     """Write all groups of four rows of weights, one after the other; the first lanes start from C
     or from zero, and the others from zero.
     """
@@ -289,7 +298,7 @@ def _groups(writer: Writer, machine: Machine, product: Product, patterns: int) -
     body = backward_body(patterns, accumulate=_accumulates(machine),
                          factor_bytes=product.factor_bytes)  # fmt: skip
     _loop(writer, machine, body, product.k // STRIPE)
-    writer.add(*reduction(_LENGTHS, len(sums)))
+    writer.add(*lane_sums(_LENGTHS, len(sums)))
     for pattern, row in reversed([*enumerate(rows)]):
         pointer = "$12" if pattern else "$16"
         if pattern:

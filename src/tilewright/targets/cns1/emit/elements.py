@@ -23,7 +23,7 @@ from tilewright.targets.cns1.kernels.elements import (
 from tilewright.targets.cns1.kernels.lookups import (
     MIDDLE,
     SHIFT,
-    Lookup,
+    TableLookups,
     lookup_body,
     lookup_lines,
 )
@@ -34,7 +34,7 @@ _SCHEDULED_OPERATIONS = 6
 """Longer loops stay as they stand: the solver takes minutes, and four vectors in turn leave the
 arithmetic few gaps.
 """
-Streamed: TypeAlias = Elements | Lookup
+Streamed: TypeAlias = Elements | TableLookups
 """Element-wise computation: an expression, or a table look-up."""
 
 
@@ -62,7 +62,7 @@ def write_elements(writer: Writer, machine: Machine, streamed: Streamed, count: 
 
 def _passes(machine: Machine, streamed: Streamed, passes: int) -> list[str]:
     """The loop over whole passes."""
-    if isinstance(streamed, Lookup):
+    if isinstance(streamed, TableLookups):
         return pipelined_lines(lookup_body(streamed), machine, passes)
     body = elements_body(streamed, vector_scalars=_vector_scalars(machine))
     short = streamed.operations <= _SCHEDULED_OPERATIONS
@@ -71,7 +71,7 @@ def _passes(machine: Machine, streamed: Streamed, passes: int) -> list[str]:
 
 def _vectors(machine: Machine, streamed: Streamed, vectors: range) -> list[str]:
     """Some vectors of the pass that is not whole."""
-    if isinstance(streamed, Lookup):
+    if isinstance(streamed, TableLookups):
         return lookup_lines(streamed, vectors)
     return vector_lines(streamed, vectors, vector_scalars=_vector_scalars(machine))
 
@@ -80,7 +80,7 @@ def _constants(writer: Writer, machine: Machine, streamed: Streamed) -> None:
     if streamed.shift is not None:
         writer.constant(SHIFT, streamed.shift)
         writer.add(f"vshift = {SHIFT}")
-    if isinstance(streamed, Lookup):
+    if isinstance(streamed, TableLookups):
         writer.sum(MIDDLE, MIDDLE, streamed.entries // 2, "$11")
         return
     for number, factor, scalar in zip(

@@ -78,7 +78,7 @@ def backward_code(machine: Machine, trips: int) -> str:
             *(f"$v{s} = $v0" for s in _SUMS),
             *pipelined_lines(backward_body(), machine, trips),
             "$4 = $4 + $26",
-            *reduction(lengths, ROWS),
+            *lane_sums(lengths, ROWS),
             *(f"d[$22+=$30].w = $v{s}" for s in _SUMS),
             *("if ($22 != $21) rows", "vlr = $28"),
             *("$v25 = d[$19].w", "$v26 = d[$5+=$28].b"),
@@ -89,7 +89,7 @@ def backward_code(machine: Machine, trips: int) -> str:
     )
 
 
-def reduction(lengths: Sequence[str], count: int) -> Iterator[str]:
+def lane_sums(lengths: Sequence[str], count: int) -> Iterator[str]:
     """Each of the sums of `backward_body` of 32 lanes to one in its first lane: `lengths` hold 16,
     8, 4, 2, 1. The last of them stays the vector length.
     """

@@ -23,7 +23,7 @@ MIDDLE, SHIFT = "$1", "$2"
 
 
 @dataclass(frozen=True)
-class Lookup:
+class TableLookups:
     """Look-ups in a table of so many bytes, of sums over 2 ** `shift`."""
 
     entries: int
@@ -50,7 +50,7 @@ class Lookup:
         return POINTERS[1 : 1 + VECTORS] if tensor else POINTERS[:1]
 
 
-def lookup_body(lookup: Lookup) -> Body:
+def lookup_body(lookup: TableLookups) -> Body:
     """The loop over passes of 128 sums, without what stands around it."""
     every = tuple(f"port {port}" for port in range(VECTORS))
     ports = [(pointer, port) for pointer in (*lookup.pointers(0), MIDDLE) for port in every]
@@ -62,7 +62,7 @@ def lookup_body(lookup: Lookup) -> Body:
     return Body("lookup", text, tuple(ports), tuple(objects))
 
 
-def lookup_lines(lookup: Lookup, vectors: Sequence[int]) -> list[str]:
+def lookup_lines(lookup: TableLookups, vectors: Sequence[int]) -> list[str]:
     """All loads, then indices, then look-ups, then all stores."""
     (sums,), results = lookup.pointers(0), lookup.pointers(1)
     return [

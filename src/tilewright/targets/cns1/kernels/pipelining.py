@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, json, structs
 
 from tilewright.asm import assemble
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.isa import Instruction, Register, load_table
 from tilewright.isa.dependence import AliasRules, Operation, build_dependences
@@ -67,7 +67,7 @@ class _Times(Struct, frozen=True):
     pipelined: bool
 
 
-SCHEDULES = Cache("schedules")
+SCHEDULES = CacheStore("schedules")
 """The schedules of this user."""
 
 
@@ -82,7 +82,7 @@ def shipped() -> dict[str, _Times]:
 
 
 @cache
-def scheduled(body: Body, ports: PortCycles) -> ModuloSchedule:
+def scheduled_loop(body: Body, ports: PortCycles) -> ModuloSchedule:
     """The schedule of a loop; equal loops on equal memories are scheduled once. Those of the
     family's machines are `SHIPPED`, what the solver finds for others is kept for other processes.
     """
@@ -157,7 +157,7 @@ def pipelined(body: Body, machine: Machine, trips: int) -> PipelinedLoop:
 
     Raises ScheduleError where the loop may run fewer times than it has stages.
     """
-    schedule = scheduled(body, port_cycles(machine))
+    schedule = scheduled_loop(body, port_cycles(machine))
     register = load_table(TABLE).register_numbers["$13"]
     return emit_loop(_instructions(body), TripCount(register, trips), schedule)
 
@@ -167,7 +167,7 @@ def pipelined_lines(body: Body, machine: Machine, trips: int) -> list[str]:
 
     Its label is that of the body; the branch is followed by its delay slot.
     """
-    if trips < scheduled(body, port_cycles(machine)).stages:
+    if trips < scheduled_loop(body, port_cycles(machine)).stages:
         return plain_lines(body)
     return [_line(instruction) for instruction in pipelined(body, machine, trips).program]
 

@@ -20,7 +20,7 @@ from tilewright.machine import Machine
 from tilewright.machine.messages import hops_to
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array
-from tilewright.partition.moves import Held, held, moves
+from tilewright.partition.moves import Held, held, moves_to
 from tilewright.partition.parts import Owner
 from tilewright.partition.plan import PartitionPlan
 from tilewright.simulate.runs import MeshRun
@@ -38,7 +38,7 @@ from tilewright.targets.cns1.nodes.shares import (
     passed,
 )
 from tilewright.targets.cns1.nodes.symmetric import Alike, Int64, NodeTiming, trimmed
-from tilewright.targets.cns1.sections import Hosts, Kernels
+from tilewright.targets.cns1.sections import Hosts, KernelStripes
 from tilewright.targets.cns1.timing.layers import STRIPE
 
 
@@ -66,7 +66,7 @@ class NodePrograms:
         """The states of sets that lie stripe by stripe, as products and updates go through them:
         those that no errors go back through.
         """
-        together = self.rows > 1 and self.machine.section(Kernels).stripe_columns == STRIPE
+        together = self.rows > 1 and self.machine.section(KernelStripes).stripe_columns == STRIPE
         products = [layer.op.matrix_product for layer in (one.layer for one in self.plan.layers)]
         back = {
             one.layer.steps[0].operands[1]
@@ -101,7 +101,7 @@ class NodePrograms:
                 for name, box in self.activations(share).items():
                     wanted.setdefault(name, {})[core] = box
             made = {name: own for name, own in wanted.items() if name in have}
-            moved = [(name, moves(have[name], [Owner(*one) for one in own.items()]))
+            moved = [(name, moves_to(have[name], [Owner(*one) for one in own.items()]))
                      for name, own in made.items()]  # fmt: skip
             found.append(passed(moved))
             for name, own in made.items():

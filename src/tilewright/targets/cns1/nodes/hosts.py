@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.machine import Machine
-from tilewright.machine.messages import transfer_cycles
+from tilewright.machine.messages import send_cycles
 from tilewright.machine.parts import Fabric
 from tilewright.ops.box import Box
 from tilewright.ops.op import Array
 from tilewright.simulate.runs import CoreRun
 from tilewright.targets.cns1.emit.writer import Writer
 from tilewright.targets.cns1.nodes.roles import BLOCK
-from tilewright.targets.cns1.nodes.run import IDLE, Node, run_nodes
+from tilewright.targets.cns1.nodes.run import IDLE, NodeStart, run_nodes
 from tilewright.targets.cns1.nodes.shares import KINDS
 from tilewright.targets.cns1.nodes.transfers import text_of
 from tilewright.targets.cns1.sections import Hosts
@@ -38,7 +38,7 @@ COLUMNS, BLOCKS = 4, 3
 """Columns that four Hydrants serve; blocks that each sends up, so that the loop runs twice."""
 
 
-def startup_cycles(machine: Machine, height: int, *, apart: bool) -> list[int]:
+def host_startup_cycles(machine: Machine, height: int, *, apart: bool) -> list[int]:
     """When each Hydrant starts its first multicast to `height` rows of Torrents. With `apart` two
     columns share a vector: the second Hydrant reads two, and all four forward (Table 4.2). Else the
     first reads one for all (Table 4.3).
@@ -52,10 +52,12 @@ def startup_cycles(machine: Machine, height: int, *, apart: bool) -> list[int]:
     nodes = [IDLE] * (fabric.rows * COLUMNS)
     for column in range(COLUMNS):
         text = text_of([*head, *readers.get(column, _forwarding()), *_RETURN])
-        nodes[column] = Node(text, {"host": {0: np.zeros(blocks, np.uint8)}})
-        nodes[COLUMNS + column] = Node(text_of(["$v1 = receive(1)", "$v2 = $v1 + $v1", *_RETURN]))
+        nodes[column] = NodeStart(text, {"host": {0: np.zeros(blocks, np.uint8)}})
+        nodes[COLUMNS + column] = NodeStart(
+            text_of(["$v1 = receive(1)", "$v2 = $v1 + $v1", *_RETURN])
+        )
     run = run_nodes(machine, nodes, fabric)
-    own = len(_RETURN) + 1 + len(head) + int(transfer_cycles(fabric, 1, 128))
+    own = len(_RETURN) + 1 + len(head) + int(send_cycles(fabric, 1, 128))
     return [run.cores[COLUMNS + column].cycles - own for column in range(COLUMNS)]
 
 
@@ -166,7 +168,7 @@ class Outside:
         ports = self.machine.section(Hosts).ports
         return -(-len(self.columns) // ports)
 
-    def nodes(self, inputs: Mapping[str, Array]) -> list[Node]:
+    def nodes(self, inputs: Mapping[str, Array]) -> list[NodeStart]:
         """The I/O nodes' programs, for inputs [pass, pattern, ...]."""
         return [self._node(column, inputs) for column in range(len(self.columns))]
 
@@ -200,7 +202,7 @@ class Outside:
             found += [(how, hops, passes[:, i]) for i in range(passes.shape[1])]
         return found
 
-    def _node(self, column: int, inputs: Mapping[str, Array]) -> Node:
+    def _node(self, column: int, inputs: Mapping[str, Array]) -> NodeStart:
         first = column - column % self.served
         sent = {c: self._sent(c, inputs) for c in self._members(first)}
         has_port = column == first
@@ -226,7 +228,7 @@ class Outside:
         self._loop(writer, lines, collected, ahead=len(order) <= _AHEAD * len(columns))
         host = {} if images is None else {start: np.ascontiguousarray(images.transpose(1, 0, 2))}
         host[start + sum(a.nbytes for a in host.values())] = np.zeros(0, np.uint8)
-        return Node(writer.text(), {"host": {at: a.ravel() for at, a in host.items()}})
+        return NodeStart(writer.text(), {"host": {at: a.ravel() for at, a in host.items()}})
 
     def _up(
         self, target: int, column: int, one: tuple[str, int, NDArray[np.uint8]]

@@ -20,12 +20,12 @@ from tilewright.ops.box import Box
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.mapping import mapping
 from tilewright.ops.op import Array
-from tilewright.partition.layers import Step
+from tilewright.partition.layers import LayerStep
 from tilewright.targets.cns1.emit.calls import (
     STRIPE_BYTES,
     SUM_BYTES,
     WEIGHT_BYTES,
-    Product,
+    NodeProduct,
     Update,
 )
 from tilewright.targets.cns1.nodes.roles import (
@@ -39,7 +39,7 @@ from tilewright.targets.cns1.nodes.roles import (
     product_routine,
     update_routine,
 )
-from tilewright.targets.cns1.nodes.run import Node, fabric_of
+from tilewright.targets.cns1.nodes.run import NodeStart, fabric_of
 from tilewright.targets.cns1.nodes.shares import NodeShare, Passed, update_shift
 from tilewright.targets.cns1.timing.layers import ROWS_AT_ONCE, STRIPE
 
@@ -94,7 +94,7 @@ class NodePlaces:
         """A core's number with the I/O nodes below."""
         return self.copy * self.programs.cells + core + self.fabric.columns
 
-    def node(self, numbers: Mapping[str, Array]) -> Node:
+    def node(self, numbers: Mapping[str, Array]) -> NodeStart:
         """The node with its weights."""
         text = self.role.text()
         main: dict[int, Array] = {0: np.array(self.role.words, "<i4")}
@@ -105,7 +105,7 @@ class NodePlaces:
                 own = np.broadcast_to(own, (*constant.shape,)[-max(own.ndim, 2) :])
             main[constant.address] = own[constant.box.slices]
         main[self.role.end] = np.zeros(0, np.uint8)
-        return Node(text, {"main": main})
+        return NodeStart(text, {"main": main})
 
     def _kept(self, name: str, box: Box) -> MemoryRows:
         """Room for a region of a tensor, which the node has from now on."""
@@ -236,7 +236,7 @@ class NodePlaces:
     def _parts(
         self,
         share: NodeShare,
-        product: Product,
+        product: NodeProduct,
         parts: Sequence[_Arriving],
         factors: MemoryRows,
         weights: int,
@@ -297,7 +297,7 @@ class NodePlaces:
         """The kind of messages from and to another of the group."""
         return self.programs.kinds[self.core ^ share.group[other]]
 
-    def _weights(self, share: NodeShare) -> tuple[Product, list[int]]:
+    def _weights(self, share: NodeShare) -> tuple[NodeProduct, list[int]]:
         """The product of a chunk, and where the weights of the chunk at each distance begin. Those
         that are updated lie by rows, others chunk by chunk as distances go: so all nodes read the
         same addresses in the same order.
@@ -325,7 +325,7 @@ class NodePlaces:
                 self.role.constants.append(WeightPlace(start, name, box, product.transpose_b))
                 starts.append(start)
         factor_bytes, sum_bytes = size * (last - first), SUM_BYTES * share.chunk
-        found = Product(share.rows, share.chunk, last - first, size, factor_bytes, row_bytes,
+        found = NodeProduct(share.rows, share.chunk, last - first, size, factor_bytes, row_bytes,
                         sum_bytes, along, stripe_bytes)  # fmt: skip
         return found, starts
 
@@ -349,7 +349,7 @@ class NodePlaces:
         places = (*(one.start for one in factors), block.address)
         self.role.call(update_routine(update, self.programs.machine), places)
 
-    def _step(self, share: NodeShare, step: Step, before: MemoryRows) -> MemoryRows:
+    def _step(self, share: NodeShare, step: LayerStep, before: MemoryRows) -> MemoryRows:
         """A look-up or map of what the node finishes."""
         op = step_part(step.op, share.rows, share.piece)
         places: list[int | str] = [before.start]

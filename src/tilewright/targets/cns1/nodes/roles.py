@@ -25,7 +25,7 @@ from tilewright.targets.cns1.code import ARGUMENTS, CODE
 from tilewright.targets.cns1.emit.calls import (
     STRIPE_BYTES,
     WEIGHT_BYTES,
-    Product,
+    NodeProduct,
     Update,
     write_get,
     write_product,
@@ -72,7 +72,7 @@ def _routine(op: Op, machine: Machine) -> NodeRoutine:
 
 
 @cache
-def product_routine(product: Product, machine: Machine) -> NodeRoutine:
+def product_routine(product: NodeProduct, machine: Machine) -> NodeRoutine:
     """Sums c = a b: factors a of whole rows, weights b and sums c each with the bytes of its rows.
     As many terms at a time as the data cache has room for; it is not filled again where all fit and
     the call before had the same factors. Raises CapacityError where it has no room.
@@ -95,7 +95,7 @@ def product_routine(product: Product, machine: Machine) -> NodeRoutine:
 
 
 @cache
-def part_routine(product: Product, machine: Machine, terms: int) -> NodeRoutine:
+def part_routine(product: NodeProduct, machine: Machine, terms: int) -> NodeRoutine:
     """Sums c plus a part of the terms: the cache has rows of all `terms`, `$7` is the place of the
     part in the first of them.
     """

@@ -19,11 +19,11 @@ from tilewright.isa import Effect
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.cns1.node import assembled, node_table
-from tilewright.targets.cns1.sections import Caches
+from tilewright.targets.cns1.sections import NodeCaches
 
 Array = NDArray[np.generic]
 Images = Mapping[str, Mapping[int, Array]]
@@ -31,7 +31,7 @@ Images = Mapping[str, Mapping[int, Array]]
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeStart:
     """A node's program, as text, and what its memories and registers hold at first."""
 
     text: str
@@ -39,7 +39,7 @@ class Node:
     registers: Mapping[str, int | Sequence[float]] = field(default_factory=dict)
 
 
-IDLE = Node("goto $31\nnop\n")
+IDLE = NodeStart("goto $31\nnop\n")
 """Takes no part."""
 
 
@@ -49,16 +49,16 @@ def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
     return msgspec.structs.replace(fabric, rows=fabric.rows + hosts)
 
 
-def run_nodes(machine: Machine, nodes: Sequence[Node], fabric: Fabric) -> MeshRun:
+def run_nodes(machine: Machine, nodes: Sequence[NodeStart], fabric: Fabric) -> MeshRun:
     """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
     table = node_table(machine)
     texts = {text: assembled(text, table) for text in {node.text for node in nodes}}
     for program in texts.values():
-        _require_handlers(program, machine.section(Caches))
+        _require_handlers(program, machine.section(NodeCaches))
     origins = table.memory_origins
     return simulate_mesh(
         [texts[node.text] for node in nodes],
-        Mesh(fabric.rows, fabric.columns, fabric=fabric),
+        SimulatedMesh(fabric.rows, fabric.columns, fabric=fabric),
         registers=[node.registers for node in nodes],
         local_memory=[
             {
@@ -71,7 +71,7 @@ def run_nodes(machine: Machine, nodes: Sequence[Node], fabric: Fabric) -> MeshRu
     )
 
 
-def _require_handlers(program: Program, caches: Caches) -> None:
+def _require_handlers(program: AssembledProgram, caches: NodeCaches) -> None:
     """Raise MachineError for a handler, up to the delay slot of its last return, that the
     instruction cache does not hold.
     """

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.common.errors import PartitionError
-from tilewright.graph.tables import rounded
+from tilewright.graph.tables import rounded_expression
 from tilewright.ir.scalar import numbers_of, parse_scalar
 from tilewright.ops import Gemm
 from tilewright.ops.box import Box
@@ -62,7 +62,7 @@ def update_shift(layer: Layer) -> int | None:
     body = parse_scalar(definitions_in(step)[0].body)
     shifts = (int(number) for number in numbers_of(body) if 0 < number < SUM_BITS)
     for shift in (None, *shifts):
-        added = "x0" if shift is None else rounded("x0", shift)
+        added = "x0" if shift is None else rounded_expression("x0", shift)
         if body == parse_scalar(f"{added} + x1"):
             return shift
     raise PartitionError(

@@ -23,8 +23,8 @@ from tilewright.isa import InstructionTable
 from tilewright.isa.table import LocalMemory
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.instruction_level import raise_if_stopped
-from tilewright.simulate.launch import Core, Mesh, keep_lines, launch
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import InitialCore, SimulatedMesh, keep_lines, launch
+from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import Arrays
 from tilewright.simulate.units.mesh import run_in_order
@@ -68,10 +68,10 @@ class Replay:
     node: `sends` are the rows of its messages.
     """
 
-    program: Program
+    program: AssembledProgram
     sends: Int64
 
-    def of(self, hops: Int64, kinds: Int64) -> Program:
+    def of(self, hops: Int64, kinds: Int64) -> AssembledProgram:
         """The program of a node whose messages go so far, [message, (across, along)]."""
         code = self.program.code.copy()
         across, along = (_ZERO + hops).T
@@ -81,7 +81,7 @@ class Replay:
         return replace(self.program, code=code)
 
 
-def replay_of(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Replay:
+def replay_of(pattern: AssembledProgram, own: Sequence[Exchange], waits: Int64) -> Replay:
     """The replay of a node's exchanges. Raises SimulationError where the instruction cache does not
     hold it: its misses would be added to the waits, which have those of the node in full.
     """
@@ -109,7 +109,7 @@ def replay_of(pattern: Program, own: Sequence[Exchange], waits: Int64) -> Replay
     return Replay(program, np.nonzero(every == _SEND)[0])
 
 
-def pattern_of(table: InstructionTable) -> Program:
+def pattern_of(table: InstructionTable) -> AssembledProgram:
     """A program with each of the instructions that a replay consists of, all of one unit, whose
     results nobody waits for.
     """
@@ -135,7 +135,7 @@ class Alike:
     words: Sequence[int]
     exchanges: Sequence[Exchange]
     alike: Mapping[int, tuple[Int64, Int64]]
-    others: Mapping[int, Program]
+    others: Mapping[int, AssembledProgram]
 
     def timing(self) -> NodeTiming:
         """The run in which waits are those of the node in full. Raises SimulationError where
@@ -155,14 +155,18 @@ class Alike:
             fix="simulate all nodes with values",
         )
 
-    def _run(self, program: Program, pattern: Program, waits: Int64) -> tuple[Arrays, list[int]]:
+    def _run(
+        self, program: AssembledProgram, pattern: AssembledProgram, waits: Int64
+    ) -> tuple[Arrays, list[int]]:
         """One run of all nodes, the others with waits as given."""
         replay = replay_of(pattern, self.exchanges, waits)
         replays = {number: replay.of(*own) for number, own in self.alike.items()}
         own = {**replays, **self.others, self.full: program}
         programs = [own[number] for number in range(len(own))]
-        cores = [Core(one, 0, {}, number == self.full) for number, one in enumerate(programs)]
-        mesh = Mesh(self.fabric.rows, self.fabric.columns, fabric=self.fabric)
+        cores = [
+            InitialCore(one, 0, {}, number == self.full) for number, one in enumerate(programs)
+        ]
+        mesh = SimulatedMesh(self.fabric.rows, self.fabric.columns, fabric=self.fabric)
         state, bases = launch(cores, mesh, None, MOST_CORE_CYCLES, _MOST_TRACED)
         values = np.arange(-_REACH, _REACH + 1)
         own_numbers = [*replays]
@@ -184,7 +188,7 @@ class _Seen:
 
     state: Arrays
     core: int
-    program: Program
+    program: AssembledProgram
     base: int
 
     def waits(self) -> Int64:

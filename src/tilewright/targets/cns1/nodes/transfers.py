@@ -26,7 +26,7 @@ from tilewright.common.errors import MachineError
 from tilewright.machine import Machine
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.runs import MeshRun
-from tilewright.targets.cns1.nodes.run import IDLE, Node, fabric_of, run_nodes
+from tilewright.targets.cns1.nodes.run import IDLE, NodeStart, fabric_of, run_nodes
 from tilewright.targets.cns1.sections import Messages
 from tilewright.targets.cns1.timing.messages import GlobalSum
 
@@ -40,19 +40,19 @@ def text_of(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def transfer_cycles(machine: Machine, hops: int, *, words: int = VECTOR, cast: bool = False) -> int:
+def ring_cycles(machine: Machine, hops: int, *, words: int = VECTOR, cast: bool = False) -> int:
     """A message along the ring, or a multicast to all on the way: until the farthest has it."""
     fabric, first = fabric_of(machine), [f"$28 = {words}", "vlr = $28", f"$5 = {hops}"]
     send = f"{'bcast' if cast else 'send'}($0, $5, $v1, 0)"
     nodes = [IDLE] * (fabric.rows * fabric.columns)
-    nodes[0] = Node(text_of([*first, send, *_RETURN]))
+    nodes[0] = NodeStart(text_of([*first, send, *_RETURN]))
     for node in range(1, hops + 1) if cast else (hops,):
-        nodes[node] = Node(text_of(["$v2 = receive(0)", "$v3 = $v2 + $v2", *_RETURN]))
+        nodes[node] = NodeStart(text_of(["$v2 = receive(0)", "$v3 = $v2 + $v2", *_RETURN]))
     found = run_nodes(machine, nodes, fabric)
     return found.cores[hops].cycles - len(_RETURN) - 1 - len(first)
 
 
-def exchange_cycles(machine: Machine, sharing: GlobalSum, round_: int, fabric: Fabric) -> int:
+def sum_round_cycles(machine: Machine, sharing: GlobalSum, round_: int, fabric: Fabric) -> int:
     """One round of a global sum on all nodes, which send at the same time."""
     lines = [
         *direction(sharing, round_, "$5"),
@@ -60,7 +60,7 @@ def exchange_cycles(machine: Machine, sharing: GlobalSum, round_: int, fabric: F
         *("$v2 = receive(0)", "$v3 = $v2 + $v2", *_RETURN),
     ]
     count = fabric.rows * fabric.columns
-    nodes = [Node(text_of(lines), registers=_place_of(fabric, n)) for n in range(count)]
+    nodes = [NodeStart(text_of(lines), registers=_place_of(fabric, n)) for n in range(count)]
     own = len(direction(sharing, round_, "$5")) + len(_RETURN) + 1
     return run_nodes(machine, nodes, fabric).cycles - own
 
@@ -77,12 +77,12 @@ def sum_of_all(
     """A global sum on all nodes of values [node, vector, 32]: the run, the sums, and the cycles
     from its beginning.
     """
-    one = Sum(sharing, values.shape[1], 0, _PENDING)
+    one = SumMessages(sharing, values.shape[1], 0, _PENDING)
     head = list(installed((one,), _SCRATCH))
-    lines = [*head, *begun(machine, one, _SCRATCH), f"await ({_PENDING} == $0)", *_RETURN]
+    lines = [*head, *exchange_begun(machine, one, _SCRATCH), f"await ({_PENDING} == $0)", *_RETURN]
     lines += handlers(machine, one)
     nodes = [
-        Node(
+        NodeStart(
             text_of(lines),
             registers={
                 **_place_of(fabric, n),
@@ -116,7 +116,7 @@ _FIRST_OWN, _LAST_OWN = 7, 12
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumMessages:
     """A global sum of `vectors` vectors: its messages have kinds from `first_kind` on. When it is
     done the register `pending` is zero.
     """
@@ -159,14 +159,14 @@ def sent(sharing: GlobalSum, round_: int, hops: str, vector: str, kind: int) -> 
     return f"send({where}, {vector}, {kind})"
 
 
-def installed(sums: tuple[Sum, ...], scratch: str) -> Iterator[str]:
+def installed(sums: tuple[SumMessages, ...], scratch: str) -> Iterator[str]:
     """Make the handlers known."""
     for one in sums:
         for round_, kind in enumerate(one.kinds):
             yield from (f"{scratch} = {kind}", f"handler {scratch} = {one.label(round_)}")
 
 
-def begun(machine: Machine, one: Sum, scratch: str) -> list[str]:
+def exchange_begun(machine: Machine, one: SumMessages, scratch: str) -> list[str]:
     """Send the first vector, and only then accept the partner's. Raises MachineError where the
     administration takes longer than it may (`messages.sum_cycles`).
     """
@@ -179,13 +179,13 @@ def begun(machine: Machine, one: Sum, scratch: str) -> list[str]:
     return [*own, *direction(one.sharing, 0, scratch), *["nop"] * spare, send, accept]
 
 
-def handlers(machine: Machine, one: Sum) -> Iterator[str]:
+def handlers(machine: Machine, one: SumMessages) -> Iterator[str]:
     """The handlers of all rounds."""
     for round_ in range(one.sharing.rounds):
         yield from _handler(machine, one, round_)
 
 
-def _handler(machine: Machine, one: Sum, round_: int) -> Iterator[str]:
+def _handler(machine: Machine, one: SumMessages, round_: int) -> Iterator[str]:
     last = round_ == one.sharing.rounds - 1
     sharing, following = one.sharing, 0 if last else round_ + 1
     lines = [
@@ -217,7 +217,7 @@ def _turned(vectors: int) -> list[str]:
     return [f"{TURNED} = {numbers[0]}", *moved, f"{numbers[-1]} = {TURNED}"] if moved else []
 
 
-def _mask(one: Sum, round_: int) -> int:
+def _mask(one: SumMessages, round_: int) -> int:
     return 1 << one.kinds[round_]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.machine import Machine
-from tilewright.targets.cns1.sections import Caches, Codes, Rdram
+from tilewright.targets.cns1.sections import Codes, NodeCaches, Rdram
 from tilewright.targets.cns1.timing.layers import STRIPE, Layers
 from tilewright.targets.cns1.timing.memory import (
     ELEMENT_BYTES,
@@ -44,7 +44,7 @@ class Conditions:
 
     def evicts_code(self, machine: Machine) -> bool:
         """True if codes evict each other; several ways of the instruction cache keep them apart."""
-        return self.worst_instruction_misses and machine.section(Caches).instruction_ways == 1
+        return self.worst_instruction_misses and machine.section(NodeCaches).instruction_ways == 1
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def _penalty(
     table = 4 if conditions.worst_lookups else 1
     row = max(16 if vectors == 4 else 10, word.hit)
     return (
-        machine.section(Caches).instruction_miss_cycles * missed.fetched
+        machine.section(NodeCaches).instruction_miss_cycles * missed.fetched
         + (word.clean_miss - row) * missed.restored
         + table * (one.clean_miss - one.hit) * layer.rounds
     )

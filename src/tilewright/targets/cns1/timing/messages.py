@@ -11,8 +11,8 @@ from tilewright.machine import Machine
 from tilewright.machine.messages import (
     exchange_cycles,
     message_cycles,
+    send_cycles,
     spacing_cycles,
-    transfer_cycles,
 )
 from tilewright.machine.parts import Fabric
 from tilewright.targets.cns1.sections import Hosts, Messages
@@ -39,7 +39,7 @@ def block_cycles(machine: Machine) -> int:
 
 def block_transfer_cycles(machine: Machine, hops: int) -> int:
     """T_ST of a block."""
-    return int(transfer_cycles(_fabric(machine), hops, block_bytes(machine)))
+    return int(send_cycles(_fabric(machine), hops, block_bytes(machine)))
 
 
 def block_spacing_cycles(machine: Machine) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.machine import Machine
-from tilewright.targets.cns1.sections import Caches, Codes, Hosts, Messages, Runtime
+from tilewright.targets.cns1.sections import Codes, Hosts, Messages, NodeCaches, Runtime
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     Conditions,
@@ -72,7 +72,7 @@ def recall_times(machine: Machine, network: Layers, conditions: Conditions) -> R
     """The closed form for a network on the whole machine. Raises ShapeError (`on_each_node`)."""
     local = on_each_node(machine, network)
     forward = forward_times(machine, local, PATTERNS, conditions)
-    miss = machine.section(Caches).instruction_miss_cycles
+    miss = machine.section(NodeCaches).instruction_miss_cycles
     worst = conditions.evicts_code(machine)
     messages = PATTERNS * local.inputs // machine.section(Hosts).block_bytes
     return RecallTimes(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from tilewright.machine import Machine
-from tilewright.targets.cns1.sections import Caches, Codes, Hosts, Rdram, Runtime
+from tilewright.targets.cns1.sections import Codes, Hosts, NodeCaches, Rdram, Runtime
 from tilewright.targets.cns1.timing.forward import (
     VECTOR_CYCLES,
     Conditions,
@@ -98,13 +98,13 @@ def training_times(machine: Machine, network: Layers, conditions: Conditions) ->
     local = on_each_node(machine, network)
     forward = forward_times(machine, local, 1, conditions)
     times = TrainingTimes(
-        reading_cycles(machine, local),
+        pattern_reading_cycles(machine, local),
         forward,
         error_cycles(machine, local),
         backward_times(machine, local),
         update_outputs_cycles(machine, local),
         update_hidden_cycles(machine, local),
-        overhead_cycles(machine, local),
+        training_overhead_cycles(machine, local),
         0,
     )
     if not conditions.evicts_code(machine):
@@ -112,7 +112,7 @@ def training_times(machine: Machine, network: Layers, conditions: Conditions) ->
     return replace(times, penalty_cycles=forward.penalty_cycles + _penalty(machine, local))
 
 
-def reading_cycles(machine: Machine, local: Layers) -> int:
+def pattern_reading_cycles(machine: Machine, local: Layers) -> int:
     """T_step1 without its procedure: an input and a result pattern (6.1.1)."""
     spacing = block_spacing_cycles(machine)
     stores = write_cycles(machine, VECTOR_BYTES).hit + VECTOR_CYCLES
@@ -208,7 +208,7 @@ def error_preload_cycles(machine: Machine, columns: int) -> float:
     return 6 + columns // STRIPE * read.hit + 4 + missing * (read.dirty_miss - read.hit)
 
 
-def overhead_cycles(machine: Machine, local: Layers) -> float:
+def training_overhead_cycles(machine: Machine, local: Layers) -> float:
     """Eight procedures, the parameters of two of them, three threads a round."""
     runtime = machine.section(Runtime)
     rounds = (local.hidden + local.outputs) // STRIPE + local.hidden // VECTOR
@@ -221,7 +221,7 @@ def overhead_cycles(machine: Machine, local: Layers) -> float:
 
 def _penalty(machine: Machine, local: Layers) -> int:
     """P_enalty of steps 1 and 5 to 9; steps 5 and the preload take a line of code each."""
-    miss = machine.section(Caches).instruction_miss_cycles
+    miss = machine.section(NodeCaches).instruction_miss_cycles
     read, missed = read_cycles(machine, VECTOR_BYTES), backward_misses(machine, local)
     reading = miss * reading_misses(machine, _messages(machine, local))
     backward = miss * missed.fetched + (read.clean_miss - read.hit) * missed.restored

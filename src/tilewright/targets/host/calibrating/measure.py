@@ -31,7 +31,7 @@ from tilewright.targets.host.calibrating.probes import (
     peak_flops_per_call,
 )
 from tilewright.targets.host.detect import HostDescription
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import load_library
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import (
@@ -61,7 +61,7 @@ void tw_repeat(long calls, long m, long n, long k, const TYPE *a, long lda, cons
 
 
 @dataclass(frozen=True)
-class Extents:
+class ProductExtents:
     """m, n and k of one product."""
 
     m: int
@@ -86,13 +86,13 @@ class TimedKernel:
     kernel: Microkernel
     library: ctypes.CDLL
 
-    def contender(self, extents: Extents, set_bytes: int = 0) -> Contender:
+    def contender(self, extents: ProductExtents, set_bytes: int = 0) -> Contender:
         """One product per call; B comes from a working set of `set_bytes`, at least one B."""
         kernel, kind = self.kernel, self.kernel.dtype
         step = -(-extents.n // kernel.width) * kernel.width * extents.k
         sets = max(1, set_bytes // (step * kind.size_bytes))
-        a, c = aligned(extents.m * extents.k, kind), aligned(extents.m * extents.n, kind)
-        b = aligned(step * sets, kind)
+        a, c = page_aligned(extents.m * extents.k, kind), page_aligned(extents.m * extents.n, kind)
+        b = page_aligned(step * sets, kind)
         shape = [c_long(x) for x in (extents.m, extents.n, extents.k)]
         strides = [c_long(x) for x in (extents.k, kernel.width * extents.k, extents.n, step, sets)]
 
@@ -104,7 +104,7 @@ class TimedKernel:
         return Contender(contender_name(kind, extents, set_bytes), run)
 
 
-def contender_name(kind: DType, extents: Extents, set_bytes: int = 0) -> str:
+def contender_name(kind: DType, extents: ProductExtents, set_bytes: int = 0) -> str:
     """Name under which a product is timed."""
     return f"{kind} {extents.m} x {extents.n} x {extents.k} from {set_bytes}"
 
@@ -157,7 +157,7 @@ class CopyRate:
 class KernelSample:
     """The cycles of one product."""
 
-    extents: Extents
+    extents: ProductExtents
     cycles: float
     spread: float
 
@@ -296,10 +296,10 @@ def _copies(host: HostDescription, run: ClockedRun, *, out: bool) -> tuple[CopyR
     return tuple(CopyRate(n, _COPIED_BYTES / timings[c.name].best_seconds) for n, c in rates)
 
 
-def _grid(kernel: Microkernel) -> list[Extents]:
+def _grid(kernel: Microkernel) -> list[ProductExtents]:
     """Samples: full register blocks in both directions, in different numbers, over different k."""
     counts = product(_BLOCK_COUNTS, _BLOCK_COUNTS, _DEPTHS)
-    return [Extents(s * kernel.scalars, v * kernel.width, k) for s, v, k in counts]
+    return [ProductExtents(s * kernel.scalars, v * kernel.width, k) for s, v, k in counts]
 
 
 def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> KernelTiming:
@@ -330,7 +330,7 @@ def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> Kerne
     )
 
 
-def _terms(kernel: Microkernel, grid: Sequence[Extents]) -> np.ndarray[tuple[int, int]]:
+def _terms(kernel: Microkernel, grid: Sequence[ProductExtents]) -> np.ndarray[tuple[int, int]]:
     """1, rows of blocks, blocks, and blocks times k, as `cost.calls` multiplies them."""
     rows = np.array([e.n // kernel.width for e in grid])
     blocks = rows * np.array([e.m // kernel.scalars for e in grid])
@@ -362,7 +362,7 @@ def exposed(host: HostDescription, kernel: Microkernel, run: ClockedRun) -> tupl
     kind = kernel.dtype
     timed = _load_kernel(replace(kernel, prefetch=PREFETCHES), {_STREAM_BLOCKS * kernel.scalars})
     columns = _STREAM_PANELS * kernel.width
-    extents = Extents(_STREAM_BLOCKS * kernel.scalars, columns, _STREAM_DEPTH)
+    extents = ProductExtents(_STREAM_BLOCKS * kernel.scalars, columns, _STREAM_DEPTH)
     sizes = working_sets(host)[1:]
     timings = run([timed.contender(extents), *(timed.contender(extents, s) for s in sizes)])
     near = timings[contender_name(kind, extents)].best_seconds

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.common.cache.store import Cache
+from tilewright.common.cache.store import CacheStore
 from tilewright.common.digest import digest
 from tilewright.common.dtypes import F32, FLOATS, DType
 from tilewright.common.version import tool_version
@@ -42,7 +42,7 @@ from tilewright.tune.sampling import DEFAULT_PROTOCOL
 _FEW, _MANY = (DEFAULT_PROTOCOL.hurried(rounds, 1e-3) for rounds in (3, 9))
 """For reading, a pass over main memory takes long; and for differences of a few per cent."""
 
-_KEPT = Cache("processors")
+_KEPT = CacheStore("processors")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from functools import cache
 
 from tilewright.common.dtypes import F32, FLOATS, DType
 from tilewright.common.errors import ToolError
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import load_library
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.tune.sampling import Contender
@@ -223,19 +223,22 @@ class Probes:
     def peak(self, kind: DType) -> Contender:
         """A call makes `peak_flops_per_call` operations."""
         function = getattr(self.library, f"tw_peak_{kind}")
-        out = aligned(self.isa.lanes(kind), kind)
+        out = page_aligned(self.isa.lanes(kind), kind)
         return Contender(f"peak {kind}", lambda calls: function(c_long(calls), address(out)))
 
     def read(self, size_bytes: int) -> Contender:
         """A call reads `read_bytes(size_bytes)` bytes that the call before read too."""
-        x, out = aligned(self.read_bytes(size_bytes) // 4, F32), aligned(self.isa.lanes(F32), F32)
+        x, out = (
+            page_aligned(self.read_bytes(size_bytes) // 4, F32),
+            page_aligned(self.isa.lanes(F32), F32),
+        )
         function, n = self.library.tw_read, c_long(len(x))
         name = f"read {size_bytes}"
         return Contender(name, lambda calls: function(c_long(calls), address(x), n, address(out)))
 
     def read_together(self, size_bytes: int, threads: int) -> Contender:
         """In a call each thread reads `read_bytes(size_bytes)` bytes of its own."""
-        x = aligned(threads * self.read_bytes(size_bytes) // 4, F32)
+        x = page_aligned(threads * self.read_bytes(size_bytes) // 4, F32)
         function, n = self.library.tw_read_together, c_long(len(x) // threads)
 
         def read(calls: object, count: object) -> int:
@@ -253,7 +256,7 @@ class Probes:
         `size_bytes` and a packed buffer: into the buffer, or `out` of it.
         """
         n, name = run_bytes // 4, f"{'put' if out else 'get'} {run_bytes}"
-        packed, strided = aligned(n * runs, F32), aligned(size_bytes // 4, F32)
+        packed, strided = page_aligned(n * runs, F32), page_aligned(size_bytes // 4, F32)
         sizes = [c_long(x) for x in (runs, n, 2 * n, len(strided))]
         function, direction = self.library.tw_copy, ctypes.c_int(out)
         memory = address(packed), address(strided)

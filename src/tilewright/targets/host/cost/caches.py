@@ -33,14 +33,14 @@ from tilewright.machine.sections import GemmPrimitive
 from tilewright.targets.host.cost.buffers import loaded_buffers, waiting_bytes
 from tilewright.targets.host.cost.stores import passes_caches
 from tilewright.targets.host.cost.threads import crowding, has_own
-from tilewright.targets.host.sections import Cache, Caches, Pages
+from tilewright.targets.host.sections import Caches, CoreCache, Pages
 
 _L1_SHARE = 0.5
 """Share of the level 1 cache for one factor: the other one is streamed through it."""
 
 
 @dataclass(frozen=True)
-class Region:
+class TouchedRows:
     """Bytes touched, in rows of `run` bytes each, `pitch` apart (0: there is only one)."""
 
     bytes: Value
@@ -52,7 +52,7 @@ class Region:
         """Number of rows."""
         return self.bytes / np.maximum(self.run, 1)
 
-    def room(self, cache: Cache) -> Value:
+    def room(self, cache: CoreCache) -> Value:
         """Bytes of the cache sets that hold the region."""
         shared = np.gcd(self.pitch, cache.capacity_bytes // cache.ways)
         part = np.where(np.greater(self.pitch, 0), self.run / np.maximum(shared, 1), 1.0)
@@ -66,17 +66,17 @@ class _Operand:
     """
 
     tile: Tile
-    reach: Region
+    reach: TouchedRows
     moved_by: tuple[bool, ...]
     own: Value = True
 
     @cached_property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[TouchedRows, ...]:
         """The regions it touches inside each number of loops."""
         fields = (self.reach.bytes, self.reach.run, self.reach.pitch)
-        return tuple(map(Region, *map(_rows, fields)))
+        return tuple(map(TouchedRows, *map(_rows, fields)))
 
-    def rooms(self, cache: Cache) -> list[Value]:
+    def rooms(self, cache: CoreCache) -> list[Value]:
         """Bytes of the cache sets that hold each of them."""
         return _rows(self.reach.room(cache))
 
@@ -252,7 +252,7 @@ def _operand(
 
 def _region(
     tensor: Tensor, counts: Sequence[Value], steps: Sequence[Value], shape: Sequence[Value]
-) -> Region:
+) -> TouchedRows:
     """The indices of each dimension as bytes in rows; constants are packed and have no rows."""
     size = dtype(tensor.dtype).size_bytes
     run: Value = size
@@ -267,7 +267,7 @@ def _region(
         whole = whole & np.equal(count, extent)
         stride = stride * extent
     whole = np.broadcast_arrays(size * prod(counts), run, pitch)
-    return Region(whole[0], whole[1], whole[2] * (tensor.kind != "constant"))
+    return TouchedRows(whole[0], whole[1], whole[2] * (tensor.kind != "constant"))
 
 
 def _set_conflicts(
@@ -328,7 +328,7 @@ def _in_one_set(pitch: Value, caches: Caches) -> Value:
     return np.where(alike, 1 / caches.l2.fill_bytes_per_cycle, 0.0)
 
 
-def _anew(block: Region, caches: Caches, height: int) -> Value:
+def _anew(block: TouchedRows, caches: Caches, height: int) -> Value:
     """Cycles per byte to fetch a register block's operand again at each use; the other factor and C
     have as many rows as the block is high.
     """
@@ -341,7 +341,7 @@ def _anew(block: Region, caches: Caches, height: int) -> Value:
     return np.where(far, 1 / l2.fill_bytes_per_cycle, near)
 
 
-def _page_cycles(swept: Region, written: Sequence[Region], pages: Pages) -> Value:
+def _page_cycles(swept: TouchedRows, written: Sequence[TouchedRows], pages: Pages) -> Value:
     """Cycles for TLB misses of rows that are swept repeatedly and, with a column of C, lie on too
     many pages.
     """
@@ -386,7 +386,7 @@ def _touched(
 def _traffic(
     operands: Sequence[_Operand],
     counts: Sequence[Value],
-    cache: Cache,
+    cache: CoreCache,
     buffer_bytes: Value,
     threads: int,
 ) -> Value:

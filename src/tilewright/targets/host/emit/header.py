@@ -50,7 +50,7 @@ def stored_elements(info: TensorInfo) -> int:
     return prod(stored_shape(info))
 
 
-def emit_header(
+def host_header(
     naming: Naming, tensors: tuple[TensorInfo, ...], workspace: Workspace, compiled_with: str
 ) -> str:
     """The text of `<name>.h`."""

@@ -54,7 +54,7 @@ from tilewright.targets.host.emit.header import (
 )
 from tilewright.targets.host.emit.kernel_epilogue import PLAIN, KernelEpilogue
 from tilewright.targets.host.emit.packing import emit_copy, emit_pack, emit_stream
-from tilewright.targets.host.emit.products import Product, Products
+from tilewright.targets.host.emit.products import ProductChain, Products
 from tilewright.targets.host.emit.threads import (
     MEET,
     OWN,
@@ -72,7 +72,7 @@ from tilewright.targets.host.vectors.functions import functions_text
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet, vector_text
 from tilewright.targets.host.vectors.microkernel import Microkernel
 from tilewright.targets.host.vectors.microkernel_text import emit_microkernel
-from tilewright.targets.host.vectors.transform_text import Transform, emit_transform
+from tilewright.targets.host.vectors.transform_text import LineTransform, emit_transform
 from tilewright.targets.host.vectors.window_text import WindowFunction, emit_window_function
 
 _FENCE = "__builtin_ia32_sfence();"
@@ -133,13 +133,13 @@ class KernelText:
         program = replace(self.program, tensors=(self.ahead.given, self.ahead.made))
         return replace(self, program=program)
 
-    def transforms(self) -> dict[Transform, None]:
+    def transforms(self) -> dict[LineTransform, None]:
         """The distinct transforms of operands in place."""
         calls = (s for s in walk(self.program.body) if isinstance(s, Call))
         found = (self.transform_of(call) for call in calls)
         return dict.fromkeys(one for one in found if one is not None)
 
-    def transform_of(self, call: Call) -> Transform | None:
+    def transform_of(self, call: Call) -> LineTransform | None:
         """The transform of operands in place that computes a call, if there is one."""
         return transform_of(call, self.program, self.isa, self.epilogue, self.far)
 
@@ -162,7 +162,7 @@ class KernelText:
             found[one.kernel] = name, heights | one.heights, widths | one.widths
         return found
 
-    def name_of(self, one: Product) -> str:
+    def name_of(self, one: ProductChain) -> str:
         """The name of a product's micro-kernel."""
         return self.microkernels()[one.kernel][0]
 
@@ -422,7 +422,7 @@ def _call(call: Call, text: KernelText, context: CallContext) -> None:
 
 
 def _emit_product_call(
-    one: Product, loops: tuple[str, ...], name: str, context: CallContext
+    one: ProductChain, loops: tuple[str, ...], name: str, context: CallContext
 ) -> None:
     """Write the call of micro-kernel `name` for the product of all iterations of `loops`."""
     zeros = dict.fromkeys(loops, Const(0))

@@ -64,7 +64,7 @@ PLAIN = KernelEpilogue()
 """No epilogue: sums are stored as they are."""
 
 
-def with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
+def kernel_with_epilogue(program: Program, epilogue: KernelEpilogue) -> Program:
     """The program with a tensor for all that lies beside the sums, its result inside the border.
 
     Raises ProgramError where the complete sums do not stand in registers.

@@ -1,6 +1,6 @@
 """How each matrix product of a program is computed: its micro-kernel, and what that takes packed.
 
-In: an explicit program without parameters. Out: a `Product` per chain of matrix products, and
+In: an explicit program without parameters. Out: a `ProductChain` per chain of matrix products, and
 the packed form of the buffers and of the constants that are read by vectors. Copies into buffers
 pack them on the way; a constant that is used in place is packed once, before the first call.
 """
@@ -50,7 +50,7 @@ _Counts = Callable[[Microkernel, int | None], frozenset[int]]
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductChain:
     """One chain of products; `heights` and `widths` of register blocks that it needs.
 
     C is overwritten where `first` is not zero, and complete where `last` is not; `given` are the
@@ -81,11 +81,11 @@ class Products:
     `buffer_elements` are those of a slot of each packed buffer.
     """
 
-    calls: tuple[tuple[Call, Product], ...]
+    calls: tuple[tuple[Call, ProductChain], ...]
     packed: Mapping[str, Panels]
     buffer_elements: Mapping[str, int]
 
-    def of(self, call: Call) -> Product:
+    def of(self, call: Call) -> ProductChain:
         """The product that computes one call."""
         return next(found for known, found in self.calls if known is call)
 
@@ -147,7 +147,7 @@ def scoped(body: tuple[Stmt, ...], scope: Scope) -> Iterator[tuple[Stmt, Scope]]
 
 def _product(
     chain: Chain, scope: Scope, program: Program, others: list[Stmt], machine: Machine
-) -> Product:
+) -> ProductChain:
     call = chain.call
     isa = instruction_set_of(machine)
     views = [as_view(operand, program) for operand in call.operands]
@@ -188,7 +188,7 @@ def _product(
     rows, columns = (_extent(c.view, role) for role in ("mn" if vectorised == "n" else "nm"))
     heights = _blocks(kernel, row_counts, rows, scope)
     widths = _blocks(kernel, column_counts, columns, scope)
-    return Product(c, a, b, links, chain.first, kernel, heights, widths)
+    return ProductChain(c, a, b, links, chain.first, kernel, heights, widths)
 
 
 def _run(c: Side) -> int:
@@ -197,8 +197,8 @@ def _run(c: Side) -> int:
 
 
 def _with_epilogue(
-    one: Product, chain: Chain, program: Program, epilogue: KernelEpilogue
-) -> Product:
+    one: ProductChain, chain: Chain, program: Program, epilogue: KernelEpilogue
+) -> ProductChain:
     """The product with the epilogue on its sums, if they are the result's."""
     c = chain.call.operands[0]
     if epilogue == PLAIN or not isinstance(c, Tile):

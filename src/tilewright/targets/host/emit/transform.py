@@ -25,7 +25,7 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 )
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
-from tilewright.targets.host.vectors.transform_text import Direction, Transform
+from tilewright.targets.host.vectors.transform_text import Direction, LineTransform
 
 _PIXELS, _POINTS = "rcqp", "xtqp"
 
@@ -36,7 +36,7 @@ def transform_of(
     isa: InstructionSet,
     epilogue: KernelEpilogue = PLAIN,
     far: Collection[str] = (),
-) -> Transform | None:
+) -> LineTransform | None:
     """The function that a call takes, None where there is none for its operands; results in tensors
     that are `far` take non-temporal stores.
     """
@@ -59,7 +59,7 @@ def transform_of(
     name = f"tw_transform_{direction}_{transform_name(which)}_{kind}"
     finish = epilogue.finish if direction == "output" else PLAIN_SUMS
     streams = direction == "output" and isa.streams and pixels.tensor in far
-    return Transform(name, direction, which, kind, isa.lanes(kind), finish, streams)
+    return LineTransform(name, direction, which, kind, isa.lanes(kind), finish, streams)
 
 
 def _runs_along_channels(tile: Tile) -> bool:
@@ -72,7 +72,7 @@ def _runs_along_channels(tile: Tile) -> bool:
 
 
 def emit_transform_call(
-    call: Call, one: Transform, context: CallContext, epilogue: KernelEpilogue = PLAIN
+    call: Call, one: LineTransform, context: CallContext, epilogue: KernelEpilogue = PLAIN
 ) -> None:
     """Write the call."""
     first, second = (as_view(o, context.program) for o in call.operands)

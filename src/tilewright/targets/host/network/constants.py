@@ -13,7 +13,7 @@ from tilewright.ir.scalar import parse_scalar
 from tilewright.network.planning.form import Form
 
 
-class Constant(Struct, frozen=True):
+class PlacedConstant(Struct, frozen=True):
     """A constant that starts at byte `at`, in a form: an expression over the elements of `weights`,
     or known `numbers`; `pack` names the C function that packs it, if any.
     """
@@ -28,7 +28,7 @@ class Constant(Struct, frozen=True):
     dtype: str = "f64"
 
 
-def made(constant: Constant, weights: Mapping[str, Array], kind: DType) -> Array:
+def made(constant: PlacedConstant, weights: Mapping[str, Array], kind: DType) -> Array:
     """The elements of a constant in the order of its form, computed in double precision."""
     if constant.made == "x0":
         found = np.asarray(weights[constant.weights[0]])

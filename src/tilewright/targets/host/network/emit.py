@@ -32,7 +32,7 @@ from tilewright.targets.host.emit.threads import (
 )
 from tilewright.targets.host.native import COMPILE_FLAGS
 from tilewright.targets.host.network.loops import turns_text, write_in_memory
-from tilewright.targets.host.network.places import Call, Place, Places
+from tilewright.targets.host.network.places import KernelCall, Place, Places
 from tilewright.targets.host.vectors.functions import (
     SEPARATE,
     functions_text,
@@ -99,7 +99,7 @@ class Emitted:
         return all(plan.values[v].dtype == plan.dtype for v in given)
 
 
-def emit_network(
+def host_sources(
     found: Emitted, kernels: Sequence[Artifact], flags: Sequence[str]
 ) -> dict[str, str]:
     """All files by name; `kernels` hold the functions that the plan's stages call, `flags` are the
@@ -117,7 +117,7 @@ def emit_network(
     return files
 
 
-def parameters(found: Emitted) -> list[str]:
+def network_parameters(found: Emitted) -> list[str]:
     """C parameters of the network's functions: inputs, outputs, constants, arena."""
     plan, names = found.plan, _parameter_names(found.plan)
     inputs = [f"const {_type_of(plan, v)} *{names['input', i]}" for i, (_, v) in
@@ -159,13 +159,13 @@ def _header(found: Emitted) -> str:
         )
         writer.line(f"#define {upper}_CONSTANT_BYTES {places.constant_bytes}UL")
         writer.line(f"#define {upper}_ARENA_BYTES {places.arena_bytes}UL")
-        writer.call(f"void {found.name}_run", parameters(found))
+        writer.call(f"void {found.name}_run", network_parameters(found))
         if plan.states:
             writer.comment("The first `count` stages alone.")
-            writer.call(f"void {found.name}_part", [*parameters(found), "long count"])
+            writer.call(f"void {found.name}_part", [*network_parameters(found), "long count"])
         writer.comment("The same, with the processor seconds of each stage added to `seconds`.")
         writer.line(f"#define {upper}_STAGES {len(found.functions)}")
-        writer.call(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
+        writer.call(f"void {found.name}_profile", [*network_parameters(found), "double *seconds"])
         _write_case_prototypes(found, writer)
     return writer.text()
 
@@ -286,7 +286,7 @@ def _write_stage(number: int, found: Emitted, writer: CWriter) -> None:
     write_in_memory(op, writer, threads)
 
 
-def _write_call(call: Call, kind: DType, writer: CWriter, threads: int) -> None:
+def _write_call(call: KernelCall, kind: DType, writer: CWriter, threads: int) -> None:
     for packing in call.packings:
         ends = [_pointer(place, kind) for place in (packing.source, packing.target)]
         with writer.block(f"if ({THREAD} == 0)") if threads > 1 else writer.flat():
@@ -310,14 +310,14 @@ def _write_entries(found: Emitted, writer: CWriter) -> None:
     if found.plan.states:
         runs.append((f"{found.name}_part", ["long count"], "count"))
     for name, more, turns in runs:
-        writer.head(f"void {name}", [*parameters(found), *more])
+        writer.head(f"void {name}", [*network_parameters(found), *more])
         with writer.block():
             writer.line(memory)
             _start_team(found, writer)
             with writer.block(f"for (long i = 0; i < {turns}; i++)"):
                 _write_turn(found, writer)
         writer.line()
-    writer.head(f"void {found.name}_profile", [*parameters(found), "double *seconds"])
+    writer.head(f"void {found.name}_profile", [*network_parameters(found), "double *seconds"])
     with writer.block():
         writer.line(memory)
         _start_team(found, writer)

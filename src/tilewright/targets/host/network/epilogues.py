@@ -63,7 +63,7 @@ class InRegisters(Finished):
         )
 
 
-def parts_of(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[str, int]]:
+def epilogue_parts(candidate: Candidate) -> tuple[Candidate, KernelEpilogue, Mapping[str, int]]:
     """(the plain candidate, what its kernel does behind it, the operands that this takes)."""
     if isinstance(candidate, InRegisters):
         return candidate.plain, candidate.in_kernel, candidate.operands

@@ -20,10 +20,15 @@ from tilewright.network.planning.products import Ranked
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.targets.host.emit.products import compiler_flags, instruction_set_of
-from tilewright.targets.host.network.emit import Emitted, emit_network
-from tilewright.targets.host.network.kernels import Kernels
-from tilewright.targets.host.network.places import placed
-from tilewright.targets.host.network.planner import Rules, moved_bytes, rank_beside, ranked_kernels
+from tilewright.targets.host.network.emit import Emitted, host_sources
+from tilewright.targets.host.network.kernels import StageKernels
+from tilewright.targets.host.network.places import everything_placed
+from tilewright.targets.host.network.planner import (
+    HostPlanner,
+    bytes_read_and_written,
+    rank_beside,
+    ranked_kernels,
+)
 from tilewright.targets.host.network.run import NetworkCode, StageInfo
 
 
@@ -49,10 +54,10 @@ def network_code(
     network: Network, machine: Machine, ranked: Ranked, progress: Progress = silent
 ) -> NetworkCode:
     """The code of a network whose products are computed by some of these candidates."""
-    rules, name = Rules(machine), safe_name(network.name)
+    rules, name = HostPlanner(machine), safe_name(network.name)
     plan = build_plan(network, machine, ranked=ranked, planner=rules, progress=progress)
-    kernels, flags = Kernels(name, machine, rules), compiler_flags(machine)
-    places = placed(plan, kernels, progress)
+    kernels, flags = StageKernels(name, machine, rules), compiler_flags(machine)
+    places = everything_placed(plan, kernels, progress)
     emitted = Emitted(name, plan, places, machine.thread_count, network.cases)
     tensors = network.tensors
     public = (*network.inputs, *network.weights, *(tensors[name] for name, *_ in plan.outputs))
@@ -62,7 +67,7 @@ def network_code(
         instruction_set_of(machine).name,
         flags,
         machine.thread_count,
-        emit_network(emitted, kernels.artifacts, flags),
+        host_sources(emitted, kernels.artifacts, flags),
         tuple((t.name, t.shape) for t in network.inputs),
         tuple((name, tensors[name].shape) for name, *_ in plan.outputs),
         tuple((t.name, t.shape) for t in network.weights),
@@ -98,6 +103,6 @@ def _moved(number: int, plan: Plan) -> int:
     """Bytes that a stage reads and writes."""
     stage = plan.stages[number]
     if stage.op.in_memory is not None:
-        return sum(moved_bytes(stage.op.in_memory))
+        return sum(bytes_read_and_written(stage.op.in_memory))
     values = (plan.values[v] for v in (*stage.reads, stage.writes))
     return sum(prod(v.form.shape) * dtype(v.dtype).size_bytes for v in values)

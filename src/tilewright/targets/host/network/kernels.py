@@ -19,13 +19,13 @@ from tilewright.passes.split_ahead import split_ahead
 from tilewright.seeds.epilogues import operand_name
 from tilewright.targets.host.code import CODE
 from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue
-from tilewright.targets.host.network.epilogues import parts_of
-from tilewright.targets.host.network.planner import Rules
+from tilewright.targets.host.network.epilogues import epilogue_parts
+from tilewright.targets.host.network.planner import HostPlanner
 from tilewright.tune.candidate import Candidate
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ProductKernel:
     """The code of a product, and the cycles of its estimate by kind of cause."""
 
     artifact: Artifact
@@ -37,28 +37,28 @@ class Kernel:
         return [t for t in self.artifact.tensors if t.kind != "scratch"]
 
 
-class Kernels:
+class StageKernels:
     """Generates the kernels of a network's stages when they are first asked for."""
 
-    def __init__(self, network: str, machine: Machine, rules: Rules) -> None:
+    def __init__(self, network: str, machine: Machine, rules: HostPlanner) -> None:
         self._network, self._machine, self._rules = network, machine, rules
         self._taken = {network, f"{network}_run", f"{network}_profile"}
-        self._found: dict[tuple[Candidate, KernelEpilogue], Kernel] = {}
+        self._found: dict[tuple[Candidate, KernelEpilogue], ProductKernel] = {}
 
     @property
     def artifacts(self) -> list[Artifact]:
         """Code of all kernels asked for so far."""
         return [kernel.artifact for kernel in self._found.values()]
 
-    def of(self, stage: Stage) -> Kernel:
+    def of(self, stage: Stage) -> ProductKernel:
         """The kernel of a product."""
-        plain, epilogue, _ = parts_of(stage.candidate)
+        plain, epilogue, _ = epilogue_parts(stage.candidate)
         if (plain, epilogue) not in self._found:
             name = safe_name(f"{self._network}_{stage.nodes[0]}", self._taken)
             self._taken.add(name)
             program = replace(self._rules.program(plain), name=name)
             artifact = CODE.emit(program, self._machine, epilogue)
-            self._found[plain, epilogue] = Kernel(artifact, self._causes(plain))
+            self._found[plain, epilogue] = ProductKernel(artifact, self._causes(plain))
         return self._found[plain, epilogue]
 
     def _causes(self, candidate: Candidate) -> dict[str, int]:
@@ -72,10 +72,10 @@ class Kernels:
         return found
 
 
-def arguments(stage: Stage, kernel: Kernel) -> Iterator[tuple[TensorInfo, int]]:
+def arguments(stage: Stage, kernel: ProductKernel) -> Iterator[tuple[TensorInfo, int]]:
     """Each tensor of a kernel with the value that it is."""
     values = dict(stage.arguments)
-    for name, operand in parts_of(stage.candidate)[2].items():
+    for name, operand in epilogue_parts(stage.candidate)[2].items():
         values[name] = values[operand_name(operand - 1)]
     for info in kernel.tensors:
         yield info, values[info.name]

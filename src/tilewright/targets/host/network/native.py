@@ -34,7 +34,7 @@ from msgspec import structs
 
 from tilewright.codegen.artifact import Array, Artifact
 from tilewright.codegen.folder import new_folder
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import (
@@ -331,7 +331,7 @@ def _code(network: Network, machine: Machine, search: Search, progress: Progress
     structure = (network.name, network.inputs, network.weights, network.nodes, network.outputs,
                  network.states, network.cases)  # fmt: skip
     key = digest(repr(structure), msgspec.json.encode(machine), repr(search), own_sources())
-    return Cache("network").value(
+    return CacheStore("network").value(
         key, NetworkCode, lambda: generated_apart(network, machine, search, progress)
     )
 

@@ -18,8 +18,8 @@ from tilewright.graph.liveness import most_bytes
 from tilewright.network.plan import Plan, Stage, overwritable
 from tilewright.network.planning.arena import ALIGNMENT_BYTES, Life, place
 from tilewright.targets.host.emit.header import pack_name, stored_elements
-from tilewright.targets.host.network.constants import Constant
-from tilewright.targets.host.network.kernels import Kernel, Kernels, arguments
+from tilewright.targets.host.network.constants import PlacedConstant
+from tilewright.targets.host.network.kernels import ProductKernel, StageKernels, arguments
 
 Where: TypeAlias = Literal["input", "output", "constant", "arena"]
 Place: TypeAlias = tuple[Where, int]
@@ -36,10 +36,10 @@ class _Packing:
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """A call of a kernel's function, the last of whose arguments is its workspace."""
 
-    kernel: Kernel
+    kernel: ProductKernel
     arguments: tuple[Place, ...]
     packings: tuple[_Packing, ...] = ()
 
@@ -51,14 +51,14 @@ class Places:
     """
 
     values: dict[int, Place]
-    calls: dict[int, Call]
-    constants: tuple[Constant, ...]
+    calls: dict[int, KernelCall]
+    constants: tuple[PlacedConstant, ...]
     constant_bytes: int
     arena_bytes: int
     live_bytes: int
 
 
-def placed(plan: Plan, kernels: Kernels, progress: Progress = silent) -> Places:
+def everything_placed(plan: Plan, kernels: StageKernels, progress: Progress = silent) -> Places:
     """A place for everything, nothing in that of what is needed at the same time."""
     placing, drafts = _Placing(plan), dict[int, _Draft]()
     products = [n for n, stage in enumerate(plan.stages) if stage.work == "product"]
@@ -70,7 +70,7 @@ def placed(plan: Plan, kernels: Kernels, progress: Progress = silent) -> Places:
     return placing.places(drafts)
 
 
-_Draft: TypeAlias = tuple[Kernel, list[int], list[tuple[str, int, int]]]
+_Draft: TypeAlias = tuple[ProductKernel, list[int], list[tuple[str, int, int]]]
 
 
 class _Placing:
@@ -79,11 +79,11 @@ class _Placing:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._lives, self._same = _in_place(plan)
-        self._constants: dict[tuple[int, TensorInfo | str], tuple[int, Constant]] = {}
+        self._constants: dict[tuple[int, TensorInfo | str], tuple[int, PlacedConstant]] = {}
         self._constant_bytes = 0
         self._count = len(plan.values)
 
-    def call(self, number: int, stage: Stage, kernel: Kernel) -> _Draft:
+    def call(self, number: int, stage: Stage, kernel: ProductKernel) -> _Draft:
         """A kernel, the numbers of its arguments, and what is packed for it on the way."""
         given, packings = list[int](), list[tuple[str, int, int]]()
         for info, value in arguments(stage, kernel):
@@ -114,7 +114,7 @@ class _Placing:
         found |= {value: ("input", i) for i, (_, value) in enumerate(self.plan.given)}
         found |= {value: ("output", i) for i, (_, value, _) in enumerate(self.plan.outputs)}
         calls = {
-            number: Call(
+            number: KernelCall(
                 kernel,
                 tuple(found[n] for n in given),
                 tuple(_Packing(f, found[a], found[b]) for f, a, b in packings),
@@ -141,7 +141,7 @@ class _Placing:
             self._constant_bytes = at + elements * dtype(own.dtype).size_bytes
             made, names = own.made or ("", ())
             numbers = () if own.numbers is None else tuple(own.numbers.reshape(-1).tolist())
-            constant = Constant(at, elements, own.form, made, names, numbers, pack, own.dtype)
+            constant = PlacedConstant(at, elements, own.form, made, names, numbers, pack, own.dtype)
             self._constants[key] = (self._number() if pack else value, constant)
         return self._constants[key][0]
 

@@ -44,7 +44,7 @@ from tilewright.tune.native import NativeMeasure
 from tilewright.tune.ways import ways
 
 
-class Rules:
+class HostPlanner:
     """Plans kernels and loops for one machine."""
 
     views = fills = True
@@ -151,7 +151,7 @@ class Rules:
     def _cycles(self, op: Op) -> float:
         own = op.in_memory
         assert own is not None
-        read, written = moved_bytes(own)
+        read, written = bytes_read_and_written(own)
         engine = self._machine.dma
         got = read / engine.get.peak_bytes_per_second
         put = written / engine.put.peak_bytes_per_second
@@ -168,7 +168,7 @@ class Rules:
         return elements / lanes * work * self._machine.section(VectorPrimitive).arithmetic_cycles
 
 
-def moved_bytes(op: InMemory) -> tuple[int, int]:
+def bytes_read_and_written(op: InMemory) -> tuple[int, int]:
     """(bytes read, bytes written), of each element once for each of the operands."""
     numerics = op.numerics
     read, written = (

@@ -23,7 +23,7 @@ from tilewright.codegen.artifact import Array
 from tilewright.codegen.c.compiler import (
     compile_into,
     compile_key,
-    compiled,
+    compiled_files,
     loaded_library,
 )
 from tilewright.common.dtypes import dtype
@@ -32,9 +32,9 @@ from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
-from tilewright.targets.host.memory import address, aligned
+from tilewright.targets.host.memory import address, page_aligned
 from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
-from tilewright.targets.host.network.constants import Constant, made
+from tilewright.targets.host.network.constants import PlacedConstant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
 
@@ -77,7 +77,7 @@ class NetworkCode(Struct, frozen=True):
     inputs: tuple[tuple[str, Shape], ...]
     outputs: tuple[tuple[str, Shape], ...]
     weights: tuple[tuple[str, Shape], ...]
-    constants: tuple[Constant, ...]
+    constants: tuple[PlacedConstant, ...]
     constant_bytes: int
     arena_bytes: int
     types: dict[str, str]
@@ -121,7 +121,7 @@ class LoadedNetwork:
         for name, _ in self.code.weights:
             _require_given("weight", name, weights)
         element = dtype(self.code.dtype)
-        memory = aligned(-(-self.code.constant_bytes // element.size_bytes), element)
+        memory = page_aligned(-(-self.code.constant_bytes // element.size_bytes), element)
         for constant in self.code.constants:
             own = dtype(constant.dtype)
             place = memory.view(np.uint8)[constant.at :][: constant.elements * own.size_bytes]
@@ -132,11 +132,13 @@ class LoadedNetwork:
         """The network with memory of its own."""
         element = dtype(self.code.dtype)
         tensors = self.code.tensors
-        arrays = [aligned(prod(shape), dtype(self.code.types[name])) for name, shape in tensors]
-        arena = aligned(self.code.arena_bytes // element.size_bytes + 1, element)
+        arrays = [
+            page_aligned(prod(shape), dtype(self.code.types[name])) for name, shape in tensors
+        ]
+        arena = page_aligned(self.code.arena_bytes // element.size_bytes + 1, element)
         return BoundNetwork(self, (*arrays, constants, arena))
 
-    def _make(self, constant: Constant, weights: Mapping[str, Array], place: Array) -> None:
+    def _make(self, constant: PlacedConstant, weights: Mapping[str, Array], place: Array) -> None:
         element, shapes = dtype(constant.dtype), dict(self.code.weights)
         own = {name: weights[name] for name in constant.weights}
         for name, array in own.items():
@@ -145,7 +147,7 @@ class LoadedNetwork:
         if not constant.pack:
             place[...] = elements
             return
-        plain = aligned(constant.form.elements, element)
+        plain = page_aligned(constant.form.elements, element)
         plain[...] = elements
         self.library[constant.pack](address(plain), address(place))
 
@@ -305,7 +307,7 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
         used = {h: t for h, t in headers.items() if f'#include "{h}"' in text}
         own = (SEPARATE,) if name == f"{code.name}.c" else own_flags(text)
         every = (*flags, *own, "-c", "-o", "unit.o")
-        (path,) = compiled(USER, "object", {name: text, **used}, every)
+        (path,) = compiled_files(USER, "object", {name: text, **used}, every)
         return path
 
     found: list[Path] = []

@@ -13,8 +13,8 @@ from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.epilogue import (
     Residual,
     VectorPosition,
+    epilogue_parameters,
     names,
-    parameters,
     write_finished,
 )
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES, Microkernel
@@ -24,14 +24,14 @@ _ROWS_PER_BASE = 7
 _ROW_OFFSETS = ("", " + x1", " + 2 * x1", " + x3", " + 4 * x1", " + x5", " + 2 * x3")
 
 
-def declared(kernel: Microkernel) -> list[str]:
+def declared_parameters(kernel: Microkernel) -> list[str]:
     """The parameters beyond the operands."""
     found = ["int first"] if kernel.start == "either" else []
     if kernel.offsets:
         found += ["long count", "const long *x_offsets", "const long *y_offsets"]
     if kernel.epilogue:
         found.append("int last")
-    return found + parameters(kernel.epilogue, kernel.dtype)
+    return found + epilogue_parameters(kernel.epilogue, kernel.dtype)
 
 
 def runs_ahead(kernel: Microkernel) -> bool:
@@ -45,7 +45,7 @@ def streams_ahead(kernel: Microkernel) -> bool:
 
 
 @dataclass(frozen=True)
-class Block:
+class RegisterBlock:
     """One register block; `tail` where only some lanes of its last vector are in C."""
 
     kernel: Microkernel
@@ -67,7 +67,7 @@ class Block:
             "long ldz",
             *(["long run", "long gap", "long place"] if self.kernel.runs else []),
             *(["long z_gap", "long z_first"] if self.kernel.c_run else []),
-            *declared(self.kernel),
+            *declared_parameters(self.kernel),
             *(["long ahead"] if runs_ahead(self.kernel) else []),
             *(["long beyond", "long turn", "long turns"] if streams_ahead(self.kernel) else []),
             *(["long tail"] if self.tail else []),

@@ -82,11 +82,11 @@ def names(finish: Finish) -> list[tuple[str, Beside]]:
     return [(parameter(i, beside), beside) for i, beside in enumerate(finish.beside)]
 
 
-def parameters(finish: Finish, kind: DType) -> list[str]:
+def epilogue_parameters(finish: Finish, kind: DType) -> list[str]:
     """Their declarations.
 
     >>> from tilewright.common.dtypes import F32
-    >>> parameters(Finish("x0 + x1", (Bias("n"),)), F32)
+    >>> epilogue_parameters(Finish("x0 + x1", (Bias("n"),)), F32)
     ['const float *bias0']
     """
     return [f"const {kind.c_name} *{name}" for name, _ in names(finish)]

@@ -13,8 +13,8 @@ from itertools import product
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.targets.host.vectors.block import (
-    Block,
-    declared,
+    RegisterBlock,
+    declared_parameters,
     runs_ahead,
     streams_ahead,
 )
@@ -60,7 +60,7 @@ def emit_microkernel(
     writer = CWriter()
     writer.lines(finish_function(kernel.epilogue, name, kernel.dtype))
     for height, (vectors, tail) in product(heights, widths):
-        Block(kernel, name, height, vectors, tail).write(writer)
+        RegisterBlock(kernel, name, height, vectors, tail).write(writer)
     _write_function(kernel, name, heights, widths, writer)
     return writer.text()
 
@@ -98,7 +98,8 @@ def _write_function(
     runs = ["long run", "long gap"] if kernel.runs else []
     runs += ["long z_gap", "long z_first"] if kernel.c_run else []
     writer.head(
-        f"static void {name}", [*operands, f"{kind} *z", "long ldz", *runs, *declared(kernel)]
+        f"static void {name}",
+        [*operands, f"{kind} *z", "long ldz", *runs, *declared_parameters(kernel)],
     )
     over_rows = "for (long i = 0, height; i < rows; i += height)"
     over_columns = f"for (long j = 0; j < columns; j += {kernel.width})"

@@ -24,9 +24,9 @@ from tilewright.targets.host.vectors.epilogue import (
     Bias,
     Finish,
     VectorPosition,
+    epilogue_parameters,
     finish_function,
     names,
-    parameters,
     with_finish,
 )
 from tilewright.targets.host.vectors.microkernel import LINE_BYTES
@@ -123,7 +123,7 @@ static inline void NAME_copy(long lanes, TYPE *restrict to, const TYPE *restrict
 
 
 @dataclass(frozen=True)
-class Transform:
+class LineTransform:
     """One transform of whole lines of channels, `lanes` to a vector, and what is done to each pixel
     that it writes. One that `streams` has non-temporal stores; other threads see them after a
     fence.
@@ -143,7 +143,7 @@ class Transform:
         return max(self.lanes, LINE_BYTES // self.dtype.size_bytes)
 
 
-def emit_transform(one: Transform) -> str:
+def emit_transform(one: LineTransform) -> str:
     """C text of `static void name(tiles, images, channels, rows, columns, x, x_row, x_column,
     x_image, v, v_point, v_tile, v_image)`, x the pixels and v the points; what lies
     beside the pixels follows.
@@ -180,7 +180,7 @@ def emit_transform(one: Transform) -> str:
     return "\n".join((finish_function(one.epilogue, one.name, one.dtype, apart=True), *tiles, text))
 
 
-def _tile_text(one: Transform, function: str, store: str) -> str:
+def _tile_text(one: LineTransform, function: str, store: str) -> str:
     """The function of one tile and one line of channels: down the columns, then along the rows."""
     found, kind, writer = transforms(one.points), one.dtype, CWriter()
     tile, side = found.output.shape
@@ -193,7 +193,7 @@ def _tile_text(one: Transform, function: str, store: str) -> str:
     else:
         matrix, rows, divisor, (source,), (target,) = found.output, tile, found.divisor, v, x
         own = [f"{c} *x", "long x_row", "long x_column", f"{const}{c} *v", "long v_point"]
-    own += parameters(one.epilogue, kind)
+    own += epilogue_parameters(one.epilogue, kind)
     writer.head(f"static inline __attribute__((always_inline)) void {function}", own)
     vectors = one.line // one.lanes
     with writer.block():
@@ -212,7 +212,7 @@ def _tile_text(one: Transform, function: str, store: str) -> str:
     return writer.text()
 
 
-def _write_finish(one: Transform, k: int, writer: CWriter) -> None:
+def _write_finish(one: LineTransform, k: int, writer: CWriter) -> None:
     """The epilogue on the pixels of column k."""
     lane = f"l * {one.lanes}"
     place = VectorPosition("r", lane, f"r * x_row + {k} * x_column + {lane}", "")

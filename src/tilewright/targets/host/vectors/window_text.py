@@ -19,8 +19,8 @@ from tilewright.targets.host.vectors.epilogue import (
     Finish,
     VectorPosition,
     advanced,
+    epilogue_parameters,
     finish_function,
-    parameters,
     write_finished,
 )
 
@@ -87,7 +87,8 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
     kind = one.dtype.c_name
     operands = [f"const {kind} *x", f"const {kind} *w", f"{kind} *y"]
     writer.head(
-        f"static void {name}", ["long channels", *operands, *parameters(one.epilogue, one.dtype)]
+        f"static void {name}",
+        ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
     with writer.block():
         first = 0
@@ -134,7 +135,11 @@ def _write_block(
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
     writer.head(
         f"static __attribute__((noinline)) void {_block_name(name, height, vectors, tail)}",
-        [*operands, *parameters(one.epilogue, one.dtype), *([f"long {tail}"] if tail else [])],
+        [
+            *operands,
+            *epilogue_parameters(one.epilogue, one.dtype),
+            *([f"long {tail}"] if tail else []),
+        ],
     )
 
     def load(at: str) -> str:

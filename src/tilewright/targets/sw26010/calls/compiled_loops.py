@@ -25,7 +25,7 @@ from tilewright.isa import InstructionTable, load_table
 from tilewright.isa.dependence import Operation
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.machine import Machine
-from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.expression import ExpressionOperations
 from tilewright.targets.sw26010.elementwise.sums import Sums
 
 _INTEGER = {"vaddd": "addl", "vsubd": "subl", "vmuld": "mull"}
@@ -115,7 +115,7 @@ def _row(table: str, operands: int) -> float:
 def _computed(body: _Body, scalar: Scalar, inputs: Sequence[int], integers: bool) -> int:
     """The register of the expression's value; its operations are in the body."""
     sums = Sums(count=len(inputs))
-    result = Arithmetic(sums, inputs, library=True).value(scalar)
+    result = ExpressionOperations(sums, inputs, library=True).value(scalar)
 
     def register(value: int) -> int:
         return _VALUES + value if value >= 0 else _ZERO

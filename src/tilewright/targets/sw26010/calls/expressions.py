@@ -25,7 +25,7 @@ from tilewright.codegen.c.loop_nest import (
 )
 from tilewright.codegen.c.scalar_calls import SCALAR_CALLS
 from tilewright.codegen.c.writer import CWriter
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.dtypes import dtype
 from tilewright.common.expr import Const, Expr
 from tilewright.ir.nodes import Call, Program, View
@@ -48,7 +48,7 @@ MOST_LOOPS = 2
 in all.
 """
 ExpressionRoutine: TypeAlias = MapRoutine | ReduceRoutine
-ROUTINES = Cache("routines")
+ROUTINES = CacheStore("routines")
 """Assembly, most of whose time is that of ordering instructions."""
 
 

@@ -1,9 +1,9 @@
 """The nest of loops that an elementwise call runs: its rows, how far in each loop goes around, and
 whether rows are done by vectors.
 
-In: the loops of a call as `cost.nests` gives them, one candidate or arrays of them. Out: `Rows`, of
-the same form. What the code does where it is generated is done to the values: loops of one
-iteration vanish, and neighbours that every operand walks as one are joined.
+In: the loops of a call as `cost.nests` gives them, one candidate or arrays of them. Out:
+`NestRows`, of the same form. What the code does where it is generated is done to the values: loops
+of one iteration vanish, and neighbours that every operand walks as one are joined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OUTER_LOOPS = 4
 
 
 @dataclass(frozen=True)
-class Rows:
+class NestRows:
     """`rows` rows of `row` elements. `around` gives, for each loop outside the one over the rows,
     innermost first, its total iterations beyond the first. `by_vectors` is true where rows are done
     by vectors; bit i of `still` is set where operand i is constant along a row. `loops` counts all
@@ -48,7 +48,7 @@ class Results:
     from the next ones along a row; `apart` is whether rows of either start whole vectors apart.
     """
 
-    rows: Rows
+    rows: NestRows
     steps: tuple[Value, Value]
     apart: tuple[Value, Value]
 
@@ -60,7 +60,7 @@ def has_loops(dims: Dims) -> bool:
 
 def rows_of(
     dims: Dims, operands: Sequence[int], *, beside: int | None = None, may_stay: bool = False
-) -> Rows:
+) -> NestRows:
     """The rows of the nest around these operands. With `may_stay`, all but the first may be
     constant along a row that is done by vectors. Loops over operand `beside` are outside the call.
     """
@@ -145,7 +145,7 @@ class _Walk:
         self.open = np.where(there, is_open, self.open)
         self.started = self.started | there
 
-    def rows(self, may_stay: bool) -> Rows:
+    def rows(self, may_stay: bool) -> NestRows:
         """The rows of the loops taken in so far."""
         vectors: Value = np.equal(self.row % VECTOR_LANES, 0)
         still: Value = 0
@@ -160,4 +160,4 @@ class _Walk:
             vectors = vectors & contiguous
         around = tuple(np.maximum(count - 1, 0) for count in self.around)
         rows, loops = self.total // np.maximum(self.row, 1), self.place + 1
-        return Rows(self.row, rows, around, vectors, still, loops)
+        return NestRows(self.row, rows, around, vectors, still, loops)

@@ -33,7 +33,7 @@ from tilewright.ir.primitives import (
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.calls.nest_rows import (
     OUTER_LOOPS,
-    Rows,
+    NestRows,
     has_loops,
     results_of,
     rows_of,
@@ -82,7 +82,7 @@ def _emitted(otherwise: CallCost) -> CallCost:
     return cost
 
 
-def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, Rows]]:
+def nests_of(call: PricedCall[Primitive]) -> Iterator[tuple[Value, NestRows]]:
     """The calls of the routine, as (number, rows): one for each further operand, or for each
     factor.
     """
@@ -114,19 +114,19 @@ def _aligned_factors(dims: Dims) -> Value:
     return -(-turns // dims.get("x_starts", 1)) / turns
 
 
-def nest_cycles(timing: Timing, unrolled: int, rows: Rows) -> Value:
+def nest_cycles(timing: Timing, unrolled: int, rows: NestRows) -> Value:
     """Whole cycles of a nest."""
     return np.ceil(fitted_cycles(timing, rows.by_vectors, nest_terms(unrolled, rows)))
 
 
-def _rows_in_one_loop(call: PricedCall[Primitive]) -> Rows:
+def _rows_in_one_loop(call: PricedCall[Primitive]) -> NestRows:
     """The rows assumed where operands divide an axis differently: as long as the run that is
     contiguous in all operands, by vectors if that is whole vectors, in one loop.
     """
     common = np.maximum(call.dims["common_run"], 1)
     contiguous = np.greater(common, 1) & np.equal(common % VECTOR_LANES, 0)
     row = _row(call, common)
-    return Rows(row, -(-_elements(call) // row), (0,) * OUTER_LOOPS, contiguous)
+    return NestRows(row, -(-_elements(call) // row), (0,) * OUTER_LOOPS, contiguous)
 
 
 def _row(call: PricedCall[Primitive], common: Value) -> Value:
@@ -268,12 +268,12 @@ def emitted_map(compiled: CallCost) -> CallCost:
     return cost
 
 
-def has_as_many_loops(rows: Rows) -> Value:
+def has_as_many_loops(rows: NestRows) -> Value:
     """True where a routine has enough loops for these rows."""
     return np.less_equal(rows.loops, LEVELS)
 
 
-def map_rows(call: PricedCall[Map]) -> Rows:
+def map_rows(call: PricedCall[Map]) -> NestRows:
     """The rows of a map's one nest."""
     return rows_of(call.dims, range(int(np.max(call.dims["operands"]))), may_stay=True)
 
@@ -285,7 +285,7 @@ def routine_of_rows(call: PricedCall[Map], still: int) -> MapRoutine | None:
     return map_routine(call.primitive.expression, stay, call.dtype)
 
 
-def routine_cycles(table: str, routine: MapRoutine, rows: Rows, among: Value = True) -> Value:
+def routine_cycles(table: str, routine: MapRoutine, rows: NestRows, among: Value = True) -> Value:
     """Whole cycles of a nest of a map's routine, `among` some candidates: a mode that none of them
     takes has no price.
     """
@@ -309,7 +309,7 @@ class PricedLoops:
     """
 
     code: Value
-    rows: Rows
+    rows: NestRows
     extents: Extents
     x_by_vectors: Value
     shares: tuple[Value, Value]

@@ -12,7 +12,7 @@ from functools import cache
 from struct import pack
 
 from tilewright.common.digest import digest
-from tilewright.isa import Instruction, Label, Register, load_table
+from tilewright.isa import Instruction, Register, SymbolReference, load_table
 from tilewright.isa.dependence import AliasRules
 from tilewright.isa.operations import operation_of
 from tilewright.isa.reorder import list_schedule
@@ -94,10 +94,11 @@ def _order(code: tuple[Instruction, ...], objects: tuple[tuple[int, str], ...]) 
 
 
 def _named(line: Instruction, prefix: str) -> Instruction:
-    if not any(isinstance(o, Label) for o in line.operands):
+    if not any(isinstance(o, SymbolReference) for o in line.operands):
         return line
     operands = tuple(
-        Label(f"{prefix}_{o.name}") if isinstance(o, Label) else o for o in line.operands
+        SymbolReference(f"{prefix}_{o.name}") if isinstance(o, SymbolReference) else o
+        for o in line.operands
     )
     return replace(line, operands=operands)
 
@@ -109,7 +110,7 @@ def op(mnemonic: str, *operands: int | str | tuple[int, int]) -> Instruction:
     ('addl $1, $2, $3', 'bne $4, row', 'ldl $5, 8($30)')
     """
     given = [
-        Label(o) if isinstance(o, str) else o if isinstance(o, tuple) else Register(o)
+        SymbolReference(o) if isinstance(o, str) else o if isinstance(o, tuple) else Register(o)
         for o in operands
     ]
     return instruction(mnemonic, *given)
@@ -125,12 +126,12 @@ def move(source: int, target: int, distance: int = 0) -> Instruction:
     return op("ldi", target, (distance, source))
 
 
-def spread(source: int, target: int) -> Instruction:
+def lane_to_lanes(source: int, target: int) -> Instruction:
     """Lane 0 of the source in every lane of the target."""
     return instruction("vshff", Register(source), Register(source), 0, Register(target))
 
 
-def constant(value: float, register: int) -> list[Instruction]:
+def constant_to_lanes(value: float, register: int) -> list[Instruction]:
     """The bits of a double, sixteen at a time, to all lanes of a register."""
     pieces = _pieces(value)
     code, behind = [move(ZERO, register, pieces[3])], 0
@@ -144,7 +145,7 @@ def constant(value: float, register: int) -> list[Instruction]:
             behind = 0
     if behind:
         code.append(with_number("sll", register, behind, register))
-    return [*code, spread(register, register)]
+    return [*code, lane_to_lanes(register, register)]
 
 
 def _pattern(value: float) -> str:
@@ -172,7 +173,7 @@ def scaled_add(precision: Precision) -> str:
     return f"s{precision.element_bytes}addl"
 
 
-def load(precision: Precision, mode: str) -> str:
+def load_item(precision: Precision, mode: str) -> str:
     """The load of one item: a vector, or one element."""
     return precision.vector_load if mode == "vectors" else f"fld{precision.prefix}"
 

@@ -32,7 +32,7 @@ from tilewright.targets.sw26010.elementwise.functions import (
     nearest,
     power,
     remainder,
-    rounded,
+    whole_number,
 )
 from tilewright.targets.sw26010.elementwise.logarithms import logarithm, logarithm_of_one_more
 from tilewright.targets.sw26010.elementwise.powers import general_power
@@ -47,12 +47,12 @@ from tilewright.targets.sw26010.elementwise.trigonometry import (
 _BINARY = {"+": "vaddd", "-": "vsubd", "*": "vmuld", "/": "vdivd"}
 _ROUTINES: Mapping[str, Callable[[Sums, int], int]] = {
     "atan": arc_tangent,
-    "ceil": partial(rounded, up=True),
+    "ceil": partial(whole_number, up=True),
     "cos": cosine,
     "erf": error_function,
     "exp": exponential,
     "expm1": exponential_less_one,
-    "floor": partial(rounded, up=False),
+    "floor": partial(whole_number, up=False),
     "log": logarithm,
     "log1p": logarithm_of_one_more,
     "round": nearest,
@@ -65,7 +65,7 @@ _TESTS = (*COMPARISONS, "and", "or", "not")
 
 
 @dataclass
-class Arithmetic:
+class ExpressionOperations:
     """The operations of an expression over `inputs`, which are values of `sums`; equal
     subexpressions are computed once. With `library`, a function of the C library is a chain of as
     many multiply-adds as `ir.scalar` counts operations.

@@ -108,7 +108,7 @@ def power(sums: Sums, x: int, exponent: float) -> int:
     return total
 
 
-def rounded(sums: Sums, x: int, *, up: bool) -> int:
+def whole_number(sums: Sums, x: int, *, up: bool) -> int:
     """x rounded down, or up, to a whole number; a zero result has the sign of x."""
     near = _near(sums, x)
     ordered = (near, x) if up else (x, near)

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright.isa import Instruction, Register
-from tilewright.targets.sw26010.elementwise.code import load, op, scaled_add, store, with_number
+from tilewright.targets.sw26010.elementwise.code import (
+    load_item,
+    op,
+    scaled_add,
+    store,
+    with_number,
+)
 from tilewright.targets.sw26010.elementwise.functions import EXPONENT_BIT, POWER
 from tilewright.targets.sw26010.elementwise.logarithms import EXPONENT, MANTISSA
 from tilewright.targets.sw26010.gemm.parts import instruction
@@ -44,7 +50,7 @@ def loaded_lanes(
     """Load four strided elements into a register by way of `single`; `walk` is the pointer, which
     ends after the last, and the register of its step.
     """
-    name, (pointer, step) = load(precision, _ELEMENTS), walk
+    name, (pointer, step) = load_item(precision, _ELEMENTS), walk
     code = []
     for lane in range(VECTOR_LANES):
         code.append(op(name, single if lane else register, (0, pointer)))

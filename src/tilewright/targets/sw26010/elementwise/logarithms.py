@@ -35,7 +35,7 @@ _LEAST_NORMAL, _SCALE = 2.0**-1022, 54
 
 def logarithm(sums: Sums, x: int) -> int:
     """log(x)."""
-    k, m = split(sums, x)
+    k, m = exponent_and_mantissa(sums, x)
     added = _where_finite(sums, x, ZERO_VALUE)
     return _of_parts(sums, k, sums.add("vsubd", m, sums.constant(1.0)), added)
 
@@ -54,7 +54,7 @@ def logarithm_of_one_more(sums: Sums, x: int) -> int:
     return sums.add("vseleq", found, added, found)
 
 
-def split(sums: Sums, x: int) -> tuple[int, int]:
+def exponent_and_mantissa(sums: Sums, x: int) -> tuple[int, int]:
     """k and m of a positive number."""
     small = sums.add("vfcmplt", x, sums.constant(_LEAST_NORMAL))
     scaled = sums.add("vmuld", x, sums.constant(2.0**_SCALE))

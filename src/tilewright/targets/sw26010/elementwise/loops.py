@@ -33,7 +33,7 @@ Block = tuple[str, list[Instruction]]
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """A step of `elements` elements of a row; the labels of its blocks start with a prefix, and
     `rest` names the one for the end of a row.
     """
@@ -71,7 +71,7 @@ class Loops:
             turns.rotate(-1)
         return code
 
-    def rows(self, mode: str, opening: Sequence[Instruction], parts: Sequence[Part]) -> None:
+    def rows(self, mode: str, opening: Sequence[Instruction], parts: Sequence[RowPart]) -> None:
         """The loop over rows in one mode: a row is done by the first part as often as `opening`
         counts, the rest by parts of half the size each.
         """

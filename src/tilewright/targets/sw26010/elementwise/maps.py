@@ -28,8 +28,8 @@ from tilewright.targets.sw26010.elementwise.code import (
     STACK,
     ZERO,
     RoutineCode,
-    constant,
-    load,
+    constant_to_lanes,
+    load_item,
     move,
     op,
     scaled_add,
@@ -37,7 +37,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     timed_name,
     with_number,
 )
-from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.expression import ExpressionOperations
 from tilewright.targets.sw26010.elementwise.lanes import (
     Access,
     Chunk,
@@ -52,7 +52,7 @@ from tilewright.targets.sw26010.elementwise.loops import (
     SAVED_AT,
     WORD,
     Loops,
-    Part,
+    RowPart,
     closing,
     framed,
 )
@@ -65,8 +65,8 @@ from tilewright.targets.sw26010.elementwise.operands import (
     Y,
     begun,
     far_bytes,
-    first_of,
-    moved,
+    first_element,
+    next_pointer,
     reached,
     watched,
 )
@@ -122,7 +122,7 @@ class MapRoutine:
         """The operations on one item, whose values 0, 1, ... are the operands, and the result."""
         sums = Sums(count=len(self.still))
         scalar = parse_scalar(self.expression)
-        return sums, Arithmetic(sums, range(len(self.still))).value(scalar)
+        return sums, ExpressionOperations(sums, range(len(self.still))).value(scalar)
 
     @cached_property
     def uses(self) -> list[int]:
@@ -235,9 +235,9 @@ class _Items:
     def _loaded(self, value: int, item: int) -> int:
         register, precision = self.steps.taken(), self.routine.precision
         if self.routine.still[value]:
-            self.steps.code += first_of(precision, 1 + value, register)
+            self.steps.code += first_element(precision, 1 + value, register)
             return register
-        self._access(load, loaded_lanes, register, 1 + value, item)
+        self._access(load_item, loaded_lanes, register, 1 + value, item)
         return register
 
     def _access(
@@ -304,14 +304,14 @@ def _code_of(routine: MapRoutine) -> RoutineCode:
         opening = [with_number("srl", EXTENT, chunks[0].elements.bit_length() - 1, _LEFT)]
         still = [i for i, same in enumerate(routine.still) if same and i in routine.place]
         for i in still:
-            opening += first_of(routine.precision, 1 + i, routine.place[i])
+            opening += first_element(routine.precision, 1 + i, routine.place[i])
         loops.rows(mode, opening, [_part(routine, chunk) for chunk in chunks])
     code.block("done", closing(routine.saves, routine.saved_at))
     return code
 
 
-def _part(routine: MapRoutine, chunk: Chunk) -> Part:
-    return Part(str(chunk.elements), chunk.elements, lambda _: [("", routine.items(chunk))])
+def _part(routine: MapRoutine, chunk: Chunk) -> RowPart:
+    return RowPart(str(chunk.elements), chunk.elements, lambda _: [("", routine.items(chunk))])
 
 
 def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
@@ -329,7 +329,7 @@ def _opening(routine: MapRoutine, loops: Loops) -> list[Instruction]:
     code += stored_constants(in_memory, routine.constants_at, turns)
     if not routine.constants_in_memory:
         for number, value in enumerate(routine.arithmetic[0].constants):
-            code += constant(value, routine.place[-1 - number])
+            code += constant_to_lanes(value, routine.place[-1 - number])
     code += [with_number("subl", EXTENT, 1, 5), op("or", _OUTER, 5, 5)]
     return [*code, op("blt", 5, "done")]
 
@@ -346,5 +346,5 @@ def _moved(routine: MapRoutine, level: int) -> list[Instruction]:
     """Advance every pointer to the next iteration of a loop."""
     turns, code = deque((6, 7, 8, PLACES)), []
     for operand in (0, *(1 + i for i in range(len(routine.still)) if i in routine.uses)):
-        code += moved(routine.precision, operand, level, turns)
+        code += next_pointer(routine.precision, operand, level, turns)
     return code

@@ -49,7 +49,7 @@ def begun(operand: int, register: int) -> list[Instruction]:
     return [op("ldl", register, place), op("stl", register, _far(operand))]
 
 
-def first_of(precision: Precision, operand: int, register: int) -> list[Instruction]:
+def first_element(precision: Precision, operand: int, register: int) -> list[Instruction]:
     """Loads the element that an operand points to into every lane of `register`."""
     if not _is_far(operand):
         return [op(precision.scalar_load, register, (0, _pointer(operand)))]
@@ -74,7 +74,9 @@ def reached(
     return [*before, *lines, *after], (pointer, step)
 
 
-def moved(precision: Precision, operand: int, level: int, turns: deque[int]) -> list[Instruction]:
+def next_pointer(
+    precision: Precision, operand: int, level: int, turns: deque[int]
+) -> list[Instruction]:
     """The pointer to the next iteration of a loop, by way of registers in turn."""
     step, code = turns[0], [op("ldl", turns[0], (step_at(operand, level), STEPS))]
     turns.rotate(-1)

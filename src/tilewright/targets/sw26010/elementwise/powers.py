@@ -14,7 +14,7 @@ from math import inf, nan
 from typing import TypeAlias
 
 from tilewright.targets.sw26010.elementwise.functions import exponential_of_pair
-from tilewright.targets.sw26010.elementwise.logarithms import LN_2, LN_2_REST, split
+from tilewright.targets.sw26010.elementwise.logarithms import LN_2, LN_2_REST, exponent_and_mantissa
 from tilewright.targets.sw26010.elementwise.sums import ZERO_VALUE, Sums
 
 Pair: TypeAlias = tuple[int, int]
@@ -71,7 +71,7 @@ def _size(sums: Sums, x: int) -> int:
 
 def _logarithm(sums: Sums, x: int) -> Pair:
     """log(x) of a positive finite number."""
-    k, m = split(sums, x)
+    k, m = exponent_and_mantissa(sums, x)
     q, q_rest = _quotient(sums, m)
     z, z_rest = _times(sums, (q, q_rest), (q, q_rest))
     cube = _times(sums, (q, q_rest), (z, z_rest))

@@ -33,8 +33,8 @@ from tilewright.targets.sw26010.elementwise.code import (
     STACK,
     ZERO,
     RoutineCode,
-    constant,
-    load,
+    constant_to_lanes,
+    load_item,
     move,
     op,
     scaled_add,
@@ -42,7 +42,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     timed_name,
     with_number,
 )
-from tilewright.targets.sw26010.elementwise.expression import Arithmetic
+from tilewright.targets.sw26010.elementwise.expression import ExpressionOperations
 from tilewright.targets.sw26010.elementwise.lie import ELEMENTS, LANES, VECTORS, Lie
 from tilewright.targets.sw26010.elementwise.loops import (
     COUNT,
@@ -52,7 +52,7 @@ from tilewright.targets.sw26010.elementwise.loops import (
     WORD,
     Block,
     Loops,
-    Part,
+    RowPart,
     closing,
     framed,
 )
@@ -131,7 +131,7 @@ class ReduceRoutine:
     def arithmetic(self) -> tuple[Sums, int]:
         """The operations that gather one element; the last one gives the new result."""
         sums = Sums(count=2)
-        value = Arithmetic(sums, [_ELEMENT]).value(parse_scalar(self.expression))
+        value = ExpressionOperations(sums, [_ELEMENT]).value(parse_scalar(self.expression))
         if self.function == "sum":
             return sums, sums.add("vaddd", _GATHERED, value)
         larger = sums.add("vfcmplt", _GATHERED, value)
@@ -203,7 +203,7 @@ class Items:
 
     def first(self) -> list[Instruction]:
         """Loads the results."""
-        name, code, walking = load(self.routine.precision, self._kind), [], Y
+        name, code, walking = load_item(self.routine.precision, self._kind), [], Y
         for item, total in enumerate(self.totals):
             if self.routine.lie.step:
                 code.append(op(name, total, (self._result_at(item), Y)))
@@ -287,9 +287,9 @@ class Items:
                     code = self.lanes(register, pointer, item, lie.step)
                 case _ if lie.step:
                     place = (item * lie.step * precision.element_bytes, pointer)
-                    code = [op(load(precision, ELEMENTS), register, place)]
+                    code = [op(load_item(precision, ELEMENTS), register, place)]
                 case _:
-                    code = [op(load(precision, ELEMENTS), register, (0, walking))]
+                    code = [op(load_item(precision, ELEMENTS), register, (0, walking))]
                     if item + 1 < self.count:
                         forward = op(scaled_add(precision), X_STEP, walking, FROM)
                         code, walking = [*code, forward], FROM
@@ -299,7 +299,7 @@ class Items:
     def lanes(self, register: int, pointer: int, item: int, step: int) -> list[Instruction]:
         """Four elements, `step` apart from each other, to the lanes of a register."""
         size = self.routine.precision.element_bytes
-        name = load(self.routine.precision, ELEMENTS)
+        name = load_item(self.routine.precision, ELEMENTS)
         first = item * VECTOR_LANES
         code = [op(name, register, (first * step * size, pointer))]
         for lane in range(1, VECTOR_LANES):
@@ -379,7 +379,7 @@ class Along:
         for i in range(len(totals)):
             register = self.items.taken()
             place = ((first + i) * self.item_bytes, FROM)
-            code = [op(load(self.routine.precision, mode), register, place)]
+            code = [op(load_item(self.routine.precision, mode), register, place)]
             if mode == LANES:
                 code = self.items.lanes(register, FROM, first + i, 1)
             loads.append((register, code))
@@ -459,11 +459,11 @@ def _code_of(routine: ReduceRoutine) -> RoutineCode:
     return code
 
 
-def _part(routine: ReduceRoutine, mode: str, count: int) -> Part:
+def _part(routine: ReduceRoutine, mode: str, count: int) -> RowPart:
     """The part of a row with `count` results, or vectors of results."""
     size = VECTOR_LANES if mode in (VECTORS, LANES) and not routine.lie.along else 1
     memory = _constants_at(routine)
-    return Part(str(count), count * size, lambda at: _items(routine, mode, count, at, memory))
+    return RowPart(str(count), count * size, lambda at: _items(routine, mode, count, at, memory))
 
 
 def _counts(routine: ReduceRoutine) -> tuple[int, ...]:
@@ -535,7 +535,7 @@ def _opening(routine: ReduceRoutine, loops: Loops) -> list[Instruction]:
     code += _forbidden(routine) + stored_constants(in_memory, _constants_at(routine), turns)
     code += _arguments(routine)
     for value, register in zip(routine.constants, routine.constant_registers, strict=False):
-        code += constant(value, register)
+        code += constant_to_lanes(value, register)
     return [*code, op("blt", _RUNS, "done")]
 
 

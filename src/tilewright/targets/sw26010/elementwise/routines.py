@@ -28,11 +28,11 @@ from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import (
     MODES,
     RoutineCode,
-    load,
+    lane_to_lanes,
+    load_item,
     move,
     op,
     scaled_add,
-    spread,
     store,
 )
 from tilewright.targets.sw26010.elementwise.nest import (
@@ -68,7 +68,7 @@ class FillWork(Work):
 
     def arguments(self) -> list[Instruction]:
         """Moves the arguments, which come one place earlier than with a source."""
-        return [spread(19, _VALUE), move(18, Y_STRIDES), move(17, COUNT)]
+        return [lane_to_lanes(19, _VALUE), move(18, Y_STRIDES), move(17, COUNT)]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
         """Stores."""
@@ -110,7 +110,7 @@ class ScaleAddWork(Work):
 
     def arguments(self) -> list[Instruction]:
         """Both factors in every lane; $1 is the caller's stack pointer."""
-        return [spread(TO, _ALPHA), op("ldde", _BETA, (0, 1))]
+        return [lane_to_lanes(TO, _ALPHA), op("ldde", _BETA, (0, 1))]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
         """Load both, scale the one, add the other times its factor, store."""
@@ -156,7 +156,7 @@ def loads(
     precision: Precision, mode: str, pointer: int, registers: Sequence[int], step: int
 ) -> list[Instruction]:
     """Successive items to registers; the pointer goes on, by elements as register `step` says."""
-    return _accesses(precision, mode, pointer, registers, step, load(precision, mode))
+    return _accesses(precision, mode, pointer, registers, step, load_item(precision, mode))
 
 
 def stores(precision: Precision, mode: str, registers: Sequence[int]) -> list[Instruction]:

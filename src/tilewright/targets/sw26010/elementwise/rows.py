@@ -18,7 +18,7 @@ from tilewright.targets.sw26010.elementwise.code import (
     ZERO,
     RoutineCode,
     item_elements,
-    load,
+    load_item,
     move,
     op,
     scaled_add,
@@ -115,7 +115,7 @@ def _zeros(precision: Precision, mode: str, count: int) -> list[Instruction]:
 
 def _moved(precision: Precision, mode: str, way: int, count: int) -> list[Instruction]:
     data = _DATA[:count]
-    size, name = _item_bytes(precision, mode), load(precision, mode)
+    size, name = _item_bytes(precision, mode), load_item(precision, mode)
     places = [way * i * size if way > 0 else -(i + 1) * size for i in range(count)]
     code = [op(name, r, (p, _FROM)) for r, p in zip(data, places, strict=True)]
     return [*code, move(_FROM, _FROM, way * count * size), *_stored(precision, mode, data, way)]

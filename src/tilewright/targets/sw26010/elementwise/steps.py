@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tilewright.common.errors import ProgramError
 from tilewright.isa import Instruction
-from tilewright.targets.sw26010.elementwise.code import STACK, constant, op
+from tilewright.targets.sw26010.elementwise.code import STACK, constant_to_lanes, op
 from tilewright.targets.sw26010.elementwise.lanes import LANE_WORKS
 from tilewright.targets.sw26010.elementwise.loops import WORD
 from tilewright.targets.sw26010.elementwise.sums import Sums
@@ -104,7 +104,7 @@ def stored_constants(numbers: Sequence[float], place: int, turns: deque[int]) ->
     """Constants to the frame from byte `place` on, by way of registers in turn."""
     code: list[Instruction] = []
     for number, value in enumerate(numbers):
-        *bits, _ = constant(value, turns[0])
+        *bits, _ = constant_to_lanes(value, turns[0])
         code += [*bits, op("stl", turns[0], (place + WORD * number, STACK))]
         turns.rotate(-1)
     return code

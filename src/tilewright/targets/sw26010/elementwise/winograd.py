@@ -19,8 +19,8 @@ from tilewright.isa import Instruction
 from tilewright.targets.sw26010.elementwise.code import (
     STACK,
     ZERO,
-    constant,
-    load,
+    constant_to_lanes,
+    load_item,
     move,
     op,
     scaled_add,
@@ -101,7 +101,7 @@ class WinogradWork(Work):
     def row_starts(self) -> list[Instruction]:
         """Constants to registers that the nest uses between rows."""
         pairs = zip(self.constants, _CONSTANTS, strict=False)
-        return [line for factor, register in pairs for line in constant(factor, register)]
+        return [line for factor, register in pairs for line in constant_to_lanes(factor, register)]
 
     def items(self, mode: str, count: int) -> list[Instruction]:
         """One tile of vectors, or of elements. The inputs of a line are loaded before the line in
@@ -124,7 +124,9 @@ class WinogradWork(Work):
         found = []
         for column in range(side):
             sums, values, results = self._line()
-            loads = _walk(load(self.precision, mode), (_COLUMN, _POINT), (X_ROW, X_COLUMN), side)
+            loads = _walk(
+                load_item(self.precision, mode), (_COLUMN, _POINT), (X_ROW, X_COLUMN), side
+            )
             kept = [_kept("vstd", row * side + column) for row in range(rows)]
             found.append(_Line(sums, dict(zip(values, loads, strict=True)), results, kept))
         return found

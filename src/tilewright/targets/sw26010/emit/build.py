@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tilewright.codegen.artifact import BuildPlan, BuildStep
 from tilewright.common.dtypes import FLOATS
-from tilewright.targets.sw26010.names import Naming
+from tilewright.targets.sw26010.names import LaunchNaming
 
 COMPILER = "sw5cc"
 HOST_FLAGS = ("-host", "-O3", "-msimd")
@@ -22,8 +22,8 @@ MAPS_IN_C = "TW_MAPS_IN_C"
 _HEADERS = ("spm_gemm.h", "tw_primitives.h")
 
 
-def build_plan(
-    naming: Naming, *, has_gemm: bool, chains: bool = False, routines: Sequence[str] = ()
+def build_steps(
+    naming: LaunchNaming, *, has_gemm: bool, chains: bool = False, routines: Sequence[str] = ()
 ) -> BuildPlan:
     """The steps from sources to a static library `lib<name>.a`; `routines` are the assembly files
     of primitives.
@@ -72,7 +72,7 @@ def compile_step(source: str, flags: tuple[str, ...], headers: tuple[str, ...]) 
 
 
 def emit_makefile(plan: BuildPlan, routines: Sequence[str]) -> str:
-    """The text of the Makefile. C twins can replace the `routines` of `build_plan`; those of maps
+    """The text of the Makefile. C twins can replace the `routines` of `build_steps`; those of maps
     are compiled with their callers.
     """
     archive, twin = plan.steps[-1], compile_step("tw_primitives.c", SLAVE_FLAGS, _HEADERS[1:])

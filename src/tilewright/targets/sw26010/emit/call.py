@@ -19,7 +19,7 @@ from tilewright.codegen.c.scalar_calls import SCALAR_CALLS, emit_multiply_accumu
 from tilewright.codegen.c.winograd_text import TILES_OF_CORES
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ProgramError
-from tilewright.common.expr import Binary, Const, Expr, evaluate, minimum, product
+from tilewright.common.expr import BinaryExpr, Const, Expr, evaluate, minimum, product
 from tilewright.ir.chains import Chain
 from tilewright.ir.matrix import matrix_form
 from tilewright.ir.nodes import Call, View
@@ -156,9 +156,9 @@ def _smaller(one: Expr, other: Expr, scope: Scope) -> Expr:
 def _bounded(e: Expr, bound: Expr) -> bool:
     """True if `e` is `bound`, a minimum with it, or the maximum of 0 and one of these."""
     match e:
-        case Binary("max", Const(0), inner) | Binary("max", inner, Const(0)):
+        case BinaryExpr("max", Const(0), inner) | BinaryExpr("max", inner, Const(0)):
             return _bounded(inner, bound)
-        case Binary("min", a, b):
+        case BinaryExpr("min", a, b):
             return bound in (a, b)
         case _:
             return e == bound

@@ -16,7 +16,7 @@ from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.gemm.assembly import chain_prototype, gemm_prototype
-from tilewright.targets.sw26010.names import Naming, tensor_infos
+from tilewright.targets.sw26010.names import LaunchNaming, tensor_infos
 
 
 def tensor_bytes(info: TensorInfo) -> int:
@@ -24,7 +24,7 @@ def tensor_bytes(info: TensorInfo) -> int:
     return prod(info.shape) * dtype(info.dtype).size_bytes
 
 
-def emit_header(program: Program, naming: Naming) -> str:
+def emit_header(program: Program, naming: LaunchNaming) -> str:
     """The text of `<name>.h`."""
     writer, infos = CWriter(), tensor_infos(program, naming)
     writer.comment(f"{naming.artifact}.h: entry point and parameters. Generated.")
@@ -44,7 +44,7 @@ def emit_header(program: Program, naming: Naming) -> str:
     return writer.text()
 
 
-def emit_host(program: Program, machine: Machine, naming: Naming) -> str:
+def emit_host(program: Program, machine: Machine, naming: LaunchNaming) -> str:
     """The text of `<name>_host.c`."""
     writer, infos = CWriter(), tensor_infos(program, naming)
     writer.comment(f"{naming.artifact}_host.c: starts the cores from the managing core. Generated.")
@@ -60,7 +60,7 @@ def emit_host(program: Program, machine: Machine, naming: Naming) -> str:
 
 
 def _entry(
-    writer: CWriter, infos: tuple[TensorInfo, ...], machine: Machine, naming: Naming
+    writer: CWriter, infos: tuple[TensorInfo, ...], machine: Machine, naming: LaunchNaming
 ) -> None:
     scratch = [info for info in infos if info.kind == "scratch"]
     argument = "&parameters" if infos else "0"
@@ -103,7 +103,7 @@ def _pointer(info: TensorInfo) -> str:
     return f"{const}{dtype(info.dtype).c_name} *"
 
 
-def entry_prototype(infos: tuple[TensorInfo, ...], naming: Naming) -> str:
+def entry_prototype(infos: tuple[TensorInfo, ...], naming: LaunchNaming) -> str:
     """The head of the entry function: inputs, constants, outputs."""
     public = [f"{_pointer(i)}{i.identifier}" for i in infos if i.kind != "scratch"]
     return f"int {naming.artifact}({', '.join(public) or 'void'})"

@@ -19,10 +19,10 @@ from tilewright.targets.sw26010.emit.slave import emit_slave
 from tilewright.targets.sw26010.names import (
     KERNEL_SUFFIX,
     PARAMETERS_SUFFIX,
-    Naming,
+    LaunchNaming,
     buffer_infos,
     mesh_bindings,
-    name_program,
+    name_launch,
     tensor_infos,
 )
 
@@ -32,7 +32,7 @@ class Launched:
     """A program with its names in C."""
 
     program: Program
-    naming: Naming
+    naming: LaunchNaming
 
     @property
     def name(self) -> str:
@@ -71,17 +71,17 @@ class Launched:
 def launched(program: Program, machine: Machine, name: str) -> Launched:
     """A program under `name`, which must be unique among the programs launched together."""
     bound = replace(instantiate(program, mesh_bindings(machine)), name=name)
-    return Launched(bound, name_program(bound))
+    return Launched(bound, name_launch(bound))
 
 
-def declare(writer: CWriter, kernels: Iterable[str]) -> None:
+def declare_core_function(writer: CWriter, kernels: Iterable[str]) -> None:
     """Declare the function that the cores run for each kernel."""
     for kernel in kernels:
         writer.line(f"extern void SLAVE_FUN({kernel}{KERNEL_SUFFIX})(void *);")
     writer.line()
 
 
-def launch(writer: CWriter, kernel: str, places: Iterable[tuple[str, str]]) -> None:
+def launch_kernel(writer: CWriter, kernel: str, places: Iterable[tuple[str, str]]) -> None:
     """Start a kernel on all cores and wait; `places` are the addresses of its tensors, each by the
     tensor's identifier.
     """

@@ -38,18 +38,18 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.targets.sw26010.calls.expressions import expression_headers
 from tilewright.targets.sw26010.emit.call import emit_call, emit_chain
 from tilewright.targets.sw26010.emit.transfer import emit_transfer
-from tilewright.targets.sw26010.names import Naming, buffer_end, buffer_infos, core_scope
+from tilewright.targets.sw26010.names import LaunchNaming, buffer_end, buffer_infos, core_scope
 
 
 @dataclass(frozen=True)
 class _Context:
     program: Program
     machine: Machine
-    naming: Naming
+    naming: LaunchNaming
     writer: CWriter
 
 
-def emit_slave(program: Program, machine: Machine, naming: Naming) -> str:
+def emit_slave(program: Program, machine: Machine, naming: LaunchNaming) -> str:
     """The text of `<name>_slave.c`; raises CapacityError where a hardware limit is exceeded."""
     writer = CWriter()
     context = _Context(program, machine, naming, writer)

@@ -15,7 +15,7 @@ from tilewright.common.expr import Const, Expr, Var, evaluate
 from tilewright.ir.nodes import Program, Range, Transfer
 from tilewright.machine import Machine
 from tilewright.targets.sw26010.dma import check_limits
-from tilewright.targets.sw26010.names import Naming
+from tilewright.targets.sw26010.names import LaunchNaming
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def emit_transfer(
     stmt: Transfer,
     program: Program,
     machine: Machine,
-    naming: Naming,
+    naming: LaunchNaming,
     scope: Scope,
     writer: CWriter,
 ) -> None:
@@ -69,7 +69,7 @@ def _named(
     return _Request(stmt, plan, scope, values[0], values[1], size)
 
 
-def _start(request: _Request, elements: int, naming: Naming, writer: CWriter) -> None:
+def _start(request: _Request, elements: int, naming: LaunchNaming, writer: CWriter) -> None:
     stmt, plan = request.stmt, request.plan
     buffer, tensor = naming.buffers[stmt.buffer], naming.tensors[stmt.tensor]
     slot, start = request.c(stmt.slot), request.c(stmt.slot * elements)
@@ -141,7 +141,7 @@ def _issue(request: _Request, memory: str, local: str, reply: str, writer: CWrit
 
 
 def _description(
-    stmt: Transfer, plan: TransferPlan, size: int, naming: Naming, scope: Scope
+    stmt: Transfer, plan: TransferPlan, size: int, naming: LaunchNaming, scope: Scope
 ) -> str:
     region = ", ".join(_range(r, scope) for r in stmt.ranges)
     tensor = f"{naming.tensors[stmt.tensor]}[{region}]"

@@ -23,7 +23,7 @@ from importlib import resources
 from pathlib import Path
 
 from tilewright.codegen.artifact import Artifact, TensorInfo, write_artifact
-from tilewright.codegen.c.compiler import compiled, compiler, run_compiler
+from tilewright.codegen.c.compiler import compiled_files, compiler, run_compiler
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import FLOATS, dtype
 from tilewright.common.errors import ToolError
@@ -105,7 +105,9 @@ def mesh_flags(mesh: tuple[int, int]) -> tuple[str, ...]:
 def runtime_objects(primitives: Mapping[str, str], flags: tuple[str, ...]) -> tuple[Path, ...]:
     """The compiled runtime and `primitives`, from the cache or built into it."""
     sources = {**emulation_sources(), **primitives}
-    return compiled(_USER, "sw26010-emulation", sources, (*_RUNTIME_FLAGS, *flags, "-I.", "-c"))
+    return compiled_files(
+        _USER, "sw26010-emulation", sources, (*_RUNTIME_FLAGS, *flags, "-I.", "-c")
+    )
 
 
 def _unit(numbered: list[tuple[int, Artifact]], *, total: int, first: bool) -> str:

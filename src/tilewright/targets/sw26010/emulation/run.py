@@ -35,8 +35,8 @@ from tilewright.common.errors import ShapeError, SimulationError, ToolError
 from tilewright.isa import InstructionTable
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
-from tilewright.simulate.program import Program
+from tilewright.simulate.launch import SimulatedMesh
+from tilewright.simulate.program import AssembledProgram
 from tilewright.targets.sw26010.emit.host import tensor_bytes
 from tilewright.targets.sw26010.emulation.build import build_cases
 from tilewright.targets.sw26010.gemm.assembly import routine_name
@@ -318,13 +318,13 @@ class SimulatedProducts:
             for core in places
         ]
         run = simulate_mesh(
-            program, Mesh(*self.mesh), entries=symbol, registers=given, local_memory=images
+            program, SimulatedMesh(*self.mesh), entries=symbol, registers=given, local_memory=images
         )
         self.cycles.append(run.cycles)
         return run.local_memory()
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> AssembledProgram:
         text = self.artifact.files[f"{self.artifact.name}_gemm.S"]
         return load_image(link([assemble(text, self.table)], self.table), self.table).program
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from tilewright.isa import Instruction, Label, Memory, Operand, Register, load_table
+from tilewright.isa import Instruction, Memory, Operand, Register, SymbolReference, load_table
 from tilewright.isa.dependence import AliasRules, Operation
 from tilewright.isa.operations import operations_of
 from tilewright.isa.reorder import list_schedule
@@ -130,7 +130,7 @@ def start_block(plan: GemmPlan, then: Role) -> list[Instruction]:
 def straight_block(code: Sequence[Instruction], label: str, target: str) -> list[Instruction]:
     """List-scheduled code with its label and a final branch."""
     first, *rest = scheduled(code)
-    return [replace(first, labels=(label,)), *rest, instruction("br", Label(target))]
+    return [replace(first, labels=(label,)), *rest, instruction("br", SymbolReference(target))]
 
 
 def scheduled(code: Sequence[Instruction]) -> list[Instruction]:

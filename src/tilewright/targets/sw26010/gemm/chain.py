@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.isa import Instruction, Label, Register
+from tilewright.isa import Instruction, Register, SymbolReference
 from tilewright.targets.sw26010.gemm.blocks import (
     block_label,
     result_accesses,
@@ -48,7 +48,7 @@ from tilewright.targets.sw26010.gemm.steps import (
     roles_of_chain,
     step_label,
     step_pairs,
-    straight,
+    straight_iterations,
     template_of_plan,
     unrolled_loop,
     unrolling,
@@ -153,7 +153,7 @@ def _loop(plan: GemmPlan, role: Role) -> list[Instruction]:
     """
     how, label = unrolling(plan), loop_label(role)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
-    code += straight(plan, role, how.rest - 1)
+    code += straight_iterations(plan, role, how.rest - 1)
     distances = _distances(plan, role)
     opening = emitted(plan, [p for p in ending(plan, role, how.rest) if p[0] == 0])
     if how.rest:
@@ -164,7 +164,7 @@ def _loop(plan: GemmPlan, role: Role) -> list[Instruction]:
     else:
         opening = [*((0, line) for line in distances), *opening]
     code += by_slot(opening)
-    code.append(instruction("bne", Register(LINKS_LEFT), Label(_link_label(role))))
+    code.append(instruction("bne", Register(LINKS_LEFT), SymbolReference(_link_label(role))))
     code.append(instruction("ret", Register(TARGET)))
     return _labelled(code, label)
 
@@ -187,7 +187,7 @@ def _step(plan: GemmPlan, now: Role, then: Role) -> list[Instruction]:
     extra = opened_step(plan, walked_bytes(plan, now))
     items: Slots = emitted(plan, placed)
     items += zip(free_slots(plan, placed, len(extra)), extra, strict=True)
-    code = [*by_slot(items), instruction("br", Label(loop_label(then)))]
+    code = [*by_slot(items), instruction("br", SymbolReference(loop_label(then)))]
     return _labelled(code, step_label(now, then))
 
 
@@ -285,7 +285,7 @@ def chain_distances(plan: GemmPlan) -> list[Instruction]:
     code.append(instruction("subl", Register(_COUNT), 1, Register(_COUNT)))
     body = scheduled(code)
     loop = [replace(body[0], labels=("pairs",)), *body[1:]]
-    loop.append(instruction("bne", Register(_COUNT), Label("pairs")))
+    loop.append(instruction("bne", Register(_COUNT), SymbolReference("pairs")))
     rest = []
     pointers, rewinds = (VECTOR_POINTER, SCALAR_POINTER), (VECTOR_REWIND, SCALAR_REWIND)
     for operand, offset in enumerate(_offsets(plan)):

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from tilewright.asm import assemble, link
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
@@ -30,7 +30,7 @@ from tilewright.machine import Machine
 from tilewright.machine.sections import GemmPrimitive
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.runs import MeshRun
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, routine_name
 from tilewright.targets.sw26010.gemm.instances import GemmInstance, square_mesh
@@ -46,11 +46,11 @@ from tilewright.targets.sw26010.timing.products import chain_memory
 
 _ARTIFACT = "measured"
 _VECTOR_BYTES = 32
-GEMM_CYCLES = Cache("gemm-cycles")
+GEMM_CYCLES = CacheStore("gemm-cycles")
 """The simulated cycles of this user."""
 
 
-def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
+def exact_gemm_cost(cache: CacheStore | None = None) -> CallCost:
     """A cost function for `gemm` calls: the simulated cycles and the machine's `switch_cycles`.
 
     It raises as `simulated_gemm_cycles` does.
@@ -66,7 +66,7 @@ def exact_gemm_cost(cache: Cache | None = None) -> CallCost:
 
 
 def simulated_gemm_cycles(
-    machine: Machine, call: PricedCall[MatrixProduct], cache: Cache | None = None
+    machine: Machine, call: PricedCall[MatrixProduct], cache: CacheStore | None = None
 ) -> int:
     """Simulated cycles of the instructions of one call, without fitted terms; `cache` shares them
     with other processes.
@@ -116,7 +116,7 @@ def _whole_vectors(extent: int) -> int:
     return -(-extent // VECTOR_LANES) * VECTOR_LANES
 
 
-def _known_cycles(instance: GemmInstance, table: str, kept: Cache | None) -> int:
+def _known_cycles(instance: GemmInstance, table: str, kept: CacheStore | None) -> int:
     if kept is None:
         return _routine_cycles(instance, table)
     key = digest(instance.symbol, str(instance.shape.mesh), _sources_digest(table))
@@ -146,7 +146,7 @@ def product_run(instance: GemmInstance, table_name: str) -> MeshRun:
     symbol = routine_name(_ARTIFACT, instance)
     text = emit_gemm_assembly(_ARTIFACT, [instance])
     program = load_image(link([assemble(text, table)], table), table).program
-    mesh = Mesh(instance.shape.mesh, instance.shape.mesh)
+    mesh = SimulatedMesh(instance.shape.mesh, instance.shape.mesh)
     if instance.shape.links == 1:
         registers = _arguments(instance, table)
         return simulate_mesh(program, mesh, entries=symbol, registers=registers)

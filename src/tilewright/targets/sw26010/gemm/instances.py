@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tilewright.codegen.c.expression import Scope, bounds_of
 from tilewright.common.dtypes import FLOATS, DType, dtype
 from tilewright.common.errors import ProgramError, ScheduleError
-from tilewright.common.expr import Binary, Const, Expr, Var, evaluate, free_vars, product
+from tilewright.common.expr import BinaryExpr, Const, Expr, Var, evaluate, free_vars, product
 from tilewright.ir.chains import Chain, ChainRules, with_chains
 from tilewright.ir.matrix import Matrix, matrix_form
 from tilewright.ir.nodes import CORE_SYMBOLS, Call, For, If, Program, Stmt, View
@@ -153,7 +153,7 @@ def _calls(
                 yield from _calls(stmt.body, (*loops, stmt), conditions, chains)
             case If():
                 yield from _calls(stmt.then, loops, (*conditions, stmt.condition), chains)
-                fails = Binary("==", stmt.condition, Const(0))
+                fails = BinaryExpr("==", stmt.condition, Const(0))
                 yield from _calls(stmt.orelse, loops, (*conditions, fails), chains)
             case Chain(call, multiply, inside, _):
                 links = int(evaluate(stmt.links, {}))
@@ -215,7 +215,7 @@ def _check_alignment(program: Program, view: View, form: Matrix, place: _Place) 
     start = view.slot * elements + form.offset_elements
     if _divisor(start) % VECTOR_LANES == 0:
         return
-    rest = _distinct((Binary("%", start, Const(VECTOR_LANES)),), place)
+    rest = _distinct((BinaryExpr("%", start, Const(VECTOR_LANES)),), place)
     if rest.any():
         raise ScheduleError(
             f"gemm reads vectors of {view.buffer!r} from element {start}, which is not always a "
@@ -229,9 +229,9 @@ def _divisor(e: Expr) -> int:
     match e:
         case Const(value):
             return abs(value)
-        case Binary("*", a, b):
+        case BinaryExpr("*", a, b):
             return _divisor(a) * _divisor(b)
-        case Binary("+" | "-" | "min" | "max", a, b):
+        case BinaryExpr("+" | "-" | "min" | "max", a, b):
             return int(np.gcd(_divisor(a), _divisor(b)))
         case _:
             return 1
@@ -267,7 +267,7 @@ def _needed(symbols: frozenset[str], place: _Place) -> tuple[list[For], list[Exp
     known = {loop.var for loop in loops}
     conditions = [e for e in place.conditions if free_vars(e) <= known]
     conditions += [
-        Binary("<", Var(loop.var), loop.extent)
+        BinaryExpr("<", Var(loop.var), loop.extent)
         for loop in loops
         if not isinstance(loop.extent, Const)
     ]
@@ -292,6 +292,6 @@ def _pieces(e: Expr, variable: str) -> Iterator[Expr]:
     symbols = free_vars(e)
     if symbols == {variable}:
         yield e
-    elif variable in symbols and isinstance(e, Binary):
+    elif variable in symbols and isinstance(e, BinaryExpr):
         yield from _pieces(e.a, variable)
         yield from _pieces(e.b, variable)

@@ -23,10 +23,10 @@ from functools import cached_property
 from tilewright.isa import (
     Instruction,
     InstructionTable,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     load_table,
 )
 from tilewright.targets.sw26010.gemm.blocks import (
@@ -167,14 +167,16 @@ def _setup(plan: GemmPlan) -> list[Instruction]:
     """Saves registers and fills the tables of jump targets from the core's place in the mesh."""
     table = TABLE_POINTER
     opening = [instruction("stl", Register(r), (SAVED + 8 * i, table)) for i, r in enumerate(KEPT)]
-    opening.append(instruction("bsr", Register(ANCHOR), Label("anchor")))
+    opening.append(instruction("bsr", Register(ANCHOR), SymbolReference("anchor")))
     code = [
         instruction("rcsr", Register(ROW), _special("row")),
         instruction("rcsr", Register(COLUMN), _special("column")),
     ]
     for number, (offset, label) in enumerate(address_entries(plan.shape.mesh)):
         scratch = 23 + number % 3
-        code.append(instruction("ldi", Register(scratch), Memory(Label(label), Register(ANCHOR))))
+        code.append(
+            instruction("ldi", Register(scratch), Memory(SymbolReference(label), Register(ANCHOR)))
+        )
         code.append(instruction("stl", Register(scratch), (offset, table)))
     chain = plan.shape.links > 1
     code += step_tables(plan)
@@ -270,7 +272,7 @@ def _rows(plan: GemmPlan) -> list[Instruction]:
         *_labelled(scheduled(opening), "row"),
         instruction("ret", target),
         *_labelled(scheduled(closing), "next_row"),
-        instruction("bne", scratch, Label("row")),
+        instruction("bne", scratch, SymbolReference("row")),
         *restored,
         instruction("ret", Register(LINK)),
     ]
@@ -313,7 +315,7 @@ def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
 
     def operand(value: Operand) -> Operand:
         match value:
-            case Memory(Label(name), base):
+            case Memory(SymbolReference(name), base):
                 return Memory((places[name] - places["anchor"]) * word_bytes, base)
             case _:
                 return value
@@ -324,7 +326,8 @@ def _resolved(code: Sequence[Instruction]) -> list[Instruction]:
 def _prefixed(line: Instruction, prefix: str) -> Instruction:
     """Labels carry the primitive's name, so that several primitives link into one program."""
     operands = tuple(
-        Label(f"{prefix}_{o.name}") if isinstance(o, Label) else o for o in line.operands
+        SymbolReference(f"{prefix}_{o.name}") if isinstance(o, SymbolReference) else o
+        for o in line.operands
     )
     line = _with_operands(line, operands)
     if not line.labels:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.isa import Instruction, Label, Register
+from tilewright.isa import Instruction, Register, SymbolReference
 from tilewright.isa.dependence import AliasRules
 from tilewright.isa.software_pipeline import TripCount, pipeline_loop
 from tilewright.targets.sw26010.gemm.parts import TABLE_POINTER, ZERO, instruction
@@ -42,7 +42,7 @@ def pack_code(plan: GemmPlan, operand: int) -> list[Instruction]:
         code += advance(SOURCE, plan.vector_bytes - vector * plan.vector_leading_bytes)
         code += advance(DESTINATION, 3 * vector * plan.variant.precision.element_bytes)
         code.append(instruction("subl", Register(OUTER), 1, Register(OUTER)))
-        code.append(instruction("bne", Register(OUTER), Label("pack_outer")))
+        code.append(instruction("bne", Register(OUTER), SymbolReference("pack_outer")))
     if rest:
         code += _columns(plan, rest, "pack_rest")
     return code
@@ -85,5 +85,5 @@ def _control(plan: GemmPlan, label: str) -> list[Instruction]:
         *advance(SOURCE, 4 * plan.vector_leading_bytes),
         *advance(DESTINATION, plan.vector_bytes),
         instruction("subl", count, 1, count),
-        instruction("bne", count, Label(label)),
+        instruction("bne", count, SymbolReference(label)),
     ]

@@ -12,10 +12,10 @@ from functools import cache
 
 from tilewright.isa import (
     Instruction,
-    Label,
     Memory,
     Operand,
     Register,
+    SymbolReference,
     load_table,
     make_instruction,
 )
@@ -88,7 +88,7 @@ class Strides:
     scalar_stride: int = 8
 
 
-def strides_of(plan: GemmPlan) -> Strides:
+def inner_strides(plan: GemmPlan) -> Strides:
     """The strides of the inner loop of a plan."""
     return Strides(
         plan.variant.precision,
@@ -147,7 +147,7 @@ def emit(part: BodyStep, strides: Strides, passed: int = 0) -> Instruction:
         case "count":
             return instruction("subl", counter, 1, counter)
         case _:
-            return instruction("bne", counter, Label("loop"))
+            return instruction("bne", counter, SymbolReference("loop"))
 
 
 def _register(part: BodyStep) -> Register:

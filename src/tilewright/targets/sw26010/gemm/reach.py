@@ -24,7 +24,7 @@ from tilewright.ir.visit import walk
 from tilewright.targets.sw26010.dma import first_value
 from tilewright.targets.sw26010.gemm.instances import ROLES, role_extent
 from tilewright.targets.sw26010.gemm.shape import LARGEST_DISPLACEMENT, VECTOR_LANES
-from tilewright.targets.sw26010.gemm.shape import reaches as block_reaches
+from tilewright.targets.sw26010.gemm.shape import block_reaches as block_reaches
 
 
 @dataclass(frozen=True)

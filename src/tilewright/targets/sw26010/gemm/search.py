@@ -35,7 +35,7 @@ SEARCH_UNITS, STAGES = 0.7, 2
 
 
 @dataclass(frozen=True)
-class Template:
+class IssueTimes:
     """Issue time of each part, with the proof of its schedule.
 
     Times of `interval_cycles` and more stand beside the arithmetic of the same iteration, smaller
@@ -49,7 +49,7 @@ class Template:
     schedule: ModuloSchedule
 
 
-def search_template(precision: Precision) -> Template:
+def search_template(precision: Precision) -> IssueTimes:
     """The template with the least interval and then the largest slack. Errors: ScheduleError.
 
     A datum passes two buses from the core that sends both operands to one that receives both, so
@@ -82,7 +82,7 @@ def template_graph(precision: Precision, also: Iterable[Dependence] = ()) -> Dep
     )
 
 
-def _with_slack(precision: Precision, interval: int, slack: tuple[int, int]) -> Template | None:
+def _with_slack(precision: Precision, interval: int, slack: tuple[int, int]) -> IssueTimes | None:
     rules = load_table(TABLE_NAME).issue
     graph = template_graph(precision, orderings(precision, interval, slack))
     try:
@@ -94,10 +94,10 @@ def _with_slack(precision: Precision, interval: int, slack: tuple[int, int]) -> 
     return template_of(precision, slack, found)
 
 
-def template_of(precision: Precision, slack: tuple[int, int], found: ModuloSchedule) -> Template:
+def template_of(precision: Precision, slack: tuple[int, int], found: ModuloSchedule) -> IssueTimes:
     """The schedule's times by the names of the parts."""
     times = dict(zip(parts(precision), found.times, strict=True))
-    return Template(times, found.interval_cycles, slack, found)
+    return IssueTimes(times, found.interval_cycles, slack, found)
 
 
 def orderings(precision: Precision, interval: int, slack: tuple[int, int]) -> Iterator[Dependence]:

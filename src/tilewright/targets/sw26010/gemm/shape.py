@@ -240,7 +240,7 @@ def _check_aligned(name: str, leading: int, element_bytes: int) -> None:
         )
 
 
-def reaches(
+def block_reaches(
     scalar_stride: Value,
     scalar_step: Value,
     vector_leading: Value,
@@ -272,7 +272,7 @@ def _check_limits(plan: GemmPlan) -> None:
             fix="use smaller extents per core",
         )
     reach = max(
-        reaches(
+        block_reaches(
             plan.scalar_stride,
             plan.scalar_step,
             plan.vector_leading_bytes if plan.packs_vector else 0,

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from tilewright.common.expr import Value
-from tilewright.isa import Instruction, Label, Register
+from tilewright.isa import Instruction, Register, SymbolReference
 from tilewright.targets.sw26010.gemm.parts import (
     COUNTER,
     SCALAR_POINTER,
@@ -28,10 +28,10 @@ from tilewright.targets.sw26010.gemm.parts import (
     BodyStep,
     Role,
     emit,
+    inner_strides,
     instruction,
-    strides_of,
 )
-from tilewright.targets.sw26010.gemm.search import Template
+from tilewright.targets.sw26010.gemm.search import IssueTimes
 from tilewright.targets.sw26010.gemm.shape import (
     F32,
     F64,
@@ -191,7 +191,7 @@ def advance(register: int, step_bytes: int) -> list[Instruction]:
     return steps
 
 
-def template_of_plan(plan: GemmPlan) -> Template:
+def template_of_plan(plan: GemmPlan) -> IssueTimes:
     """The slot template of the plan's precision."""
     return gemm_template(plan.variant.precision)
 
@@ -216,7 +216,7 @@ def _timed(plan: GemmPlan, role: Role) -> list[tuple[int, BodyStep]]:
 
 def emitted(plan: GemmPlan, placed: Sequence[Placed]) -> Slots:
     """The instructions of parts, with their slots."""
-    strides = strides_of(plan)
+    strides = inner_strides(plan)
     return [(slot, emit(part, strides, -index)) for slot, part, index in placed]
 
 
@@ -247,7 +247,7 @@ def iteration(plan: GemmPlan, role: Role, index: int) -> list[Placed]:
     return ending(plan, role, index) + ahead(plan, role, index + 1)
 
 
-def straight(plan: GemmPlan, role: Role, count: int) -> list[Instruction]:
+def straight_iterations(plan: GemmPlan, role: Role, count: int) -> list[Instruction]:
     """Successive iterations, of which the first reads at the pointers."""
     return [
         line
@@ -269,11 +269,11 @@ def unrolled_loop(plan: GemmPlan, role: Role, body: int, label: str) -> list[Ins
         for slot, part, index in last
     ]
     items = emitted(plan, last)
-    items.append((slot_of_count, emit(BodyStep("count"), strides_of(plan))))
+    items.append((slot_of_count, emit(BodyStep("count"), inner_strides(plan))))
     for kind, slot in stepped.items():
         items += [(slot, line) for line in advance(_POINTERS[kind], body * steps[kind])]
-    code = [*straight(plan, role, body - 1), *by_slot(items)]
-    code.append(instruction("bne", Register(COUNTER), Label(label)))
+    code = [*straight_iterations(plan, role, body - 1), *by_slot(items)]
+    code.append(instruction("bne", Register(COUNTER), SymbolReference(label)))
     return [replace(code[0], labels=(label,)), *code[1:]]
 
 
@@ -283,7 +283,7 @@ def loop_code(plan: GemmPlan, role: Role, label: str) -> list[Instruction]:
     """
     how = unrolling(plan)
     code = unrolled_loop(plan, role, how.body, label) if how.trips else []
-    code += straight(plan, role, how.rest)
+    code += straight_iterations(plan, role, how.rest)
     # The jump takes the slot beside the first multiply-add of the last iteration.
     opening = [p for p in ending(plan, role, how.rest) if p[0] == 0]
     code += [*by_slot(emitted(plan, opening)), instruction("ret", Register(TARGET))]

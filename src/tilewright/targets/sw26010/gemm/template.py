@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.deferred import Deferred
 from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.isa import load_table
@@ -30,7 +30,7 @@ from tilewright.targets.sw26010.gemm.search import (
     LARGEST_SLACK,
     SEARCH_UNITS,
     STAGES,
-    Template,
+    IssueTimes,
     orderings,
     search_template,
     template_graph,
@@ -57,7 +57,7 @@ class _Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def gemm_template(precision: Precision) -> Template:
+def gemm_template(precision: Precision) -> IssueTimes:
     """The template of a precision: the shipped one if it answers today's question, else by search.
 
     Errors: ScheduleError.
@@ -72,12 +72,12 @@ def shipped_templates() -> Mapping[str, _Found]:
     return msgspec.toml.decode(text, type=dict[str, _Found])
 
 
-def shipped_text(templates: Mapping[str, Template]) -> str:
+def shipped_text(templates: Mapping[str, IssueTimes]) -> str:
     """The file that ships these templates, by name of the precision."""
     return f"# {SOURCE}\n" + "".join(starmap(_shipped_table, templates.items()))
 
 
-def _shipped_table(name: str, template: Template) -> str:
+def _shipped_table(name: str, template: IssueTimes) -> str:
     return (
         f'\n[{name}]\nquestion = "{_question(template.schedule.graph)}"\n'
         f"interval_cycles = {template.interval_cycles}\n"
@@ -86,7 +86,7 @@ def _shipped_table(name: str, template: Template) -> str:
     )
 
 
-def _accepted(precision: Precision, found: _Found) -> Template | None:
+def _accepted(precision: Precision, found: _Found) -> IssueTimes | None:
     """The shipped template, unless something that its search depends on has changed."""
     rules = load_table(TABLE_NAME).issue
     interval, slack = found.interval_cycles, found.slack_cycles
@@ -106,7 +106,7 @@ def _satisfies(graph: DependenceGraph, rules: IssueRules, found: _Found) -> bool
     the solver takes longer than most compilations.
     """
     solver = digest_of_files(PACKAGE, [f"isa/{name}" for name in names_below(PACKAGE / "isa")])
-    return Cache("primitives").value(
+    return CacheStore("primitives").value(
         digest(solver, repr(found)),
         bool,
         lambda: modulo_solver.is_schedule(graph, rules, found.interval_cycles, found.times),

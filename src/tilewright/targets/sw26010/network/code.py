@@ -49,14 +49,14 @@ from tilewright.targets.sw26010.emit.host import (
     initialize_once,
     tensor_bytes,
 )
-from tilewright.targets.sw26010.emit.launch import Launched, declare, launched
+from tilewright.targets.sw26010.emit.launch import Launched, declare_core_function, launched
 from tilewright.targets.sw26010.gemm.assembly import emit_gemm_assembly, emit_gemm_dispatch
 from tilewright.targets.sw26010.gemm.instances import gemm_instances, gemm_types, has_chains
 from tilewright.targets.sw26010.names import (
     KERNEL_SUFFIX,
     PARAMETERS_SUFFIX,
-    Naming,
-    name_program,
+    LaunchNaming,
+    name_launch,
     tensor_infos,
 )
 from tilewright.targets.sw26010.network.stages import Launch, StagesCode
@@ -135,12 +135,12 @@ def emit_network(plan: Plan, machine: Machine, images: tuple[slice, ...] = ()) -
     Raises as emission of one program does.
     """
     single = one_group(machine)
-    name = name_program(Program(safe_name(plan.name), (), (), (), ())).artifact
+    name = name_launch(Program(safe_name(plan.name), (), (), (), ())).artifact
     kernels = _kernels(plan, single, name)
     layout = _layout(plan, single, kernels, images)
     public, block = _public(plan, layout)
     whole = Program(name, (), tuple(_declared(t) for t in public), (), ())
-    naming = name_program(whole)
+    naming = name_launch(whole)
     infos = tensor_infos(whole, naming)
     distinct, code = tuple(dict.fromkeys(kernels.values())), _code(plan, single, kernels, name)
     instances = dict.fromkeys(i for k in distinct for i in gemm_instances(k.program, single))
@@ -332,7 +332,7 @@ def _host(
     plan: Plan,
     code: StagesCode,
     layout: _Layout,
-    whole: tuple[Naming, tuple[TensorInfo, ...]],
+    whole: tuple[LaunchNaming, tuple[TensorInfo, ...]],
 ) -> str:
     """The text of `<name>_host.c`."""
     naming, infos = whole
@@ -345,7 +345,7 @@ def _host(
     writer.line()
     writer.lines(f'#include "{naming.artifact}.h"\n#include "{code.name}.h"')
     writer.line()
-    declare(writer, [code.name])
+    declare_core_function(writer, [code.name])
     if has_threads:
         _driven(writer, plan, code, layout, whole)
         return writer.text()
@@ -380,7 +380,7 @@ def _driven(
     plan: Plan,
     code: StagesCode,
     layout: _Layout,
-    whole: tuple[Naming, tuple[TensorInfo, ...]],
+    whole: tuple[LaunchNaming, tuple[TensorInfo, ...]],
 ) -> None:
     """The rest of the file where groups compute stages together, or images of their own."""
     groups = len(layout.images) or plan.together
@@ -452,7 +452,7 @@ class NetworkDriver:
     and the launch of each group's cores.
     """
 
-    naming: Naming
+    naming: LaunchNaming
     infos: tuple[TensorInfo, ...]
     groups: int
     code: StagesCode

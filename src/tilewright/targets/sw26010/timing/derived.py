@@ -18,12 +18,12 @@ import msgspec
 import numpy as np
 
 from tilewright.codegen.fitting import fit_relative
-from tilewright.common.cache import Cache
+from tilewright.common.cache import CacheStore
 from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.common.expr import Value
 from tilewright.isa import InstructionTable, load_table
 
-_KEPT = Cache("primitives")
+_KEPT = CacheStore("primitives")
 SHIPPED_TABLES = ("sw26010_cpe", "sw26010_cpe_measured")
 OWN = "targets/sw26010"
 ELEMENTWISE_MAKERS = (

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.common.expr import Value
 from tilewright.seeds.pooling import POOLED, PoolWindows
 from tilewright.simulate.runs import CoreRun
-from tilewright.targets.sw26010.calls.nest_rows import Rows
+from tilewright.targets.sw26010.calls.nest_rows import NestRows
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine, map_routine
 from tilewright.targets.sw26010.timing.derived import ELEMENTWISE_MAKERS, Derived
@@ -23,9 +23,9 @@ from tilewright.targets.sw26010.timing.nests import (
     LOOPS,
     Arguments,
     Counts,
+    sample_run,
     sampled_loops,
     sampled_rows,
-    simulated,
     simulated_cycles,
 )
 
@@ -70,7 +70,7 @@ def _samples(routine: MapRoutine, mode: str) -> Iterable[Counts]:
     return [(*loops, count) for loops, count in product(LOOPS, items)]
 
 
-def map_terms(routine: MapRoutine, mode: str, rows: Rows) -> list[Value]:
+def map_terms(routine: MapRoutine, mode: str, rows: NestRows) -> list[Value]:
     """The terms of a nest in one mode: call, further rows, the iterations of each loop around them,
     rows, and in each row the trips of the unrolled loop, whether there are any, and each chunk
     after it.
@@ -91,7 +91,7 @@ def map_cycles(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]
 
 def map_run(table: str, routine: MapRoutine, mode: str, counts: Sequence[int]) -> CoreRun:
     """The run of a nest."""
-    return simulated(table, routine, _call(routine, mode, counts))
+    return sample_run(table, routine, _call(routine, mode, counts))
 
 
 def _call(routine: MapRoutine, mode: str, counts: Sequence[int]) -> Arguments:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from tilewright.common.expr import Value
 from tilewright.isa import load_table
 from tilewright.simulate.instruction_level import cycles_apart, simulate_core
-from tilewright.simulate.program import Program, encode_program
+from tilewright.simulate.program import AssembledProgram, encode_program
 from tilewright.simulate.runs import CoreRun
-from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, Rows
+from tilewright.targets.sw26010.calls.nest_rows import OUTER_LOOPS, NestRows
 from tilewright.targets.sw26010.elementwise.code import MODES, halves, item_elements
 from tilewright.targets.sw26010.elementwise.loops import LEVELS
 from tilewright.targets.sw26010.elementwise.maps import MapRoutine
@@ -46,7 +46,7 @@ Arguments: TypeAlias = tuple[Sequence[int], Mapping[int, Sequence[int]]]
 AnyRoutine: TypeAlias = Routine | MapRoutine | ReduceRoutine
 
 
-def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
+def nest_terms(unrolled: int, rows: NestRows) -> list[Value]:
     """The terms of a nest: call, further rows, the iterations of each loop around them, rows, and
     in each row the trips of the unrolled loop, whether there are any, and of the rest whether there
     is one and each of its parts.
@@ -57,11 +57,11 @@ def nest_terms(unrolled: int, rows: Rows) -> list[Value]:
     return [1 + 0 * count, many, *rows.around, *in_rows]
 
 
-def sampled_rows(mode: str, counts: Sequence[int]) -> Rows:
+def sampled_rows(mode: str, counts: Sequence[int]) -> NestRows:
     """The rows of a nest with these iteration counts, outermost first, the last in items."""
     *loops, items = counts
     vectors = mode == MODES[0]
-    return Rows(items * item_elements(mode), prod(loops), around(loops), vectors)
+    return NestRows(items * item_elements(mode), prod(loops), around(loops), vectors)
 
 
 def around(loops: Sequence[int]) -> tuple[int, ...]:
@@ -107,14 +107,14 @@ def sampled_terms(routine: Routine, mode: str, counts: Sequence[int]) -> list[Va
     return nest_terms(routine.work.unrolled, sampled_rows(mode, counts))
 
 
-def nest_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> int:
+def sample_cycles(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> int:
     """Cycles of a sample."""
     return nest_run(table, routine, mode, counts).cycles
 
 
 def nest_run(table: str, routine: Routine, mode: str, counts: Sequence[int]) -> CoreRun:
     """The run of a sample."""
-    return simulated(table, routine, _call(routine, mode, counts))
+    return sample_run(table, routine, _call(routine, mode, counts))
 
 
 def _call(routine: Routine, mode: str, counts: Sequence[int]) -> Arguments:
@@ -144,12 +144,12 @@ def sampled_loops(mode: str, counts: Sequence[int]) -> tuple[list[int], list[int
 
 
 @cache
-def encoded(routine: AnyRoutine, table: str) -> Program:
+def encoded(routine: AnyRoutine, table: str) -> AssembledProgram:
     """The code of a routine on the simulated core; its text assembles to the same."""
     return encode_program(routine.code().instructions, load_table(table))
 
 
-def simulated(table: str, routine: AnyRoutine, call: Arguments) -> CoreRun:
+def sample_run(table: str, routine: AnyRoutine, call: Arguments) -> CoreRun:
     """The run of a call of a routine."""
     return simulate_core(
         encoded(routine, table),
@@ -161,7 +161,7 @@ def simulated(table: str, routine: AnyRoutine, call: Arguments) -> CoreRun:
 
 
 def simulated_cycles(table: str, routine: AnyRoutine, calls: Sequence[Arguments]) -> list[int]:
-    """The cycles of several calls of a routine, each as `simulated`."""
+    """The cycles of several calls of a routine, each as `sample_run`."""
     return cycles_apart(
         encoded(routine, table),
         entry=routine.name,

@@ -22,7 +22,7 @@ from tilewright.isa import InstructionTable, load_table
 from tilewright.machine import GemmPrimitive, Machine
 from tilewright.machine.sections import GemmTiming
 from tilewright.simulate.instruction_level import simulate_mesh
-from tilewright.simulate.launch import Mesh
+from tilewright.simulate.launch import SimulatedMesh
 from tilewright.simulate.program import encode_program
 from tilewright.targets.sw26010.gemm.assembly import frame
 from tilewright.targets.sw26010.gemm.instances import square_mesh
@@ -58,7 +58,7 @@ _CALLEE = "callee"
 
 
 @dataclass(frozen=True)
-class Primitive:
+class MatrixPrimitive:
     """The matrix primitive of one element type on a mesh x mesh of cores; `chained`: C += sum of
     A_i B_i.
     """
@@ -78,7 +78,9 @@ class Primitive:
         return (CHAIN,) if self.chained else (PRODUCT, PACKING)
 
 
-def primitive_terms(primitive: Primitive, mode: str, blocks: Sequence[Value]) -> Sequence[Value]:
+def primitive_terms(
+    primitive: MatrixPrimitive, mode: str, blocks: Sequence[Value]
+) -> Sequence[Value]:
     """The terms of a call, with V and S register blocks, k, and of a chain L links.
 
     A product: 1, V, V S mesh, V S mesh k. Packing: sweeps of lanes along k, V sweeps. A chain:
@@ -98,7 +100,7 @@ def primitive_terms(primitive: Primitive, mode: str, blocks: Sequence[Value]) ->
     return 1, links[0], vector, steps, linked, linked * k, linked * branches, linked * short
 
 
-def primitive_cycles(table_name: str, primitive: Primitive, mode: str, blocks: Blocks) -> int:
+def primitive_cycles(table_name: str, primitive: MatrixPrimitive, mode: str, blocks: Blocks) -> int:
     """Cycles of a call, or those added by packing."""
     table = load_table(table_name)
     if mode == PACKING:
@@ -109,7 +111,7 @@ def primitive_cycles(table_name: str, primitive: Primitive, mode: str, blocks: B
 
 
 def _product_cycles(
-    table: InstructionTable, primitive: Primitive, blocks: Blocks, *, packs: bool = False
+    table: InstructionTable, primitive: MatrixPrimitive, blocks: Blocks, *, packs: bool = False
 ) -> int:
     """Cycles of the primitive's code, its frame aside."""
     (vector, scalar, k), mesh = blocks, primitive.mesh
@@ -117,7 +119,7 @@ def _product_cycles(
     kernel = gemm_kernel(variant, GemmShape(16 * vector, 4 * scalar, k, mesh=mesh))
     places = dict(zip(("$16", "$17", "$18", "$19", "$20"), _places(kernel.plan), strict=True))
     program = encode_program(kernel.instructions, table)
-    return simulate_mesh(program, Mesh(mesh, mesh), registers=places).cycles
+    return simulate_mesh(program, SimulatedMesh(mesh, mesh), registers=places).cycles
 
 
 def _places(plan: GemmPlan) -> Iterator[int]:
@@ -126,14 +128,14 @@ def _places(plan: GemmPlan) -> Iterator[int]:
     return accumulate(sizes, initial=0)
 
 
-def _chain_cycles(table: InstructionTable, primitive: Primitive, blocks: Blocks) -> int:
+def _chain_cycles(table: InstructionTable, primitive: MatrixPrimitive, blocks: Blocks) -> int:
     (vector, scalar, k, links), mesh = blocks, primitive.mesh
     shape = GemmShape(16 * vector, 4 * scalar, k, mesh=mesh, links=links)
     kernel = gemm_kernel(GemmVariant("m", "column", "row", primitive.precision), shape)
     memory, (pairs, c, end) = chain_memory(kernel.plan.operand_bytes, links, mesh * mesh)
     run = simulate_mesh(
         encode_program(kernel.instructions, table),
-        Mesh(mesh, mesh),
+        SimulatedMesh(mesh, mesh),
         registers={"$16": pairs, "$18": c, "$19": end},
         local_memory=memory,
     )
@@ -161,13 +163,15 @@ def _frame_cycles(table: InstructionTable) -> int:
     placed = assemble("\n".join(lines), table).instructions
     program = encode_program([p.instruction for p in placed], table)
     stack = {"$30": table.local_memory_bytes}
-    return simulate_mesh(program, Mesh(1, 1, ideal_communication=True), registers=stack).cycles
+    return simulate_mesh(
+        program, SimulatedMesh(1, 1, ideal_communication=True), registers=stack
+    ).cycles
 
 
 PRODUCTS = Derived(
     file=__file__,
     makers=(f"{OWN}/gemm",),
-    frequent=lambda: [Primitive(*of) for of in product(PRECISIONS.values(), (False, True))],
+    frequent=lambda: [MatrixPrimitive(*of) for of in product(PRECISIONS.values(), (False, True))],
     samples=lambda _, mode: SAMPLES[mode],
     terms=primitive_terms,
     simulate=lambda table, primitive, mode, samples: [
@@ -190,7 +194,7 @@ def product_timing(machine: Machine, dtype: str) -> GemmTiming:
             f"its matrix primitive are derived, nor primitives.gemm.{dtype}",
             fix="give core.instruction_table",
         )
-    found = PRODUCTS.timing(table, Primitive(_precision(dtype), mesh=square_mesh(machine)))
+    found = PRODUCTS.timing(table, MatrixPrimitive(_precision(dtype), mesh=square_mesh(machine)))
     return GemmTiming(*found[PRODUCT].coefficients, *found[PACKING].coefficients)
 
 
@@ -205,7 +209,7 @@ def chain_cycles(machine: Machine, dtype: str, blocks: Sequence[Value]) -> Value
             "of products are derived",
             fix="give core.instruction_table, or take primitives.gemm.chains away",
         )
-    primitive = Primitive(_precision(dtype), True, square_mesh(machine))
+    primitive = MatrixPrimitive(_precision(dtype), True, square_mesh(machine))
     terms = primitive_terms(primitive, CHAIN, blocks)
     return PRODUCTS.timing(table, primitive)[CHAIN].cycles(terms)
 

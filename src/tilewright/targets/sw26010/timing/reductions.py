@@ -25,7 +25,7 @@ from tilewright.targets.sw26010.timing.nests import (
     LOOPS,
     Arguments,
     around,
-    simulated,
+    sample_run,
     simulated_cycles,
 )
 
@@ -129,7 +129,7 @@ def reduce_run(
     the routine's modes. Rows and runs start a vector apart, or an element: their cycles do not
     depend on their addresses.
     """
-    return simulated(table, routine, _call(routine, mode, loops, extents))
+    return sample_run(table, routine, _call(routine, mode, loops, extents))
 
 
 def _call(routine: ReduceRoutine, mode: str, loops: Sequence[int], extents: Extents) -> Arguments:

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.graph.frontends.onnx.declare import Operator
 from tilewright.graph.frontends.onnx.importer import EVERY_TYPE, Importer, converting
 from tilewright.graph.frontends.onnx.model import Subgraph
-from tilewright.graph.frontends.onnx.operators.windows import spread
+from tilewright.graph.frontends.onnx.operators.windows import listed
 from tilewright.graph.names import quoted
 from tilewright.ops import Concat
 from tilewright.ops.definitions import access, along
@@ -90,9 +90,9 @@ def _scan(at: Importer) -> None:
     _require(at, body, len(at.node.inputs), len(states))
     slices = [at.use(n, EVERY_TYPE) for n in at.node.inputs[len(states) :]]
     shapes = [at.builder.shape(name) for name in slices]
-    given = spread(at.node, "scan_input_axes", scanned, 0)
+    given = listed(at.node, "scan_input_axes", scanned, 0)
     axes = [at.axis(a, len(own)) for a, own in zip(given, shapes, strict=True)]
-    back = spread(at.node, "scan_input_directions", scanned, 0)
+    back = listed(at.node, "scan_input_directions", scanned, 0)
     counts = {own[a] for own, a in zip(shapes, axes, strict=True)}
     if len(counts) != 1:
         raise at.wrong(f"scans {sorted(counts)} slices, expected one number")
@@ -106,7 +106,7 @@ def _scan(at: Importer) -> None:
         states = list(made[: len(states)])
         passes.append(made[len(states) :])
     stacked = len(body.outputs) - len(states)
-    ways = (spread(at.node, f"scan_output_{w}", stacked, 0) for w in ("directions", "axes"))
+    ways = (listed(at.node, f"scan_output_{w}", stacked, 0) for w in ("directions", "axes"))
     _ended(at, states, passes, list(zip(*ways, strict=True)))
 
 

@@ -18,7 +18,7 @@ from tilewright.graph.frontends.onnx.operators.windows import (
     IMAGE_RANK,
     IMAGES,
     convolution,
-    windows_of,
+    node_windows,
     with_bias,
 )
 from tilewright.ops import (
@@ -58,7 +58,7 @@ def _of_images(at: Importer, images: Shape, weights: Shape, numerics: str) -> Co
     kernel = (weights[2], weights[3])
     if at.node.attributes.get("kernel_shape", kernel) != kernel:
         raise at.wrong(f"kernel_shape contradicts its {kernel} weights")
-    found = windows_of(at.node, images[2:], kernel)
+    found = node_windows(at.node, images[2:], kernel)
     (down, right), (dilated, across), (top, left) = found.stride, found.dilation, found.before
     return conv2d(
         batch=batch, in_channels=channels, out_channels=weights[0], height=height, width=width,

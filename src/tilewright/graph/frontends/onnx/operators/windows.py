@@ -61,7 +61,7 @@ class _Windows:
         )  # fmt: skip
 
 
-def spread(node: OnnxNode, name: str, count: int, otherwise: int) -> Shape:
+def listed(node: OnnxNode, name: str, count: int, otherwise: int) -> Shape:
     """An attribute of `count` numbers; raises GraphError for one of another length."""
     found = node.integers(name) if name in node.attributes else (otherwise,) * count
     if len(found) != count:
@@ -69,13 +69,13 @@ def spread(node: OnnxNode, name: str, count: int, otherwise: int) -> Shape:
     return found
 
 
-def windows_of(node: OnnxNode, image: Shape, kernel: Shape) -> _Windows:
+def node_windows(node: OnnxNode, image: Shape, kernel: Shape) -> _Windows:
     """The windows that a node's attributes describe, padded by `pads` or the older `auto_pad`."""
     rank, mode = len(kernel), node.text("auto_pad")
-    stride, dilation = (spread(node, name, rank, 1) for name in ("strides", "dilations"))
+    stride, dilation = (listed(node, name, rank, 1) for name in ("strides", "dilations"))
     if min((*stride, *dilation, *kernel), default=1) < 1:
         raise GraphError(f"{node.title()}: strides, dilations and kernels must be positive")
-    pads = spread(node, "pads", 2 * rank, 0) if mode == "NOTSET" else (0,) * 2 * rank
+    pads = listed(node, "pads", 2 * rank, 0) if mode == "NOTSET" else (0,) * 2 * rank
     found = _Windows(kernel, stride, dilation, pads[:rank], pads[rank:])
     if mode in ("NOTSET", "VALID"):
         return found
@@ -106,7 +106,7 @@ def convolution(at: Importer, images: Shape, weights: Shape) -> Definition:
     if len(weights) != rank + 2 or rank < 1 or groups < 1 or images[1] % groups or (
         weights[0] % groups or weights[1] * groups != images[1]):  # fmt: skip
         raise at.wrong(f"weights of {weights} do not fit images of {images}")
-    found = windows_of(at.node, images[2:], weights[2:])
+    found = node_windows(at.node, images[2:], weights[2:])
     out = found.counts(images[2:])
     if min(out) < 1:
         raise at.wrong(f"windows of {found.span} are larger than the padded images of {images}")
@@ -130,7 +130,7 @@ def _transposed(at: Importer) -> None:
         images[1] % groups):  # fmt: skip
         raise at.wrong(f"weights of {weights} do not fit images of {images}")
     kernel, inputs, outputs = weights[2:], images[1] // groups, weights[1]
-    stride, dilation = (spread(at.node, name, rank, 1) for name in ("strides", "dilations"))
+    stride, dilation = (listed(at.node, name, rank, 1) for name in ("strides", "dilations"))
     if min(*stride, *dilation) < 1:
         raise at.wrong("strides and dilations must be positive")
     found = _Windows(kernel, stride, dilation, (), ())
@@ -151,13 +151,13 @@ def _transposed(at: Importer) -> None:
 def _cropping(node: OnnxNode, image: Shape, stride: Shape, whole: Shape) -> tuple[Shape, Shape]:
     """(elements that are left out before the result, its extents)."""
     rank, mode = len(image), node.text("auto_pad")
-    more = spread(node, "output_padding", rank, 0)
+    more = listed(node, "output_padding", rank, 0)
     if "output_shape" in node.attributes:
         size = node.integers("output_shape")[-rank:]
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         size = tuple(n * s for n, s in zip(image, stride, strict=True))
     else:
-        pads = spread(node, "pads", 2 * rank, 0)
+        pads = listed(node, "pads", 2 * rank, 0)
         ends = zip(whole, more, pads[:rank], pads[rank:], strict=True)
         return pads[:rank], tuple(w + m - a - b for w, m, a, b in ends)
     total = [max(0, w + m - n) for w, m, n in zip(whole, more, size, strict=True)]
@@ -188,7 +188,7 @@ def _pool(at: Importer, *, reduction: Reduction | Literal["norm"]) -> None:
     """The largest, the mean or the norm of windows."""
     x, images = at.operand(0), at.shape(0)
     rank, kind = len(images) - 2, dtype(at.dtype)
-    found = windows_of(at.node, images[2:], spread(at.node, "kernel_shape", rank, 1))
+    found = node_windows(at.node, images[2:], listed(at.node, "kernel_shape", rank, 1))
     up, padded = at.node.flag("ceil_mode"), at.node.flag("count_include_pad")
     plain = len(images) == IMAGE_RANK and set(found.dilation) == {1} and kind.is_float
     if plain and reduction != "norm":

@@ -15,7 +15,7 @@ from tilewright.targets.cambricon.dla.blocks import (
     pooling_training,
     training,
 )
-from tilewright.targets.cambricon.dla.blocks.call import Argument, Block, Call
+from tilewright.targets.cambricon.dla.blocks.call import Block, BlockArgument, BlockCall
 
 BLOCKS: Mapping[str, Block] = {
     **fully_connected.BLOCKS,
@@ -30,4 +30,4 @@ BLOCKS: Mapping[str, Block] = {
 }
 """Each may be called with `block_` before its name."""
 
-__all__ = ["BLOCKS", "Argument", "Block", "Call"]
+__all__ = ["BLOCKS", "Block", "BlockArgument", "BlockCall"]

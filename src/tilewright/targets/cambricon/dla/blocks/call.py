@@ -1,6 +1,7 @@
 """The call of a block: its data and numbers, as its lowering takes them, and what may follow it.
 
-A block is a function of a `Call` that writes statements. Registers: `BLOCKS` in the modules beside.
+A block is a function of a `BlockCall` that writes statements. Registers: `BLOCKS` in the modules
+beside.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.asm.diagnostics import Fault, Span
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import MOST_TILES, Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -19,7 +20,7 @@ ONE = 256
 
 
 @dataclass(frozen=True)
-class Argument:
+class BlockArgument:
     """An argument as written: data, or a number."""
 
     value: Data | int
@@ -27,10 +28,10 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Tile:
+class ResultTile:
     """Results in the vector scratchpad: rows, columns and channels; `turn` counts the tiles."""
 
-    place: Buffer | str
+    place: ScratchpadBuffer | str
     shape: tuple[int, int, int]
     turn: int
 
@@ -40,16 +41,16 @@ class Tile:
         return prod(self.shape)
 
 
-Stage = Callable[[Builder, Tile], Tile]
+Stage = Callable[[Builder, ResultTile], ResultTile]
 """A computation fused behind a block: it continues on a tile before the tile is stored."""
 
 
 @dataclass(frozen=True)
-class Call:
+class BlockCall:
     """A call of a block. What is fused behind it are `stages`, and `last` is what they write."""
 
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[BlockArgument, ...]
     builder: Builder
     span: Span
     stages: tuple[Stage, ...] = ()
@@ -139,10 +140,12 @@ class Call:
         assert isinstance(found, Data), "a block writes its first argument"
         return found
 
-    def complete(self, place: Buffer | str, shape: Sequence[int], turn: int = 0) -> Tile:
+    def complete(
+        self, place: ScratchpadBuffer | str, shape: Sequence[int], turn: int = 0
+    ) -> ResultTile:
         """The tile that is stored, once all that is fused behind has been computed on it."""
         rows, columns, channels = shape
-        tile = Tile(place, (rows, columns, channels), turn)
+        tile = ResultTile(place, (rows, columns, channels), turn)
         for stage in self.stages:
             tile = stage(self.builder, tile)
         return tile
@@ -154,8 +157,8 @@ class Block:
 
     arguments: tuple[int, int]
     form: str
-    lower: Callable[[Call], None]
-    stage: Callable[[Call], Stage] | None = None
+    lower: Callable[[BlockCall], None]
+    stage: Callable[[BlockCall], Stage] | None = None
     """The computation on a tile of another block, None if it has none. Raises Fault if it cannot
     follow.
     """

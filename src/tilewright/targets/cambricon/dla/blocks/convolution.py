@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import Block, Call, Tile
+from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall, ResultTile
 from tilewright.targets.cambricon.dla.blocks.rows import Window, is_padded, row_loads
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvolutionOperands:
     """Checked operands of a convolution."""
 
-    call: Call
+    call: BlockCall
     out: Data
     source: Data
     weight: Data
@@ -46,12 +46,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class _Buffers:
-    rows: tuple[Buffer, Buffer]
-    window: Buffer
-    results: tuple[Buffer, Buffer]
-    weights: tuple[Buffer, Buffer]
-    partial: Buffer | None
-    biases: Buffer | None
+    rows: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    window: ScratchpadBuffer
+    results: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    weights: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    partial: ScratchpadBuffer | None
+    biases: ScratchpadBuffer | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Place:
     group: int
 
 
-def _lower(call: Call) -> None:
+def _lower(call: BlockCall) -> None:
     """Write `conv_fp out, in, w[, b], #sy, #sx[, #ph, #pw]`. Raises Fault."""
     layer = _checked(call)
     call.require_tiles(prod(layer.out.layout.counts) * layer.source.layout.counts[3])
@@ -77,25 +77,25 @@ def _lower(call: Call) -> None:
     write_steps(call.builder, steps, layer.source.layout.counts[3])
 
 
-def _checked(call: Call) -> Layer:
+def _checked(call: BlockCall) -> ConvolutionOperands:
     """The operands of a call. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     has_bias = len(call.arguments) > 3 and isinstance(call.arguments[3].value, Data)
     bias = call.data(3, "neuron") if has_bias else None
     window = window_of(call, weight, 4 if has_bias else 3)
-    layer = Layer(call, out, source, weight, bias, window)
+    layer = ConvolutionOperands(call, out, source, weight, bias, window)
     check_operands(layer, (0, 1, 2, 3))
     return layer
 
 
-def window_of(call: Call, weight: Data, first: int) -> Window:
+def window_of(call: BlockCall, weight: Data, first: int) -> Window:
     """The window of a convolution: steps and padding are the numbers from an argument on."""
     steps = call.number(first, 1, 1), call.number(first + 1, 1, 1)
     padding = call.number(first + 2, 0, 0), call.number(first + 3, 0, 0)
     return Window((weight.extents[1], weight.extents[2]), steps, padding)
 
 
-def check_operands(layer: Layer, indices: tuple[int, int, int, int]) -> None:
+def check_operands(layer: ConvolutionOperands, indices: tuple[int, int, int, int]) -> None:
     """Refuse operands that do not go together; `indices` are the arguments of output, input,
     weights and bias. Raises Fault.
     """
@@ -119,7 +119,7 @@ def check_operands(layer: Layer, indices: tuple[int, int, int, int]) -> None:
     _check_segments(layer, indices)
 
 
-def _check_segments(layer: Layer, indices: tuple[int, int, int, int]) -> None:
+def _check_segments(layer: ConvolutionOperands, indices: tuple[int, int, int, int]) -> None:
     call, out, source, weight = layer.call, layer.out, layer.source, layer.weight
     part, depth = weight.segments[0], weight.segments[3]
     wanted = [
@@ -146,7 +146,7 @@ def _check_segments(layer: Layer, indices: tuple[int, int, int, int]) -> None:
         )
 
 
-def _allocated(layer: Layer) -> _Buffers:
+def _allocated(layer: ConvolutionOperands) -> _Buffers:
     builder, depth = layer.call.builder, layer.weight.segments[3]
     part = layer.weight.segments[0]
     group = layer.out.segments[1]
@@ -154,10 +154,10 @@ def _allocated(layer: Layer) -> _Buffers:
     result = group * layer.out.extents[2] * part
     divided = layer.weight.layout.counts[3] > 1
 
-    def two(name: str, memory: str, size: int) -> tuple[Buffer, Buffer]:
+    def two(name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
         return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
 
-    def weights() -> tuple[Buffer, Buffer]:
+    def weights() -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
         if not layer.is_resident:
             return two(layer.weight.name, "matrix", part * layer.taps * depth)
         size = part * layer.taps * layer.weight.extents[3]
@@ -176,7 +176,7 @@ def _allocated(layer: Layer) -> _Buffers:
     return found
 
 
-def _fitting(layer: Layer) -> str:
+def _fitting(layer: ConvolutionOperands) -> str:
     """Segment sizes with which the layer fits: fewer output rows, output and input channels."""
     capacity = layer.call.builder.capacities
     group, (part, depth) = layer.out.segments[1], layer.weight.segments[::3]
@@ -198,7 +198,7 @@ def _fitting(layer: Layer) -> str:
     return f"segments of {group} output rows, {part} output and {depth} input channels fit"
 
 
-def _places(layer: Layer) -> Iterator[_Place]:
+def _places(layer: ConvolutionOperands) -> Iterator[_Place]:
     depth = layer.weight.layout.counts[3]
     number = 0
     for o in range(layer.weight.layout.counts[0]):
@@ -209,7 +209,7 @@ def _places(layer: Layer) -> Iterator[_Place]:
                     number += 1
 
 
-def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
+def _step(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> TileStep:
     out, shape = layer.out, layer.out.layout.shape((place.b, place.h, 0, place.o))[1:]
     first = layer.window.first_row(place.h, out.segments[1])
     count = layer.window.rows_of(shape[0])
@@ -222,7 +222,7 @@ def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
     index, target = (place.b, place.h, 0, place.o), layer.call.target
     is_last = place.c == layer.weight.layout.counts[3] - 1
     padded = is_padded(layer.source, layer.window, first, count)
-    return Step(
+    return TileStep(
         (*loads, *ahead),
         partial(_compute, layer, buffers, place),
         (place.number % 2, place.group % 2, place.c, shape, begins),
@@ -233,7 +233,7 @@ def _step(layer: Layer, buffers: _Buffers, place: _Place) -> Step:
     )
 
 
-def _cleared(layer: Layer, rows: Buffer, place: _Place) -> Buffer:
+def _cleared(layer: ConvolutionOperands, rows: ScratchpadBuffer, place: _Place) -> ScratchpadBuffer:
     """The rows that a step uses."""
     out_rows = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
     depth = layer.weight.layout.shape((place.o, 0, 0, place.c))[3]
@@ -241,14 +241,14 @@ def _cleared(layer: Layer, rows: Buffer, place: _Place) -> Buffer:
     return replace(rows, size=size)
 
 
-def _weights(layer: Layer, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
+def _weights(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
     layout, name = layer.weight.layout, layer.weight.name
     channels, _, _, depth = layout.shape((place.o, 0, 0, place.c))
     local, offset = _weight_address(layer, buffers, place), layout.offset((place.o, 0, 0, place.c))
     return (Load("matrix", local, channels * layer.taps * depth, name, offset),)
 
 
-def _weight_address(layer: Layer, buffers: _Buffers, place: _Place) -> int:
+def _weight_address(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> int:
     if not layer.is_resident:
         return buffers.weights[place.number % 2].address
     layout = layer.weight.layout
@@ -256,7 +256,7 @@ def _weight_address(layer: Layer, buffers: _Buffers, place: _Place) -> int:
     return buffers.weights[0].address + distance
 
 
-def _biases(layer: Layer, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
+def _biases(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> tuple[Load, ...]:
     if layer.bias is None or buffers.biases is None:
         return ()
     layout, index = layer.bias.layout, (0, 0, 0, place.o)
@@ -269,8 +269,8 @@ Rows = tuple[int, int]
 
 
 def _halves(
-    layer: Layer, buffers: _Buffers, place: _Place
-) -> tuple[Callable[[], None], Callable[[], Tile | None]] | None:
+    layer: ConvolutionOperands, buffers: _Buffers, place: _Place
+) -> tuple[Callable[[], None], Callable[[], ResultTile | None]] | None:
     """The computation of a step in two: some rows each."""
     count = layer.out.layout.shape((place.b, place.h, 0, place.o))[1]
     middle = count // 2
@@ -281,8 +281,8 @@ def _halves(
 
 
 def _compute(
-    layer: Layer, buffers: _Buffers, place: _Place, rows: Rows | None = None
-) -> Tile | None:
+    layer: ConvolutionOperands, buffers: _Buffers, place: _Place, rows: Rows | None = None
+) -> ResultTile | None:
     """The products of a step, of the last `rows` of it where the others are done, and what is fused
     behind the last ones of a group.
     """
@@ -294,7 +294,7 @@ def _compute(
     return layer.call.complete(buffers.results[place.group % 2], shape, place.group)
 
 
-def _pixels(layer: Layer, buffers: _Buffers, place: _Place, rows: Rows) -> None:
+def _pixels(layer: ConvolutionOperands, buffers: _Buffers, place: _Place, rows: Rows) -> None:
     """A loop over the pixels of some rows of a segment of the output."""
     shape = layer.out.layout.shape((place.b, place.h, 0, place.o))[1:]
     begun, count = rows
@@ -318,8 +318,11 @@ def _pixels(layer: Layer, buffers: _Buffers, place: _Place, rows: Rows) -> None:
 
 
 def _gathered(
-    layer: Layer, buffers: _Buffers, registers: tuple[str, str], sizes: tuple[int, int]
-) -> Buffer | str:
+    layer: ConvolutionOperands,
+    buffers: _Buffers,
+    registers: tuple[str, str],
+    sizes: tuple[int, int],
+) -> ScratchpadBuffer | str:
     """The elements of the window at a corner, one after the other."""
     builder, (corner, row), (depth, line) = layer.call.builder, registers, sizes
     rows, columns = layer.window.extents
@@ -334,10 +337,10 @@ def _gathered(
 
 
 def _product(
-    layer: Layer,
+    layer: ConvolutionOperands,
     buffers: _Buffers,
     place: _Place,
-    operands: tuple[str, Buffer | str, int, int],
+    operands: tuple[str, ScratchpadBuffer | str, int, int],
 ) -> None:
     """The outputs of a pixel: of the first input channels, or added to those before."""
     builder, (result, source, channels, columns) = layer.call.builder, operands

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import Block, Call
-from tilewright.targets.cambricon.dla.blocks.convolution import Layer, check_operands, window_of
+from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall
+from tilewright.targets.cambricon.dla.blocks.convolution import (
+    ConvolutionOperands,
+    check_operands,
+    window_of,
+)
 from tilewright.targets.cambricon.dla.blocks.rows import row_loads
 from tilewright.targets.cambricon.dla.blocks.steps import Load
-from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 
 
@@ -23,22 +27,22 @@ from tilewright.targets.cambricon.dla.declarations import Data
 class _Buffers:
     """In the vector scratchpad, except for weights, their gradient and the products of a pixel."""
 
-    source: Buffer
-    din: Buffer
-    gradient: Buffer
-    window: Buffer
-    back: Buffer
-    biases: Buffer
-    weights: Buffer
-    dw: Buffer
-    product: Buffer
+    source: ScratchpadBuffer
+    din: ScratchpadBuffer
+    gradient: ScratchpadBuffer
+    window: ScratchpadBuffer
+    back: ScratchpadBuffer
+    biases: ScratchpadBuffer
+    weights: ScratchpadBuffer
+    dw: ScratchpadBuffer
+    product: ScratchpadBuffer
 
 
 @dataclass(frozen=True)
 class _Training:
     """Checked operands: the layer, whose output is `dout`, and the gradients that are written."""
 
-    layer: Layer
+    layer: ConvolutionOperands
     din: Data
     dw: Data
     db: Data
@@ -58,7 +62,7 @@ class _Training:
                     yield b, c, o
 
 
-def _lower(call: Call) -> None:
+def _lower(call: BlockCall) -> None:
     """Write `conv_bp din, dw, db, dout, in, w, #sy, #sx[, #ph, #pw]`. Raises Fault."""
     training = _checked(call)
     counts = training.layer.weight.layout.counts
@@ -68,10 +72,10 @@ def _lower(call: Call) -> None:
         _compute(training, place)
 
 
-def _checked(call: Call) -> _Training:
+def _checked(call: BlockCall) -> _Training:
     din, dw, db = call.output(0), call.written(1, "synapse"), call.output(2)
     dout, source, weight = call.data(3, "neuron"), call.data(4, "neuron"), call.data(5, "synapse")
-    layer = Layer(call, dout, source, weight, None, window_of(call, weight, 6))
+    layer = ConvolutionOperands(call, dout, source, weight, None, window_of(call, weight, 6))
     check_operands(layer, (3, 4, 5, 5))
     call.require_shape(0, din, source.extents, source.segments)
     call.require_shape(1, dw, weight.extents, weight.segments)
@@ -80,7 +84,7 @@ def _checked(call: Call) -> _Training:
     return _Training(layer, din, dw, db, _allocated(layer))
 
 
-def _allocated(layer: Layer) -> _Buffers:
+def _allocated(layer: ConvolutionOperands) -> _Buffers:
     builder, depth, part = layer.call.builder, layer.weight.segments[3], layer.weight.segments[0]
     image = _rows(layer) * layer.window.line(layer.source, depth)
     taps, names = layer.taps * depth, (layer.source.name, layer.out.name, layer.weight.name)
@@ -99,11 +103,11 @@ def _allocated(layer: Layer) -> _Buffers:
     return found
 
 
-def _rows(layer: Layer) -> int:
+def _rows(layer: ConvolutionOperands) -> int:
     return layer.source.extents[1] + 2 * layer.window.padding[0]
 
 
-def _fitting(layer: Layer) -> str:
+def _fitting(layer: ConvolutionOperands) -> str:
     """Segments of channels with which whole images fit, by halving the larger share."""
     part, depth = layer.weight.segments[::3]
     capacity, pixels = layer.call.builder.capacities, prod(layer.out.extents[1:3])

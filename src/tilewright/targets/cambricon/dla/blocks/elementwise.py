@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Stage, Tile
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile, Stage
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 from tilewright.targets.cambricon.vector_steps import Step as VectorStep
-from tilewright.targets.cambricon.vector_steps import steps_of
+from tilewright.targets.cambricon.vector_steps import vector_steps_of
 
 _FRACTION_BITS = ONE.bit_length() - 1
 _SIGMOID = "exp({0}) / (exp({0}) + 1.0)"
@@ -35,9 +35,11 @@ _GRADIENTS = {
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
-def _computed(builder: Builder, expression: str, places: Sequence[Buffer | str], size: int) -> None:
+def _computed(
+    builder: Builder, expression: str, places: Sequence[ScratchpadBuffer | str], size: int
+) -> None:
     """Write `size` elements of an expression over x0, x1, .. at `places`; they come to x0's."""
-    steps = steps_of(expression, len(places), _FRACTION_BITS)
+    steps = vector_steps_of(expression, len(places), _FRACTION_BITS)
     temporaries = [builder.scratch(f"temporary {k}", size) for k in range(steps.temporaries)]
     held = [places[0], *places, *temporaries]
 
@@ -53,16 +55,16 @@ def _computed(builder: Builder, expression: str, places: Sequence[Buffer | str],
         write(step, step.sources)
 
 
-def _power(call: Call) -> str:
+def _power(call: BlockCall) -> str:
     """Powers of positive elements; the exponent is an element."""
     return f"exp({call.number(2, 0, -(2**15)) / ONE} * log(x0))"
 
 
 def _activation(expression: str) -> Block:
-    def stage(call: Call) -> Stage:
+    def stage(call: BlockCall) -> Stage:
         check_alike(call, call.output(), [call.data(1, "neuron")], DlaError.FUSION)
 
-        def on_tile(builder: Builder, tile: Tile) -> Tile:
+        def on_tile(builder: Builder, tile: ResultTile) -> ResultTile:
             _computed(builder, expression, [tile.place], tile.size)
             return tile
 
@@ -79,7 +81,10 @@ def _of_two(form: str, expression: str, kind: str = "neuron") -> Block:
 
 
 def _lower(
-    call: Call, expression: Callable[[Call], str], sources: Sequence[int], kind: str = "neuron"
+    call: BlockCall,
+    expression: Callable[[BlockCall], str],
+    sources: Sequence[int],
+    kind: str = "neuron",
 ) -> None:
     """Load the data at some arguments, compute in the first one's place and store, segment after
     segment. Raises Fault.
@@ -100,20 +105,24 @@ def _lower(
             for buffer, data in zip(buffers[k % 2], given, strict=True)
         )
         work = partial(_on_segment, call, text, buffers[k % 2], shape, k)
-        steps.append(Step(loads, work, (k % 2, shape), (call.target.name, offset)))
+        steps.append(TileStep(loads, work, (k % 2, shape), (call.target.name, offset)))
     write_steps(call.builder, steps, 1)
     fitting = call.builder.capacities["vector"] // len(call.builder.buffers)
     call.builder.check(f"segments of {fitting} elements fit")
 
 
 def _on_segment(
-    call: Call, text: str, buffers: tuple[Buffer, ...], shape: tuple[int, ...], turn: int
-) -> Tile:
+    call: BlockCall,
+    text: str,
+    buffers: tuple[ScratchpadBuffer, ...],
+    shape: tuple[int, ...],
+    turn: int,
+) -> ResultTile:
     _computed(call.builder, text, buffers, prod(shape))
     return call.complete(buffers[0], (shape[0] * shape[1], *shape[2:]), turn)
 
 
-def check_alike(call: Call, out: Data, given: Sequence[Data], code: DlaError) -> None:
+def check_alike(call: BlockCall, out: Data, given: Sequence[Data], code: DlaError) -> None:
     """Refuse data that is not divided as what the block writes. Raises Fault."""
     for k, data in enumerate(given):
         call.require(

@@ -14,9 +14,9 @@ from functools import partial
 from itertools import product
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import Block, Call, Tile
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall, ResultTile
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -28,7 +28,7 @@ _ROWS, _COLUMNS = 0, 3
 class _Layer:
     """Checked operands. The matrix has results along its axis `outputs`, terms along `inputs`."""
 
-    call: Call
+    call: BlockCall
     out: Data
     source: Data
     matrix: Data
@@ -57,11 +57,11 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Buffers:
-    inputs: tuple[Buffer, Buffer]
-    matrices: tuple[Buffer, Buffer]
-    sums: tuple[Buffer, Buffer]
-    partial: tuple[Buffer, Buffer]
-    biases: Buffer | None
+    inputs: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    matrices: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    sums: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    partial: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    biases: ScratchpadBuffer | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Place:
     number: int
 
 
-def _fully_connected(call: Call) -> None:
+def _fully_connected(call: BlockCall) -> None:
     """Write `fc_fp out, in, w[, b]`. Raises Fault."""
     out, source, weight = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     bias = call.data(3, "neuron") if len(call.arguments) > 3 else None
@@ -112,7 +112,7 @@ def _fully_connected(call: Call) -> None:
     _write(_Layer(call, out, source, weight, bias))
 
 
-def _vector_times_matrix(call: Call) -> None:
+def _vector_times_matrix(call: BlockCall) -> None:
     """Write `vmm out, in, m`. Raises Fault."""
     out, source, matrix = call.output(), call.data(1, "neuron"), call.data(2, "synapse")
     rows, _, _, columns = matrix.extents
@@ -136,7 +136,7 @@ def _write(layer: _Layer) -> None:
 def _allocated(layer: _Layer) -> _Buffers:
     (outputs, inputs), builder = layer.sizes, layer.call.builder
 
-    def two(name: str, memory: str, size: int) -> tuple[Buffer, Buffer]:
+    def two(name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
         return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
 
     return _Buffers(
@@ -159,7 +159,7 @@ def _fitting(layer: _Layer) -> str:
     return f"segments of {rows} outputs and {columns} inputs fit"
 
 
-def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> Step:
+def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> TileStep:
     o, i, number, target = place.o, place.i, place.number, layer.call.target
     loads = [_load(buffers.inputs[number % 2], layer.source, (place.b, 0, 0, i))]
     tile, turn = layer.tile(o, i), number // layer.batch % 2
@@ -169,7 +169,7 @@ def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> Step:
     needs = []
     if layer.bias and buffers.biases and is_last and place.b == 0:
         needs.append(_load(buffers.biases, layer.bias, (0, 0, 0, o)))
-    return Step(
+    return TileStep(
         tuple(loads),
         partial(_finish, layer, buffers, place),
         (number % 2, turn, o % 2, place.b, shape, i == 0, is_last),
@@ -180,7 +180,7 @@ def _step(layer: _Layer, buffers: _Buffers, place: _Place) -> Step:
     )
 
 
-def _load(buffer: Buffer, data: Data, index: tuple[int, ...]) -> Load:
+def _load(buffer: ScratchpadBuffer, data: Data, index: tuple[int, ...]) -> Load:
     layout = data.layout
     return Load(
         buffer.memory, buffer.address, prod(layout.shape(index)), data.name, layout.offset(index)
@@ -189,7 +189,7 @@ def _load(buffer: Buffer, data: Data, index: tuple[int, ...]) -> Load:
 
 def _halves(
     layer: _Layer, buffers: _Buffers, place: _Place
-) -> tuple[Callable[[], None], Callable[[], Tile | None]] | None:
+) -> tuple[Callable[[], None], Callable[[], ResultTile | None]] | None:
     """A product of the first half of a segment's rows, then one of the others; a matrix that lies
     by columns has no halves.
     """
@@ -197,7 +197,7 @@ def _halves(
     if layer.outputs != _ROWS or not middle:
         return None
 
-    def second() -> Tile | None:
+    def second() -> ResultTile | None:
         _multiply(layer, buffers, place, middle, None)
         return _finish(layer, buffers, place)
 
@@ -220,12 +220,12 @@ def _multiply(
         builder.vector("vav", sums, count, sums, rest)
 
 
-def _behind(buffer: Buffer, elements: int) -> Buffer:
+def _behind(buffer: ScratchpadBuffer, elements: int) -> ScratchpadBuffer:
     """The buffer without its first elements."""
     return replace(buffer, address=buffer.address + elements, size=buffer.size - elements)
 
 
-def _finish(layer: _Layer, buffers: _Buffers, place: _Place) -> Tile | None:
+def _finish(layer: _Layer, buffers: _Buffers, place: _Place) -> ResultTile | None:
     if place.i < layer.counts[1] - 1:
         return None
     size, _ = _extents(layer, place)

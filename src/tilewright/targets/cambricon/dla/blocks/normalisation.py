@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Tile
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile
 from tilewright.targets.cambricon.dla.blocks.elementwise import check_alike
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
 
-def power(builder: Builder, x: Buffer, size: int, exponent: int) -> None:
+def power_in_place(builder: Builder, x: ScratchpadBuffer, size: int, exponent: int) -> None:
     """x = x^exponent for positive x, in place: tiles of all channels leave no room for temporaries.
     The exponent is an element.
     """
@@ -53,7 +53,7 @@ class Neighbours:
         return self.pixels * self.channels
 
 
-def neighbours_of(call: Call, data: Data, rows: int, first: int) -> Neighbours:
+def neighbours_of(call: BlockCall, data: Data, rows: int, first: int) -> Neighbours:
     """The constants from an argument on, for tiles of some rows. Raises Fault."""
     count = call.number(first, 1, 1)
     alpha, beta, k = (call.number(first + place, 0, 0) for place in (1, 2, 3))
@@ -73,7 +73,7 @@ def neighbours_of(call: Call, data: Data, rows: int, first: int) -> Neighbours:
     return Neighbours(count, alpha, beta, k, channels, part, rows * data.extents[2])
 
 
-def sum_neighbours(builder: Builder, x: Buffer, n: Neighbours) -> None:
+def sum_neighbours(builder: Builder, x: ScratchpadBuffer, n: Neighbours) -> None:
     """x = the sums of x over neighbouring channels, pixel by pixel."""
     padded = builder.scratch("channels", n.channels + n.count - 1)
     total = builder.scratch("sum of channels", n.channels)
@@ -98,7 +98,7 @@ def sum_neighbours(builder: Builder, x: Buffer, n: Neighbours) -> None:
     builder.release(before)
 
 
-def divisors(builder: Builder, x: Buffer, n: Neighbours) -> Buffer:
+def response_divisors(builder: Builder, x: ScratchpadBuffer, n: Neighbours) -> ScratchpadBuffer:
     """s = k + alpha (sum of squares of neighbouring channels)."""
     found, factor = builder.scratch("squares", n.size), builder.scratch("exponent", n.size)
     builder.vector("vmv", found, n.size, x, x)
@@ -109,7 +109,7 @@ def divisors(builder: Builder, x: Buffer, n: Neighbours) -> Buffer:
     return found
 
 
-def _lrn(call: Call) -> None:
+def _lrn(call: BlockCall) -> None:
     """Write `lrn_fp out, in, #n, #alpha, #beta, #k`. Raises Fault."""
     out, source, builder = call.output(), call.data(1, "neuron"), call.builder
     check_alike(call, out, [source], DlaError.SEGMENTS)
@@ -121,7 +121,7 @@ def _lrn(call: Call) -> None:
         constants = neighbours_of(call, out, shape[0] * shape[1], 2)
         offset, buffer = out.layout.offset(index), buffers[k % 2]
         steps.append(
-            Step(
+            TileStep(
                 (Load("vector", buffer.address, prod(shape), source.name, offset),),
                 partial(_normalised, call, constants, buffer, shape),
                 (k % 2, shape),
@@ -136,10 +136,12 @@ def rows_with_all_channels(data: Data) -> list[tuple[int, ...]]:
     return [index for index in data.layout.indices() if index[3] == 0]
 
 
-def _normalised(call: Call, n: Neighbours, x: Buffer, shape: tuple[int, ...]) -> Tile:
+def _normalised(
+    call: BlockCall, n: Neighbours, x: ScratchpadBuffer, shape: tuple[int, ...]
+) -> ResultTile:
     builder = call.builder
-    scale = divisors(builder, x, n)
-    power(builder, scale, n.size, n.beta)
+    scale = response_divisors(builder, x, n)
+    power_in_place(builder, scale, n.size, n.beta)
     builder.vector("vdv", x, n.size, x, scale)
     return call.complete(x, (shape[0] * shape[1], shape[2], shape[3]))
 
@@ -151,14 +153,14 @@ def _normalised(call: Call, n: Neighbours, x: Buffer, shape: tuple[int, ...]) ->
 class Statistics:
     """Data of each channel in the vector scratchpad, by name, loaded once."""
 
-    vectors: dict[str, Buffer]
+    vectors: dict[str, ScratchpadBuffer]
 
     def part(self, builder: Builder, name: str, first: int) -> str:
         """The register with the place of a vector from a channel on."""
         return builder.constant(self.vectors[name].address + first)
 
 
-def statistics(call: Call, data: Data, indices: dict[str, int]) -> Statistics:
+def statistics(call: BlockCall, data: Data, indices: dict[str, int]) -> Statistics:
     """Load neurons of one element for each channel; `indices` are their arguments. Raises Fault."""
     channels, found = data.extents[3], {}
     for name, index in indices.items():
@@ -175,14 +177,14 @@ def statistics(call: Call, data: Data, indices: dict[str, int]) -> Statistics:
     return Statistics(found)
 
 
-def invert_deviations(call: Call, found: Statistics, channels: int, epsilon: int) -> None:
+def invert_deviations(call: BlockCall, found: Statistics, channels: int, epsilon: int) -> None:
     """var = 1 / sqrt(var + epsilon)."""
     variance = found.vectors["variance"]
     call.builder.vector("vas", variance, channels, variance, f"#{epsilon}")
-    power(call.builder, variance, channels, -ONE // 2)
+    power_in_place(call.builder, variance, channels, -ONE // 2)
 
 
-def _batch(call: Call) -> None:
+def _batch(call: BlockCall) -> None:
     """Write `bn_fp out, in, gamma, beta, mean, var, #eps`. Raises Fault."""
     out, source, builder = call.output(), call.data(1, "neuron"), call.builder
     check_alike(call, out, [source], DlaError.SEGMENTS)
@@ -199,7 +201,7 @@ def _batch(call: Call) -> None:
         shape, offset, buffer = out.layout.shape(index), out.layout.offset(index), buffers[k % 2]
         first = index[3] * out.segments[3]
         steps.append(
-            Step(
+            TileStep(
                 (Load("vector", buffer.address, prod(shape), source.name, offset),),
                 partial(_scaled, call, found, (buffer, first), shape),
                 (k % 2, shape, first),
@@ -210,8 +212,8 @@ def _batch(call: Call) -> None:
 
 
 def _scaled(
-    call: Call, found: Statistics, place: tuple[Buffer, int], shape: tuple[int, ...]
-) -> Tile:
+    call: BlockCall, found: Statistics, place: tuple[ScratchpadBuffer, int], shape: tuple[int, ...]
+) -> ResultTile:
     builder, (x, first), channels = call.builder, place, shape[3]
     before = builder.mark()
     pixel = builder.variable(x.address)

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Tile
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile
 from tilewright.targets.cambricon.dla.blocks.elementwise import check_alike
 from tilewright.targets.cambricon.dla.blocks.normalisation import (
     Neighbours,
     Statistics,
-    divisors,
     invert_deviations,
     neighbours_of,
-    power,
+    power_in_place,
+    response_divisors,
     rows_with_all_channels,
     statistics,
     sum_neighbours,
 )
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -33,7 +33,7 @@ _LARGEST_FACTOR = 127
 """The largest number that is an element."""
 
 
-def _lrn(call: Call) -> None:
+def _lrn(call: BlockCall) -> None:
     """Write `lrn_bp din, dout, in, out, #n, #alpha, #beta, #k`. Raises Fault."""
     din = call.output()
     given = [call.data(k, "neuron") for k in (1, 2, 3)]
@@ -46,7 +46,7 @@ def _lrn(call: Call) -> None:
         constants = neighbours_of(call, din, shape[0] * shape[1], 4)
         offset = din.layout.offset(index)
         steps.append(
-            Step(
+            TileStep(
                 _loads(buffers[k % 2], given, prod(shape), offset),
                 partial(_lrn_tile, call, constants, buffers[k % 2], shape),
                 (k % 2, shape),
@@ -56,7 +56,7 @@ def _lrn(call: Call) -> None:
     write_steps(call.builder, steps, 1)
 
 
-def _buffers(call: Call, given: list[Data], size: int) -> list[tuple[Buffer, ...]]:
+def _buffers(call: BlockCall, given: list[Data], size: int) -> list[tuple[ScratchpadBuffer, ...]]:
     return [
         tuple(call.builder.buffer(f"{data.name} {k}", "vector", size) for data in given)
         for k in (0, 1)
@@ -64,17 +64,17 @@ def _buffers(call: Call, given: list[Data], size: int) -> list[tuple[Buffer, ...
 
 
 def _loads(
-    buffers: tuple[Buffer, ...], given: list[Data], size: int, offset: int
+    buffers: tuple[ScratchpadBuffer, ...], given: list[Data], size: int, offset: int
 ) -> tuple[Load, ...]:
     pairs = zip(buffers, given, strict=True)
     return tuple(Load("vector", b.address, size, data.name, offset) for b, data in pairs)
 
 
 def _lrn_tile(
-    call: Call, n: Neighbours, buffers: tuple[Buffer, ...], shape: tuple[int, ...]
-) -> Tile:
+    call: BlockCall, n: Neighbours, buffers: tuple[ScratchpadBuffer, ...], shape: tuple[int, ...]
+) -> ResultTile:
     builder, (gradient, x, out) = call.builder, buffers
-    scale = divisors(builder, x, n)
+    scale = response_divisors(builder, x, n)
     builder.vector("vmv", out, n.size, gradient, out)
     builder.vector("vdv", out, n.size, out, scale)
     sum_neighbours(builder, out, n)
@@ -82,28 +82,28 @@ def _lrn_tile(
     factor = builder.scratch("exponent", n.size)
     builder.fill(factor, n.size, (2 * n.alpha * n.beta + ONE // 2) // ONE)
     builder.vector("vmv", out, n.size, out, factor)
-    power(builder, scale, n.size, n.beta)
+    power_in_place(builder, scale, n.size, n.beta)
     builder.vector("vdv", gradient, n.size, gradient, scale)
     builder.vector("vsv", gradient, n.size, gradient, out)
-    return Tile(gradient, (shape[0] * shape[1], shape[2], shape[3]), 0)
+    return ResultTile(gradient, (shape[0] * shape[1], shape[2], shape[3]), 0)
 
 
 @dataclass(frozen=True)
 class _Batch:
     """Checked operands of `bn_bp`, and what is known of each channel."""
 
-    call: Call
+    call: BlockCall
     din: Data
     given: list[Data]
     found: Statistics
-    sums: tuple[Buffer, Buffer]
+    sums: tuple[ScratchpadBuffer, ScratchpadBuffer]
 
-    def on_channels(self, mnemonic: str, out: Buffer, *sources: Buffer) -> None:
+    def on_channels(self, mnemonic: str, out: ScratchpadBuffer, *sources: ScratchpadBuffer) -> None:
         """A vector operation on all channels."""
         self.call.builder.vector(mnemonic, out, self.din.extents[3], *sources)
 
 
-def _batch(call: Call) -> None:
+def _batch(call: BlockCall) -> None:
     """Write `bn_bp din, dgamma, dbeta, dout, in, gamma, mean, var, #eps`. Raises Fault."""
     din, builder, channels = call.output(0), call.builder, call.output(0).extents[3]
     written = call.output(1), call.output(2)
@@ -128,7 +128,7 @@ def _batch(call: Call) -> None:
     _pass(batch, buffers, stores=True)
 
 
-def _factors(call: Call, count: int) -> list[int]:
+def _factors(call: BlockCall, count: int) -> list[int]:
     """Numbers up to the largest element whose product is the number of pixels. Raises Fault."""
     found, left = [], count
     while left > 1:
@@ -145,7 +145,7 @@ def _factors(call: Call, count: int) -> list[int]:
     return found
 
 
-def _divide(batch: _Batch, sums: Buffer, factors: list[int]) -> None:
+def _divide(batch: _Batch, sums: ScratchpadBuffer, factors: list[int]) -> None:
     channels, builder = batch.din.extents[3], batch.call.builder
     divisor = builder.scratch("divisor", channels)
     for factor in factors:
@@ -153,14 +153,14 @@ def _divide(batch: _Batch, sums: Buffer, factors: list[int]) -> None:
         batch.on_channels("vdv", sums, sums, divisor)
 
 
-def _pass(batch: _Batch, buffers: list[tuple[Buffer, ...]], *, stores: bool) -> None:
+def _pass(batch: _Batch, buffers: list[tuple[ScratchpadBuffer, ...]], *, stores: bool) -> None:
     """Once over all segments: to add up gradients of a channel, or to store those of the input."""
     din, steps = batch.din, []
     for k, index in enumerate(din.layout.indices()):
         shape, offset = din.layout.shape(index), din.layout.offset(index)
         first = index[3] * din.segments[3]
         steps.append(
-            Step(
+            TileStep(
                 _loads(buffers[k % 2], batch.given, prod(shape), offset),
                 partial(_batch_tile, batch, buffers[k % 2], first, shape, stores),
                 (k % 2, shape, first),
@@ -171,8 +171,12 @@ def _pass(batch: _Batch, buffers: list[tuple[Buffer, ...]], *, stores: bool) -> 
 
 
 def _batch_tile(
-    batch: _Batch, buffers: tuple[Buffer, ...], first: int, shape: tuple[int, ...], stores: bool
-) -> Tile:
+    batch: _Batch,
+    buffers: tuple[ScratchpadBuffer, ...],
+    first: int,
+    shape: tuple[int, ...],
+    stores: bool,
+) -> ResultTile:
     builder, channels = batch.call.builder, shape[3]
     before = builder.mark()
     gradient, x = (builder.variable(buffer.address) for buffer in buffers)
@@ -184,7 +188,7 @@ def _batch_tile(
         builder.add(gradient, channels)
         builder.add(x, channels)
     builder.release(before)
-    return Tile(buffers[0], (shape[0] * shape[1], shape[2], channels), 0)
+    return ResultTile(buffers[0], (shape[0] * shape[1], shape[2], channels), 0)
 
 
 def _pixel(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Stage, Tile
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile, Stage
 from tilewright.targets.cambricon.dla.blocks.rows import Window, row_loads
-from tilewright.targets.cambricon.dla.blocks.steps import Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.blocks.steps import TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
@@ -23,7 +23,7 @@ class _Kind:
     """How a window becomes an element: a vector operation on two, and what comes at the end."""
 
     mnemonic: str
-    finish: Callable[[Builder, Tile, Window], None]
+    finish: Callable[[Builder, ResultTile, Window], None]
     largest: int | None = None
 
 
@@ -32,13 +32,13 @@ class _Layer:
     """Checked operands of a call."""
 
     kind: _Kind
-    call: Call
+    call: BlockCall
     out: Data
     source: Data
     window: Window
 
 
-def _lower(call: Call, kind: _Kind) -> None:
+def _lower(call: BlockCall, kind: _Kind) -> None:
     """Write the statements of `maxpool_fp out, in, #ky, #kx, #sy, #sx`. Raises Fault."""
     layer = _checked(call, kind)
     out, source, builder = layer.out, layer.source, call.builder
@@ -55,7 +55,7 @@ def _lower(call: Call, kind: _Kind) -> None:
         shape = out.layout.shape(index)
         first, count = layer.window.first_row(h, group), layer.window.rows_of(shape[1])
         steps.append(
-            Step(
+            TileStep(
                 row_loads(source, rows[k % 2], layer.window, (image, c), first, count),
                 partial(_compute, layer, (rows[k % 2], results[k % 2]), index, k),
                 (k % 2, shape),
@@ -65,7 +65,7 @@ def _lower(call: Call, kind: _Kind) -> None:
     write_steps(builder, steps, out.layout.counts[3])
 
 
-def _checked(call: Call, kind: _Kind) -> _Layer:
+def _checked(call: BlockCall, kind: _Kind) -> _Layer:
     out, source = call.output(), call.data(1, "neuron")
     window = check_windows(call, out, source, 2, 0)
     if kind.largest is not None:
@@ -79,7 +79,7 @@ def _checked(call: Call, kind: _Kind) -> _Layer:
     return _Layer(kind, call, out, source, window)
 
 
-def check_windows(call: Call, out: Data, source: Data, first: int, index: int) -> Window:
+def check_windows(call: BlockCall, out: Data, source: Data, first: int, index: int) -> Window:
     """The window, whose numbers are the arguments from `first` on; `out`, which is argument
     `index`, has its results over `source`, argument 1 - `index`. Raises Fault.
     """
@@ -112,7 +112,9 @@ def check_windows(call: Call, out: Data, source: Data, first: int, index: int) -
     return window
 
 
-def require_whole_windows(call: Call, window: Window, out: Data, source: Data, index: int) -> None:
+def require_whole_windows(
+    call: BlockCall, window: Window, out: Data, source: Data, index: int
+) -> None:
     """Refuse segments of `out`, argument `index`, that need rows of two segments. Raises Fault."""
     (rows, _), (step, _) = window.extents, window.steps
     groups = range(out.layout.counts[1])
@@ -148,17 +150,24 @@ def _fitting(layer: _Layer) -> str:
 
 
 def _compute(
-    layer: _Layer, places: tuple[Buffer, Buffer], index: tuple[int, ...], turn: int
-) -> Tile:
+    layer: _Layer,
+    places: tuple[ScratchpadBuffer, ScratchpadBuffer],
+    index: tuple[int, ...],
+    turn: int,
+) -> ResultTile:
     shape = layer.out.layout.shape(index)
-    result = Tile(places[1], (shape[1], shape[2], shape[3]), turn)
+    result = ResultTile(places[1], (shape[1], shape[2], shape[3]), turn)
     line = layer.window.line(layer.source, shape[3])
     _pooled(layer.call.builder, layer.kind, layer.window, (places[0], line), result)
     return layer.call.complete(result.place, result.shape, turn)
 
 
 def _pooled(
-    builder: Builder, kind: _Kind, window: Window, rows: tuple[Buffer | str, int], out: Tile
+    builder: Builder,
+    kind: _Kind,
+    window: Window,
+    rows: tuple[ScratchpadBuffer | str, int],
+    out: ResultTile,
 ) -> None:
     """A loop over the rows and columns of the result; all channels of a window at once. `rows`:
     where the input begins, and how many elements a row of it has.
@@ -182,23 +191,23 @@ def _pooled(
     kind.finish(builder, out, window)
 
 
-def _divide(builder: Builder, tile: Tile, window: Window) -> None:
+def _divide(builder: Builder, tile: ResultTile, window: Window) -> None:
     """Turn sums into means: divide by the number of elements of a window."""
     divisor = builder.scratch("divisor of means", tile.size)
     builder.fill(divisor, tile.size, prod(window.extents) * ONE)
     builder.vector("vdv", tile.place, tile.size, tile.place, divisor)
 
 
-def _stage(call: Call, kind: _Kind) -> Stage:
+def _stage(call: BlockCall, kind: _Kind) -> Stage:
     """The pooling as a stage behind another block. Raises Fault if its tiles lack window rows."""
     layer = _checked(call, kind)
     out = layer.out
     require_whole_windows(call, layer.window, out, layer.source, 0)
 
-    def stage(builder: Builder, tile: Tile) -> Tile:
+    def stage(builder: Builder, tile: ResultTile) -> ResultTile:
         shape = (*layer.window.results(*tile.shape[:2]), tile.shape[2])
         place = builder.scratch(f"{out.name} {tile.turn % 2}", prod(shape))
-        pooled = Tile(place, shape, tile.turn)
+        pooled = ResultTile(place, shape, tile.turn)
         line = tile.shape[1] * tile.shape[2]
         _pooled(builder, kind, layer.window, (tile.place, line), pooled)
         return pooled

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, Call, Tile
+from tilewright.targets.cambricon.dla.blocks.call import ONE, Block, BlockCall, ResultTile
 from tilewright.targets.cambricon.dla.blocks.pooling import check_windows, require_whole_windows
 from tilewright.targets.cambricon.dla.blocks.rows import Window
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer, Builder
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import Builder, ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 
 
@@ -21,16 +21,16 @@ from tilewright.targets.cambricon.dla.declarations import Data
 class _Tile:
     """The buffers of a segment and what they hold: input rows and results with their gradients."""
 
-    din: Buffer
-    dout: Buffer
-    source: Buffer
-    out: Buffer
-    mask: Buffer
+    din: ScratchpadBuffer
+    dout: ScratchpadBuffer
+    source: ScratchpadBuffer
+    out: ScratchpadBuffer
+    mask: ScratchpadBuffer
     in_shape: tuple[int, ...]
     out_shape: tuple[int, ...]
 
 
-def _lower(call: Call, names: tuple[str, ...], is_mean: bool) -> None:
+def _lower(call: BlockCall, names: tuple[str, ...], is_mean: bool) -> None:
     """Write `maxpool_bp din, dout, in, out, #ky, #kx, #sy, #sx` or `avgpool_bp din, dout, ..`."""
     given = {name: call.data(k, "neuron") for k, name in enumerate(names)}
     din, dout = call.output(), given["dout"]
@@ -58,16 +58,16 @@ def _lower(call: Call, names: tuple[str, ...], is_mean: bool) -> None:
             _load(own[name], data, index) for name, data in given.items() if name != "din"
         )
         work = partial(_compute, call, window, tile, is_mean)
-        steps.append(Step(loads, work, (index, k), (din.name, din.layout.offset(index))))
+        steps.append(TileStep(loads, work, (index, k), (din.name, din.layout.offset(index))))
     write_steps(call.builder, steps, 1)
 
 
-def _load(buffer: Buffer, data: Data, index: tuple[int, ...]) -> Load:
+def _load(buffer: ScratchpadBuffer, data: Data, index: tuple[int, ...]) -> Load:
     size, offset = prod(data.layout.shape(index)), data.layout.offset(index)
     return Load("vector", buffer.address, size, data.name, offset)
 
 
-def _compute(call: Call, window: Window, tile: _Tile, is_mean: bool) -> Tile:
+def _compute(call: BlockCall, window: Window, tile: _Tile, is_mean: bool) -> ResultTile:
     builder, size = call.builder, prod(tile.out_shape)
     builder.clear(tile.din, prod(tile.in_shape))
     if is_mean:
@@ -76,7 +76,7 @@ def _compute(call: Call, window: Window, tile: _Tile, is_mean: bool) -> Tile:
         builder.vector("vdv", tile.dout, size, tile.dout, divisor)
     _windows(builder, window, tile, is_mean)
     _, rows, columns, channels = tile.in_shape
-    return Tile(tile.din, (rows, columns, channels), 0)
+    return ResultTile(tile.din, (rows, columns, channels), 0)
 
 
 def _windows(builder: Builder, window: Window, tile: _Tile, is_mean: bool) -> None:
@@ -108,7 +108,7 @@ def _element(
 ) -> None:
     """Add one window element's share of the gradient; `source`: the corner, and how far from it."""
     (corner, distance), (result, place, other), size = source, registers, tile.out_shape[3]
-    share: Buffer | str = other
+    share: ScratchpadBuffer | str = other
     if is_mean:
         builder.write(f"sadd {other}, {result}, #{tile.dout.address}")
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.targets.cambricon.dla.blocks.steps import Load
-from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 
 
@@ -39,7 +39,12 @@ class Window:
 
 
 def row_loads(
-    source: Data, buffer: Buffer, window: Window, place: tuple[int, int], first: int, count: int
+    source: Data,
+    buffer: ScratchpadBuffer,
+    window: Window,
+    place: tuple[int, int],
+    first: int,
+    count: int,
 ) -> tuple[Load, ...]:
     """The loads of `count` input rows from `first` on, of the channels of a segment; `place` is
     (image, segment of channels). Rows and columns of the padding are left as they are.

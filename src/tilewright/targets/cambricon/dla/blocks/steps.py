@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tilewright.targets.cambricon.dla.blocks.call import Tile
-from tilewright.targets.cambricon.dla.builder import HALVED, NATURAL, Buffer, Builder
+from tilewright.targets.cambricon.dla.blocks.call import ResultTile
+from tilewright.targets.cambricon.dla.builder import HALVED, NATURAL, Builder, ScratchpadBuffer
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Step:
+class TileStep:
     """One tile. `loads` come ahead of the step before, after `clears` (elements set to zero);
     `needs` cannot, as that one still uses their places. `first` writes what does without them,
     `compute` the rest, and `halves`, where there are some, all of that in two parts; steps of one
@@ -41,13 +41,13 @@ class Step:
     """
 
     loads: tuple[Load, ...]
-    compute: Callable[[], Tile | None]
+    compute: Callable[[], ResultTile | None]
     key: Hashable
     target: tuple[str, int] | None = None
     needs: tuple[Load, ...] = ()
-    clears: tuple[Buffer, ...] = ()
+    clears: tuple[ScratchpadBuffer, ...] = ()
     first: Callable[[], None] = lambda: None
-    halves: tuple[Callable[[], None], Callable[[], Tile | None]] | None = None
+    halves: tuple[Callable[[], None], Callable[[], ResultTile | None]] | None = None
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -63,7 +63,7 @@ class Step:
         ), self.target and self.target[0]
 
 
-def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
+def write_steps(builder: Builder, steps: Sequence[TileStep], period: int) -> None:
     """The statements of all steps; they may repeat after `period` of them, or twice as many."""
     places: dict[str, tuple[str, int]] = {}
     if builder.order != NATURAL:
@@ -72,7 +72,7 @@ def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
         match node:
             case Turn():
                 _step(builder, steps, node.number, places)
-            case Loop():
+            case RepeatedSteps():
                 before = builder.mark()
                 for symbol in node.symbols:
                     offset = _first_offset(node, symbol)
@@ -82,7 +82,7 @@ def write_steps(builder: Builder, steps: Sequence[Step], period: int) -> None:
                 builder.release(before)
 
 
-def _turns(steps: Sequence[Step]) -> tuple[Turn, ...]:
+def _turns(steps: Sequence[TileStep]) -> tuple[Turn, ...]:
     """A turn for each step: it writes the loads of the following step and all else of its own."""
     known: dict[Hashable, int] = {}
     turns: list[Turn] = []
@@ -94,7 +94,10 @@ def _turns(steps: Sequence[Step]) -> tuple[Turn, ...]:
 
 
 def _loop(
-    builder: Builder, steps: Sequence[Step], loop: Loop, places: dict[str, tuple[str, int]]
+    builder: Builder,
+    steps: Sequence[TileStep],
+    loop: RepeatedSteps,
+    places: dict[str, tuple[str, int]],
 ) -> None:
     """A loop, and those in it. `places` are registers and the offsets that they hold in the first
     turn; behind the loop they hold those after its last.
@@ -106,7 +109,7 @@ def _loop(
                 case Turn():
                     is_last = loop.is_last and node is loop.body[-1]
                     _step(builder, steps, node.number, places, counter if is_last else "")
-                case Loop():
+                case RepeatedSteps():
                     _loop(builder, steps, node, places)
         for symbol, (register, offset) in places.items():
             builder.add(register, first[symbol] + loop.moves.get(symbol, 0) - offset)
@@ -116,7 +119,7 @@ def _loop(
 
 def _step(
     builder: Builder,
-    steps: Sequence[Step],
+    steps: Sequence[TileStep],
     at: int,
     places: dict[str, tuple[str, int]],
     counter: str = "",
@@ -152,7 +155,7 @@ def _step(
 
 def _load_ahead(
     builder: Builder,
-    step: Step | None,
+    step: TileStep | None,
     part: slice,
     places: dict[str, tuple[str, int]],
     counter: str,
@@ -168,7 +171,7 @@ def _load_ahead(
 
 
 def _load(
-    builder: Builder, step: Step, places: dict[str, tuple[str, int]], part: slice = slice(None)
+    builder: Builder, step: TileStep, places: dict[str, tuple[str, int]], part: slice = slice(None)
 ) -> None:
     for cleared in () if part.start else step.clears:
         builder.clear(cleared, cleared.size)
@@ -201,7 +204,7 @@ def _flat(node: Node) -> Iterator[Turn]:
     match node:
         case Turn():
             yield node
-        case Loop():
+        case RepeatedSteps():
             for inner in node.body:
                 yield from _flat(inner)
 
@@ -234,13 +237,13 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class RepeatedSteps:
     """A body that is executed `count` times; `moves` are the distances of symbols that move. Behind
     one that `is_last` nothing follows: its last turn does nothing ahead.
     """
 
     count: int
-    body: tuple[Turn | Loop, ...]
+    body: tuple[Turn | RepeatedSteps, ...]
     moves: Mapping[str, int]
     is_last: bool = False
 
@@ -257,11 +260,13 @@ class Loop:
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """All that move, in it or in the loops of its body."""
-        inner = [name for node in self.body if isinstance(node, Loop) for name in node.symbols]
+        inner = [
+            name for node in self.body if isinstance(node, RepeatedSteps) for name in node.symbols
+        ]
         return tuple(dict.fromkeys([*self.moves, *inner]))
 
 
-Node = Turn | Loop
+Node = Turn | RepeatedSteps
 
 
 def nested(turns: Sequence[Turn], period: int) -> tuple[Node, ...]:
@@ -306,7 +311,7 @@ def _distances(forms: Sequence[int], at: int) -> Sequence[int]:
     return distance, 2 * distance
 
 
-def _repeated(nodes: Sequence[Node], at: int, lengths: Sequence[int]) -> Loop | None:
+def _repeated(nodes: Sequence[Node], at: int, lengths: Sequence[int]) -> RepeatedSteps | None:
     """The loop that begins at a node, of the first length that repeats; None where none does."""
     for length in lengths:
         moves: dict[str, int] = {}
@@ -321,7 +326,7 @@ def _repeated(nodes: Sequence[Node], at: int, lengths: Sequence[int]) -> Loop | 
             moved = {symbol: move for symbol, move in moves.items() if move}
             last = nodes[at + count * length - 1]
             is_last = isinstance(last, Turn) and last.following is None
-            loop = Loop(count, tuple(nodes[at : at + length]), moved, is_last)
+            loop = RepeatedSteps(count, tuple(nodes[at : at + length]), moved, is_last)
             return loop if count * loop.written > _LEAST_LOOPED else None
     return None
 
@@ -334,7 +339,7 @@ def _moved(node: Node, other: Node, moves: Mapping[str, int]) -> dict[str, int] 
         case Turn(following=Turn() as one), Turn(following=Turn() as two):
             own = _turned(node, other, moves)
             return None if own is None else _turned(one, two, own)
-        case Loop(is_last=False), Loop(is_last=False):
+        case RepeatedSteps(is_last=False), RepeatedSteps(is_last=False):
             if (node.count, node.moves) != (other.count, other.moves):
                 return None
             found: dict[str, int] | None = dict(moves)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.targets.cambricon.dla.blocks.call import Block, Call
-from tilewright.targets.cambricon.dla.blocks.steps import Load, Step, write_steps
-from tilewright.targets.cambricon.dla.builder import Buffer
+from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
+from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 
 
@@ -19,24 +19,24 @@ from tilewright.targets.cambricon.dla.declarations import Data
 class _Layer:
     """Checked operands of a fully-connected layer, and its buffers."""
 
-    call: Call
+    call: BlockCall
     din: Data
     dw: Data
     db: Data
     dout: Data
     source: Data
     weight: Data
-    gradients: tuple[Buffer, Buffer]
-    inputs: tuple[Buffer, Buffer]
-    weights: tuple[Buffer, Buffer]
-    sums: Buffer
-    partial: Buffer
-    biases: Buffer
-    products: Buffer
-    product: Buffer
+    gradients: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    inputs: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    weights: tuple[ScratchpadBuffer, ScratchpadBuffer]
+    sums: ScratchpadBuffer
+    partial: ScratchpadBuffer
+    biases: ScratchpadBuffer
+    products: ScratchpadBuffer
+    product: ScratchpadBuffer
 
 
-def _fully_connected(call: Call) -> None:
+def _fully_connected(call: BlockCall) -> None:
     """Write `fc_bp din, dw, db, dout, in, w`. Raises Fault."""
     layer = _checked(call)
     count_out, _, _, count_in = layer.weight.layout.counts
@@ -47,7 +47,7 @@ def _fully_connected(call: Call) -> None:
     write_steps(call.builder, steps, 1)
 
 
-def _checked(call: Call) -> _Layer:
+def _checked(call: BlockCall) -> _Layer:
     din, db = call.output(0), call.output(2)
     dw, weight = call.written(1, "synapse"), call.data(5, "synapse")
     dout, source = call.data(3, "neuron"), call.data(4, "neuron")
@@ -69,11 +69,11 @@ def _checked(call: Call) -> _Layer:
 
 
 def _with_buffers(
-    call: Call, data: tuple[Data, Data, Data, Data, Data, Data], part: int, depth: int
+    call: BlockCall, data: tuple[Data, Data, Data, Data, Data, Data], part: int, depth: int
 ) -> _Layer:
     builder, (_, dw, _, dout, source, weight) = call.builder, data
 
-    def two(name: str, memory: str, size: int) -> tuple[Buffer, Buffer]:
+    def two(name: str, memory: str, size: int) -> tuple[ScratchpadBuffer, ScratchpadBuffer]:
         return builder.buffer(f"{name} 0", memory, size), builder.buffer(f"{name} 1", memory, size)
 
     return _Layer(
@@ -89,7 +89,7 @@ def _with_buffers(
     )  # fmt: skip
 
 
-def _step(layer: _Layer, place: tuple[int, int, int], number: int) -> Step:
+def _step(layer: _Layer, place: tuple[int, int, int], number: int) -> TileStep:
     i, o, b = place
     rows, _, _, columns = layer.weight.layout.shape((o, 0, 0, i))
     loads = [
@@ -99,10 +99,10 @@ def _step(layer: _Layer, place: tuple[int, int, int], number: int) -> Step:
     if b == 0:
         matrix = layer.weights[number // layer.dout.extents[0] % 2]
         loads.append(_load(matrix, rows * columns, layer.weight, (o, 0, 0, i)))
-    return Step(tuple(loads), partial(_compute, layer, place, number), place)
+    return TileStep(tuple(loads), partial(_compute, layer, place, number), place)
 
 
-def _load(buffer: Buffer, size: int, data: Data, index: tuple[int, ...]) -> Load:
+def _load(buffer: ScratchpadBuffer, size: int, data: Data, index: tuple[int, ...]) -> Load:
     return Load(buffer.memory, buffer.address, size, data.name, data.layout.offset(index))
 
 
