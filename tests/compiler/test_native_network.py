@@ -33,6 +33,7 @@ from tilewright.ops import (
     Bias,
     Binary,
     Concat,
+    LocalResponseNorm,
     Pad,
     Resize,
     Slice,
@@ -87,6 +88,18 @@ def test_plans_of_random_networks_mean_their_reference() -> None:
             assert error <= TOLERANCE[plan.dtype] * scale, (name, network)
 
     check()
+
+
+def test_windows_reach_beyond_the_only_index_of_a_dimension() -> None:
+    host = HOSTS[0]
+    net = NetworkBuilder("norm", "f32")
+    x = net.input("x", (1, 1, 4, 4))
+    net.apply(LocalResponseNorm((1, 1, 4, 4), 3, dtype="f32"), x, name="y", output="y")
+    norm = net.build(("y",))
+    plan = build_plan(norm, host, ranked=Ranked({}, 1, {}, 1), planner=HostPlanner(host))
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 1, 4, 4)).astype("f4")}
+    found = interpret_plan(plan, feeds, {})["y"]
+    assert np.allclose(found, norm.evaluate(feeds)["y"], rtol=1e-6)
 
 
 def residual_block() -> Network:

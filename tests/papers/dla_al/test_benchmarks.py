@@ -86,9 +86,13 @@ def test_the_best_order_loads_ahead() -> None:
 
 
 def test_gradients_read_what_the_layer_made() -> None:
-    """The pooling's result is made again, by a node that does not count."""
-    layer = next(x for x in published_layers() if x.name == "pool1")
-    network = backward.gradient_network(layer, ELEMENTS)
-    names = [node.name for node in network.nodes]
-    assert [name.startswith(backward.FORWARD) for name in names] == [True, False]
+    """Sums of squares are made again, by a node that does not count; a pooling of few elements
+    compares these alone.
+    """
+    layers = {layer.name: layer for layer in published_layers()}
+    network = backward.gradient_network(layers["lrn"], ELEMENTS)
+    made = [n.name for n in network.nodes if n.name.startswith(backward.FORWARD)]
+    assert made == ["forward_of_y_0"]
+    network = backward.gradient_network(layers["pool1"], ELEMENTS)
+    assert not any(node.name.startswith(backward.FORWARD) for node in network.nodes)
     assert network.tensors[network.outputs[0]].shape == (1, 512, 28, 28)

@@ -233,7 +233,7 @@ def test_nodes_with_less_memory_share_the_compiled_simulator(memory):
     kinds = []
     for table in (NODE, node_table(load_machine("cns1-128", memory))):
         core = InitialCore(assembled(RETURN, table), 0, {}, traced=False)
-        state, _ = launch([core], SimulatedMesh(1, 1), None, 1, 1, sparse=True)
+        state, _ = launch([core], SimulatedMesh(1, 1), None, 1, 1)
         kinds.append(state.cores.dtype)
     assert kinds[0] == kinds[1]
 

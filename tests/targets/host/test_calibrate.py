@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import F32, FLOATS
-from tilewright.common.errors import ScheduleError
+from tilewright.common.errors import ScheduleError, ToolError
 from tilewright.targets.host.calibrating import measure as calibrate
 from tilewright.targets.host.calibrating.measure import (
     KernelSample,
@@ -60,6 +60,23 @@ def test_a_negative_term_is_left_out():
     fitted = calibrate._fitted(kernel, samples)
     assert fitted[1] == 0
     assert min(fitted) >= 0
+
+
+def test_a_disturbed_kernel_is_measured_again_and_given_up_after_a_few_runs():
+    kernel = default_kernel(AVX512, F32)
+    grid = calibrate._grid(kernel)
+    flat = tuple(KernelSample(e, 7e4, 0.0) for e in grid)
+    good = tuple(KernelSample(e, predicted(kernel, e, (20, 0, 86, 28)), 0.0) for e in grid)
+    runs = iter([(1.0, flat), (2.0, good)])
+    peak, samples, coefficients = calibrate.undisturbed(kernel, lambda: next(runs))
+    assert (peak, samples) == (2.0, good)
+    assert coefficients[-1] == pytest.approx(28)
+    with pytest.raises(ToolError) as refused:
+        calibrate.undisturbed(kernel, lambda: (1.0, flat))
+    assert str(refused.value) == (
+        "in 8 runs the time of the f32 kernel did not grow with k; "
+        "calibrate while nothing else runs"
+    )
 
 
 def test_samples_that_fix_too_little():

@@ -319,8 +319,9 @@ class _Stages:
         shape = tensor.addends[0].definition.out_shape
         if self.form is not None:
             own = self.form
-            against = self.order and own.dims and own.dims[-1].axis != self.order[-1]
-            return self.memory.value(output, in_order(shape, self.order) if against else own)
+            if self.order and is_unblocked(own) and own.dims[-1].axis != self.order[-1]:
+                own = in_order(shape, self.order)
+            return self.memory.value(output, own)
         form = row_major(shape)
         if self.order:
             form = in_order(shape, self.order)

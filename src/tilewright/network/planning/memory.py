@@ -198,7 +198,14 @@ class PlannedMemory:
         reaches = any(before) or any(after)
         if reaches and filled and form.has_zeros:
             return self.in_form(tensor, unbordered(form)), filled
-        return self.held[tensor][0], filled if reaches else None
+        held = self.held[tensor][0]
+        stored = {d.axis for d in form.dims}
+        missing = [a for a, sides in enumerate(zip(before, after, strict=True))
+                   if any(sides) and a not in stored]  # fmt: skip
+        # One index needs no dimension but where windows reach beyond it.
+        dims = (*(StoredDim(a, 1, 1) for a in missing), *form.dims)
+        held = replace(held, form=Form(form.shape, dims, form.before))
+        return held, filled if reaches else None
 
     def result(self, tensor: str, form: Form) -> Located:
         """New memory for a tensor that is gathered or moved: in the form that is wanted of it where

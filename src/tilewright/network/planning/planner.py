@@ -149,6 +149,7 @@ class ProgramPlanner:
 def _moved_parts(held: Form, wanted: Form) -> int:
     """The parts of memory, dimensions that stay side by side, that change their places.
 
+    >>> from tilewright.network.planning.memory import in_order
     >>> held = in_order((2, 3, 4, 5), (0, 1, 2, 3))
     >>> [_moved_parts(held, in_order((2, 3, 4, 5), o)) for o in ((0, 2, 3, 1), (3, 2, 1, 0))]
     [2, 4]

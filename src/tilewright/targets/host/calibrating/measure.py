@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import c_long
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ import numpy as np
 
 from tilewright.codegen.fitting import fit_relative
 from tilewright.common.dtypes import FLOATS, DType
+from tilewright.common.errors import ToolError
 from tilewright.common.progress import Progress, silent
 from tilewright.targets.host.calibrating.probes import (
     CHAIN_ADDITIONS,
@@ -49,6 +50,10 @@ from tilewright.tune.sampling import (
     interleaved,
 )
 
+_RUNS = 8
+"""Measurements of a kernel before it is given up."""
+_LEAST_SHARE = 0.01
+"""Of the longest sample, what its multiply-adds take if other programs leave anything to see."""
 _REPEAT = """\
 /* Calls the kernel `calls` times; B moves on by `step` elements and begins anew after `sets`. */
 void tw_repeat(long calls, long m, long n, long k, const TYPE *a, long lda, const TYPE *b, long ldb,
@@ -307,11 +312,15 @@ def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> Kerne
     grid = _grid(kernel)
     timed = _load_kernel(kernel, {e.m for e in grid})
     peak = run.probes.peak(kind)
-    timings = run([peak, *(timed.contender(e) for e in grid)])
-    peak_flops = peak_flops_per_call(kernel.isa, kind) / timings[peak.name].seconds
-    found = [(e, timings[contender_name(kind, e)]) for e in grid]
-    samples = tuple(KernelSample(e, t.seconds, t.spread) for e, t in found)
-    coefficients = _fitted(kernel, samples)
+
+    def sampled() -> tuple[float, tuple[KernelSample, ...]]:
+        timings = run([peak, *(timed.contender(e) for e in grid)])
+        found = [(e, timings[contender_name(kind, e)]) for e in grid]
+        samples = tuple(KernelSample(e, t.seconds, t.spread) for e, t in found)
+        return timings[peak.name].seconds, samples
+
+    peak_cycles, samples, coefficients = undisturbed(kernel, sampled)
+    peak_flops = peak_flops_per_call(kernel.isa, kind) / peak_cycles
     predicted = _terms(kernel, grid) @ coefficients
     errors = np.abs(predicted / np.array([s.cycles for s in samples]) - 1)
     call, row, block, rate = (float(c) for c in coefficients)
@@ -327,6 +336,26 @@ def _kernel_timing(host: HostDescription, kind: DType, run: ClockedRun) -> Kerne
         max(s.extents.flops / s.cycles for s in samples) / peak_flops,
         exposed(host, kernel, run),
         samples,
+    )
+
+
+def undisturbed(
+    kernel: Microkernel, sampled: Callable[[], tuple[float, tuple[KernelSample, ...]]]
+) -> tuple[float, tuple[KernelSample, ...], np.ndarray[tuple[int]]]:
+    """(cycles of the peak's loop, samples, their fitted coefficients) of the first run in which
+    multiply-adds take part of the longest sample. Raises ToolError where they do in none of a few:
+    then other programs had the processor.
+    """
+    for _ in range(_RUNS):
+        peak_cycles, samples = sampled()
+        coefficients = _fitted(kernel, samples)
+        longest = max(samples, key=lambda s: s.extents.flops)
+        terms = _terms(kernel, [longest.extents])[0] * coefficients
+        if terms[-1] > _LEAST_SHARE * terms.sum():
+            return peak_cycles, samples, coefficients
+    raise ToolError(
+        f"in {_RUNS} runs the time of the {kernel.dtype.name} kernel did not grow with k",
+        fix="calibrate while nothing else runs",
     )
 
 
