@@ -244,5 +244,5 @@ def _walked(axis: Axis) -> tuple[Step, ...]:
 
 
 def _beside(axes: tuple[Axis, ...]) -> list[tuple[str, tuple[Step, ...]]]:
-    """What to spread another axis over, and the axis spread beside it if that leaves columns."""
+    """Ways to spread another axis, and the axis beside it if that leaves columns."""
     return [("cores", ()), *(("rows", (Spread(a.name, "columns"),)) for a in axes)]

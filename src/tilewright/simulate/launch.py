@@ -27,7 +27,7 @@ Value = int | float | Sequence[float]
 Registers = Mapping[str, Value]
 T = TypeVar("T")
 Image = ArrayLike | Mapping[int, NDArray[Any]]
-"""What a core's memories hold at first: their first bytes, or arrays by address."""
+"""First contents of a core's memories: their first bytes, or arrays by address."""
 Images = Sequence[Image] | NDArray[np.uint8]
 
 MESSAGES_OF_CORE = 256

@@ -105,7 +105,7 @@ class ProgramPlanner:
         return 1.0 if is_unblocked(held) == is_unblocked(wanted) else 4.0
 
     def reading_as_held(self, held: Form, made: Form) -> float:
-        """That of a copy."""
+        """The factor of a copy."""
         return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:

@@ -190,7 +190,7 @@ def _step1_saved(machine: Machine) -> int:
 
 
 def _memories(machine: Machine) -> dict[str, float]:
-    """What the data cache, the open lines and a scalar access are."""
+    """The data cache, the open lines and a scalar access."""
     table, cache = node_table(machine), machine.memory["cache"].capacity_bytes
     local = [on_each_node(case.machine(), case.layers) for case in CASES]
     found = {

@@ -278,7 +278,7 @@ class Misses:
     restored: int
 
     def __add__(self, other: Misses) -> Misses:
-        """Those of two steps."""
+        """The misses of two steps."""
         return Misses(self.fetched + other.fetched, self.restored + other.restored)
 
 

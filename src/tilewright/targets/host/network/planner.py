@@ -61,7 +61,7 @@ class HostPlanner:
         return 1.0 if held.dims[-1].axis == wanted.dims[-1].axis else 4.0
 
     def reading_as_held(self, held: Form, made: Form) -> float:
-        """That of a copy."""
+        """The factor of a copy."""
         return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
