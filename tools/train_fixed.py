@@ -111,7 +111,9 @@ class Checked:
         return interpret_plan(plan, inputs, weights, self._is_rounded_once)
 
     def _is_rounded_once(self, stage: Stage) -> bool:
-        if stage.op.kind not in CONTRACTIONS:
+        if stage.op.kind not in CONTRACTIONS or any(
+            space.nest.epilogue for space in stage.candidate.seed.spaces
+        ):
             return False
         return next(calls_of(self.planned.plan.program(stage).body, SaturatingAdd), None) is None
 

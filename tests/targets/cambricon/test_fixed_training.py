@@ -1,5 +1,9 @@
 """Training steps in fixed point as one program of DLA-AL, equal to its meaning bit for bit."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -171,3 +175,11 @@ def test_roundings_are_limited():
         "gemm m1 n4 k40000 transpose_b: the fastest schedules on dla-al round a sum 40 times or "
         "more, --max-roundings allows 1; --max-roundings 40, or larger scratchpads"
     )
+
+
+def test_digits_learn_in_16_bits_with_the_bits_of_the_device():
+    script = Path(__file__).resolve().parents[3] / "tools" / "train_fixed.py"
+    command = [sys.executable, str(script), "mlp", "--epochs", "2"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+    assert "1 of 88 steps equal on the device bit for bit; saturated {}" in found.stdout
