@@ -56,7 +56,7 @@ def test_at_the_segments_of_a_block_the_automatic_schedule_is_no_slower() -> Non
     machine, block = load_machine("dla-al"), next(x for x in LAYERS if x.name == "fc3")
     layer = next(x for x in published_layers() if x.name == "fc3")
     network = segments.in_direction(layer, "forward", ELEMENTS)
-    ratio, order = segments._rows(block, network, "forward", machine)
+    ratio, order = segments.layer_rows(block, network, "forward", machine)
     assert (ratio.name, order.name) == (
         "fc3, forward: automatic over hand-optimised",
         "fc3, forward: order over the best",

@@ -3,9 +3,9 @@ hand-optimised order: the computation of a tile in two, half of the next loads b
 
 In: programs of blocks, and networks that the planner schedules. Out: cycles of both, and how far
 the schedule's order is from the best one of its operations, as CP-SAT finds it. At equal segments a
-tile of what a stage makes has no more elements than the block's segment of it, and the matrix
-scratchpad holds no more weights than the block's. Where a block cuts the depth of a sum, products
-take it whole.
+tile of what a stage makes has no more elements than the block's segment of it, the smallest where
+no schedule keeps to that; forward, the matrix scratchpad holds no more weights than the block's.
+Where a block cuts the depth of a sum, products take it whole.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def run(lab: Lab) -> Result:
     for direction, blocks in (("forward", LAYERS), ("backward", BACKWARD)):
         known = {layer.name: layer for layer in published_layers()}
         for block in lab.some(list(blocks), _QUICK):
-            rows += _rows(block, in_direction(known[block.name], direction, elements), direction,
-                          machine)  # fmt: skip
+            network = in_direction(known[block.name], direction, elements)
+            rows += layer_rows(block, network, direction, machine)
     return Result(
         paper="dla_al",
         experiment="segments",
@@ -67,8 +67,9 @@ def run(lab: Lab) -> Result:
         rows=tuple(rows),
         summary={},
         notes=(
-            "a tile of a result has at most as many elements as the block's segment, forwards the "
-            "matrix scratchpad at most the block's weights; products take a sum's depth whole",
+            "a tile of a result has at most as many elements as the block's segment, the smallest "
+            "where no schedule keeps to that, forwards the matrix scratchpad at most the block's "
+            "weights; products take a sum's depth whole",
             "changes of layout are the host's, and backward what the layer made is given",
             f"best order: of {_OPERATIONS} operations of the longest stage, unrolled, by CP-SAT",
         ),
@@ -80,8 +81,10 @@ def in_direction(layer: LayerRow, direction: str, elements: str) -> Network:
     return (paper_network if direction == "forward" else gradient_network)(layer, elements)
 
 
-def _rows(block: BlockLayer, network: Network, direction: str, machine: Machine) -> Iterator[Row]:
-    """The ratio of times, and that of orders."""
+def layer_rows(
+    block: BlockLayer, network: Network, direction: str, machine: Machine
+) -> Iterator[Row]:
+    """The ratio of times, and that of orders where CP-SAT proves the best one."""
     hand = run_of_blocks(block.program + HALVED, machine).cycles
     sizes, weights = _segments(block, machine)
     kept = weights if direction == "forward" else 0
