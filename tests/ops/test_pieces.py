@@ -109,6 +109,11 @@ def test_a_region_of_the_result_is_computed_from_what_it_needs(op, data):
     np.testing.assert_array_equal(computed, op.reference(*operands)[found.result.slices])
 
 
+@given(others)
+def test_what_sums_no_products_has_no_terms(op):
+    assert op.terms == ()
+
+
 @given(st.one_of(convolutions, products), st.data())
 def test_pieces_of_the_sums_add_up(op, data):
     assume(op.terms)

@@ -61,6 +61,11 @@ class Reshape(Named):
         """0: no arithmetic."""
         return 0
 
+    @property
+    def terms(self) -> Shape:
+        """None: nothing is summed, and some reshapes have no definition to ask."""
+        return ()
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The smallest region that is one run of elements under both shapes, behind the leading
         dimensions that both have.
