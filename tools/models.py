@@ -41,12 +41,10 @@ from tilewright.common.errors import TilewrightError
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.graph import Network
 from tilewright.graph.names import safe_name
-from tilewright.graph.rewrites.reversals import Reversals
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.weights import random_inputs
 from tilewright.network.build import build_plan
 from tilewright.network.planned import PlannedNetwork
-from tilewright.network.planning.lowering import MOST_STEPS
 from tilewright.network.requirements import require_lowered, without_look_ups
 from tilewright.network.rival import onnxruntime_session
 from tilewright.network.simulate import simulate_plan
@@ -101,7 +99,7 @@ def on_host(network: Network, inputs: Arrays, _: Outcome) -> Arrays:
 
 def on_sw26010(network: Network, inputs: Arrays, outcome: Outcome) -> Arrays:
     """Outputs of the interpreted plan of one core group, which is simulated before."""
-    own = Reversals(MOST_STEPS).apply(without_look_ups(simplified(network)))
+    own = without_look_ups(simplified(network))
     require_lowered(own, GROUP)
     plan = build_plan(own, GROUP, ranked=quick_ranking(own))
     run = simulate_plan(plan)

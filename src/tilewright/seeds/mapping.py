@@ -82,12 +82,15 @@ def _mapping(
     in_place: bool,
 ) -> Seed:
     axes = _axes(rank)
-    y = _tensor("y", "output", result)
-    inputs = [_tensor(f"x{i}", "input", p, i) for i, p in enumerate(operands)]
-    uses = [_use(x, p, axes) for x, p in zip(inputs, operands, strict=True)]
-    cut = tuple(axes[n] for n in _uncounted(rank, (result, *operands)))
+    own = tuple(axes[n] for n in _uncounted(rank, (result, *operands)))
+    unit = () if own else (axis("unit", 1),)
+    cut = own or unit
+    y = _tensor("y", "output", result, unit=not own)
+    inputs = [_tensor(f"x{i}", "input", p, i, unit=not own) for i, p in enumerate(operands)]
+    uses = [_use(x, p, axes, unit) for x, p in zip(inputs, operands, strict=True)]
     roles = dict(zip(LETTERS, cut, strict=False))
-    body = nest("map", "map", axes, roles, _use(y, result, axes), *uses, expression=expression)
+    written = _use(y, result, axes, unit)
+    body = nest("map", "map", (*axes, *unit), roles, written, *uses, expression=expression)
     if in_place:
         space = Space(body).split(*cut).choose(tuple(Stage(t.name, IN_PLACE) for t in (y, *inputs)))
         space = space.limit(largest=1 << 31, most=1)
@@ -97,14 +100,14 @@ def _mapping(
         within = _within((result, *operands))
         for x, (places, _) in zip(inputs, operands, strict=True):
             moving = {a for terms in places for a, _ in terms}
-            if moving and moving <= within:
+            if own and moving and moving <= within:
                 space = space.stage(x, axes[0])
         space = space.limit(largest=1 << 14, most=tile_sizes(rank))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
 
 
 def cut_axes(op: InMemory) -> tuple[int, ...]:
-    """The axes of a mapping that tiles may cut; none where each counts blocks of some tensor."""
+    """The axes of a mapping that tiles may cut."""
     rank, result, operands, _ = _mapped(op)
     return _uncounted(rank, (result, *operands))
 
@@ -115,11 +118,13 @@ def _uncounted(rank: int, patterns: tuple[Pattern, ...]) -> tuple[int, ...]:
 
 
 def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
-    """The axes that count blocks in a dimension of one tensor where another tensor has the places
-    within a block apart: a tile lies within one block.
+    """The axes of which a tile has one place: those along which some tensor is read backwards, and
+    those that count blocks in a dimension of one tensor where another tensor has the places within
+    a block apart, as a tile lies within one block.
     """
-    dims = [frozenset(a for a, _ in terms) for places, _ in patterns for terms in places]
-    found: set[int] = set()
+    every = [terms for places, _ in patterns for terms in places]
+    dims = [frozenset(a for a, _ in terms) for terms in every]
+    found = {a for terms in every for a, step in terms if step < 0}
     for places, _ in patterns:
         for terms in places:
             together = frozenset(a for a, _ in terms)
@@ -162,20 +167,23 @@ def _reduction(
     what: tuple[str, str, str],
 ) -> Seed:
     (rank, kept, own), (result, operand), (function, expression, finish) = shape, patterns, what
-    axes, unit = _axes(rank), axis("unit", 1)
-    y, x = _tensor("y", "output", result), _tensor("x0", "input", operand, 0, unit=not own)
-    gathered = tuple(axes[a] for a in own) or (unit,)
-    taps = tuple(axes[a] for a in range(kept, rank) if a not in own)
+    axes, unit, row = _axes(rank), axis("unit", 1), axis("row", 1)
     single = tuple(tuple(term for term in terms if term[0] < kept) for terms in operand[0])
     blocks = _blocks((result, (single, operand[1])))
-    tiled = tuple(a for n, a in enumerate(axes[:kept]) if n not in blocks)
+    cut = tuple(a for n, a in enumerate(axes[:kept]) if n not in blocks)
+    rows = () if cut else (row,)
+    y = _tensor("y", "output", result, unit=not cut)
+    x = _tensor("x0", "input", operand, 0, unit=not own)
+    gathered = tuple(axes[a] for a in own) or (unit,)
+    taps = tuple(axes[a] for a in range(kept, rank) if a not in own)
+    tiled = cut or rows
     roles: dict[str, Axis | tuple[Axis, ...]] = dict(zip(LETTERS, tiled, strict=False))
-    written = _use(y, result, axes)
+    written = _use(y, result, axes, rows)
     last = TileEpilogue(Map(finish), (written,)) if finish != "x0" else None
     body = nest(
         "reduce",
         "reduce",
-        (*axes, *(() if own else (unit,))),
+        (*axes[:kept], *rows, *axes[kept:], *(() if own else (unit,))),
         {**roles, "k": gathered},
         written,
         _use(x, operand, axes, () if own else (unit,)),
@@ -183,12 +191,13 @@ def _reduction(
         function=function,
         expression=expression,
     )
-    cut = (*tiled, *(gathered if own else ()))
-    space = spread(Space(body).split(*cut), tiled)
+    split = (*cut, *(gathered if own else ()))
+    space = Space(body).split(*split)
+    space = spread(space, cut) if cut else space
     space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
     if taps:
         space = space.stage(x, taps[0])
-    space = space.prefetch(y, x).limit(largest=1 << 14, most=tile_sizes(len(cut)))
+    space = space.prefetch(y, x).limit(largest=1 << 14, most=tile_sizes(len(split)))
     return Seed("reduce", (y, x), (space,), (), ("x0",), "y")
 
 

@@ -251,14 +251,16 @@ def _joined_loops(loops: _Loops, outer: int) -> _Loops | None:
         if not access.axes & {outer, inner}:
             accesses.append(access)
             continue
-        d = next((d for d, t in enumerate(access.terms) if t == ((outer, 1),)), None)
+        single = [t[0] if len(t) == 1 else (-1, 0) for t in access.terms]
+        d = next((d for d, own in enumerate(single) if own in ((outer, 1), (outer, -1))), None)
         if d is None or d + 1 == len(access.shape):
             return None
-        size, following = access.shape[d + 1], access.terms[d + 1]
-        if following != ((inner, 1),) or size != loops.extents[inner] or access.offsets[d + 1]:
+        step, size, first = single[d][1], access.shape[d + 1], access.offsets[d + 1]
+        whole = size == loops.extents[inner] and first == (0 if step > 0 else size - 1)
+        if single[d + 1] != (inner, step) or not whole:
             return None
         shape = (*access.shape[:d], access.shape[d] * size, *access.shape[d + 2 :])
-        offsets = (*access.offsets[:d], access.offsets[d] * size, *access.offsets[d + 2 :])
+        offsets = (*access.offsets[:d], access.offsets[d] * size + first, *access.offsets[d + 2 :])
         terms = (*access.terms[: d + 1], *access.terms[d + 2 :])
         accesses.append(Access(shape, terms, offsets, access.fill))
     place = {i: i if i <= outer else i - 1 for i in range(len(loops.extents)) if i != inner}

@@ -2,16 +2,14 @@
 
 In: an operator with its definitions and what the plan has so far. Out: drafts, appended, for each
 definition: its accesses say where an element comes from and goes to. A transpose and a reshape move
-nothing, and the border of a pad belongs to the result. What is read backwards along an axis of the
-result is one loop where stages work on views, else a stage for each step. Places of the result that
-no step reaches are filled first.
+nothing, and the border of a pad belongs to the result. Places of the result that no step reaches
+are filled first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -49,7 +47,6 @@ _GATHERED: dict[str, tuple[Gather, str]] = {
     "prod": ("prod", ""),
 }
 """The reduction's function, and the sign of what it gathers and of its result."""
-MOST_STEPS = 64
 _LEAST_OF_BLOCK = 1024
 """Elements of a place in a block from which on steps of one block each pay."""
 _MOST_OPERANDS = 8
@@ -386,36 +383,41 @@ class _Stages:
         places: Sequence[Located],
         flops: int,
     ) -> None:
-        """Append the stages of some work, whose steps all run forwards."""
-        parts = list(self._forwards(found))
-        for part in parts:
-            own, given = self._apart(part, places)
-            self.memory.mapped(
-                self.node.name,
-                work,
-                own,
-                y,
-                given,
-                nodes=(self.node.name,),
-                label=self._label(op) if op.gather is not None else "",
-                flops=flops // len(parts),
-            )
+        """Append the stage of some work, behind copies that it needs."""
+        if not op.has_look_ups:
+            found, places = self._apart(self._gathered_forwards(found), places)
+        self.memory.mapped(
+            self.node.name,
+            work,
+            found,
+            y,
+            places,
+            nodes=(self.node.name,),
+            label=self._label(op) if op.gather is not None else "",
+            flops=flops,
+        )
+
+    def _gathered_forwards(self, op: InMemory) -> InMemory:
+        """The work with the fewest loops, those that it gathers along forwards."""
+        found = forwards_gathered(normalised(op))
+        terms = (term for x in found.operands for place in x.terms for term in place)
+        if self.memory.views is None and any(a >= found.outer and s < 0 for a, s in terms):
+            raise GraphError(f"node {self.node.name}: operands are gathered in opposite directions")
+        return found
 
     def _apart(self, op: InMemory, places: Sequence[Located]) -> tuple[InMemory, Sequence[Located]]:
-        """The map and its operands; those that several axes move together are copied first, an
-        element a step, where blocks of theirs along each axis leave none to cut.
+        """The map and its operands; those that several axes move together or backwards are copied
+        first, an element a step, where they leave no axis to cut.
         """
-        if op.gather is not None or op.has_look_ups or not op.operands:
+        plain = op.gather is not None or not op.operands or op.body == "x0"
+        if plain or self.memory.views is not None or cut_axes(op):
             return op, places
-        few = normalised(op)
-        if not few.extents or cut_axes(few):
-            return op, places
-        operands, given = list(few.operands), list(places)
+        operands, given = list(op.operands), list(places)
         for number, access in enumerate(operands):
-            if sum(map(len, access.terms)) == sum(map(bool, access.terms)):
+            if all(len(place) < 2 and all(s > 0 for _, s in place) for place in access.terms):
                 continue
             axes = sorted(access.axes)
-            shape = tuple(few.extents[a] for a in axes)
+            shape = tuple(op.extents[a] for a in axes)
             between = self.memory.value(f"{self.node.output}_steps{number}", row_major(shape))
             own = tuple(tuple((axes.index(a), s) for a, s in place) for place in access.terms)
             kind = op.numerics.operands[number].name
@@ -424,7 +426,7 @@ class _Stages:
             terms = tuple(((a, 1),) for a in axes)
             operands[number] = Access(shape, terms, (0,) * len(axes))
             given[number] = between
-        return replace(few, operands=tuple(operands)), given
+        return replace(op, operands=tuple(operands)), given
 
     def _outermost(self, op: InMemory) -> int | None:
         """The axis of the outermost dimension of an operand where results lie along its innermost
@@ -498,27 +500,6 @@ class _Stages:
         dtype = real_types(self.memory.dtype)
         return InMemory(extents, result, tuple(given), body, gather, finish, dtype)
 
-    def _forwards(self, op: InMemory) -> Iterator[InMemory]:
-        """The work in parts whose steps all run forwards; views are read either way."""
-        if op.has_look_ups:
-            yield op
-            return
-        turned = forwards_gathered(normalised(op))
-        against = _backwards(turned)
-        if not against or self.memory.views is not None:
-            yield turned
-            return
-        long = next((turned.extents[a] for a in against if turned.extents[a] > MOST_STEPS), 0)
-        if long:
-            raise GraphError(
-                f"a tensor is read backwards along {long} places, at most {MOST_STEPS} are "
-                f"copied one by one, {MOST_STEPS**2} in two steps"
-            )
-        if against[-1] >= turned.outer:
-            raise GraphError(f"node {self.node.name}: operands are gathered in opposite directions")
-        for steps in product(*(range(turned.extents[a]) for a in against)):
-            yield _at(turned, dict(zip(against, steps, strict=True)))
-
 
 def _longer(block: Shape) -> list[int]:
     """The dimensions along which there are several."""
@@ -561,22 +542,3 @@ def _index(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:
     """The index along each axis of a tensor, by the new numbers of loops."""
     own = (tuple((number[a], step) for a, step in place) for place in access.terms)
     return tuple(zip(own, access.offsets, strict=True))
-
-
-def _backwards(op: InMemory) -> list[int]:
-    """The axes along which some operand is read backwards."""
-    return sorted({a for x in op.operands for place in x.terms for a, step in place if step < 0})
-
-
-def _at(op: InMemory, steps: Mapping[int, int]) -> InMemory:
-    """The work at one step of some axes."""
-    extents = tuple(1 if a in steps else n for a, n in enumerate(op.extents))
-    result, *operands = (_access_at(x, steps) for x in (op.result, *op.operands))
-    return replace(op, extents=extents, result=result, operands=tuple(operands))
-
-
-def _access_at(access: Access, steps: Mapping[int, int]) -> Access:
-    pairs = zip(access.offsets, access.terms, strict=True)
-    offsets = tuple(first + sum(s * steps.get(a, 0) for a, s in place) for first, place in pairs)
-    terms = tuple(tuple((a, s) for a, s in place if a not in steps) for place in access.terms)
-    return replace(access, terms=terms, offsets=offsets)

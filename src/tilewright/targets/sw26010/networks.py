@@ -12,12 +12,10 @@ from tilewright.codegen.artifact import Array
 from tilewright.common.deferred import Deferred
 from tilewright.common.progress import Progress
 from tilewright.graph.graph import Network
-from tilewright.graph.rewrites.reversals import Reversals
 from tilewright.machine import Machine
 from tilewright.network.build import build_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
-from tilewright.network.planning.lowering import MOST_STEPS
 from tilewright.network.requirements import require_lowered, without_look_ups
 from tilewright.network.search import Search
 from tilewright.targets.sw26010.network.code import NetworkArtifact, constant_parts, emit_network
@@ -42,7 +40,7 @@ class Sw26010Networks:
 
         Raises GraphError for operators without a lowering, CapacityError where nothing fits.
         """
-        own = Reversals(MOST_STEPS).apply(without_look_ups(network))
+        own = without_look_ups(network)
         plan = build_plan(own, machine, search, progress=progress)
         return PlannedNetwork(own, plan, dict(own.values), self)
 
