@@ -38,6 +38,7 @@ class Cut:
     """An operand in cells: of each stored dimension the places that are taken, then `around` them
     the fill, some dimensions `flipped`, each cut into cells. Dimensions along which axes run
     against each other are `expanded`: so many places one after the other, a cell for each axis.
+    `shifted`: some blocks begin inside a border.
     """
 
     taken: tuple[slice, ...]
@@ -47,12 +48,15 @@ class Cut:
     cells: tuple[Cell, ...]
     cropped: bool = False
     expanded: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    shifted: bool = False
 
     @property
     def as_it_lies(self) -> bool:
-        """True if the operand is used whole and forwards, with nothing but zeros around it."""
+        """True if the operand is used whole and forwards, with nothing but zeros around it, and
+        those not within its blocks.
+        """
         moved = any(map(any, self.around)) and self.fill != 0.0
-        return not (self.flipped or self.cropped or moved or self.expanded)
+        return not (self.flipped or self.cropped or moved or self.expanded or self.shifted)
 
     def arranged(self, stored: Array) -> Array:
         """The operand with a dimension for each cell."""
@@ -188,6 +192,7 @@ def _cut(access: Access, extents: Shape) -> Cut:
     """The operand in cells."""
     whole = Box.whole(extents)
     taken, around, flipped, cells, expanded = [], [], [], list[Cell](), []
+    shifted = False
     for d, size in enumerate(access.shape):
         (low, high), offset = access.span(d, whole), access.offsets[d]
         terms = tuple((a, s) for a, s in access.terms[d] if extents[a] > 1)
@@ -205,11 +210,13 @@ def _cut(access: Access, extents: Shape) -> Cut:
             flipped.append(d)
             terms = tuple((a, -s) for a, s in terms)
             offset = last - first - 1 - offset
-        cells += _cells(Cell(last - first, terms, offset), extents)
+        own = _cells(Cell(last - first, terms, offset), extents)
+        shifted = shifted or (len(own) > 1 and any(around[-1]))
+        cells += own
     pairs = zip(taken, access.shape, strict=True)
     cropped = any((s.start, s.stop) != (0, size) for s, size in pairs)
     return Cut(tuple(taken), tuple(around), access.fill or 0.0, tuple(flipped), tuple(cells),
-               cropped, tuple(expanded))  # fmt: skip
+               cropped, tuple(expanded), shifted)  # fmt: skip
 
 
 def _places(terms: Sequence[Term], offset: int, extents: Shape) -> tuple[int, ...]:

@@ -101,7 +101,7 @@ def _mapping(
         for x, (places, _) in zip(inputs, operands, strict=True):
             moving = {a for terms in places for a, _ in terms}
             if own and moving and moving <= within:
-                space = space.stage(x, axes[0])
+                space = space.stage(x, axes[0], None)
         space = space.limit(largest=1 << 14, most=tile_sizes(rank))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
 
@@ -135,7 +135,7 @@ def _blocks(patterns: tuple[Pattern, ...]) -> frozenset[int]:
 
 def _within(patterns: tuple[Pattern, ...]) -> set[int]:
     """The axes that count the places within a block: of what moves with these alone there is
-    little, which is fetched once.
+    little, which may be fetched once.
     """
     dims = (terms for places, _ in patterns for terms in places if len(terms) > 1)
     return {min(terms, key=lambda term: term[1])[0] for terms in dims}
@@ -191,10 +191,10 @@ def _reduction(
         function=function,
         expression=expression,
     )
-    split = (*cut, *(gathered if own else ()))
+    split = (*tiled, *(gathered if own else ()))
     space = Space(body).split(*split)
     space = spread(space, cut) if cut else space
-    space = space.reorder((*axes[:kept], *(gathered if own else ()), *taps))
+    space = space.reorder((*axes[:kept], *rows, *(gathered if own else ()), *taps))
     if taps:
         space = space.stage(x, taps[0])
     space = space.prefetch(y, x).limit(largest=1 << 14, most=tile_sizes(len(split)))

@@ -147,7 +147,8 @@ class ProgramPlanner:
 
 
 def _moved_parts(held: Form, wanted: Form) -> int:
-    """The parts of memory, dimensions that stay side by side, that change their places.
+    """The parts of memory, dimensions that stay side by side, that change their places. An axis of
+    one place, which has no dimension unless there is a border, changes none.
 
     >>> from tilewright.network.planning.memory import in_order
     >>> held = in_order((2, 3, 4, 5), (0, 1, 2, 3))
@@ -155,7 +156,7 @@ def _moved_parts(held: Form, wanted: Form) -> int:
     [2, 4]
     """
     numbers = {d.axis: number for number, d in enumerate(held.dims)}
-    places = [numbers[d.axis] for d in wanted.dims]
+    places = [numbers[d.axis] for d in wanted.dims if d.axis in numbers]
     kept = next((i for i, place in enumerate(places) if place != i), len(places))
     moved = places[kept:]
     return bool(moved) + sum(b != a + 1 for a, b in pairwise(moved))
