@@ -19,6 +19,7 @@ from tilewright.network.simulate import simulate_plan
         pytest.param(3383, id="blocks that begin inside a border"),
         pytest.param(3536, id="blocks in one operand, places of them in the other"),
         pytest.param(3861, id="rows that lie backwards"),
+        pytest.param(10967, id="places within a block that lie backwards"),
     ],
 )
 def test_a_random_definition_has_a_plan(seed):

@@ -100,7 +100,8 @@ def _mapping(
         within = _within((result, *operands))
         for x, (places, _) in zip(inputs, operands, strict=True):
             moving = {a for terms in places for a, _ in terms}
-            if own and moving and moving <= within:
+            backwards = any(step < 0 for terms in places for _, step in terms)
+            if own and moving and moving <= within and not backwards:
                 space = space.stage(x, axes[0], None)
         space = space.limit(largest=1 << 14, most=tile_sizes(rank))
     return Seed("map", (y, *inputs), (space,), (), tuple(x.name for x in inputs), "y")
