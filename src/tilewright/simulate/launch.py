@@ -174,6 +174,7 @@ def _set_fabric(machine: NDArray[Any], table: InstructionTable, fabric: Fabric) 
     machine["send_cycles"] = fabric.send_cycles
     machine["receive_cycles"] = fabric.receive_cycles - receive
     machine["message_cycles"], machine["shortest"] = lengths, lengths[1]
+    machine["sync_latency"] = 1  # all go on together, in the cycle after the last one has come
 
 
 def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
