@@ -279,7 +279,7 @@ def _fresh_state(
     records["number"] = np.arange(cores)
     records["row"], records["column"] = np.divmod(np.arange(cores), int(machine["columns"][0]))
     records["read_at"] = records["pop_time"] = records["line"] = -1
-    records["delayed"] = -1
+    records["delayed"], records["cached"] = -1, machine["cache_sets"][0] > 0
     records["horizon"] = records["interrupt"] = records["stop"] = layout.NEVER
     records["vector_length"] = table.vector_length
     return layout.Arrays(

@@ -1,4 +1,4 @@
-"""Messages in the report: Tables 4.5 to 4.7, Figure 4.1 and the numbers of chapter 4.
+"""Messages in the report: Figures 2.1 and 4.1, Tables 4.5 to 4.7 and the numbers of chapter 4.
 
 Each table or figure is a function by its name in `TITLES`.
 """
@@ -24,20 +24,60 @@ from tilewright.targets.cns1.timing.forward import Round, interleaving
 from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, VECTOR_BYTES, read_cycles
 from tilewright.targets.cns1.timing.messages import (
     GlobalSum,
+    Spell,
     block_bytes,
     block_exchange_cycles,
     global_sum_cycles,
     hidden_sum,
     output_sum,
+    transfer_spells,
 )
 
 TITLES = {
+    "figure2_1": "a message of 20 bytes that passes two nodes",
     "table4_5": "reading 32 bytes through one port of the RDRAM",
     "table4_6": "the terms of a global sum's run time",
     "table4_7": "delay of the sigmoid lookup by instruction misses",
     "figure4_1": "how the parts of steps 2 and 3 are interleaved",
     "chapter4": "messages as programs: start-ups of the I/O, exchanges, global sums",
 }
+
+
+# Figure 2.1: the parts of a single transfer.
+
+_BYTES, _HOPS = 20, 3
+
+
+def figure2_1(lab: Lab) -> Result:
+    """Cycles after which each part of the path is done, by the terms of section 2.2.1."""
+    spells = _spells()
+    end = {spell.part: spell.start_cycle + spell.cycles for spell in spells}
+    start = {spell.part: spell.start_cycle for spell in spells}
+    ours = {
+        "bytes of the message": _BYTES,
+        "processor of p is free after": end["processor of p sends"],
+        "interface of p passes the message on after": end["interface of p sends"],
+        "interface of q has the first byte after": start["interface of q receives"] - _BYTES + 1,
+        "interface of q has the last byte and is done after": end["interface of q receives"],
+        "processor of q is done after": end["processor of q receives"],
+    }
+    notes = (
+        "the drawing is not in the text that was reproduced: the published cycles follow from"
+        " the terms of section 2.2.1, header included in the 20 bytes",
+    )
+    return reproduced(lab, "figure2_1", TITLES["figure2_1"], ours, notes=notes)
+
+
+def draw_figure2_1(result: Result) -> Figure:
+    """Timeline of when each part is busy."""
+    found = [(spell.part, spell.start_cycle, spell.cycles) for spell in _spells()]
+    return spans(found, title=f"T_ST({_HOPS}) of {_BYTES} bytes", x_label="cycles")
+
+
+def _spells() -> list[Spell]:
+    machine = load_machine("cns1-128")
+    header = machine.fabrics["torrents"].header_bytes
+    return transfer_spells(machine, _HOPS, _BYTES - header)
 
 
 # Table 4.5: reading 32 bytes through one Rambus port.

@@ -60,12 +60,12 @@ def sum_round_cycles(machine: Machine, sharing: GlobalSum, round_: int, fabric: 
         *("$v2 = receive(0)", "$v3 = $v2 + $v2", *_RETURN),
     ]
     count = fabric.rows * fabric.columns
-    nodes = [NodeStart(text_of(lines), registers=_place_of(fabric, n)) for n in range(count)]
+    nodes = [NodeStart(text_of(lines), registers=place_registers(fabric, n)) for n in range(count)]
     own = len(direction(sharing, round_, "$5")) + len(_RETURN) + 1
     return run_nodes(machine, nodes, fabric).cycles - own
 
 
-def _place_of(fabric: Fabric, node: int) -> dict[str, int]:
+def place_registers(fabric: Fabric, node: int) -> dict[str, int]:
     """The registers that hold a node's place."""
     row, column = divmod(node, fabric.columns)
     return {"$vs18": column, "$vs19": row}
@@ -90,7 +90,7 @@ def sum_of_all(
         NodeStart(
             text_of(lines),
             registers={
-                **_place_of(fabric, n),
+                **place_registers(fabric, n),
                 **{f"$v{SUMMED + v}": own.view(np.float64) for v, own in enumerate(values[n])},
             },
         )
