@@ -174,6 +174,7 @@ def _set_fabric(machine: NDArray[Any], table: InstructionTable, fabric: Fabric) 
     machine["send_cycles"] = fabric.send_cycles
     machine["receive_cycles"] = fabric.receive_cycles - receive
     machine["message_cycles"], machine["shortest"] = lengths, lengths[1]
+    machine["sync_latency"] = 1  # all go on together, in the cycle after the last one has come
 
 
 def _set_ports(machine: NDArray[Any], ports: MemoryPorts) -> None:
@@ -278,7 +279,7 @@ def _fresh_state(
     records["number"] = np.arange(cores)
     records["row"], records["column"] = np.divmod(np.arange(cores), int(machine["columns"][0]))
     records["read_at"] = records["pop_time"] = records["line"] = -1
-    records["delayed"] = -1
+    records["delayed"], records["cached"] = -1, machine["cache_sets"][0] > 0
     records["horizon"] = records["interrupt"] = records["stop"] = layout.NEVER
     records["vector_length"] = table.vector_length
     return layout.Arrays(

@@ -69,7 +69,16 @@ COUNTS = {
 
 TOTAL = [441, 16, 30, 125, 122]
 
-OWN = {"all_nodes", "design", "digits", "listings", "node_steps", "plans", "simulated"}
+OWN = {
+    "all_nodes",
+    "conventions",
+    "design",
+    "digits",
+    "listings",
+    "node_steps",
+    "plans",
+    "simulated",
+}
 """Tables that the report does not have."""
 
 

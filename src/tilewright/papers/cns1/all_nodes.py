@@ -57,9 +57,9 @@ def simulate_kernel(name: str) -> _Kernel:
 
 def recalled(case: TableCell = MODEL) -> tuple[MeshRun, bool]:
     """Two patterns on all nodes, and whether the outputs are the reference's."""
-    given = _numbers(case, 2)
+    given = random_numbers(case, 2)
     found, run = _simulated(case, perceptron_of(_sizes(case), 2, _SHIFT), given)
-    _, outputs = _forward(given)
+    _, outputs = forward_of(given)
     return run, bool((next(iter(found.values())) == outputs).all())
 
 
@@ -67,16 +67,21 @@ def trained(together: int, case: TableCell = MODEL) -> tuple[MeshRun, bool]:
     """One pattern in the report's arithmetic, or a set in scaled arithmetic, and whether the
     weights are those of the fixed-point network.
     """
-    given, scaled = _numbers(case, together), together > 1
+    given, scaled = random_numbers(case, together), together > 1
     network = perceptron_of(_sizes(case), together, _SHIFT)
     step = table_step(network, scaling=SCALING if scaled else None)
     found, run = _simulated(case, step, given, together)
-    expected = given["w0"], given["w1"]  # learnt in place: large ones fill the memory twice else
-    order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
-    x, labels, table = (given[name].astype(np.int64) for name in ("x", "labels", "table"))
-    learn(*expected, x, labels, order, table, numbers)
+    expected = weights_after(given, together, scaled=scaled)
     pairs = zip(step.states, expected, strict=True)
     return run, all((found[state.next] == weights).all() for state, weights in pairs)
+
+
+def weights_after(given: dict[str, Array], together: int, *, scaled: bool) -> tuple[Array, Array]:
+    """Both matrices after a set, learnt in place: large ones fill the memory twice else."""
+    order, numbers = np.arange(together)[np.newaxis], arithmetic(scaled=scaled)
+    x, labels, table = (given[name].astype(np.int64) for name in ("x", "labels", "table"))
+    learn(given["w0"], given["w1"], x, labels, order, table, numbers)
+    return given["w0"], given["w1"]
 
 
 def _sizes(case: TableCell) -> tuple[int, int, int]:
@@ -90,7 +95,7 @@ def _simulated(
     return DIVISION.divide(network, machine, None, TIME, 1.0).nodes.simulated(given)
 
 
-def _numbers(case: TableCell, patterns: int) -> dict[str, Array]:
+def random_numbers(case: TableCell, patterns: int) -> dict[str, Array]:
     """Random numbers whose sums use the whole table."""
     random, (inputs, hidden, outputs) = np.random.default_rng(1), _sizes(case)
     table = np.round(127 / (1 + np.exp(-np.arange(-_HALF, _HALF) / 3000))).astype(np.int8)
@@ -103,7 +108,7 @@ def _numbers(case: TableCell, patterns: int) -> dict[str, Array]:
     }
 
 
-def _forward(given: dict[str, Array]) -> tuple[Array, Array]:
+def forward_of(given: dict[str, Array]) -> tuple[Array, Array]:
     hidden = reference.forward(given["w0"], given["x"], given["table"], _SHIFT)
     return hidden, reference.forward(given["w1"], hidden, given["table"], _SHIFT)
 

@@ -1,10 +1,18 @@
-"""The machines and networks of the report's tables (Table 3.1), and rates from their times."""
+"""The machines and networks of the report's tables (Table 3.1), rates from their times, and a
+pass in parts: cycles of the closed form beside those of a simulated node, cause by cause.
+
+Parts sum up to the total on both sides, so that their differences are the difference of the totals.
+The closed form's waits are the sums that no product hides; those of a node are cycles in which it
+waits for a message or its interface.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.machine import Machine, load_machine
+from tilewright.papers.model import Row, compare
 from tilewright.targets.cns1.timing.forward import Conditions
 from tilewright.targets.cns1.timing.layers import Layers
 from tilewright.targets.cns1.timing.memory import refresh_factor
@@ -86,3 +94,82 @@ def training_peak(case: TableCell) -> float:
     layers = case.layers
     updates = (2 * layers.inputs + 3 * layers.outputs) * layers.hidden + 0.5 * layers.outputs
     return case.nodes * layers.connections / updates
+
+
+Parts = Mapping[str, float]
+PRODUCTS, MAPS, UPDATES = "products", "look-ups and maps", "updates"
+HANDLING, WAITS = "processor for sums and messages", "waits for messages"
+OUTSIDE, AROUND = "I/O", "procedures and threads"
+_ROUTINES = {
+    PRODUCTS: ("product", "loop_product", "group", "rows", "loop_group", "part"),
+    MAPS: ("sigmoid", "errors", "loop_errors", "scale", "map"),
+    UPDATES: ("update", "loop_update", "preload"),
+}
+
+
+def recall_parts(times: RecallTimes) -> Parts:
+    """Cycles of recall, without instruction misses."""
+    forward = times.forward
+    layers = forward.hidden, forward.outputs
+    products, maps, handling = (
+        float(sum(layer.rounds * getattr(layer, name) for layer in layers))
+        for name in ("product_cycles", "sigmoid_cycles", "sum_processor_cycles")
+    )
+    waits = forward.hidden_cycles + forward.outputs_cycles - products - maps - handling
+    around = times.reading_cycles + times.writing_cycles
+    return {PRODUCTS: products, MAPS: maps, HANDLING: handling, WAITS: waits, OUTSIDE: around,
+            AROUND: times.overhead_cycles}  # fmt: skip
+
+
+def training_parts(times: TrainingTimes) -> Parts:
+    """Cycles of training, without instruction misses."""
+    forward, back = times.forward, times.backward
+    layers = forward.hidden, forward.outputs
+    products, maps, handling = (
+        sum(layer.rounds * getattr(layer, name) for layer in layers)
+        for name in ("product_cycles", "sigmoid_cycles", "sum_processor_cycles")
+    )
+    steps = forward.hidden_cycles + forward.outputs_cycles + back.total_cycles
+    products += back.rounds * back.local_cycles + back.parameter_cycles
+    scaling = back.rounds * back.scaling_cycles
+    handling += back.rounds * back.sum_processor_cycles
+    waits = steps - products - maps - scaling - handling
+    updates = times.update_outputs_cycles + times.update_hidden_cycles
+    return {PRODUCTS: products, MAPS: maps + scaling + times.error_cycles, UPDATES: updates,
+            HANDLING: handling, WAITS: waits, OUTSIDE: times.reading_cycles,
+            AROUND: times.overhead_cycles}  # fmt: skip
+
+
+def node_parts(spent: Mapping[str, int], waits: int) -> dict[str, float]:
+    """Cycles of a node by label in the parts of the closed form: what stands behind other labels
+    than those of routines are sums and messages.
+    """
+    found = dict.fromkeys((PRODUCTS, MAPS, UPDATES, HANDLING), 0.0)
+    for label, cycles in spent.items():
+        found[_part_of(label)] += cycles
+    found[HANDLING] -= waits
+    return found | {WAITS: float(waits)}
+
+
+def _part_of(label: str) -> str:
+    """The part of a routine; labels are a routine's name, or begin with it."""
+    for part, names in _ROUTINES.items():
+        if any(label == name or label.startswith((f"{name}_", f"{name}s")) for name in names):
+            return part
+    return HANDLING
+
+
+def rows_of_parts(name: str, closed: Parts, found: Parts) -> Iterator[Row]:
+    """A row for each part and the difference that it makes; then the total."""
+    for part in dict.fromkeys((*_ORDER, *found)):
+        own, said = found.get(part, 0.0), closed.get(part, 0.0)
+        if not own and not said:
+            continue
+        note = f"{own - said:+.0f} of the difference"
+        yield compare(f"{name}: {part}", said, own, "simulated", note=note, unit="cycles")
+    totals = sum(closed.values()), sum(found.values())
+    note = f"{totals[1] - totals[0]:+.0f} in all"
+    yield compare(f"{name}: all parts", *totals, "simulated", note=note, unit="cycles")
+
+
+_ORDER = (PRODUCTS, MAPS, UPDATES, HANDLING, WAITS, OUTSIDE, AROUND)

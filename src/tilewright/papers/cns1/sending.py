@@ -1,4 +1,4 @@
-"""Messages in the report: Tables 4.5 to 4.7, Figure 4.1 and the numbers of chapter 4.
+"""Messages in the report: Figures 2.1 and 4.1, Tables 4.5 to 4.7 and the numbers of chapter 4.
 
 Each table or figure is a function by its name in `TITLES`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from msgspec import structs
 
-from tilewright.machine import load_machine
+from tilewright.machine import Machine, load_machine
 from tilewright.machine.messages import exchange_cycles, send_cycles
 from tilewright.papers.cns1.bars import spans
 from tilewright.papers.cns1.cases import BEST, CHIPS, MODEL
@@ -23,20 +23,61 @@ from tilewright.targets.cns1.sections import Messages, Rdram
 from tilewright.targets.cns1.timing.forward import Round, interleaving
 from tilewright.targets.cns1.timing.memory import ELEMENT_BYTES, VECTOR_BYTES, read_cycles
 from tilewright.targets.cns1.timing.messages import (
+    GlobalSum,
+    Spell,
     block_bytes,
     block_exchange_cycles,
     global_sum_cycles,
     hidden_sum,
     output_sum,
+    transfer_spells,
 )
 
 TITLES = {
+    "figure2_1": "a message of 20 bytes that passes two nodes",
     "table4_5": "reading 32 bytes through one port of the RDRAM",
     "table4_6": "the terms of a global sum's run time",
     "table4_7": "delay of the sigmoid lookup by instruction misses",
     "figure4_1": "how the parts of steps 2 and 3 are interleaved",
     "chapter4": "messages as programs: start-ups of the I/O, exchanges, global sums",
 }
+
+
+# Figure 2.1: the parts of a single transfer.
+
+_BYTES, _HOPS = 20, 3
+
+
+def figure2_1(lab: Lab) -> Result:
+    """Cycles after which each part of the path is done, by the terms of section 2.2.1."""
+    spells = _spells()
+    end = {spell.part: spell.start_cycle + spell.cycles for spell in spells}
+    start = {spell.part: spell.start_cycle for spell in spells}
+    ours = {
+        "bytes of the message": _BYTES,
+        "processor of p is free after": end["processor of p sends"],
+        "interface of p passes the message on after": end["interface of p sends"],
+        "interface of q has the first byte after": start["interface of q receives"] - _BYTES + 1,
+        "interface of q has the last byte and is done after": end["interface of q receives"],
+        "processor of q is done after": end["processor of q receives"],
+    }
+    notes = (
+        "the drawing is not in the text that was reproduced: the published cycles follow from"
+        " the terms of section 2.2.1, header included in the 20 bytes",
+    )
+    return reproduced(lab, "figure2_1", TITLES["figure2_1"], ours, notes=notes)
+
+
+def draw_figure2_1(result: Result) -> Figure:
+    """Timeline of when each part is busy."""
+    found = [(spell.part, spell.start_cycle, spell.cycles) for spell in _spells()]
+    return spans(found, title=f"T_ST({_HOPS}) of {_BYTES} bytes", x_label="cycles")
+
+
+def _spells() -> list[Spell]:
+    machine = load_machine("cns1-128")
+    header = machine.fabrics["torrents"].header_bytes
+    return transfer_spells(machine, _HOPS, _BYTES - header)
 
 
 # Table 4.5: reading 32 bytes through one Rambus port.
@@ -163,24 +204,49 @@ def chapter4(lab: Lab) -> Result:
 
 
 def _beside() -> Iterator[Row]:
-    """Under the formula's conventions, messages without a gap, and under the hardware's."""
-    machine = load_machine("cns1-128")
+    """Under the formula's conventions, messages without a gap and rounds in step, and under the
+    hardware's.
+    """
+    for nodes in (128, 1024):
+        machine = load_machine(f"cns1-{nodes}")
+        for step, sharing in ((2, hidden_sum(machine)), (3, output_sum(machine))):
+            name = f"{nodes} nodes, step {step}"
+            if nodes == MODEL.nodes:
+                yield from _exchanges(machine, name, sharing)
+            yield from _sums(machine, name, sharing)
+
+
+def _exchanges(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]:
     fabric = machine.fabrics["torrents"]
     without = structs.replace(fabric, gap_cycles=0.0)
-    for step, sharing in ((2, hidden_sum(machine)), (3, output_sum(machine))):
-        for round_, distance in enumerate(sharing.distances):
-            name = f"step {step}, exchange over {distance} in the {sharing.axis(round_)}"
-            formula = block_exchange_cycles(machine, distance)
-            closed = exchange_cycles(fabric, distance, block_bytes(machine))
-            found = transfers.sum_round_cycles(machine, sharing, round_, without)
-            yield compare(f"{name}, no gaps", formula, found, "simulated", unit="cycles")
-            found = transfers.sum_round_cycles(machine, sharing, round_, fabric)
-            said = f"a gap for each of {distance - 1} messages that wait"
-            yield compare(f"{name}, gaps", closed, found, "simulated", note=said, unit="cycles")
-        found = transfers.constant_sum_cycles(machine, sharing, without)
-        formula = global_sum_cycles(machine, sharing)
-        early = "nodes that have their partner's vector early go on before the others"
-        said = early if found < formula else ""
-        yield compare(
-            f"step {step}, global sum", formula, found, "simulated", note=said, unit="cycles"
+    for round_, distance in enumerate(sharing.distances):
+        own = f"{name}, exchange over {distance} in the {sharing.axis(round_)}"
+        formula = block_exchange_cycles(machine, distance)
+        closed = exchange_cycles(fabric, distance, block_bytes(machine))
+        found = transfers.sum_round_cycles(machine, sharing, round_, without)
+        yield compare(f"{own}, no gaps", formula, found, "simulated", unit="cycles")
+        found = transfers.sum_round_cycles(machine, sharing, round_, fabric)
+        said = f"a gap for each of {distance - 1} messages that wait"
+        yield compare(f"{own}, gaps", closed, found, "simulated", note=said, unit="cycles")
+
+
+def _sums(machine: Machine, name: str, sharing: GlobalSum) -> Iterator[Row]:
+    """One vector, and those of a stripe for two patterns. Hardware has gaps, and no node waits for
+    others than its partners.
+    """
+    fabric = machine.fabrics["torrents"]
+    without = structs.replace(fabric, gap_cycles=0.0)
+    for vectors, of in ((1, "one vector"), (4, "four vectors")):
+        formula = vectors * global_sum_cycles(machine, sharing)
+        in_step, gaps, early = (
+            transfers.constant_sum_cycles(machine, sharing, own, vectors=vectors, in_step=meets)
+            for own, meets in ((without, True), (fabric, True), (fabric, False))
         )
+        yield compare(f"{name}, global sum of {of}, rounds in step, no gaps", formula, in_step,
+                      "simulated", unit="cycles")  # fmt: skip
+        said = (
+            f"{gaps - in_step:+} by a gap for each message that waits, {early - gaps:+} by nodes "
+            "that go on when they have their partner's vector"
+        )
+        yield compare(f"{name}, global sum of {of}, hardware", formula, early, "simulated",
+                      note=said, unit="cycles")  # fmt: skip

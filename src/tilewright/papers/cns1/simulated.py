@@ -15,9 +15,14 @@ from tilewright.graph.tables import table_step
 from tilewright.papers.cns1.cases import (
     CASES,
     MODEL,
+    OUTSIDE,
     WORST,
     TableCell,
+    node_parts,
+    recall_parts,
     recall_rate,
+    rows_of_parts,
+    training_parts,
     training_rate,
 )
 from tilewright.papers.cns1.plans import PATTERNS, perceptron_of
@@ -27,7 +32,6 @@ from tilewright.papers.model import Result, Row, compare
 from tilewright.partition.objective import TIME
 from tilewright.targets.cns1.division import DIVISION
 from tilewright.targets.cns1.nodes.symmetric import NodeTiming
-from tilewright.targets.cns1.timing.recall import RecallTimes
 
 TITLE = "the tables of recall and training beside programs of all nodes"
 _WEIGHT_BYTES = 2
@@ -37,12 +41,13 @@ _HIDDEN = 0.975
 
 class SimulatedPass(Struct, frozen=True):
     """Cycles of a pass; of the node in full those of each layer, and of each those that wait for
-    messages or for its interface.
+    messages or for its interface; all cycles by part.
     """
 
     cycles: int
     layers: list[int]
     waits: list[int]
+    parts: dict[str, float]
 
 
 def _simulate(asked: tuple[TableCell, str]) -> SimulatedPass:
@@ -59,7 +64,10 @@ def _figures(timing: NodeTiming) -> SimulatedPass:
     begins = [cycle for name, cycle in timing.begins.items() if name.startswith("layer_")]
     bounds = [*sorted(begins), timing.begins["outputs"]]
     layers = [last - first for first, last in pairwise(bounds)]
-    return SimulatedPass(timing.cycles, layers, [timing.waited(*one) for one in pairwise(bounds)])
+    waits = [timing.waited(*one) for one in pairwise(bounds)]
+    outside = {OUTSIDE: float(timing.cycles - sum(layers))}
+    parts = node_parts(timing.spent, sum(waits)) | outside
+    return SimulatedPass(timing.cycles, layers, waits, parts)
 
 
 def fits(case: TableCell) -> bool:
@@ -76,8 +84,12 @@ def run(lab: Lab) -> Result:
     found = dict(zip(asked, lab.map(_simulate, asked), strict=True))
     rows = [_rate(*one, own) for one, own in found.items()]
     rows += _recall_steps(found[MODEL, "recall"])
+    closed = recall_parts(MODEL.recall(WORST))
+    rows += rows_of_parts("recall", closed, found[MODEL, "recall"].parts)
     if not lab.quick:
         rows += _training_steps(found[MODEL, "training"])
+        trained = training_parts(MODEL.training(WORST))
+        rows += rows_of_parts("training", trained, found[MODEL, "training"].parts)
     left = sorted({case.name for case in CASES if not fits(case)})
     notes = (
         "one node in full, the others by their messages: 0.04 % of all nodes' cycles more at 128",
@@ -92,29 +104,9 @@ def _rate(case: TableCell, name: str, own: SimulatedPass) -> Row:
     closed = (case.recall(WORST) if recalls else case.training(WORST)).total_cycles
     rate = (recall_rate if recalls else training_rate)(case, own.cycles)
     said = f"{own.cycles} cycles for {closed:.0f} of the closed form"
-    if recalls:
-        said += f"; {_parts(case.recall(WORST))}; here {sum(own.waits)} are waits"
     unit = f"10^9 {'connections' if recalls else 'updates'}/s"
     published = printed[f"{case.name}: rate"]
     return compare(f"{name}, {case.name}", published, rate, "simulated", note=said, unit=unit)
-
-
-def _parts(times: RecallTimes) -> str:
-    """Parts of the closed form. Programs have no procedures, and send each sum once, to the
-    node that finishes it, where the report's nodes exchange whole vectors in log p rounds.
-    """
-    layers = times.forward.hidden, times.forward.outputs
-    products, sigmoids, processor = (
-        sum(layer.rounds * getattr(layer, name) for layer in layers)
-        for name in ("product_cycles", "sigmoid_cycles", "sum_processor_cycles")
-    )
-    both = times.forward.hidden_cycles + times.forward.outputs_cycles
-    visible = both - products - sigmoids - processor
-    around = times.total_cycles - both
-    return (
-        f"{products} of products, {sigmoids} of sigmoids, {processor} of the processor "
-        f"for sums, {visible} of sums that no product hides, {around:.0f} around"
-    )
 
 
 def _recall_steps(own: SimulatedPass) -> list[Row]:

@@ -311,7 +311,7 @@ def cycle_in_order(s: UnitState, m: MachineState, core: CoreState, t: int) -> bo
     core.slot = 0
     while issued < m.width and core.pc < core.end:
         i = core.pc
-        if m.cache_sets and fetched_at(m, core, i, t) > t:
+        if core.cached and fetched_at(m, core, i, t) > t:
             if issued == 0:
                 stall(s, m, core, i, FETCH, -1, t)
                 again = core.line_at

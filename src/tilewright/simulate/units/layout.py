@@ -147,6 +147,7 @@ class CoreState(Protocol):
     fetch: int
     fetch_at: int
     fetch_cause: int  # of a wait until `fetch_at`
+    cached: int  # whether its instructions come through the instruction cache
     line: int  # of the instruction cache, that is read from cycle `line_at` on
     line_at: int
     misses: int

@@ -63,7 +63,7 @@ def fetch(s: UnitState, m: MachineState, core: CoreState, t: int) -> None:
     """Fill the window up to the next branch."""
     while 0 <= core.fetch < core.end and core.queued < m.window and t >= core.fetch_at:
         i = core.fetch
-        if m.cache_sets and fetched_at(m, core, i, t) > t:
+        if core.cached and fetched_at(m, core, i, t) > t:
             core.fetch_at, core.fetch_cause = core.line_at, FETCH
             return
         core.queue[core.queued] = i

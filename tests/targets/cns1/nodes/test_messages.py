@@ -13,6 +13,7 @@ from tilewright.simulate.instruction_level import DeadlockError
 from tilewright.targets.cns1.nodes.run import IDLE, NodeStart, fabric_of, run_nodes
 from tilewright.targets.cns1.nodes.transfers import (
     SumMessages,
+    constant_sum_cycles,
     exchange_begun,
     ring_cycles,
     sum_of_all,
@@ -51,24 +52,40 @@ def test_exchanges_are_table_4_6_to_the_cycle_without_gaps_and_a_gap_a_message_l
     assert lost == 3 + 7 + 15
 
 
-def test_a_sum_whose_rounds_do_not_meet_takes_what_the_formula_says():
-    """Over 4 x 4 nodes; of a hidden vector a node that has its partner's early goes on at once."""
+def test_sums_whose_rounds_are_in_step_are_table_4_6_to_the_cycle():
+    """Without gaps. A node of the machine that has its partner's vector early goes on at once."""
     values = np.ones((128, 1, 32), np.int64)
     times = {}
     for sharing in (closed.output_sum(MACHINE), closed.hidden_sum(MACHINE)):
-        _, found, times[sharing] = sum_of_all(MACHINE, sharing, WITHOUT_GAP, values)
-        assert (found == 1 << sharing.rounds).all()
-    formula = [closed.global_sum_cycles(MACHINE, sharing) for sharing in times]
-    assert list(times.values()) == [formula[0], 3049]
+        for in_step in (True, False):
+            _, found, cycles = sum_of_all(MACHINE, sharing, WITHOUT_GAP, values, in_step=in_step)
+            times[sharing, in_step] = cycles
+            assert (found == 1 << sharing.rounds).all()
+    assert list(times.values()) == [1070, 1070, 4069, 3049]
+    formula = [closed.global_sum_cycles(MACHINE, sharing) for sharing, in_step in times if in_step]
     assert formula == [1070, 4069]
 
 
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 4), st.booleans(), st.booleans())
+def test_sums_of_several_vectors_in_step_take_as_often_the_formula(vectors, hidden, gaps):
+    """A gap is a cycle for each message that waits in a round."""
+    sharing = (closed.hidden_sum if hidden else closed.output_sum)(SMALL)
+    fabric = SMALL.fabrics["torrents"]
+    own = fabric if gaps else structs.replace(fabric, gap_cycles=0.0)
+    formula = closed.global_sum_cycles(SMALL, sharing) + gaps * sum(
+        distance - 1 for distance in sharing.distances
+    )
+    found = constant_sum_cycles(SMALL, sharing, own, vectors=vectors, in_step=True)
+    assert found == vectors * formula
+
+
 @settings(max_examples=6, deadline=None)
-@given(st.integers(1, 4), st.booleans(), st.integers(0, 1000))
-def test_sums_are_exact_whatever_the_order_of_messages(vectors, hidden, seed):
+@given(st.integers(1, 4), st.booleans(), st.booleans(), st.integers(0, 1000))
+def test_sums_are_exact_whatever_the_order_of_messages(vectors, hidden, in_step, seed):
     sharing = (closed.hidden_sum if hidden else closed.output_sum)(SMALL)
     values = np.random.default_rng(seed).integers(-(1 << 20), 1 << 20, (16, vectors, 32))
-    _, found, _ = sum_of_all(SMALL, sharing, fabric_of(SMALL), values)
+    _, found, _ = sum_of_all(SMALL, sharing, fabric_of(SMALL), values, in_step=in_step)
     node = np.arange(16)
     group = node // 8 * 2 + node % 2 if hidden else node % 8 // 2
     want = np.stack([values[group == own].sum(axis=0) for own in group])

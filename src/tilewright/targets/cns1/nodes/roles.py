@@ -46,8 +46,11 @@ _ALIGNMENT = 128
 
 @dataclass(frozen=True)
 class NodeRoutine:
-    """The code of an operator: its `operands` and result by name, in the order of `arguments`."""
+    """The code of an operator: its `operands` and result by name, in the order of `arguments`; its
+    labels begin with its `kind`.
+    """
 
+    kind: str
     lines: tuple[str, ...]
     operands: tuple[str, ...]
     arguments: tuple[str, ...]
@@ -68,7 +71,7 @@ def _routine(op: Op, machine: Machine) -> NodeRoutine:
     (text,) = artifact.files.values()
     operands = (*candidate.seed.operands, candidate.seed.result)
     arguments = tuple(info.name for info in artifact.tensors)
-    return NodeRoutine(tuple(text.splitlines()), operands, arguments, choice.best.cycles)
+    return NodeRoutine("map", tuple(text.splitlines()), operands, arguments, choice.best.cycles)
 
 
 @cache
@@ -91,7 +94,7 @@ def product_routine(product: NodeProduct, machine: Machine) -> NodeRoutine:
         writer.sum("$15", "$5", start * step, "$11")
         part = replace(product, k=terms, factor_row_bytes=terms * size, from_zero=not start)
         write_product(writer, machine, part)
-    return _returned(writer, "filled")
+    return _returned(writer, "product", "filled")
 
 
 @cache
@@ -107,7 +110,7 @@ def part_routine(product: NodeProduct, machine: Machine, terms: int) -> NodeRout
         write_get(writer, 1, product.k * size, product.factor_row_bytes)
     writer.add("$15 = $5", "$16 = $6")
     write_product(writer, machine, replace(product, factor_row_bytes=terms * size))
-    return _returned(writer, "place")
+    return _returned(writer, "part", "place")
 
 
 def block_of_terms(machine: Machine, m: int, k: int, size: int, *, along: bool) -> int:
@@ -138,7 +141,7 @@ def update_routine(update: Update, machine: Machine) -> NodeRoutine:
             writer.constant("$7", errors)
             writer.sum("$18", "$6", top * update.row_bytes + WEIGHT_BYTES * left, "$11")
             write_update(writer, machine, replace(update, m=height, n=width))
-    return _returned(writer)
+    return _returned(writer, "update")
 
 
 def _set_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutine:
@@ -151,7 +154,7 @@ def _set_routine(writer: Writer, machine: Machine, update: Update) -> NodeRoutin
         writer.add("$17 = $5")
         writer.sum("$8", "$6", top * update.row_bytes, "$11")
         write_set_update(writer, machine, replace(update, m=height))
-    return _returned(writer)
+    return _returned(writer, "update")
 
 
 def set_rows(machine: Machine, m: int, patterns: int) -> int:
@@ -206,10 +209,10 @@ def _cached(
     write_get(writer, *rows, as_words=as_words)
 
 
-def _returned(writer: Writer, *others: str) -> NodeRoutine:
+def _returned(writer: Writer, kind: str, *others: str) -> NodeRoutine:
     writer.add("goto $31", "nop")
     arguments = ("a", "b", "c", *others)
-    return NodeRoutine(tuple(writer.text().splitlines()), arguments, arguments, 0)
+    return NodeRoutine(kind, tuple(writer.text().splitlines()), arguments, arguments, 0)
 
 
 @dataclass(frozen=True)
@@ -339,7 +342,7 @@ class NodeRole:
 
     def call(self, routine: NodeRoutine, places: Sequence[int | str]) -> None:
         """Call an operator's code with the places of its operands and its result."""
-        name = self._called.setdefault(routine, f"routine{len(self._called)}")
+        name = self._called.setdefault(routine, f"{routine.kind}_{len(self._called)}")
         of = dict(zip(routine.operands, places, strict=True))
         for register, tensor in zip((*ARGUMENTS, "$7"), routine.arguments, strict=False):
             self.load(register, of[tensor])

@@ -41,6 +41,8 @@ class NodeStart:
 
 IDLE = NodeStart("goto $31\nnop\n")
 """Takes no part."""
+_MOST_TRACED = 1 << 21
+"""Instructions of traced nodes that are kept."""
 
 
 def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
@@ -49,7 +51,9 @@ def fabric_of(machine: Machine, *, hosts: bool = False) -> Fabric:
     return msgspec.structs.replace(fabric, rows=fabric.rows + hosts)
 
 
-def run_nodes(machine: Machine, nodes: Sequence[NodeStart], fabric: Fabric) -> MeshRun:
+def run_nodes(
+    machine: Machine, nodes: Sequence[NodeStart], fabric: Fabric, *, traced: Sequence[int] = ()
+) -> MeshRun:
     """All nodes until each has returned. Errors: those of `simulate_mesh`, SourceErrors."""
     table = node_table(machine)
     texts = {text: assembled(text, table) for text in {node.text for node in nodes}}
@@ -68,7 +72,23 @@ def run_nodes(machine: Machine, nodes: Sequence[NodeStart], fabric: Fabric) -> M
             }
             for node in nodes
         ],
+        traced_cores=traced,
+        trace_limit=_MOST_TRACED,
     )
+
+
+def cycles_of_labels(
+    times: NDArray[np.int64], numbers: NDArray[np.int64], labels: Mapping[str, int]
+) -> dict[str, int]:
+    """Cycles by the label that an instruction stands behind, of a program's issued instructions:
+    each has those since the one before.
+    """
+    ordered = sorted(labels.items(), key=lambda one: one[1])
+    places = np.array([place for _, place in ordered])
+    which = np.searchsorted(places, numbers, side="right")
+    totals = np.bincount(which, np.diff(times, prepend=-1), minlength=len(ordered) + 1)
+    names = ["", *(name for name, _ in ordered)]
+    return {name: int(cycles) for name, cycles in zip(names, totals, strict=True) if cycles}
 
 
 def _require_handlers(program: AssembledProgram, caches: NodeCaches) -> None:

@@ -23,13 +23,14 @@ from tilewright.isa import InstructionTable
 from tilewright.isa.table import LocalMemory
 from tilewright.machine.parts import Fabric
 from tilewright.simulate.instruction_level import raise_if_stopped
-from tilewright.simulate.launch import InitialCore, SimulatedMesh, keep_lines, launch
+from tilewright.simulate.launch import InitialCore, SimulatedMesh, launch
 from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.units import layout
 from tilewright.simulate.units.layout import Arrays
 from tilewright.simulate.units.mesh import run_in_order
 from tilewright.targets.cns1.node import assembled
 from tilewright.targets.cns1.nodes.roles import Exchange
+from tilewright.targets.cns1.nodes.run import cycles_of_labels
 
 Int64 = NDArray[np.int64]
 _ZERO, _REACH = 40, 32
@@ -46,14 +47,16 @@ _MOST_TRACED = 1 << 24
 
 @dataclass(frozen=True)
 class NodeTiming:
-    """Cycles of a run of all nodes; of the node in full the stalls by cause, instructions, and the
-    first cycle of each label of its text.
+    """Cycles of a run of all nodes; of the node in full the stalls by cause, instructions, the
+    first cycle of each label of its text, and the cycles `spent` on each from its first layer on
+    until its outputs go.
     """
 
     cycles: int
     stalls: Mapping[str, int]
     instructions: int
     begins: Mapping[str, int]
+    spent: Mapping[str, int]
     waits: Sequence[tuple[int, int]]
     """The first cycle and the number of cycles of each wait for a message or an interface."""
 
@@ -82,9 +85,7 @@ class Replay:
 
 
 def replay_of(pattern: AssembledProgram, own: Sequence[Exchange], waits: Int64) -> Replay:
-    """The replay of a node's exchanges. Raises SimulationError where the instruction cache does not
-    hold it: its misses would be added to the waits, which have those of the node in full.
-    """
+    """The replay of a node's exchanges."""
     kinds, words, sends = np.array([(o.kind, o.words, o.hops is not None) for o in own]).T
     rows = np.array([_WAIT, *np.where(sends, _SEND, _RECEIVE), _WAIT])
     code = pattern.code[rows]
@@ -97,13 +98,6 @@ def replay_of(pattern: AssembledProgram, own: Sequence[Exchange], waits: Int64) 
     code["occupancy"][changed] -= lengths["occupancy"]
     code = np.insert(code, changed + 1, lengths)
     every = np.insert(rows, changed + 1, _LENGTH)
-    cache, size = pattern.table.instruction_cache, len(every) * pattern.table.word_bits // 8
-    if cache is not None and size > cache.capacity_bytes:
-        raise SimulationError(
-            f"{len(own)} messages of a node take {size} bytes of the instruction cache, which has "
-            f"{cache.capacity_bytes} (memory.caches.instruction_bytes)",
-            fix="take fewer passes at a time, or simulate all nodes",
-        )
     instructions = tuple(pattern.instructions[row] for row in every)
     program = replace(pattern, code=code, instructions=instructions)
     return Replay(program, np.nonzero(every == _SEND)[0])
@@ -172,8 +166,7 @@ class Alike:
         own_numbers = [*replays]
         first, last = _ZERO - _REACH, _ZERO + _REACH + 1
         state.cores["registers_integer"][own_numbers, first:last, 0] = values
-        for number, one in replays.items():
-            keep_lines(state.cores[number], one)
+        state.cores["cached"][own_numbers] = False  # waits have the misses of the node in full
         main = state.cores[self.full]["memory"].view("<i4")
         start = self.table.memory_origins["main"] // main.itemsize
         main[start : start + len(self.words)] = self.words
@@ -210,7 +203,17 @@ class _Seen:
         begins = {n: cycles[at] for n, at in self.program.labels.items() if at in cycles}
         stalls = {n: int(c) for n, c in zip(layout.CAUSES, record["stalls"], strict=True) if c}
         last = int(self.state.cores["finish"].max())
-        return NodeTiming(last, stalls, int(record["issued"]), begins, self._waited())
+        spent = self._spent(begins)
+        return NodeTiming(last, stalls, int(record["issued"]), begins, spent, self._waited())
+
+    def _spent(self, begins: Mapping[str, int]) -> dict[str, int]:
+        """Cycles on each label from the first layer until the outputs."""
+        issued = self._issued()
+        first = min(cycle for name, cycle in begins.items() if name.startswith("layer_"))
+        inside = (issued["cycle"] >= first) & (issued["cycle"] <= begins["outputs"])
+        own = issued[inside]
+        numbers = own["instruction"] - self.base
+        return cycles_of_labels(own["cycle"] - first - 1, numbers, self.program.labels)
 
     def _issued(self) -> NDArray[Any]:
         return self.state.trace[: self.state.machine[0]["trace_count"]]

@@ -60,24 +60,29 @@ def sum_round_cycles(machine: Machine, sharing: GlobalSum, round_: int, fabric: 
         *("$v2 = receive(0)", "$v3 = $v2 + $v2", *_RETURN),
     ]
     count = fabric.rows * fabric.columns
-    nodes = [NodeStart(text_of(lines), registers=_place_of(fabric, n)) for n in range(count)]
+    nodes = [NodeStart(text_of(lines), registers=place_registers(fabric, n)) for n in range(count)]
     own = len(direction(sharing, round_, "$5")) + len(_RETURN) + 1
     return run_nodes(machine, nodes, fabric).cycles - own
 
 
-def _place_of(fabric: Fabric, node: int) -> dict[str, int]:
+def place_registers(fabric: Fabric, node: int) -> dict[str, int]:
     """The registers that hold a node's place."""
     row, column = divmod(node, fabric.columns)
     return {"$vs18": column, "$vs19": row}
 
 
 def sum_of_all(
-    machine: Machine, sharing: GlobalSum, fabric: Fabric, values: NDArray[np.int64]
+    machine: Machine,
+    sharing: GlobalSum,
+    fabric: Fabric,
+    values: NDArray[np.int64],
+    *,
+    in_step: bool = False,
 ) -> tuple[MeshRun, NDArray[np.int64], int]:
-    """A global sum on all nodes of values [node, vector, 32]: the run, the sums, and the cycles
-    from its beginning.
+    """A global sum on all nodes of values [node, vector, 32], with `in_step` round by round: the
+    run, the sums, and the cycles from its beginning.
     """
-    one = SumMessages(sharing, values.shape[1], 0, _PENDING)
+    one = SumMessages(sharing, values.shape[1], 0, _PENDING, in_step)
     head = list(installed((one,), _SCRATCH))
     lines = [*head, *exchange_begun(machine, one, _SCRATCH), f"await ({_PENDING} == $0)", *_RETURN]
     lines += handlers(machine, one)
@@ -85,7 +90,7 @@ def sum_of_all(
         NodeStart(
             text_of(lines),
             registers={
-                **_place_of(fabric, n),
+                **place_registers(fabric, n),
                 **{f"$v{SUMMED + v}": own.view(np.float64) for v, own in enumerate(values[n])},
             },
         )
@@ -98,10 +103,12 @@ def sum_of_all(
     return run, found, run.cycles - len(head) - 1 - len(_RETURN)
 
 
-def constant_sum_cycles(machine: Machine, sharing: GlobalSum, fabric: Fabric) -> int:
-    """Cycles of the global sum of one vector over all nodes."""
-    ones = np.ones((fabric.rows * fabric.columns, 1, VECTOR), np.int64)
-    return sum_of_all(machine, sharing, fabric, ones)[2]
+def constant_sum_cycles(
+    machine: Machine, sharing: GlobalSum, fabric: Fabric, *, vectors: int = 1, in_step: bool = False
+) -> int:
+    """Cycles of the global sum of some vectors over all nodes."""
+    ones = np.ones((fabric.rows * fabric.columns, vectors, VECTOR), np.int64)
+    return sum_of_all(machine, sharing, fabric, ones, in_step=in_step)[2]
 
 
 SUMMED = 11
@@ -111,6 +118,8 @@ PLACES = {"ring": "$vs18", "column": "$vs19"}
 KEPT = ("$vs16", "$vs17")
 LEFT = "$vs20"
 WORD_BITS = 32
+_ALL, _MEETING = -1, 2
+"""All places of a line, and cycles from when the last node of a line comes until all go on."""
 _FIRST_OWN, _LAST_OWN = 7, 12
 """Instructions before the first send, and from the last vector's arrival to the sum's end."""
 
@@ -118,13 +127,15 @@ _FIRST_OWN, _LAST_OWN = 7, 12
 @dataclass(frozen=True)
 class SumMessages:
     """A global sum of `vectors` vectors: its messages have kinds from `first_kind` on. When it is
-    done the register `pending` is zero.
+    done the register `pending` is zero. With `in_step` no node begins a round before all nodes of
+    its line have ended the one before, as the formula has it, whose rounds add up.
     """
 
     sharing: GlobalSum
     vectors: int
     first_kind: int
     pending: str
+    in_step: bool = False
 
     @property
     def kinds(self) -> range:
@@ -198,6 +209,9 @@ def _handler(machine: Machine, one: SumMessages, round_: int) -> Iterator[str]:
         lines += [f"if ($5 == $0) sum_{one.kinds[-1]}_done", f"$5 = {KEPT[0]}"]
     lines += [f"accept {_mask(one, following)}", *direction(sharing, following, "$6")]
     own = len(lines) - 1
+    if one.in_step:
+        lines.append(f"meet {sharing.axis(round_)} {_ALL}")
+        own += _MEETING
     lines += ["nop"] * _spare(machine, own)
     vector = f"$v{SUMMED + (1 if last and one.vectors > 1 else 0)}"
     lines.append(sent(sharing, following, "$6", vector, one.kinds[following]))
