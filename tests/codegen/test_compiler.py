@@ -13,6 +13,7 @@ from tilewright.codegen.c.compiler import (
     compile_key,
     compiled_files,
     compiler,
+    is_gcc,
     loaded_library,
 )
 from tilewright.common.cache import CacheError, CacheStore, contents, damaged_entries, folders
@@ -157,6 +158,18 @@ def test_a_compiler_that_is_no_program(tmp_path, monkeypatch):
     path.chmod(0o755)
     monkeypatch.setenv("CC", str(path))
     assert refusal() == f"{path} cannot be run: Exec format error; {WORKING}"
+
+
+@pytest.mark.parametrize(
+    ("says", "gcc"),
+    [
+        ("cc (Debian) 12.2.0\nCopyright (C) 2022 Free Software Foundation, Inc.", True),
+        ("Debian clang version 17.0.6\nTarget: x86_64-pc-linux-gnu", False),
+    ],
+)
+def test_gcc_says_that_it_is_one(says, gcc, script):
+    script(f"cat <<END\n{says}\nEND")
+    assert is_gcc(USER) is gcc
 
 
 def test_a_compiler_that_writes_an_empty_file(script):

@@ -48,7 +48,11 @@ def own_part(network: Network, machine: Machine) -> tuple[Network, int]:
 
 def within_memory(network: Network, machine: Machine) -> Network:
     """The network with as many activations computed again as the memory of a group makes needed."""
-    return Recompute(int(_FILLED * machine.main.capacity_bytes)).apply(network)
+    if not network.states:
+        return network
+    moved = machine.bytes_per_cycle(machine.dma, machine.dma.get) * machine.clock_hz
+    flops_per_byte = machine.peak_flops_of(machine.core.usual_type) / moved
+    return Recompute(int(_FILLED * machine.main.capacity_bytes), flops_per_byte).apply(network)
 
 
 def without_look_ups(network: Network, *, reads: bool = True) -> Network:

@@ -46,6 +46,22 @@ def test_half_of_the_activations_of_vgg16_cost_a_twentieth_of_its_operations():
     assert {"conv1_1_relu_again", "pool1_again"} <= {*repeated(less)}
 
 
+def test_activations_are_kept_that_the_dearer_ones_make_room_for():
+    step = simplified(training_step(network("vgg16", 32)))
+    less = Recompute(needed(step) * 4 // 5).apply(step)
+    assert needed(less) <= needed(step) * 4 // 5
+    assert repeated(less)[2::3] == ["conv1_1_relu_again", "conv1_2_relu_again"]
+    assert len(repeated(less)) == 6
+
+
+def test_a_slow_memory_makes_poolings_dear():
+    step = simplified(training_step(network("vgg16", 32)))
+    limit = needed(step) * 19 // 20
+    assert all(name.startswith("pool") for name in repeated(Recompute(limit).apply(step)))
+    less = Recompute(limit, flops_per_byte=22.4).apply(step)
+    assert [*repeated(less)][-1:] == ["conv1_1_relu_again"]
+
+
 def test_forward_networks_stay_as_they_are():
     net = network("digits", 16)
     assert Recompute(0).apply(net) is net

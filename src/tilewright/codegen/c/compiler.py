@@ -154,6 +154,11 @@ def _is_full(words: str, directory: Path) -> bool:
     return any(text in words for text in full) or shutil.disk_usage(directory).free < _FULL_BYTES
 
 
+def is_gcc(user: str) -> bool:
+    """True if the host's C compiler is gcc, by what it says of itself."""
+    return "Free Software Foundation" in _version(compiler(user))
+
+
 @cache
 def _version(words: tuple[str, ...]) -> str:
     """The version text of the compiler."""

@@ -29,12 +29,13 @@ class Fusion:
             for name in dict.fromkeys(node.inputs):
                 consumers.setdefault(name, []).append(node)
         known = {t.name for t in (*network.inputs, *network.weights)}
+        held = {state.next for state in network.states}
         taken: set[str] = set()
         nodes = []
         for node in network.nodes:
             if node.name in taken:
                 continue
-            fused = Fused(_followed(node, consumers, network, known))
+            fused = Fused(_followed(node, consumers, network, known, held))
             taken.update(member.name for member in fused.nodes)
             if len(fused.nodes) > 1:
                 last = fused.nodes[-1]
@@ -46,19 +47,23 @@ class Fusion:
 
 
 def _followed(
-    first: Node, consumers: Mapping[str, Sequence[Node]], network: Network, known: set[str]
+    first: Node,
+    consumers: Mapping[str, Sequence[Node]],
+    network: Network,
+    known: Set[str],
+    held: Set[str],
 ) -> tuple[Node, ...]:
     """The node, and the elementwise ones that alone use what is made before them, as long as one
-    result comes out; none follow what another core group has, which is read where it lies. A
-    state's next value is written in the state's place by elementwise nodes alone.
+    result comes out; none follow what another core group has, which is read where it lies. What is
+    `held`, a state's next value, is written in the state's place by elementwise nodes alone.
     """
-    held = {s.next for s in network.states} if not is_elementwise(first.op) else set()
+    held = set() if is_elementwise(first.op) else held
     if first.op.of_group is not None:
         return (first,)
     found, made, length = [first], {first.output}, 1
     waiting = list(consumers.get(first.output, ()))
     while waiting and made.isdisjoint(network.outputs):
-        node = next((n for n in waiting if known.union(made).issuperset(n.inputs)), None)
+        node = next((n for n in waiting if all(x in known or x in made for x in n.inputs)), None)
         if node is None or node.output in held or not _is_whole(node, made):
             break
         found.append(node)

@@ -2,16 +2,18 @@
 
 In: a training step and a limit of memory. Out: the step whose backward pass reads copies of some
 activations, computed just before: the cheapest ones for their bytes, until what lives at once is
-within the limit. Nodes that the copies need and nobody keeps are repeated with them.
+within the limit, but for those that it is within without. Nodes that the copies need and nobody
+keeps are repeated with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
+from tilewright.common.dtypes import dtype
 from tilewright.graph.graph import Network, Node
 from tilewright.graph.liveness import most_bytes, needed_spans
 from tilewright.graph.training import passes_of
@@ -22,25 +24,31 @@ AGAIN = "_again"
 
 @dataclass(frozen=True)
 class Recompute:
-    """Keeps what lives at once within `limit_bytes`, as far as repeated nodes can."""
+    """Keeps what lives at once within `limit_bytes`, as far as repeated nodes can. A machine does
+    `flops_per_byte` operations while its main memory moves a byte.
+    """
 
     name: ClassVar[str] = "recompute"
     limit_bytes: int
+    flops_per_byte: float = 0.0
 
     def apply(self, network: Network) -> Network:
         """The network itself if it is within the limit or has no states."""
         if not network.states:
             return network
-        own, again, found = _Step(network), list[str](), network
-        needed = most_bytes(needed_spans(network).values())
-        for name in own.cheapest():
+        own, again = _Step(network), list[str]()
+        needed = own.needed_bytes(again)
+        for name in own.cheapest(self.flops_per_byte):
             if needed <= self.limit_bytes:
                 break
-            trial = own.repeating([*again, name])
-            less = most_bytes(needed_spans(trial).values())
+            less = own.needed_bytes([*again, name])
             if less < needed:
-                again, found, needed = [*again, name], trial, less
-        return found
+                again, needed = [*again, name], less
+        for name in reversed(again):  # the dearest first; a later one may have made it vain
+            rest = [other for other in again if other != name]
+            if own.needed_bytes(rest) <= max(needed, self.limit_bytes):
+                again = rest
+        return own.repeating(again) if again else network
 
 
 class _Step:
@@ -52,17 +60,32 @@ class _Step:
         backward = (n for n in network.nodes if n.output not in self.forward)
         self.kept = {name for n in backward for name in n.inputs if name in self.forward}
 
-    def cheapest(self) -> Iterator[str]:
-        """The tensors that might be repeated, the largest for their operations first."""
-        tensors = self.network.tensors
+    def cheapest(self, flops_per_byte: float) -> list[str]:
+        """The tensors that might be repeated, those of the least time for their bytes first."""
         outputs = {*self.network.outputs}
-        cost = {
-            name: sum(self.forward[n].op.flops for n in self.needs(name, ())) / size
+        time = {
+            name: self._flops(name, flops_per_byte) / size
             for name in self.kept
-            if name not in outputs and (size := prod(tensors[name].shape))
+            if name not in outputs and (size := self._bytes(name))
         }
         order = [*self.forward]
-        yield from sorted(cost, key=lambda name: (cost[name], order.index(name)))
+        return sorted(time, key=lambda name: (time[name], order.index(name)))
+
+    def _flops(self, name: str, per_byte: float) -> float:
+        """The operations to repeat a tensor, or those done while its bytes are moved if more."""
+        made = [self.forward[own] for own in self.needs(name, ())]
+        read = {x for node in made for x in node.inputs} - {node.output for node in made}
+        moved = sum(self._bytes(x) for x in (name, *read))
+        return max(sum(node.op.flops for node in made), per_byte * moved)
+
+    def _bytes(self, name: str) -> int:
+        tensor = self.network.tensors[name]
+        return prod(tensor.shape) * dtype(tensor.dtype).size_bytes
+
+    def needed_bytes(self, again: Sequence[str]) -> int:
+        """What lives at once with these tensors computed again."""
+        step = self.repeating(again) if again else self.network
+        return most_bytes(needed_spans(step).values())
 
     def needs(self, name: str, again: tuple[str, ...]) -> list[str]:
         """The tensors that have to be computed for one of them, in order."""
@@ -78,7 +101,7 @@ class _Step:
         add(name)
         return [*found]
 
-    def repeating(self, names: list[str]) -> Network:
+    def repeating(self, names: Sequence[str]) -> Network:
         """The step with these tensors computed again before they are first read backwards."""
         nodes: list[Node] = []
         made: dict[str, str] = {}

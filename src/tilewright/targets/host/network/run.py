@@ -24,6 +24,7 @@ from tilewright.codegen.c.compiler import (
     compile_into,
     compile_key,
     compiled_files,
+    is_gcc,
     loaded_library,
 )
 from tilewright.common.dtypes import dtype
@@ -33,7 +34,13 @@ from tilewright.graph.graph import Case, State
 from tilewright.graph.names import quoted
 from tilewright.ops.op import Shape, show_shape
 from tilewright.targets.host.memory import address, page_aligned
-from tilewright.targets.host.native import COMPILE_FLAGS, KIND, USER, native_instruction_sets
+from tilewright.targets.host.native import (
+    COMPILE_FLAGS,
+    GCC_STAGE_FLAGS,
+    KIND,
+    USER,
+    native_instruction_sets,
+)
 from tilewright.targets.host.network.constants import PlacedConstant, made
 from tilewright.targets.host.vectors.functions import SEPARATE, own_flags
 from tilewright.targets.host.vectors.instruction_sets import instruction_set
@@ -292,7 +299,7 @@ def load_network(code: NetworkCode, progress: Progress = silent) -> LoadedNetwor
         link = ("-shared", *code.flags, "-o", "library.so", *map(str, objects), "-lm")
         compile_into(folder, USER, {}, link)
 
-    key = compile_key(USER, code.files, (*flags, SEPARATE, "-shared", "-lm"))
+    key = compile_key(USER, code.files, (*flags, *_stage_flags(), "-shared", "-lm"))
     return LoadedNetwork(code, loaded_library(USER, KIND, key, make))
 
 
@@ -305,7 +312,7 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
     def one(name: str) -> Path:
         text = files[name]
         used = {h: t for h, t in headers.items() if f'#include "{h}"' in text}
-        own = (SEPARATE,) if name == f"{code.name}.c" else own_flags(text)
+        own = _stage_flags() if name == f"{code.name}.c" else own_flags(text)
         every = (*flags, *own, "-c", "-o", "unit.o")
         (path,) = compiled_files(USER, "object", {name: text, **used}, every)
         return path
@@ -316,6 +323,11 @@ def _objects(code: NetworkCode, flags: Sequence[str], progress: Progress) -> lis
             found.append(path)
             progress("compile", len(found), len(units))
     return found
+
+
+def _stage_flags() -> tuple[str, ...]:
+    """The compiler flags of the file of a network's loops and calls, beyond those of all files."""
+    return (SEPARATE, *GCC_STAGE_FLAGS) if is_gcc(USER) else (SEPARATE,)
 
 
 def give_back() -> None:
