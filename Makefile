@@ -13,6 +13,7 @@ EVERY ?= 1
 NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
+COMPILED := $(shell grep -rlE 'common.compiled import|pipeline_types import' src --include=*.py)
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
@@ -21,9 +22,9 @@ DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --chec
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/installed-dev ## create .venv with everything for development
+setup: $(VENV)/installed-dev $(VENV)/precompiled ## create .venv with everything for development
 
-demo: $(VENV)/installed ## tune, generate and check every layer of VGG-16 for the SW26010
+demo: $(VENV)/precompiled ## tune, generate and check every layer of VGG-16 for the SW26010
 	$(BIN)/tilewright $(DEMO)
 
 test: $(VENV)/installed-dev ## run the test suite on two processes
@@ -155,6 +156,10 @@ onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package; g
 
 models: $(VENV)/installed-dev $(VENV)/installed-models ## model files of packages and of torch: reference, this computer, SW26010, onnxruntime; goes on where it was
 	PYTHONPATH=tests:benchmarks $(BIN)/python tools/models.py --install --csv docs/results/models.csv
+
+$(VENV)/precompiled: $(COMPILED) tools/precompile.py | $(VENV)/installed
+	$(BIN)/python tools/precompile.py
+	touch $@
 
 clean: ## remove the environment, caches and outputs
 	rm -rf $(VENV) out build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tilewright.common import compiled
 from tilewright.common.cache import CacheStore
 from tilewright.common.compiled import entry_point, piece
 
@@ -72,6 +73,20 @@ def test_a_damaged_function_is_compiled_again(
     os.truncate(kept, 100)
     assert run(folder, monkeypatch, home, 1) == (6.0, 0)
     assert run(folder, monkeypatch, home, 1) == (6.0, 1)
+
+
+def test_an_installation_may_bring_functions_compiled(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = "tilewright_installed_home"
+    assert run(folder, monkeypatch, home, 1) == (6.0, 0)
+    (kept,) = folder.glob("cache/tilewright/functions/*/value")
+    monkeypatch.setattr(compiled, "INSTALLED", folder)
+    kept.rename(folder / kept.parent.name)
+    shutil.rmtree(folder / "cache")
+    assert run(folder, monkeypatch, home, 1) == (6.0, 1)
+    assert not (folder / "cache").exists()
+    assert run(folder, monkeypatch, home, 10) == (60.0, 0)
 
 
 class Planted:

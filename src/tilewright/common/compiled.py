@@ -2,7 +2,8 @@
 
 Numba's own cache lies beside the sources, knows the source file of the cached function alone, and
 is a pickle that whoever can write the folder can plant. An entry point here is kept in the cache of
-everything else, under a digest of every source that it is compiled from.
+everything else, under a digest of every source that it is compiled from. An installation may bring
+some of them compiled, for its processor, as others bring extension modules.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -131,7 +133,11 @@ class _PieceCompiler(CompilerBase):
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_KEPT = CacheStore("functions")
+FUNCTIONS = "functions"
+INSTALLED = Path(sys.prefix, "share", "tilewright", FUNCTIONS)
+"""Compiled functions of this installation by their keys: as trusted as its modules beside them."""
+
+_KEPT = CacheStore(FUNCTIONS)
 _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
@@ -176,7 +182,8 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The function compiled for these types of arguments; None where it is not there."""
-        content = _KEPT.recall(self._key(signature, context.codegen()))
+        key = self._key(signature, context.codegen())
+        content = _installed(key) or _KEPT.recall(key)
         if content is None:
             return None
         rtsys.initialize(context)  # all that code needs; what Numba refreshes is for compiling
@@ -189,6 +196,12 @@ class _FunctionCache:
 
     def _key(self, signature: Any, codegen: Any) -> str:
         return digest(*self._decides, repr(signature), repr(codegen.magic_tuple()))
+
+
+def _installed(key: str) -> bytes | None:
+    with suppress(OSError):
+        return (INSTALLED / key).read_bytes()
+    return None
 
 
 def piece(function: Function) -> Function:
