@@ -28,18 +28,22 @@ asked so long ago is served by then.
 
 
 class Clocks(NamedTuple):
-    """When the core is that is served first, and the one that is served last."""
+    """When the core is that is served first, and the one that is served last. The others follow
+    evenly from `start` on, those before `first` with the first.
+    """
 
     first: int = 0
     last: int = 0
+    start: int = 0
 
     def after(self, cycles: int) -> Clocks:
         """So many cycles later."""
-        return Clocks(self.first + cycles, self.last + cycles)
+        return Clocks(self.first + cycles, self.last + cycles, self.start + cycles)
 
     def until(self, other: Clocks) -> Clocks:
         """Not before the other."""
-        return Clocks(max(self.first, other.first), max(self.last, other.last))
+        start = other.start if other.last > self.last else self.start
+        return Clocks(max(self.first, other.first), max(self.last, other.last), start)
 
 
 START = Clocks()
@@ -78,6 +82,10 @@ class Ask(NamedTuple):
     cost: MoveCost
     cores: int
 
+    def service_cycles(self, cores: int) -> int:
+        """Cycles that the engine serves so many of the cores."""
+        return self.cost.service_cycles * cores // self.cost.part.cores
+
 
 class Await(NamedTuple):
     """A wait of a crowd for a slot, whose transfers one queue serves."""
@@ -96,6 +104,18 @@ class Queue:
 
     intervals: list[tuple[int, int]] = field(default_factory=list)
     last: Request | None = None
+
+    @property
+    def free(self) -> int:
+        """The cycle from which on the engine is free."""
+        return self.intervals[-1][1] if self.intervals else 0
+
+    def serve(self, start: int, end: int) -> None:
+        """Note that the engine is busy for a while, after all that it does."""
+        if self.intervals and self.intervals[-1][1] == start:
+            start = self.intervals.pop()[0]
+        if start < end:
+            self.intervals.append((start, end))
 
     def snapshot(self, now: int) -> Busy:
         """This queue relative to the clock."""
@@ -144,45 +164,53 @@ class KernelState:
         return found
 
     def next_crowd(self, *, whole: bool) -> int | None:
-        """The crowd that acts next: the one that is earlier, if it is known what it does. All that
-        is kept back is done where it is the `whole`.
+        """The crowd that acts next: the one that is earlier, if it is known what it does, and what
+        cores of the other one do before. All that is kept back is done where it is the `whole`.
         """
         own, apart = self.behind
-        first = OWN if self.clocks[OWN].last <= self.clocks[APART].last else APART
-        if self.behind[first]:
-            return first
-        if self.behind[1 - first] and (whole or len(own) + len(apart) > _MOST_BEHIND):
-            return 1 - first
-        return None
+        crowd = OWN if self.clocks[OWN].last <= self.clocks[APART].last else APART
+        other, forced = 1 - crowd, whole or len(own) + len(apart) > _MOST_BEHIND
+        later = self.clocks[other].first > self.clocks[crowd].last
+        if self.behind[crowd] and (self.behind[other] or later or forced):
+            return crowd
+        return other if self.behind[other] and forced else None
 
     def ask(self, crowd: int, ask: Ask) -> int:
         """Queue the requests that a crowd makes now, first come first served. Returns when the
         service starts.
         """
-        cost, (first, last) = ask.cost, self.clocks[crowd]
+        cost, (first, last, _) = ask.cost, self.clocks[crowd]
+        if self.others:
+            self._serve_earlier(1 - crowd, ask.queue, first)
         if crowd == OWN:
             joined = self.cores - self.others
             last = first + (last - first) * min(cost.part.until, joined) // joined
         arrive = Clocks(first, last).after(cost.issue_cycles + ask.latency_cycles)
         later = cost.issue_cycles - cost.issue_cycles // cost.requests
         share = -(-cost.service_cycles // (cost.part.cores * cost.requests))
-        service = cost.service_cycles * ask.cores // cost.part.cores
-        intervals = self.queue(ask.queue).intervals
-        free = intervals[-1][1] if intervals else 0
-        start = max(free, arrive.first - later)
+        queue, service = self.queue(ask.queue), ask.service_cycles(ask.cores)
+        start = max(queue.free, arrive.first - later)
         end = max(start + service, arrive.last + share)
         # Requests of others that come before the last one of the first core.
         ahead = last - first
         before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
         others = int(before * service * (cost.requests - 1) / cost.requests)
-        served = max(start + others, arrive.first) + share
-        self.ready[ask.slot, crowd] = Clocks(min(served, end), end)
+        served = min(max(start + others, arrive.first) + share, end)
+        self.ready[ask.slot, crowd] = Clocks(served, end, served)
         self._move(crowd, self.clocks[crowd].after(cost.issue_cycles))
-        if intervals and intervals[-1][1] == start:
-            intervals[-1] = (intervals[-1][0], end)
-        else:
-            intervals.append((start, end))
+        queue.serve(start, end)
         return start
+
+    def _serve_earlier(self, crowd: int, queue: str, cycle: int) -> None:
+        """Serve what cores of a crowd ask for before a cycle, while others of it do later."""
+        kept, (first, last, start) = self.behind[crowd], self.clocks[crowd]
+        ask = kept[0] if kept else None
+        if isinstance(ask, Ask) and ask.queue == queue and first <= cycle < last:
+            early = ask.cores * max(0, cycle - start) // (last - start)
+            begin = first + ask.cost.issue_cycles + ask.latency_cycles
+            begin = max(self.queue(queue).free, begin)
+            self.queue(queue).serve(begin, begin + ask.service_cycles(early))
+            kept[0] = ask._replace(cores=ask.cores - early)
 
     def let_go(self, part: Participants) -> None:
         """Let those go on that have no part in something."""
@@ -197,11 +225,11 @@ class KernelState:
 
     def _parted(self, clocks: Clocks, part: Participants) -> list[Clocks]:
         """The clocks of those with a part, and of those apart."""
-        first, last = clocks
+        first, last, _ = clocks
         before = part.until if part.cores == part.until else 0
         return [
-            Clocks(first, first + (last - first) * part.until // self.cores),
-            Clocks(first + (last - first) * before // self.cores, last),
+            Clocks(first, first + (last - first) * part.until // self.cores, first),
+            Clocks(at := first + (last - first) * before // self.cores, last, at),
         ]
 
     def in_crowds(self, cycles: int, own_cycles: int, apart_cycles: int) -> tuple[int, int]:
@@ -218,7 +246,7 @@ class KernelState:
 
     def together(self) -> None:
         """Let all cores wait for the last of them."""
-        self.clocks[OWN], self.others, self.spared = Clocks(self.now, self.now), 0, (0, 0)
+        self.clocks[OWN], self.others, self.spared = Clocks(self.now, self.now, self.now), 0, (0, 0)
 
     def _move(self, crowd: int, clocks: Clocks) -> None:
         """Set the clocks of a crowd, and take the time of the last of all cores."""
