@@ -229,11 +229,11 @@ def record_of(case: str, candidate: Candidate, machine: Machine, evict: bool) ->
 
 
 def cause_of(program: Program, machine: Machine) -> str:
-    """The property that is behind most differences, if a program has it: the simulation serves
-    requests in the order of statements, the text in that of time.
+    """The property that is behind most differences, if a program has it: in the simulation the
+    clocks of two crowds stand for all cores.
     """
     if any(group.shape.moving < 1 for group in executed(program, machine)[0]):
-        return "cores without a part in a transfer ask before others do for an earlier one"
+        return "cores without a part in a transfer"
     return "no cause known"
 
 

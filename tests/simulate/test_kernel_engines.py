@@ -11,15 +11,15 @@ from tilewright.ir.parser import parse
 from tilewright.machine import Machine
 from tilewright.machine.model import Arithmetic, Core
 from tilewright.machine.parts import Direction, Engine, MemorySpace
-from tilewright.simulate.kernel.engines import EngineRule
+from tilewright.simulate.kernel.cost import MoveCost, Participants
+from tilewright.simulate.kernel.engines import EngineRule, Request
 from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.state import (
-    CoreRequests,
+    OWN,
+    Ask,
+    Await,
     KernelState,
-    Participants,
-    Pending,
     Queue,
-    Request,
 )
 
 PROGRAM = """
@@ -101,9 +101,9 @@ def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:
     state = KernelState()
     before = state.snapshot()
     part = Participants(1, 1)
-    _, ready, apart = state.serve("first", 0, CoreRequests(1, 0, 5, part))
+    state.ask(OWN, Ask(("t", 0), 0, "first", 0, MoveCost(5, 1, 0, 5, part, 40, 128), 1))
     assert state.snapshot() != before
-    assert state.wait(Pending(ready, apart, part, 0, "first")) == [("bandwidth", 0, 5)]
+    assert state.wait(OWN, Await(("t", 0), 0, "first")) == [("bandwidth", 0, 5)]
     assert state.snapshot() == before
     state.queues["first"] = Queue(last=Request("near", "get"))
     assert state.snapshot() != before

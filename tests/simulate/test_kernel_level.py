@@ -155,6 +155,30 @@ def test_cores_go_on_when_they_are_served_until_they_meet() -> None:
     assert _run(TOGETHER.replace("{between}", "barrier()")).cycles == 2 * (10 + 100 + 512)
 
 
+def test_requests_are_served_in_the_order_of_time_and_not_of_statements() -> None:
+    """The cores of the second row have no part in x and z: their requests for y come at 110, with
+    those for x, and are served from 366 to 622. Those of the first row store z only then, until
+    750, ask for y at 696, when the first of them has stored, and are served from 796 on.
+    """
+    few = "at(rid * 16, max(0, 16 - rid * 16))"
+    run = _run(f"""
+        def p():
+            x: tensor("f64", "input", e=16)
+            y: tensor("f64", "input", e=16)
+            z: tensor("f64", "output", e=16)
+            t: buffer("f64", 16)
+            u: buffer("f64", 16)
+            get(x[{few}], t[0])
+            wait(t[0])
+            put(t[0], z[{few}])
+            wait(t[0])
+            get(y[at(0, 16)], u[0])
+            wait(u[0])
+    """)
+    assert run.cycles == 796 + 256
+    assert sum(cause.cycles for cause in run.causes) == run.cycles
+
+
 def test_engine_serves_one_transfer_after_the_other() -> None:
     """The put waits for the get before it, which is 3 descriptors of 2 blocks each, the first of
     which the engine starts while the core makes the others.

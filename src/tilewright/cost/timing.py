@@ -482,6 +482,18 @@ def where_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
     return found
 
 
+def where_no_data_lie(dims: Mapping[str, Value]) -> dict[str, Value]:
+    """The dims of a re-packing, of the cores alone that have no data; as they are where all have
+    some.
+    """
+    found = dict(dims)
+    for axis in repacked_axes(dims):
+        least = found[axis.least]
+        for name in (axis.most, axis.some_whole):
+            found[name] = _plain(np.where(np.greater(least, 1), found[name], 1))
+    return found
+
+
 def _repack_dims(call: Call) -> dict[str, Expr]:
     target, source = call.operands
     if not (isinstance(target, View) and isinstance(source, View)):

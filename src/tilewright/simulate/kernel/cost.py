@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,18 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
-from tilewright.cost.timing import asked_bytes, issue_cycles, moved_bytes, where_data_lie
+from tilewright.cost.timing import (
+    asked_bytes,
+    issue_cycles,
+    moved_bytes,
+    where_data_lie,
+    where_no_data_lie,
+)
 from tilewright.ir.primitives import Repack
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.account import (
     ASKED,
     ENGINE,
-    ISSUE,
     MOVED,
     OVERHEAD,
     PADDING,
@@ -35,11 +40,17 @@ from tilewright.simulate.kernel.account import (
 )
 from tilewright.simulate.kernel.engines import engine_rule_of
 from tilewright.simulate.kernel.program import CallStatement, InsideRegion, TransferStatement
-from tilewright.simulate.kernel.state import Participants
 
 Values: TypeAlias = tuple[int, ...]
 Counters: TypeAlias = npt.NDArray[np.int64]
 Extents: TypeAlias = npt.NDArray[np.int64]
+
+
+class Participants(NamedTuple):
+    """How many `cores` have a part in a transfer, all of them among the first `until`."""
+
+    cores: int
+    until: int
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,6 @@ class MoveCost:
         return _counters(
             TRANSFERS + 1,
             {
-                ISSUE: self.issue_cycles,
                 ENGINE: self.service_cycles,
                 ASKED: self.asked_bytes,
                 MOVED: self.moved_bytes,
@@ -73,10 +83,11 @@ class MoveCost:
 @dataclass(frozen=True)
 class WorkCost:
     """One call: its cycles, of which useful and padding at the cores' peak, and the useful flops of
-    all cores; `own_cycles` are those of cores that have any data."""
+    all cores; `own_cycles` are those of cores that have any data, `apart_cycles` of others."""
 
     cycles: int
     own_cycles: int
+    apart_cycles: int
     useful_cycles: int
     padding_cycles: int
     useful_flops: int
@@ -105,7 +116,7 @@ class KernelCosts:
         self._call_costs = call_costs
         self._rid, self._cid = np.ogrid[: machine.mesh.rows, : machine.mesh.columns]
         self._moves: dict[tuple[int, Values], MoveCost] = {}
-        self._calls: dict[tuple[int, Values], tuple[int, int]] = {}
+        self._calls: dict[tuple[int, Values], tuple[int, int, int]] = {}
         self._works: dict[tuple[int, Values, Values], WorkCost] = {}
         self._regions: dict[tuple[int, Values], int] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
@@ -170,14 +181,16 @@ class KernelCosts:
             self._works[key] = self._product(work, values, contents)
         return self._works[key]
 
-    def _call_cycles(self, work: CallStatement, values: Values) -> tuple[int, int]:
-        """Cycles of all cores, and of those that have any data."""
+    def _call_cycles(self, work: CallStatement, values: Values) -> tuple[int, int, int]:
+        """Cycles of all cores, of those that have any data, and of others."""
         key = (work.number, values)
         if key not in self._calls:
             dims = self._dims(work, values)
-            full = where_data_lie(dims) if isinstance(work.call.primitive, Repack) else dims
-            cycles = [self._cycles(work, of) for of in (dims, full)]
-            self._calls[key] = cycles[0], cycles[1]
+            full = empty = dims
+            if isinstance(work.call.primitive, Repack):
+                full, empty = where_data_lie(dims), where_no_data_lie(dims)
+            cycles = [self._cycles(work, of) for of in (dims, full, empty)]
+            self._calls[key] = cycles[0], cycles[1], cycles[2]
         return self._calls[key]
 
     def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:
@@ -191,7 +204,7 @@ class KernelCosts:
 
     def _product(self, work: CallStatement, values: Values, contents: Values) -> WorkCost:
         machine = self._machine
-        cycles, _ = self._call_cycles(work, values)
+        cycles = self._call_cycles(work, values)[0]
         dims = self._dims(work, values)
         core, kind = machine.core, work.priced.dtype
         peak = machine.cores * core.peak_flops_per_cycle(
@@ -203,7 +216,7 @@ class KernelCosts:
         useful_flops = min(sum(2 * m * n * k for m, n, k in extents), flops)
         useful = min(useful_flops // peak, cycles)
         padding = min(flops // peak, cycles) - useful
-        return WorkCost(cycles, cycles, useful, padding, useful_flops)
+        return WorkCost(cycles, cycles, cycles, useful, padding, useful_flops)
 
     def _useful_extents(
         self, work: CallStatement, values: Values, contents: Values, link: int

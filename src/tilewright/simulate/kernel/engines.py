@@ -7,15 +7,23 @@ that it takes beyond its own. A family with a rule of its own brings a subclass 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.common.expr import Value
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction
 from tilewright.machine import Capability, Machine
-from tilewright.simulate.kernel.state import Request
 
 __all__ = ["SIMULATION", "EngineRule", "Request", "engine_rule_of"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A transfer as an engine sees it: which way it goes, to or from which of a core's memories."""
+
+    space: str
+    direction: Direction
 
 
 class EngineRule:

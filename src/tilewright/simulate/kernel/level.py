@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs
 from tilewright.cost.fetches import CodeLines, Fetches
@@ -30,6 +29,7 @@ from tilewright.simulate.kernel.account import (
     BARRIER,
     FETCH,
     FLOPS,
+    ISSUE,
     LATENCY,
     OVERHEAD,
     STATEMENTS,
@@ -39,7 +39,7 @@ from tilewright.simulate.kernel.account import (
     TensorTraffic,
 )
 from tilewright.simulate.kernel.cost import KernelCosts
-from tilewright.simulate.kernel.engines import engine_rule_of
+from tilewright.simulate.kernel.engines import Request, engine_rule_of
 from tilewright.simulate.kernel.program import (
     MAIN_MEMORY,
     Action,
@@ -53,13 +53,23 @@ from tilewright.simulate.kernel.program import (
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
+    APART,
+    OWN,
     WHOLE,
-    CoreRequests,
+    Ask,
+    Await,
+    CrowdAction,
+    Env,
     KernelState,
     Pending,
-    Request,
     Slot,
     Snapshot,
+    Spend,
+    check_end,
+    check_move,
+    check_size,
+    check_slot,
+    check_work,
 )
 from tilewright.simulate.kernel.timeline import Timeline
 from tilewright.simulate.trace import Trace
@@ -73,110 +83,6 @@ from tilewright.simulate.trace import Trace
 # together. A loop iteration is executed once per (values that its timing depends on, state relative
 # to the clock); when a state comes back and the values go on repeating, the remaining repetitions
 # are multiplied.
-
-Env: TypeAlias = dict[str, int]
-
-# Misuse of a scratchpad slot: the rules, and the error of each.
-#
-# In: a slot, the statement that touches it and the outstanding transfers. Out: nothing, or
-# SimulationError with the buffer, the slot, the statement and the values of the loop variables.
-
-
-def _check_slot(prepared: PreparedProgram, slot: Slot, text: str, env: Env) -> None:
-    """Raise unless the buffer has this slot."""
-    name, number = slot
-    copies = prepared.buffers[name].copies
-    if not 0 <= number < copies:
-        raise SimulationError(
-            f"slot {number} of {name} does not exist: it has {copies}", where=_where(text, env)
-        )
-
-
-def check_size(prepared: PreparedProgram, slot: Slot, elements: int, text: str, env: Env) -> None:
-    """Raise unless a tile fits its slot."""
-    room = prepared.buffers[slot[0]].elements
-    if elements > room:
-        raise SimulationError(
-            f"a tile of {elements} elements does not fit {_shown(slot)} of {room}",
-            where=_where(text, env),
-        )
-
-
-def check_move(
-    prepared: PreparedProgram,
-    move: TransferStatement,
-    slot: Slot,
-    pending: Mapping[Slot, Pending],
-    env: Env,
-) -> None:
-    """Raise where a transfer starts on a slot that another one still needs.
-
-    Several puts may read one slot together.
-    """
-    if slot not in pending:
-        return
-    other = prepared.moves[pending[slot].move].stmt.direction
-    if move.stmt.direction == "get":
-        _refuse(prepared, slot, pending, "a get writes", _where(move.text, env))
-    if other == "get":
-        _refuse(prepared, slot, pending, "a put reads", _where(move.text, env))
-
-
-def check_work(
-    prepared: PreparedProgram,
-    work: CallStatement,
-    slots: list[Slot],
-    pending: Mapping[Slot, Pending],
-    env: Env,
-) -> None:
-    """Raise where a call reads what has not arrived, or writes what has not left."""
-    for i, slot in enumerate(slots):
-        if slot not in pending:
-            continue
-        direction = prepared.moves[pending[slot].move].stmt.direction
-        name, where = work.call.primitive.name, _where(work.text, env)
-        if i == 0:
-            _refuse(prepared, slot, pending, f"{name} writes", where)
-        if direction == "get":
-            _refuse(prepared, slot, pending, f"{name} reads", where)
-
-
-def check_end(prepared: PreparedProgram, pending: Mapping[Slot, Pending]) -> None:
-    """Raise where the program ends before a transfer is waited for."""
-    for slot, transfer in sorted(pending.items()):
-        move = prepared.moves[transfer.move]
-        raise SimulationError(
-            f"{_transfer(move, slot)} is never waited for",
-            where=move.text,
-            fix=f"wait for {_shown(slot)} before the end",
-        )
-
-
-def _refuse(
-    prepared: PreparedProgram, slot: Slot, pending: Mapping[Slot, Pending], action: str, where: str
-) -> None:
-    move = prepared.moves[pending[slot].move]
-    raise SimulationError(
-        f"{action} {_shown(slot)} while {_transfer(move, slot)} is outstanding",
-        where=where,
-        fix=f"wait for {_shown(slot)} first",
-    )
-
-
-def _transfer(move: TransferStatement, slot: Slot) -> str:
-    stmt = move.stmt
-    way = "into" if stmt.direction == "get" else "from"
-    return f"a {stmt.direction} of {stmt.tensor} {way} {_shown(slot)}"
-
-
-def _shown(slot: Slot) -> str:
-    return f"{slot[0]}[{slot[1]}]"
-
-
-def _where(text: str, env: Env) -> str:
-    values = ", ".join(f"{name} = {value}" for name, value in env.items())
-    return f"{text} at {values}" if values else text
-
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -213,6 +119,7 @@ class _Executor:
     def run(self) -> None:
         """Execute the whole program; raises SimulationError where a slot is misused."""
         self._body(self._prepared.body, {})
+        self._go_on(whole=True)
         check_end(self._prepared, self.state.pending)
 
     def _body(self, body: tuple[Action, ...], env: Env) -> None:
@@ -318,7 +225,7 @@ class _Executor:
         number, *numbers = move.code(env)
         slot = (stmt.buffer, number)
         cost = self._costs.move(move, tuple(numbers))
-        _check_slot(self._prepared, slot, move.text, env)
+        check_slot(self._prepared, slot, move.text, env)
         check_size(self._prepared, slot, cost.elements, move.text, env)
         check_move(self._prepared, move, slot, state.pending, env)
         content = self._costs.content(move.region, env)
@@ -326,22 +233,22 @@ class _Executor:
             self._hold(slot, content)
         if not cost.requests:
             return
-        issued = state.now
         queue, latency, request = self._served(move)
         if self._rule.remembers:
             busy = state.queue(queue)
             change = self._rule.change_cycles(self._machine, busy.last, request)
             cost = replace(cost, service_cycles=cost.service_cycles + change)
             busy.last = request
-        asked = CoreRequests(cost.requests, cost.issue_cycles, cost.service_cycles, cost.part)
-        start, ready, apart_ready = state.serve(queue, latency, asked)
-        state.pending[slot] = Pending(ready, apart_ready, cost.part, move.number, queue)
-        if state.now - issued != cost.issue_cycles:  # the last of all cores has no part
-            cost = replace(cost, issue_cycles=state.now - issued)
         column = self.ledger.move_columns[move.number]
         self.counts[column : column + TRANSFERS + 1] += cost.counters
-        self._timeline.issued(move, slot, cost, issued, start)
-        self._timeline.occupancy(state, self._used_bytes)
+        state.let_go(cost.part)
+        state.pending[slot] = Pending(cost.part, move.number)
+        rest = max(cost.part.cores - (state.cores - state.others), 0)
+        asks = [
+            Ask(slot, move.number, queue, latency, cost, cores)
+            for cores in (cost.part.cores - rest, rest)
+        ]
+        self._act(asks[OWN], asks[APART] if rest else None)
 
     def _served(self, move: TransferStatement) -> tuple[str, int, Request]:
         """The queue that serves a transfer, the latency of its engine, and what it asks for."""
@@ -357,19 +264,58 @@ class _Executor:
     def _pause(self, pause: Pause, env: Env) -> None:
         self._count_statement()
         slot = (pause.buffer, int(evaluate(pause.slot, env)))
-        _check_slot(self._prepared, slot, pause.text, env)
+        check_slot(self._prepared, slot, pause.text, env)
         pending = self.state.pending.pop(slot, None)
         if pending is None:
             return
+        self.state.let_go(pending.part)
         move = self._prepared.moves[pending.move]
-        column = self.ledger.move_columns[pending.move]
-        for cause, start, cycles in self.state.wait(pending):
-            self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
-            self._timeline.stalled(move, slot, cause, start, cycles)
+        wait = Await(slot, move.number, self._served(move)[0])
+        self._act(wait, wait)
         if move.stmt.direction == "put":
             self.state.contents.pop(slot, None)
-        self._timeline.waited(slot, self.state.now)
         self._timeline.occupancy(self.state, self._used_bytes)
+
+    def _act(self, own: CrowdAction, apart: CrowdAction | None) -> None:
+        """Let the crowds act, each when no request of the other one can come before."""
+        if not self.state.others:
+            self._perform(OWN, own)
+            return
+        for actions, action in zip(self.state.behind, (own, apart), strict=True):
+            if action is not None:
+                actions.append(action)
+        self._go_on(whole=False)
+
+    def _go_on(self, *, whole: bool) -> None:
+        state = self.state
+        while (crowd := state.next_crowd(whole=whole)) is not None:
+            self._perform(crowd, state.behind[crowd].pop(0))
+
+    def _perform(self, crowd: int, action: CrowdAction) -> None:
+        state, now, timeline = self.state, self.state.now, self._timeline
+        match action:
+            case Spend(cycles, column, activity, statement):
+                state.spend(crowd, cycles)
+                self.counts[column] += state.now - now
+                timeline.busy(activity, statement, now, state.now - now)
+            case Ask():
+                move = self._prepared.moves[action.move]
+                start = state.ask(crowd, action)
+                self.counts[self.ledger.move_columns[move.number] + ISSUE] += state.now - now
+                timeline.busy("dma issue", move.text, now, state.now - now)
+                if crowd == OWN:
+                    timeline.issued(move, action, now, start)
+                timeline.occupancy(state, self._used_bytes)
+            case Await(slot, number, _):
+                move = self._prepared.moves[number]
+                column = self.ledger.move_columns[number]
+                for cause, start, cycles in state.wait(crowd, action):
+                    self.counts[column + (LATENCY if cause == "latency" else BANDWIDTH)] += cycles
+                    timeline.stalled(move, slot, cause, start, cycles)
+                if crowd == OWN:
+                    timeline.waited(slot, state.now)
+            case _:
+                assert_never(action)
 
     def _work(self, work: CallStatement, env: Env) -> None:
         self._count_statement()
@@ -379,7 +325,7 @@ class _Executor:
         for slot, elements in zip(slots, values[operands : 2 * operands], strict=True):
             if slot[0] == MAIN_MEMORY:
                 continue
-            _check_slot(self._prepared, slot, work.text, env)
+            check_slot(self._prepared, slot, work.text, env)
             check_size(self._prepared, slot, elements, work.text, env)
         check_work(self._prepared, work, slots, self.state.pending, env)
         result = self._costs.content(work.result, env) if work.result else WHOLE
@@ -392,30 +338,32 @@ class _Executor:
         if self._fetches is not None:
             self._fetch(self._fetches, work, values[2 * operands :][: len(work.dims)])
         if isinstance(work.call.primitive, MatrixProduct):
-            self.state.together()
-        started = self.state.now
-        spent = self.state.spend(cost.cycles, cost.own_cycles)
-        if spent != cost.cycles:
-            cost = replace(cost, cycles=spent)
-        self._timeline.busy(work.call.primitive.name, work.text, started, cost.cycles)
-        column = self.ledger.work_columns[work.number]
+            self._meet()
+        column, name = self.ledger.work_columns[work.number], work.call.primitive.name
         self.counts[FLOPS] += cost.useful_flops
         self.counts[column : column + OVERHEAD + 1] += cost.counters
+        self.counts[column + OVERHEAD] -= cost.cycles
+        own, apart = (
+            Spend(cycles, column + OVERHEAD, name, work.text)
+            for cycles in self.state.in_crowds(cost.cycles, cost.own_cycles, cost.apart_cycles)
+        )
+        self._act(own, apart)
         self._timeline.occupancy(self.state, self._used_bytes)
 
     def _fetch(self, fetches: Fetches, work: CallStatement, dims: tuple[int, ...]) -> None:
-        state = self.state
-        cycles, state.code = fetches.cycles(state.code, work.number, dims)
-        self._timeline.busy("instruction cache", work.text, state.now, cycles)
-        state.spend(cycles)
-        self.counts[FETCH] += cycles
+        cycles, self.state.code = fetches.cycles(self.state.code, work.number, dims)
+        spend = Spend(cycles, FETCH, "instruction cache", work.text)
+        self._act(spend, spend)
+
+    def _meet(self) -> None:
+        """Let all cores wait for the last of them."""
+        self._go_on(whole=True)
+        self.state.together()
 
     def _sync(self) -> None:
         self._count_statement()
-        self._timeline.busy("barrier", "barrier()", self.state.now, self._barrier_cycles)
-        self.state.together()
-        self.state.spend(self._barrier_cycles)
-        self.counts[BARRIER] += self._barrier_cycles
+        self._meet()
+        self._perform(OWN, Spend(self._barrier_cycles, BARRIER, "barrier", "barrier()"))
 
 
 Array = npt.NDArray[Any]

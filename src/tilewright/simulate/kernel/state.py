@@ -6,10 +6,14 @@ moments with equal snapshots have equal futures. That is what makes skipping exa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.ir.nodes import Direction
+from tilewright.common.errors import SimulationError
+from tilewright.simulate.kernel.cost import MoveCost, Participants
+from tilewright.simulate.kernel.engines import Request
+from tilewright.simulate.kernel.program import CallStatement, PreparedProgram, TransferStatement
 from tilewright.simulate.trace import StallCause
 
 Slot: TypeAlias = tuple[str, int]
@@ -24,66 +28,74 @@ asked so long ago is served by then.
 
 
 class Clocks(NamedTuple):
-    """When the core is that is served first, and the one that is served last."""
+    """When the core is that is served first, and the one that is served last. The others follow
+    evenly from `start` on, those before `first` with the first.
+    """
 
     first: int = 0
     last: int = 0
+    start: int = 0
 
     def after(self, cycles: int) -> Clocks:
         """So many cycles later."""
-        return Clocks(self.first + cycles, self.last + cycles)
+        return Clocks(self.first + cycles, self.last + cycles, self.start + cycles)
 
     def until(self, other: Clocks) -> Clocks:
         """Not before the other."""
-        return Clocks(max(self.first, other.first), max(self.last, other.last))
+        start = other.start if other.last > self.last else self.start
+        return Clocks(max(self.first, other.first), max(self.last, other.last), start)
 
 
 START = Clocks()
 
 
-class Participants(NamedTuple):
-    """How many `cores` have a part in a transfer, all of them among the first `until`."""
-
-    cores: int
-    until: int
-
-
 class Pending(NamedTuple):
-    """The outstanding transfers of one slot: when those of the cores with a `part` are done, and of
-    those apart (0: they have none), which move started it, in which queue.
+    """The outstanding transfers of one slot: who has a part, and which move started them.
 
     They all go one way: a get has its slot to itself.
     """
 
-    ready: Clocks
-    apart_ready: Clocks
     part: Participants
+    move: int
+
+
+OWN, APART = range(2)
+"""The crowds of cores: those that have a part in every transfer, and those apart."""
+
+
+class Spend(NamedTuple):
+    """Cycles of a crowd that a counter counts, for an activity of a statement."""
+
+    cycles: int
+    column: int
+    activity: str
+    statement: str
+
+
+class Ask(NamedTuple):
+    """Requests of a crowd, of which so many `cores` have a part in the transfer."""
+
+    slot: Slot
+    move: int
+    queue: str
+    latency_cycles: int
+    cost: MoveCost
+    cores: int
+
+    def service_cycles(self, cores: int) -> int:
+        """Cycles that the engine serves so many of the cores."""
+        return self.cost.service_cycles * cores // self.cost.part.cores
+
+
+class Await(NamedTuple):
+    """A wait of a crowd for a slot, whose transfers one queue serves."""
+
+    slot: Slot
     move: int
     queue: str
 
-    def since(self, cycle: int) -> Pending:
-        """These after a cycle."""
-        ready, apart = (own.after(-cycle).until(START) for own in (self.ready, self.apart_ready))
-        return self._replace(ready=ready, apart_ready=apart)
 
-
-class CoreRequests(NamedTuple):
-    """A transfer: the requests of each core, its cycles to make them, those that the engine serves
-    all of them, and who has a part.
-    """
-
-    requests: int
-    issue_cycles: int
-    service_cycles: int
-    part: Participants
-
-
-@dataclass(frozen=True)
-class Request:
-    """A transfer as an engine sees it: which way it goes, to or from which of a core's memories."""
-
-    space: str
-    direction: Direction
+CrowdAction: TypeAlias = Spend | Ask | Await
 
 
 @dataclass
@@ -93,19 +105,28 @@ class Queue:
     intervals: list[tuple[int, int]] = field(default_factory=list)
     last: Request | None = None
 
+    @property
+    def free(self) -> int:
+        """The cycle from which on the engine is free."""
+        return self.intervals[-1][1] if self.intervals else 0
+
+    def serve(self, start: int, end: int) -> None:
+        """Note that the engine is busy for a while, after all that it does."""
+        if self.intervals and self.intervals[-1][1] == start:
+            start = self.intervals.pop()[0]
+        if start < end:
+            self.intervals.append((start, end))
+
     def snapshot(self, now: int) -> Busy:
         """This queue relative to the clock."""
         return tuple([(max(a - now, 0), b - now) for a, b in self.intervals if b > now]), self.last
 
 
 Busy: TypeAlias = tuple[tuple[tuple[int, int], ...], Request | None]
-Snapshot: TypeAlias = tuple[
-    tuple[Clocks, Clocks, int],
-    tuple[tuple[str, Busy], ...],
-    tuple[tuple[Slot, Pending], ...],
-    tuple[tuple[Slot, int], ...],
-    int,
-]
+Snapshot: TypeAlias = tuple[Any, ...]
+
+_MOST_BEHIND = 64
+"""Actions of a crowd that are kept back at most."""
 
 
 @dataclass
@@ -113,7 +134,11 @@ class KernelState:
     """The clocks of the cores, the engines' queues, the slots' transfers and contents.
 
     All are done at `now`. The last `others` of the `cores`, if any, had no part in a transfer and
-    do not wait for it: they are `apart` until all meet again.
+    do not wait for it: they are a crowd apart until all meet again. `spared` is how far either will
+    be ahead of the clock that all have before, by calls that take cores with and without data less
+    than others. Statements come in order, but
+    what the crowd does that is later in time is kept back until the other one, which may ask the
+    engine for something before, has come as far.
 
     `contents` numbers what a slot that is in use holds (which part of it is data, see
     `kernel_execute`), `code` is the number of what the instruction cache holds.
@@ -121,11 +146,13 @@ class KernelState:
 
     cores: int = 1
     now: int = 0
-    own: Clocks = START
-    apart: Clocks = START
+    clocks: list[Clocks] = field(default_factory=lambda: [START, START])
     others: int = 0
+    spared: tuple[int, int] = (0, 0)
+    behind: tuple[list[CrowdAction], list[CrowdAction]] = field(default_factory=lambda: ([], []))
     queues: dict[str, Queue] = field(default_factory=dict)
     pending: dict[Slot, Pending] = field(default_factory=dict)
+    ready: dict[tuple[Slot, int], Clocks] = field(default_factory=dict)
     contents: dict[Slot, int] = field(default_factory=dict)
     code: int = 0
 
@@ -136,87 +163,111 @@ class KernelState:
             found = self.queues[name] = Queue()
         return found
 
-    def serve(self, queue: str, latency: int, asked: CoreRequests) -> tuple[int, Clocks, Clocks]:
-        """Queue the requests that cores make now at an engine, first come first served. Returns
-        when the service starts, and when it ends for the cores with a part and for those apart (0:
-        they have none).
+    def next_crowd(self, *, whole: bool) -> int | None:
+        """The crowd that acts next: the one that is earlier, if it is known what it does, and what
+        cores of the other one do before. All that is kept back is done where it is the `whole`.
         """
-        requests, issue_cycles, service_cycles, part = asked
-        self._let_go(part)
-        joined = self.cores - self.others
-        rest = max(part.cores - joined, 0)
-        later = issue_cycles - issue_cycles // requests
-        share = -(-service_cycles // (part.cores * requests))
-        ahead = (self.own.last - self.own.first) * min(part.until, joined) // joined
-        asking = [(Clocks(self.own.first, self.own.first + ahead), part.cores - rest)]
-        asking += [(self.apart, rest)] if rest else []
-        intervals = self.queue(queue).intervals
-        free, ready = intervals[-1][1] if intervals else 0, [START, START]
-        begins = list[int]()
-        for clocks, cores in sorted(asking):
-            arrive = clocks.after(issue_cycles + latency)
-            begins.append(max(free, arrive.first - later))
-            free = begins[-1] + service_cycles * cores // part.cores
-            end = max(free, arrive.last + share)
-            # Requests of others that come before the last one of the first core.
-            ahead = clocks.last - clocks.first
-            before = (
-                later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
-            )
-            others = int(before * service_cycles * cores // part.cores * (requests - 1) / requests)
-            first = max(begins[-1] + others, arrive.first) + share
-            ready[clocks is self.apart] = Clocks(min(first, end), end)
-        start, end = begins[0], max(own.last for own in ready)
-        self.own = self.own.after(issue_cycles)
-        if rest:
-            self.apart = self.apart.after(issue_cycles)
-        self._meet()
-        if intervals and intervals[-1][1] == start:
-            intervals[-1] = (intervals[-1][0], end)
-        else:
-            intervals.append((start, end))
-        return start, ready[0], ready[1]
+        own, apart = self.behind
+        crowd = OWN if self.clocks[OWN].last <= self.clocks[APART].last else APART
+        other, forced = 1 - crowd, whole or len(own) + len(apart) > _MOST_BEHIND
+        later = self.clocks[other].first > self.clocks[crowd].last
+        if self.behind[crowd] and (self.behind[other] or later or forced):
+            return crowd
+        return other if self.behind[other] and forced else None
 
-    def _let_go(self, part: Participants) -> None:
+    def ask(self, crowd: int, ask: Ask) -> int:
+        """Queue the requests that a crowd makes now, first come first served. Returns when the
+        service starts.
+        """
+        cost, (first, last, _) = ask.cost, self.clocks[crowd]
+        if self.others:
+            self._serve_earlier(1 - crowd, ask.queue, first)
+        if crowd == OWN:
+            joined = self.cores - self.others
+            last = first + (last - first) * min(cost.part.until, joined) // joined
+        arrive = Clocks(first, last).after(cost.issue_cycles + ask.latency_cycles)
+        later = cost.issue_cycles - cost.issue_cycles // cost.requests
+        share = -(-cost.service_cycles // (cost.part.cores * cost.requests))
+        queue, service = self.queue(ask.queue), ask.service_cycles(ask.cores)
+        start = max(queue.free, arrive.first - later)
+        end = max(start + service, arrive.last + share)
+        # Requests of others that come before the last one of the first core.
+        ahead = last - first
+        before = later / (2 * ahead) if later < ahead else 1 - ahead / (2 * later) if later else 0
+        others = int(before * service * (cost.requests - 1) / cost.requests)
+        served = min(max(start + others, arrive.first) + share, end)
+        self.ready[ask.slot, crowd] = Clocks(served, end, served)
+        self._move(crowd, self.clocks[crowd].after(cost.issue_cycles))
+        queue.serve(start, end)
+        return start
+
+    def _serve_earlier(self, crowd: int, queue: str, cycle: int) -> None:
+        """Serve what cores of a crowd ask for before a cycle, while others of it do later."""
+        kept, (first, last, start) = self.behind[crowd], self.clocks[crowd]
+        ask = kept[0] if kept else None
+        if isinstance(ask, Ask) and ask.queue == queue and first <= cycle < last:
+            early = ask.cores * max(0, cycle - start) // (last - start)
+            begin = first + ask.cost.issue_cycles + ask.latency_cycles
+            begin = max(self.queue(queue).free, begin)
+            self.queue(queue).serve(begin, begin + ask.service_cycles(early))
+            kept[0] = ask._replace(cores=ask.cores - early)
+
+    def let_go(self, part: Participants) -> None:
         """Let those go on that have no part in something."""
         if part.cores < self.cores and not self.others:
-            first, last = self.own
-            before = part.until if part.cores == part.until else 0
             self.others = self.cores - part.cores
-            self.own = Clocks(first, first + (last - first) * part.until // self.cores)
-            self.apart = Clocks(first + (last - first) * before // self.cores, last)
+            parted = zip(self._parted(self.clocks[OWN], part), self.spared, strict=True)
+            self.clocks = [own.after(-cycles) for own, cycles in parted]
+            for slot, pending in self.pending.items():
+                if pending.part.cores == self.cores and (slot, APART) not in self.ready:
+                    own, apart = self._parted(self.ready[slot, OWN], part)
+                    self.ready |= {(slot, OWN): own, (slot, APART): apart}
 
-    def spend(self, cycles: int, own_cycles: int | None = None) -> int:
-        """Move all clocks, of those with a part by `own_cycles` where some are apart; returns by
-        how much all are later.
-        """
-        before = self.now
-        self.own = self.own.after(own_cycles if self.others and own_cycles is not None else cycles)
-        self.apart = self.apart.after(cycles)
-        self._meet()
-        return self.now - before
+    def _parted(self, clocks: Clocks, part: Participants) -> list[Clocks]:
+        """The clocks of those with a part, and of those apart."""
+        first, last, _ = clocks
+        before = part.until if part.cores == part.until else 0
+        return [
+            Clocks(first, first + (last - first) * part.until // self.cores, first),
+            Clocks(at := first + (last - first) * before // self.cores, last, at),
+        ]
+
+    def in_crowds(self, cycles: int, own_cycles: int, apart_cycles: int) -> tuple[int, int]:
+        """The cycles of a call in either crowd, those of the slower one before they part."""
+        if self.others:
+            return own_cycles, apart_cycles
+        own, apart = self.spared[OWN] - own_cycles, self.spared[APART] - apart_cycles
+        self.spared = own - min(own, apart), apart - min(own, apart)
+        return cycles, cycles
+
+    def spend(self, crowd: int, cycles: int) -> None:
+        """Move the clocks of a crowd."""
+        self._move(crowd, self.clocks[crowd].after(cycles))
 
     def together(self) -> None:
         """Let all cores wait for the last of them."""
-        self.own, self.others = Clocks(self.now, self.now), 0
+        self.clocks[OWN], self.others, self.spared = Clocks(self.now, self.now, self.now), 0, (0, 0)
 
-    def _meet(self) -> None:
-        """Take the time of the last of all cores."""
-        self.now = max(self.own.last, self.apart.last) if self.others else self.own.last
+    def _move(self, crowd: int, clocks: Clocks) -> None:
+        """Set the clocks of a crowd, and take the time of the last of all cores."""
+        self.clocks[crowd] = clocks
+        own, apart = self.clocks
+        self.now = max(own.last, apart.last) if self.others else own.last
         least = self.now - _MOST_AHEAD
-        self.own = self.own.after(max(least - self.own.last, 0))
-        self.apart = self.apart.after(max(least - self.apart.last, 0))
+        self.clocks = [own.after(max(least - own.last, 0)), apart.after(max(least - apart.last, 0))]
 
-    def wait(self, pending: Pending) -> list[tuple[StallCause, int, int]]:
-        """Move the clocks to when transfers are done; returns the (cause, start, cycles) pieces by
-        which all are later, in order of time.
+    def wait(self, crowd: int, wait: Await) -> list[tuple[StallCause, int, int]]:
+        """Move the clocks of a crowd to when its transfers are done; returns the (cause, start,
+        cycles) pieces by which all are later, in order of time.
         """
-        self._let_go(pending.part)
-        self.own = self.own.until(pending.ready)
-        self.apart = self.apart.until(pending.apart_ready)
-        pieces, now = list[tuple[StallCause, int, int]](), self.now
-        self._meet()
-        for start, end in self.queue(pending.queue).intervals:
+        pieces, now, clocks = list[tuple[StallCause, int, int]](), self.now, self.clocks[crowd]
+        for asked in (crowd,) if self.others else (OWN, APART):
+            clocks = clocks.until(self.ready.pop((wait.slot, asked), START))
+        self._move(crowd, clocks)
+        if not self.others:
+            own, apart = (max(0, cycles - (self.now - now)) for cycles in self.spared)
+            self.spared = own, apart
+        for start, end in self.queue(wait.queue).intervals:
             low, high = max(start, now), min(end, self.now)
             if low < high:
                 if now < low:
@@ -234,32 +285,140 @@ class KernelState:
             queue.intervals = [i for i in queue.intervals if i[1] > self._earliest()]
 
     def _earliest(self) -> int:
-        return min(self.own.first, self.apart.first) if self.others else self.own.first
+        return min(own.first for own in self.clocks[: 2 if self.others else 1])
 
     def snapshot(self) -> Snapshot:
         """This state relative to its clock: equal snapshots behave equally from here on."""
         now, early = self.now, self._earliest()
         every = [(name, queue.snapshot(early)) for name, queue in sorted(self.queues.items())]
         queues = tuple([(name, busy) for name, busy in every if any(busy)])
-        apart = self.apart.after(-now) if self.others else START
-        pending = [(slot, own.since(early)) for slot, own in sorted(self.pending.items())]
-        contents = tuple(sorted(self.contents.items()))
+        own, apart = self.clocks
+        clocks = own.after(-now), apart.after(-now) if self.others else START
+        ready = [(at, r.after(-early).until(START)) for at, r in sorted(self.ready.items())]
         return (
-            (self.own.after(-now), apart, self.others),
+            (*clocks, self.others, self.spared),
             queues,
-            tuple(pending),
-            contents,
+            tuple(sorted(self.pending.items())),
+            tuple(ready),
+            tuple(sorted(self.contents.items())),
             self.code,
+            tuple(map(tuple, self.behind)),
         )
 
     def restore(self, snapshot: Snapshot, now: int) -> None:
         """Become the state that `snapshot` describes, at cycle `now`."""
-        (own, apart, self.others), queues, pending, contents, self.code = snapshot
-        self.now, self.own, self.apart = now, own.after(now), apart.after(now)
+        clocks, queues, pending, ready, contents, self.code, behind = snapshot
+        own, apart, self.others, self.spared = clocks
+        self.now, self.clocks = now, [own.after(now), apart.after(now)]
         early = self._earliest()
         self.queues = {
             name: Queue([(a + early, b + early) for a, b in intervals], last)
             for name, (intervals, last) in queues
         }
-        self.pending = {slot: own.since(-early) for slot, own in pending}
-        self.contents = dict(contents)
+        self.pending, self.contents = dict(pending), dict(contents)
+        self.ready = {at: own.after(early) for at, own in ready}
+        self.behind = list(behind[OWN]), list(behind[APART])
+
+
+# Misuse of a scratchpad slot: the rules, and the error of each.
+#
+# In: a slot, the statement that touches it and the outstanding transfers. Out: nothing, or
+# SimulationError with the buffer, the slot, the statement and the values of the loop variables.
+
+Env: TypeAlias = dict[str, int]
+
+
+def check_slot(prepared: PreparedProgram, slot: Slot, text: str, env: Env) -> None:
+    """Raise unless the buffer has this slot."""
+    name, number = slot
+    copies = prepared.buffers[name].copies
+    if not 0 <= number < copies:
+        raise SimulationError(
+            f"slot {number} of {name} does not exist: it has {copies}", where=_where(text, env)
+        )
+
+
+def check_size(prepared: PreparedProgram, slot: Slot, elements: int, text: str, env: Env) -> None:
+    """Raise unless a tile fits its slot."""
+    room = prepared.buffers[slot[0]].elements
+    if elements > room:
+        raise SimulationError(
+            f"a tile of {elements} elements does not fit {_shown(slot)} of {room}",
+            where=_where(text, env),
+        )
+
+
+def check_move(
+    prepared: PreparedProgram,
+    move: TransferStatement,
+    slot: Slot,
+    pending: Mapping[Slot, Pending],
+    env: Env,
+) -> None:
+    """Raise where a transfer starts on a slot that another one still needs.
+
+    Several puts may read one slot together.
+    """
+    if slot not in pending:
+        return
+    other = prepared.moves[pending[slot].move].stmt.direction
+    if move.stmt.direction == "get":
+        _refuse(prepared, slot, pending, "a get writes", _where(move.text, env))
+    if other == "get":
+        _refuse(prepared, slot, pending, "a put reads", _where(move.text, env))
+
+
+def check_work(
+    prepared: PreparedProgram,
+    work: CallStatement,
+    slots: list[Slot],
+    pending: Mapping[Slot, Pending],
+    env: Env,
+) -> None:
+    """Raise where a call reads what has not arrived, or writes what has not left."""
+    for i, slot in enumerate(slots):
+        if slot not in pending:
+            continue
+        direction = prepared.moves[pending[slot].move].stmt.direction
+        name, where = work.call.primitive.name, _where(work.text, env)
+        if i == 0:
+            _refuse(prepared, slot, pending, f"{name} writes", where)
+        if direction == "get":
+            _refuse(prepared, slot, pending, f"{name} reads", where)
+
+
+def check_end(prepared: PreparedProgram, pending: Mapping[Slot, Pending]) -> None:
+    """Raise where the program ends before a transfer is waited for."""
+    for slot, transfer in sorted(pending.items()):
+        move = prepared.moves[transfer.move]
+        raise SimulationError(
+            f"{_transfer(move, slot)} is never waited for",
+            where=move.text,
+            fix=f"wait for {_shown(slot)} before the end",
+        )
+
+
+def _refuse(
+    prepared: PreparedProgram, slot: Slot, pending: Mapping[Slot, Pending], action: str, where: str
+) -> None:
+    move = prepared.moves[pending[slot].move]
+    raise SimulationError(
+        f"{action} {_shown(slot)} while {_transfer(move, slot)} is outstanding",
+        where=where,
+        fix=f"wait for {_shown(slot)} first",
+    )
+
+
+def _transfer(move: TransferStatement, slot: Slot) -> str:
+    stmt = move.stmt
+    way = "into" if stmt.direction == "get" else "from"
+    return f"a {stmt.direction} of {stmt.tensor} {way} {_shown(slot)}"
+
+
+def _shown(slot: Slot) -> str:
+    return f"{slot[0]}[{slot[1]}]"
+
+
+def _where(text: str, env: Env) -> str:
+    values = ", ".join(f"{name} = {value}" for name, value in env.items())
+    return f"{text} at {values}" if values else text

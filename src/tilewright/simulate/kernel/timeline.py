@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tilewright.simulate.kernel.cost import MoveCost
 from tilewright.simulate.kernel.program import TransferStatement
-from tilewright.simulate.kernel.state import KernelState, Slot
+from tilewright.simulate.kernel.state import Ask, KernelState, Slot
 from tilewright.simulate.trace import (
     Busy,
     Flight,
@@ -44,22 +43,19 @@ class Timeline:
         if self._recorder:
             self._recorder.add(Stall(start, cycles, cause, move.stmt.tensor, *slot))
 
-    def issued(
-        self, move: TransferStatement, slot: Slot, cost: MoveCost, issued: int, start: int
-    ) -> None:
+    def issued(self, move: TransferStatement, ask: Ask, issued: int, start: int) -> None:
         """A transfer was issued; the engine serves it from `start`."""
         if self._recorder:
-            self.busy("dma issue", move.text, issued, cost.issue_cycles)
             flight = Flight(
                 issued,
                 start,
-                cost.service_cycles,
+                ask.cost.service_cycles,
                 move.stmt.direction,
                 move.stmt.tensor,
-                *slot,
-                cost.asked_bytes,
+                *ask.slot,
+                ask.cost.asked_bytes,
             )
-            self._flights.setdefault(slot, []).append(flight)
+            self._flights.setdefault(ask.slot, []).append(flight)
 
     def waited(self, slot: Slot, cycle: int) -> None:
         """The core went on after a wait for `slot`."""
