@@ -9,7 +9,7 @@ is done, so that a run that was stopped goes on where it was; what the tests of 
 recorded once for each text of that file.
 
     make faults COUNT=100 SEED=0
-    python tools/faults.py --only common/intervals.py
+    python tools/faults.py --only common/intervals.py cost/
 
 `faults_equivalent.csv` lists faults that change no result, and why.
 """
@@ -54,7 +54,7 @@ BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python
 """Modules that most tests import, loaded once for all of them."""
 COMPILED = Path(".pytest_cache/compiled")
 EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
-NEAR, FRESH = 8, 3
+NEAR, FRESH = 6, 3
 """Test files that judge a fault, and how many a fresh process imports."""
 
 Swapped = dict[type[ast.AST], type[ast.AST]]
@@ -112,12 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="faults of the files whose path begins so")
+    parser.add_argument("--only", nargs="*", default=[""], help="files whose path begins so")
     parser.add_argument("--limit", type=float, default=10, help="processor seconds of a fault")
     parser.add_argument("--alive", action="store_true", help="try those again that were alive")
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
-    wanted = sampled(given.count, given.seed, given.only)
+    wanted = sampled(given.count, given.seed, tuple(given.only))
     given.records.parent.mkdir(parents=True, exist_ok=True)
     done = {r.fault: r.outcome for r in recorded(given.records)}
     again = "alive" if given.alive else ""
@@ -133,7 +133,8 @@ def run(faults: Sequence[Fault], records: Path, limit_seconds: float) -> None:
         import_module(name)
     with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
         tree = copied(Path(folder).resolve())
-        tests = WarmTests(tree, records.parent / "reached")
+        near = {test for fault in faults for test in nearest_tests(fault.path, tree)}
+        tests = WarmTests(tree, records.parent / "reached", sorted(near))
         for fault in track(faults, "faults"):
             verdict = judged(fault, tree, tests, limit_seconds)
             record = Record(fault, verdict.outcome, round(verdict.seconds, 2), verdict.test)
@@ -149,7 +150,7 @@ def recorded(path: Path) -> list[Record]:
     return list({record.fault: record for record in every}.values())
 
 
-def sampled(count: int, seed: int, only: str) -> list[Fault]:
+def sampled(count: int, seed: int, only: tuple[str, ...]) -> list[Fault]:
     """So many faults, as many of each package as there are; the first ones of a longer list."""
     generator, packages = random.Random(seed), dict[str, list[Fault]]()
     for path in sorted((ROOT / SOURCES).rglob("*.py")):
@@ -285,19 +286,25 @@ def _freshly(fault: Fault, tree: Path, tests: Sequence[str], limit_seconds: floa
 
 def nearest_tests(path: str, tree: Path) -> list[str]:
     """Test files of a file, nearest first: one of the same name, those that import the module, then
-    those of the folder that mirrors its own, or of the nearest one above it.
+    those of the folder that mirrors its own, or of the nearest one above it; of its own package
+    first, and of those the ones that say its name most often.
     """
     module = f"tilewright.{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
     package, _, last = module.rpartition(".")
     texts = _tests(tree)
-    own = [test for test in texts if test.endswith(f"/test_{last}.py")]
     imports = (f"from {module} import", f"from {package} import {last}\n", f"{module} as")
-    users = [test for test, text in texts.items() if any(line in text for line in imports)]
-    folders = (f"tests/{parent.as_posix()}" for parent in Path(path).parents)
-    inside = ([test for test in texts if test.rpartition("/")[0] == folder] for folder in folders)
-    mirror = next(filter(None, inside), [])
-    beside = [test for test in users if test in mirror]
-    return list(dict.fromkeys((*own, *beside, *users, *mirror)))[:NEAR]
+    folders = [f"tests/{parent.as_posix()}" for parent in Path(path).parents]
+    inside = ({test for test in texts if test.rpartition("/")[0] == folder} for folder in folders)
+    mirror = next(filter(None, inside), set())
+
+    def distance(test: str) -> tuple[bool, bool, bool, int]:
+        text, foreign = texts[test], not test.startswith(f"tests/{path.partition('/')[0]}/")
+        other = not test.endswith(f"/test_{last}.py")
+        return foreign, other, not any(line in text for line in imports), -text.count(last)
+
+    found = {test: distance(test) for test in texts}
+    near = [test for test, (_, *far, _) in found.items() if test in mirror or not all(far)]
+    return sorted(near, key=found.__getitem__)[:NEAR]
 
 
 @cache

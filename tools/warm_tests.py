@@ -341,20 +341,21 @@ def run_pytest(tree: Path, options: Sequence[str], plugin: object) -> int:
     return pytest.main([*_OPTIONS, *options], plugins=[plugin])
 
 
-def _serve(tree: Path, asks: Connection) -> None:
+def _serve(tree: Path, asks: Connection, files: Sequence[str]) -> None:
     setattr(builtins, _MARKS, bytearray(1 << 18))
     sys.meta_path.insert(0, _Finder)
-    options = ["tests", f"--basetemp={tree / 'made'}", *(f"--ignore={name}" for name in LEFT_OUT)]
-    run_pytest(tree, options, _Server(tree, asks))
+    run_pytest(tree, [*files, f"--basetemp={tree / 'made'}"], _Server(tree, asks))
     os._exit(0)
 
 
 class WarmTests:
-    """All tests of a copy of the tree, and a folder where what they reach is kept by their text."""
+    """Tests of some files of a copy of the tree, and a folder where what they reach is kept by
+    their text.
+    """
 
-    def __init__(self, tree: Path, kept: Path) -> None:
+    def __init__(self, tree: Path, kept: Path, files: Sequence[str]) -> None:
         self._asked, asks = PROCESSES.Pipe()
-        self._process = PROCESSES.Process(target=_serve, args=(tree, asks))
+        self._process = PROCESSES.Process(target=_serve, args=(tree, asks, files))
         self._process.start()
         asks.close()
         self._tree, self._kept, self._sound = tree, kept, set[str]()
