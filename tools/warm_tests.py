@@ -35,7 +35,7 @@ import pytest
 SOURCES = Path("src/tilewright")
 EXAMPLES = 10
 """Per cent of the stated examples of a property that are drawn while faults run."""
-LONGEST_SECONDS, FILE_SECONDS = 2.0, 8.0
+LONGEST_SECONDS, FILE_SECONDS = 10.0, 30.0
 """Processor time of a test, and of those of a file, while they are recorded; others judge none."""
 LEFT_OUT = ("tests/architecture/", "tests/docs/")
 """Tests of the text of the sources and of examples in pages."""
