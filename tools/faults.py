@@ -285,9 +285,9 @@ def _freshly(fault: Fault, tree: Path, tests: Sequence[str], limit_seconds: floa
 
 
 def nearest_tests(path: str, tree: Path) -> list[str]:
-    """Test files of a file, nearest first: one of the same name, those that import the module, then
-    those of the folder that mirrors its own, or of the nearest one above it; of its own package
-    first, and of those the ones that say its name most often.
+    """Test files of a file, nearest first: of the folder that mirrors its own, or of the nearest
+    one above it, that of the same name; those that import the module; others of the folder, those
+    that say its name most often first. What tests another package comes last.
     """
     module = f"tilewright.{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
     package, _, last = module.rpartition(".")
@@ -297,13 +297,14 @@ def nearest_tests(path: str, tree: Path) -> list[str]:
     inside = ({test for test in texts if test.rpartition("/")[0] == folder} for folder in folders)
     mirror = next(filter(None, inside), set())
 
-    def distance(test: str) -> tuple[bool, bool, bool, int]:
+    def distance(test: str) -> tuple[bool, bool, bool, bool, int]:
         text, foreign = texts[test], not test.startswith(f"tests/{path.partition('/')[0]}/")
-        other = not test.endswith(f"/test_{last}.py")
-        return foreign, other, not any(line in text for line in imports), -text.count(last)
+        own = test in mirror and test.endswith(f"/test_{last}.py")
+        imported = any(line in text for line in imports)
+        return foreign, not own, not imported, test not in mirror, -text.count(last)
 
     found = {test: distance(test) for test in texts}
-    near = [test for test, (_, *far, _) in found.items() if test in mirror or not all(far)]
+    near = [test for test, (_, *far, _) in found.items() if not all(far)]
     return sorted(near, key=found.__getitem__)[:NEAR]
 
 
