@@ -1,13 +1,17 @@
 """Seed faults in the code, one after the other, and see whether the nearest tests notice.
 
 A fault is one changed place: a comparison, a constant, a term that is dropped, `and` for `or`,
-`any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those that import the module,
-then those of the folder that mirrors its own. They run on a copy of the tree, and one that fails
-has to pass without the fault. Each fault is recorded when it is done, so that a run that was
-stopped goes on where it was.
+`any` for `all`, `min` for `max`, a `not` that is gone. Its tests are those that reach its statement
+(`warm_tests.py`), those of the nearest files and fast ones first, within a limit of processor time;
+one that fails has to pass without the fault. A fault that only an import shows is
+tried in a fresh process. All of that happens in a copy of the tree. Each fault is recorded when it
+is done, so that a run that was stopped goes on where it was; what the tests of a file reach is
+recorded once for each text of that file.
 
     make faults COUNT=100 SEED=0
-    python tools/faults.py --only common/intervals.py
+    python tools/faults.py --only common/intervals.py cost/
+
+`faults_equivalent.csv` lists faults that change no result, and why.
 """
 
 from __future__ import annotations
@@ -15,38 +19,44 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import csv
 import json
-import multiprocessing
 import os
 import random
-import resource
 import shutil
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib import import_module
+from importlib.util import cache_from_source
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from rich.progress import track
+from warm_tests import (
+    LEFT_OUT,
+    SOURCES,
+    Outcome,
+    Verdict,
+    WarmTests,
+    in_a_fork,
+    is_compiled,
+    keys_at,
+    run_pytest,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = Path("src/tilewright")
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "tools", "pyproject.toml", "README.md")
 BEFORE = ("numpy", "numba", "msgspec", "hypothesis", "onnx", "ortools.sat.python.cp_model")
 """Modules that most tests import, loaded once for all of them."""
 COMPILED = Path(".pytest_cache/compiled")
-NEAR = 8
-"""Test files that import a module of which that many run ahead of its folder."""
+EQUIVALENT = ROOT / "tools/faults_equivalent.csv"
+NEAR, FRESH = 6, 3
+"""Test files that judge a fault, and how many a fresh process imports."""
 
-_OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider")
-_PROCESSES = multiprocessing.get_context("fork")
-Outcome = Literal["killed", "alive", "out of time"]
 Swapped = dict[type[ast.AST], type[ast.AST]]
 _COMPARISONS: Swapped = {
     ast.Lt: ast.LtE,
@@ -89,11 +99,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Record:
-    """Outcome of one fault."""
+    """Outcome of one fault, the test that decided it, and its processor time."""
 
     fault: Fault
     outcome: Outcome
     seconds: float
+    test: str = ""
 
 
 def main() -> None:
@@ -101,33 +112,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="faults of the files whose path begins so")
-    parser.add_argument(
-        "--limit", type=float, default=60, help="processor seconds of each group of tests"
-    )
+    parser.add_argument("--only", nargs="*", default=[""], help="files whose path begins so")
+    parser.add_argument("--limit", type=float, default=10, help="processor seconds of a fault")
+    parser.add_argument("--alive", action="store_true", help="try those again that were alive")
     parser.add_argument("--records", type=Path, default=ROOT / "out/faults.jsonl")
     given = parser.parse_args()
-    wanted = sampled(given.count, given.seed, given.only)
+    wanted = sampled(given.count, given.seed, tuple(given.only))
     given.records.parent.mkdir(parents=True, exist_ok=True)
-    known = {record.fault for record in recorded(given.records)}
-    for name in BEFORE:
-        import_module(name)
-    with tempfile.TemporaryDirectory() as folder, given.records.open("a") as file:
-        tree = copied(Path(folder))
-        for fault in track([fault for fault in wanted if fault not in known], "faults"):
-            record = judged(fault, tree, given.limit)
-            file.write(json.dumps(asdict(record)) + "\n")
-            file.flush()
+    done = {r.fault: r.outcome for r in recorded(given.records)}
+    again = "alive" if given.alive else ""
+    left = [fault for fault in wanted if done.get(fault, again) == again]
+    if left:
+        run(left, given.records, given.limit)
     summed_up([record for record in recorded(given.records) if record.fault in set(wanted)])
 
 
+def run(faults: Sequence[Fault], records: Path, limit_seconds: float) -> None:
+    """Judges faults in a copy of the tree and records them."""
+    for name in BEFORE:
+        import_module(name)
+    with tempfile.TemporaryDirectory(dir=records.parent) as folder, records.open("a") as file:
+        tree = copied(Path(folder).resolve())
+        near = {test for fault in faults for test in nearest_tests(fault.path, tree)}
+        tests = WarmTests(tree, records.parent / "reached", sorted(near))
+        for fault in track(faults, "faults"):
+            verdict = judged(fault, tree, tests, limit_seconds)
+            record = Record(fault, verdict.outcome, round(verdict.seconds, 2), verdict.test)
+            file.write(json.dumps(asdict(record)) + "\n")
+            file.flush()
+        tests.close()
+
+
 def recorded(path: Path) -> list[Record]:
-    """Records of earlier runs."""
+    """Records of earlier runs, the last one of each fault."""
     found = map(json.loads, path.read_text().splitlines() if path.exists() else ())
-    return [Record(Fault(**one.pop("fault")), **one) for one in found]
+    every = [Record(Fault(**one.pop("fault")), **one) for one in found]
+    return list({record.fault: record for record in every}.values())
 
 
-def sampled(count: int, seed: int, only: str) -> list[Fault]:
+def sampled(count: int, seed: int, only: tuple[str, ...]) -> list[Fault]:
     """So many faults, as many of each package as there are; the first ones of a longer list."""
     generator, packages = random.Random(seed), dict[str, list[Fault]]()
     for path in sorted((ROOT / SOURCES).rglob("*.py")):
@@ -210,62 +233,87 @@ def copied(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name)
         else:
             shutil.copy(source, folder / name)
     if (ROOT / COMPILED).is_dir():
-        shutil.copytree(ROOT / COMPILED, folder / COMPILED)
+        shutil.copytree(ROOT / COMPILED, folder / COMPILED, copy_function=os.link)
     return folder
 
 
-def judged(fault: Fault, tree: Path, limit_seconds: float) -> Record:
-    """Runs the tests of a fault with it in place."""
-    path = tree / SOURCES / fault.path
-    source, started = path.read_bytes(), time.monotonic()
-    path.write_bytes(fault.seeded(source))
-    outcome: Outcome = "alive"
-    try:
-        for tests in nearest_tests(fault.path, tree):
-            outcome, failing = _outcome(tests, tree, limit_seconds)
-            if outcome != "alive":
+def judged(fault: Fault, tree: Path, tests: WarmTests, limit_seconds: float) -> Verdict:
+    """What the tests that reach a fault say of it: those of near files, then of files that were
+    recorded for other faults.
+    """
+    source = (tree / SOURCES / fault.path).read_bytes()
+    keys, near = keys_at(fault.path, source, fault.line), nearest_tests(fault.path, tree)
+    running, spent = not is_compiled(source), 0.0
+    for file in dict.fromkeys((*near, *tests.known)) if running else ():
+        left = limit_seconds - spent
+        if left > 0 and (chosen := tests.reaching(keys, file, left)):
+            found = tests.judged(fault.path, fault.seeded(source), chosen, left)
+            if found is None:
+                running = False
                 break
+            spent += found.seconds
+            if found.outcome != "alive":
+                return found._replace(seconds=spent)
+    if running and not tests.imported & set(keys):
+        return Verdict("alive", "", spent)
+    return _freshly(fault, tree, near[:FRESH], limit_seconds)
+
+
+def _freshly(fault: Fault, tree: Path, tests: Sequence[str], limit_seconds: float) -> Verdict:
+    """Outcome of a fault under tests that a fresh process imports with it."""
+    path = tree / SOURCES / fault.path
+    source = path.read_bytes()
+    compiled = Path(cache_from_source(str(path)))
+    try:
+        compiled.unlink(missing_ok=True)  # its date tells seconds
+        path.write_bytes(fault.seeded(source))
+        seconds, (outcome, test) = in_a_fork(_fresh, 8 + 3 * limit_seconds, tests, tree)
     finally:
         path.write_bytes(source)
-    if outcome == "killed" and _outcome([failing], tree, limit_seconds)[0] != "alive":
-        raise SystemExit(f"{failing} does not pass without a fault")
-    return Record(fault, outcome, round(time.monotonic() - started, 1))
+        compiled.unlink(missing_ok=True)
+    if outcome == "killed":
+        more, (without, _) = in_a_fork(_fresh, 8 + 3 * limit_seconds, [test], tree)
+        if without != "alive":
+            left = [each for each in tests if each != test]
+            return _freshly(fault, tree, left, limit_seconds) if left else Verdict("alive", "", 0)
+        seconds += more
+    return Verdict(outcome, test, seconds)
 
 
-def nearest_tests(path: str, tree: Path) -> list[list[str]]:
-    """Test files in the order in which they run: one of the same name, those that import the
-    module, all of the folder that mirrors its own, or the nearest one above it.
+def nearest_tests(path: str, tree: Path) -> list[str]:
+    """Test files of a file, nearest first: of the folder that mirrors its own, or of the nearest
+    one above it, that of the same name; those that import the module; others of the folder, those
+    that say its name most often first. What tests another package comes last.
     """
     module = f"tilewright.{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
     package, _, last = module.rpartition(".")
-    every = sorted((tree / "tests").rglob("test_*.py"))
-    own = [test for test in every if test.stem == f"test_{last}"]
+    texts = _tests(tree)
     imports = (f"from {module} import", f"from {package} import {last}\n", f"{module} as")
-    users = [test for test in every if any(line in test.read_text() for line in imports)]
-    near = [test for test in users if test not in own][:NEAR]
-    folders = (tree / "tests" / parent for parent in Path(path).parents)
-    mirror = next(filter(None, (sorted(folder.glob("test_*.py")) for folder in folders)), [])
-    beside = [test for test in mirror if test not in (*own, *near)]
-    return [[str(test) for test in tests] for tests in (own, near, beside) if tests]
+    folders = [f"tests/{parent.as_posix()}" for parent in Path(path).parents]
+    inside = ({test for test in texts if test.rpartition("/")[0] == folder} for folder in folders)
+    mirror = next(filter(None, inside), set())
+
+    def distance(test: str) -> tuple[bool, bool, bool, bool, int]:
+        text, foreign = texts[test], not test.startswith(f"tests/{path.partition('/')[0]}/")
+        own = test in mirror and test.endswith(f"/test_{last}.py")
+        imported = any(line in text for line in imports)
+        return foreign, not own, not imported, test not in mirror, -text.count(last)
+
+    found = {test: distance(test) for test in texts}
+    near = [test for test, (_, *far, _) in found.items() if not all(far)]
+    return sorted(near, key=found.__getitem__)[:NEAR]
 
 
-def _outcome(tests: Sequence[str], tree: Path, limit_seconds: float) -> tuple[Outcome, str]:
-    """Outcome of a fault under some tests, and the function of theirs that fails. They run in a
-    process of their own that begins with what all tests import, and end with its processor time.
-    """
-    said, says = _PROCESSES.Pipe(duplex=False)
-    process = _PROCESSES.Process(target=_run, args=(tests, tree, limit_seconds, says))
-    process.start()
-    says.close()
-    process.join()
-    if process.exitcode is not None and process.exitcode < 0:
-        return "out of time", ""
-    failing = said.recv()
-    return ("killed", failing.partition("[")[0]) if failing else ("alive", "")
+@cache
+def _tests(tree: Path) -> dict[str, str]:
+    """Text of each test file by its name."""
+    paths = sorted((tree / "tests").rglob("test_*.py"))
+    found = {path.relative_to(tree).as_posix(): path.read_text() for path in paths}
+    return {name: text for name, text in found.items() if not name.startswith(LEFT_OUT)}
 
 
 @dataclass(frozen=True)
@@ -276,41 +324,51 @@ class _Watch:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.says.send(report.nodeid)
+            self._say(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.says.send(report.nodeid)
+            self._say(report.nodeid)
+
+    def _say(self, name: str) -> None:
+        self.says.send(("killed", name))
+        os._exit(0)
 
 
-def _run(tests: Sequence[str], tree: Path, limit_seconds: float, says: Connection) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (max(1, round(limit_seconds)),) * 2)
-    os.chdir(tree)
-    places = [str(tree / name) for name in ("src", "tests", "benchmarks")]
-    os.environ |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
-    sys.path[:0], sys.dont_write_bytecode = places, True
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-        told = pytest.main([*_OPTIONS, *tests], plugins=[_Watch(says)])
-    if told not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        says.send(tests[0])
-    says.send("")
-    os._exit(0)
+def _fresh(says: Connection, tests: Sequence[str], tree: Path) -> None:
+    told = run_pytest(tree, tests, _Watch(says))
+    passed = told in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    says.send(("alive" if passed else "killed", "" if passed else tests[0]))
+
+
+def equivalent() -> set[tuple[str, str, str, str]]:
+    """File, line, kind and text of faults that change no result."""
+    with EQUIVALENT.open(newline="") as file:
+        return {
+            (row["path"], row["line"], row["what"], row["text"]) for row in csv.DictReader(file)
+        }
 
 
 def summed_up(records: Sequence[Record]) -> None:
     """The survivors, and how many faults of each package were killed."""
+    excused, counts = equivalent(), Counter[tuple[str, str]]()
     for record in records:
-        if record.outcome != "killed":
-            fault = record.fault
-            print(f"{record.outcome}: {fault.path}:{fault.line}: {fault.what}: {fault.text}")
-    counts = Counter((record.fault.package, record.outcome) for record in records)
+        fault, outcome = record.fault, str(record.outcome)
+        line = (ROOT / SOURCES / fault.path).read_text().splitlines()[fault.line - 1].strip()
+        if outcome == "alive" and (fault.path, line, fault.what, fault.text) in excused:
+            outcome = "equivalent"
+        elif outcome != "killed":
+            print(f"{outcome}: {fault.path}:{fault.line}: {fault.what}: {fault.text}")
+        counts[fault.package, outcome] += 1
+        counts["all", outcome] += 1
     for package in sorted({package for package, _ in counts}):
         killed, alive = counts[package, "killed"], counts[package, "alive"]
-        late = counts[package, "out of time"]
+        late, same = counts[package, "out of time"], counts[package, "equivalent"]
         share = f"{100 * killed / (killed + alive):.0f} %" if killed + alive else ""
-        print(f"{package:12} {killed:4} killed {alive:4} alive {late:4} out of time  {share}")
+        print(
+            f"{package:12} {killed:4} killed {alive:4} alive {same:4} equivalent {late:4} out of "
+            f"time  {share}"
+        )
 
 
 if __name__ == "__main__":

@@ -66,3 +66,14 @@ def test_a_long_line_is_shown_around_the_caret() -> None:
     _, shown, caret, *_ = str(raised.value).splitlines()
     assert len(shown) < 130
     assert shown[caret.index("^") : caret.index("^") + 3] == "300"
+
+
+def test_an_instruction_of_a_longer_or_shorter_name_that_takes_the_operands_is_suggested() -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble("shift $1, $1, $1\nshift_right $1\nshift $1, $1", load_table("torrent"))
+    found = [(d.message, d.fix) for d in raised.value.diagnostics]
+    assert found == [
+        ("shift takes 1 operand (a), 3 given", "did you mean 'shift_left'?"),
+        ("shift_right takes 3 operands (d, a, b), 1 given", "did you mean 'shift'?"),
+        ("shift takes 1 operand (a), 2 given", ""),
+    ]

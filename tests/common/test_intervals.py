@@ -62,3 +62,8 @@ BOUNDS = {"i": (0, 6), "j": (-3, 4)}
 )
 def test_interval(text, expected):
     assert interval(parse_expr(text), BOUNDS) == expected
+
+
+def test_symbols_without_bounds_take_any_value_of_63_bits():
+    assert interval(parse_expr("tile"), {}) == (-(2**62), 2**62)
+    assert interval(parse_expr("tile * 2 - tile"), {}) == (-3 * 2**62, 3 * 2**62)

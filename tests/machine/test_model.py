@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, load_machine
@@ -53,12 +54,28 @@ def test_what_is_not_there_is_said_with_what_is():
             find("spm")
         assert caught.value.message == f"machine 'cns1-128' has no {kind} 'spm'"
     assert machine.transfer_engine_name("cache") == "ports"
-    with pytest.raises(MachineError) as caught:
-        machine.transfer_engine_name("spm")
-    assert caught.value.message == (
-        "machine 'cns1-128' has no engine between main memory and 'spm'"
-    )
+    joined = {None: "between main memory and", "get": "from main memory to"}
+    for way, words in {**joined, "put": "to main memory from"}.items():
+        with pytest.raises(MachineError) as caught:
+            machine.transfer_engine_name("spm", way)
+        assert caught.value.message == f"machine 'cns1-128' has no engine {words} 'spm'"
     assert list(machine.transfer_engines) == ["ports"]
+    with pytest.raises(MachineError) as caught:
+        _ = machine.direct_bytes_per_second
+    assert caught.value.message == ("memory.main.direct_bytes_per_second of 'cns1-128' is missing")
+    assert load_machine("sw26010").direct_bytes_per_second == 8e9
+
+
+def test_transfers_take_the_engine_that_goes_their_way_or_the_only_one():
+    ports, dma = load_machine("cns1-128"), load_machine("sw26010")
+    assert ports.dma is ports.engines["ports"]
+    several = structs.replace(dma, engines={**ports.engines, **dma.engines})
+    assert several.dma is dma.engines["dma"]
+    assert [several.transfer_engine_name(space) for space in ("cache", "spm")] == ["ports", "dma"]
+    for machine, space in ((ports, "cache"), (dma, "spm")):
+        assert {machine.transfer_engine_name(space, way) for way in (None, "get", "put")} == {
+            "ports" if machine is ports else "dma"
+        }
 
 
 def test_a_description_says_numbers_with_their_sources_and_texts_that_are_given():

@@ -1,13 +1,15 @@
-"""A product on a processor with caches, by hand: blocks of 2 vectors of 8 by 14 scalars."""
+"""Products and sums over windows on a processor with caches, by hand: blocks of 2 vectors of 8 by
+14 scalars or pixels.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from tilewright.cost.calls import PricedCall
-from tilewright.ir.primitives import MatrixProduct
+from tilewright.ir.primitives import MatrixProduct, WindowSums
 from tilewright.machine import Machine, load_machine
-from tilewright.targets.host.prices import product_cycles
+from tilewright.targets.host.prices import product_cycles, window_sums_cycles
 
 GEMM = {
     "f64.call_cycles": 100,
@@ -83,3 +85,17 @@ def test_integers_take_the_time_of_floats_of_their_size_at_their_own_rate():
         for kind in ("i32", "f32")
     )
     assert whole - half == pytest.approx(50 * 28.3 / 2)
+
+
+@pytest.mark.parametrize(("load_cycles", "longer"), [(1.0, 832), (0.5, 720)])
+def test_windows_are_loaded_or_multiplied_whichever_takes_longer(load_cycles, longer):
+    """20 pixels in two blocks, 12 channels in two vectors: each of 2 x 3 x 3 points and terms loads
+    the pixels, and its factors once a block, and multiplies once a pixel; results are stored.
+    """
+    given = {"load_cycles": load_cycles, "loop_cycles": 5.0}
+    vector = {f"primitives.vector.{key}": value for key, value in given.items()}
+    on = load_machine("host", {**vector, "primitives.gemm.f64.call_cycles": 100})
+    assert (2 * (18 * (20 + 2) + 20), 18 * 20 * 2) == (832, 720)
+    dims = {"t": 20, "elements": 20 * 12, "k": 3}
+    call = PricedCall(WindowSums(rows=2, cols=3), dims, "f64")
+    assert float(window_sums_cycles(on, call)) == 100 + 2 * 2 * 5 + longer

@@ -1,0 +1,426 @@
+"""Tests that are collected once and run in forks: which statements each reaches, what a fault does.
+
+One process imports tilewright and all test files. Every function of tilewright is compiled with a
+mark before each of its statements, so a fork that runs a test file knows what each test reached.
+A fault within functions takes their place in a fork, and the tests that reach it run, those nearest
+and fastest first, until one fails. What is compiled, and what an import computes, cannot change so.
+
+A fork begins as a process of its own would: no cached value, what the tests share not yet made.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import gc
+import importlib.machinery
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import pytest
+
+SOURCES = Path("src/tilewright")
+EXAMPLES = 10
+"""Per cent of the stated examples of a property that are drawn while faults run."""
+LONGEST_SECONDS, FILE_SECONDS = 10.0, 30.0
+"""Processor time of a test, and of those of a file, while they are recorded; others judge none."""
+LEFT_OUT = ("tests/architecture/", "tests/docs/")
+"""Tests of the text of the sources and of examples in pages."""
+
+PROCESSES = multiprocessing.get_context("fork")
+Outcome = Literal["killed", "alive", "out of time"]
+_COMPILED = b"tilewright.common.compiled import"
+_OPTIONS = ("-q", "-s", "--assert=plain", "-p", "no:cacheprovider")
+_MARKS = "__reached__"
+
+
+class Verdict(NamedTuple):
+    """Outcome of a fault, the test that decided it, and the processor time that all tests took."""
+
+    outcome: Outcome
+    test: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The tests of one file that pass, what each takes, and the statements that it reaches."""
+
+    tests: list[str]
+    seconds: np.ndarray
+    statements: np.ndarray
+    """Keys, ascending."""
+    bits: np.ndarray
+    """Statements reached, a row for each test, eight in a byte."""
+
+    def by(self, keys: Sequence[int]) -> Iterator[tuple[float, str]]:
+        """Seconds and name of the tests that reach one of some statements."""
+        places = np.flatnonzero(np.isin(self.statements, np.array(keys, np.int64)))
+        hits = (self.bits[:, places // 8] >> (7 - places % 8)) & 1
+        for row in np.flatnonzero(hits.any(axis=1)):
+            yield float(self.seconds[row]), self.tests[row]
+
+    def saved(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        names = np.array(self.tests, dtype=np.str_)
+        np.savez_compressed(path, names, self.seconds, self.statements, self.bits)
+
+    @classmethod
+    def loaded(cls, path: Path) -> Reached:
+        with np.load(path) as found:
+            names, *rest = (found[name] for name in found.files)
+            return cls(names.tolist(), *rest)
+
+
+def blocks(node: ast.AST, name: str = "", inside: bool = False) -> Iterator[tuple[str, list[Any]]]:
+    """The lists of statements within functions, each with the name of its function."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        name, inside = f"{name}.{node.name}", not isinstance(node, ast.ClassDef)
+    for _, value in ast.iter_fields(node):
+        if inside and isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield name, value
+    for child in ast.iter_child_nodes(node):
+        yield from blocks(child, name, inside)
+
+
+def statement_key(path: str, function: str, text: str) -> int:
+    """Names a statement by its file, function and first line: other lines may come and go."""
+    found = blake2b("\n".join((path, function, text.strip())).encode(), digest_size=8)
+    return int.from_bytes(found.digest(), signed=True)
+
+
+def keys_at(path: str, source: bytes, line: int) -> list[int]:
+    """Key of the innermost statement around a line; of all of the file where no function is."""
+    lines = source.decode().splitlines()
+    every = [
+        (node, statement_key(path, name, lines[node.lineno - 1]))
+        for name, block in blocks(ast.parse(source))
+        for node in block
+    ]
+    around = [(n.end_lineno - n.lineno, k) for n, k in every if n.lineno <= line <= n.end_lineno]
+    return [min(around)[1]] if around else [key for _, key in every]
+
+
+def is_compiled(source: bytes) -> bool:
+    """Whether Numba compiles functions of a file."""
+    return _COMPILED in source
+
+
+class _Marking(importlib.machinery.SourceFileLoader):
+    """Compiles functions with marks and counts their statements."""
+
+    keys: ClassVar[list[int]] = []  # of all files, which have a loader each
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = self.get_data(self.path)
+        tree = ast.parse(source)
+        if not is_compiled(source):
+            path, lines = self.path.rpartition(f"{SOURCES}/")[2], source.decode().splitlines()
+            for name, block in list(blocks(tree)):
+                block[:] = self._marked(path, name, block, lines)
+        return compile(tree, self.path, "exec", dont_inherit=True)
+
+    def _marked(self, path: str, name: str, block: list[Any], lines: list[str]) -> list[ast.stmt]:
+        found = []
+        for place, node in enumerate(block):
+            if place or not _is_text(node):
+                (mark,) = ast.parse(f"{_MARKS}[{len(self.keys)}] = 1").body
+                for part in ast.walk(mark):
+                    ast.copy_location(part, node)
+                self.keys.append(statement_key(path, name, lines[node.lineno - 1]))
+                found.append(mark)
+            found.append(node)
+        return found
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+class _Finder(importlib.machinery.PathFinder):
+    """Finds modules of tilewright for `_Marking`."""
+
+    @classmethod
+    def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname.partition(".")[0] != "tilewright":
+            return None
+        spec = super().find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _Marking(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def changed_functions(before: CodeType, after: CodeType) -> list[tuple[CodeType, CodeType]] | None:
+    """Functions of a module whose code is another one; None if code outside functions is."""
+    inner = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (before, after)]
+    if not before.co_flags & 1 and (_own(before) != _own(after) or len(inner[0]) != len(inner[1])):
+        return None  # flag 1: a function's
+    found = [(before, after)] if before.co_flags & 1 and before != after else []
+    for one, other in zip(*inner, strict=False):
+        if one != other:
+            within = changed_functions(one, other)
+            if within is None:
+                return None
+            found += within
+    return found
+
+
+def _own(code: CodeType) -> tuple[object, ...]:
+    consts = [repr(value) for value in code.co_consts if not isinstance(value, CodeType)]
+    return code.co_code, consts, code.co_names, code.co_varnames
+
+
+@dataclass(eq=False)
+class _Server:
+    """Answers from within pytest, once it has collected all tests."""
+
+    tree: Path
+    asks: Connection
+    items: dict[str, pytest.Item] = field(default_factory=dict)
+    functions: dict[tuple[str, str, int], list[FunctionType]] = field(default_factory=dict)
+    failed: bool = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.failed |= report.failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.items = {item.nodeid: item for item in session.items}
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        for each in gc.get_objects():
+            if isinstance(each, functools._lru_cache_wrapper):
+                if str(each.__module__).startswith("tilewright"):
+                    each.cache_clear()
+            elif isinstance(each, FunctionType) and str(SOURCES) in each.__code__.co_filename:
+                self.functions.setdefault(_place(each.__code__), []).append(each)
+        imported = getattr(builtins, _MARKS)
+        self.asks.send({_Marking.keys[place] for place in np.flatnonzero(_as_array(imported))})
+        gc.collect()
+        gc.freeze()
+        while (asked := self.asks.recv()) is not None:
+            self.asks.send(in_a_fork(getattr(self, asked[0]), asked[1], *asked[2:]))
+        return True
+
+    def record(self, says: Connection, tests: str) -> None:
+        """Sends what each test of a file reaches."""
+        marks, names, rows = getattr(builtins, _MARKS), [], []
+        seconds: list[float] = []
+        chosen = [item for name, item in self.items.items() if name.partition("::")[0] == tests]
+        signal.signal(signal.SIGPROF, _too_long)
+        for item, following in zip(chosen, [*chosen[1:], None], strict=False):
+            marks[:] = bytes(len(marks))
+            self.failed, started = False, _processor_seconds()
+            if sum(seconds) > FILE_SECONDS:
+                break
+            signal.setitimer(signal.ITIMER_PROF, LONGEST_SECONDS)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if not self.failed:
+                names.append(item.nodeid)
+                seconds.append(_processor_seconds() - started)
+                rows.append(_as_array(marks).copy())
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        keys = np.array(_Marking.keys, np.int64)
+        table = np.array(rows, np.uint8).reshape(len(rows), -1)[:, : len(keys)]
+        used = np.flatnonzero(table.any(axis=0)) if rows else np.zeros(0, np.int64)
+        used = used[np.argsort(keys[used], kind="stable")]
+        bits = np.packbits(table[:, used], axis=1) if rows else np.zeros((0, 0), np.uint8)
+        says.send(Reached(names, np.array(seconds), keys[used], bits))
+
+    def judge(
+        self, says: Connection, path: str, seeded: bytes | None, tests: list[tuple[float, str]]
+    ) -> None:
+        """Sends outcome and test of a fault; None where it cannot be put into running code."""
+        if seeded is not None and not self._put(path, seeded):
+            says.send(None)
+            return
+        signal.signal(signal.SIGPROF, lambda *_: _end(says, ("out of time", items[at].nodeid)))
+        items = [self.items[name] for _, name in tests]
+        for at, item in enumerate(items):
+            following = items[at + 1] if at + 1 < len(items) else None
+            signal.setitimer(signal.ITIMER_PROF, 4 + 6 * tests[at][0])
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.failed:
+                _end(says, ("killed", item.nodeid))
+        says.send(("alive", ""))
+
+    def _put(self, path: str, seeded: bytes) -> bool:
+        place = str(self.tree / SOURCES / path)
+        with open(place, "rb") as file:
+            before = compile(file.read(), place, "exec", dont_inherit=True)
+        pairs = changed_functions(before, compile(seeded, place, "exec", dont_inherit=True))
+        known = [
+            (function, new)
+            for old, new in pairs or ()
+            for function in self.functions.get(_place(old), ())
+        ]
+        for function, new in known:
+            if len(function.__code__.co_freevars) != len(new.co_freevars):
+                return False
+            function.__code__ = new
+        with open(place, "wb") as file:  # for processes that a test starts, and keys of caches
+            file.write(seeded)
+        return bool(known)
+
+
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _as_array(marks: bytearray) -> np.ndarray:
+    return np.frombuffer(bytes(marks), np.uint8)
+
+
+def _processor_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError
+
+
+def _end(says: Connection, said: object) -> None:
+    says.send(said)
+    os._exit(0)
+
+
+def in_a_fork(function: Callable[..., None], limit_seconds: float, *given: object) -> Any:
+    """Processor seconds and what a function sends first, run in a process that ends with its time.
+
+    What is sent is "out of time" if it did not get there.
+    """
+    said, says = PROCESSES.Pipe(duplex=False)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = PROCESSES.Process(target=_forked, args=(function, limit_seconds, says, given))
+    process.start()
+    says.close()
+    found = ("out of time", "")
+    try:
+        if said.poll(60 + 10 * limit_seconds):
+            found = said.recv()
+    except EOFError:
+        pass
+    if process.is_alive():
+        process.join(2)
+        process.kill()
+    process.join()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, found
+
+
+def _forked(
+    function: Callable[..., None], limit: float, says: Connection, given: Sequence[object]
+) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (max(1, round(limit)),) * 2)
+    function(says, *given)
+    os._exit(0)
+
+
+def run_pytest(tree: Path, options: Sequence[str], plugin: object) -> int:
+    """Runs pytest in a copy of the tree, in silence, with few examples."""
+    os.chdir(tree)
+    places = [str(tree / name) for name in ("src", "tests", "benchmarks")]
+    os.environ |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.path[:0], sys.dont_write_bytecode = places, True
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    vars(import_module("support.examples"))["QUICK"] = EXAMPLES
+    return pytest.main([*_OPTIONS, *options], plugins=[plugin])
+
+
+def _serve(tree: Path, asks: Connection, files: Sequence[str]) -> None:
+    setattr(builtins, _MARKS, bytearray(1 << 18))
+    sys.meta_path.insert(0, _Finder)
+    run_pytest(tree, [*files, f"--basetemp={tree / 'made'}"], _Server(tree, asks))
+    os._exit(0)
+
+
+class WarmTests:
+    """Tests of some files of a copy of the tree, and a folder where what they reach is kept by
+    their text.
+    """
+
+    def __init__(self, tree: Path, kept: Path, files: Sequence[str]) -> None:
+        self._asked, asks = PROCESSES.Pipe()
+        self._process = PROCESSES.Process(target=_serve, args=(tree, asks, files))
+        self._process.start()
+        asks.close()
+        self._tree, self._kept, self._sound = tree, kept, set[str]()
+        self.imported: set[int] = self._asked.recv()
+        """Keys of the statements that importing and collecting reach."""
+        self._reached: dict[str, Reached] = {}
+
+    def close(self) -> None:
+        self._asked.send(None)
+        self._process.join()
+
+    @property
+    def known(self) -> list[str]:
+        """Test files of which it is known what they reach."""
+        return list(self._reached)
+
+    def reaching(
+        self, keys: Sequence[int], file: str, limit_seconds: float
+    ) -> list[tuple[float, str]]:
+        """Seconds and name of the tests of a file that reach one of some statements, fast ones
+        first, within a time.
+        """
+        if file not in self._reached:
+            self._reached[file] = self._recorded(file)
+        found = sorted(self._reached[file].by(keys))
+        taken = np.cumsum([seconds for seconds, _ in found])
+        return [each for each, until in zip(found, taken, strict=True) if until < limit_seconds]
+
+    def _recorded(self, tests: str) -> Reached:
+        """What the tests of one file reach: kept, or recorded now."""
+        text = (self._tree / tests).read_bytes()
+        path = self._kept / f"{blake2b(tests.encode() + text, digest_size=12).hexdigest()}.npz"
+        if not path.exists():
+            _, found = self._ask("record", 2 * FILE_SECONDS, tests)
+            if not isinstance(found, Reached):
+                found = Reached([], np.zeros(0), np.zeros(0, np.int64), np.zeros((0, 0), np.uint8))
+            found.saved(path)
+        return Reached.loaded(path)
+
+    def judged(
+        self, path: str, seeded: bytes, tests: list[tuple[float, str]], limit_seconds: float
+    ) -> Verdict | None:
+        """Outcome of a fault; None where only a process that imports it shows it.
+
+        A test that fails for the first time has to pass without the fault.
+        """
+        place = self._tree / SOURCES / path
+        source, total = place.read_bytes(), 0.0
+        while True:
+            seconds, found = self._ask("judge", 3 * limit_seconds, path, seeded, tests)
+            place.write_bytes(source)
+            total += seconds
+            if found is None:
+                return None
+            outcome, test = found
+            if outcome != "killed" or test in self._sound:
+                return Verdict(outcome, test, total)
+            alone = [each for each in tests if each[1] == test]
+            seconds, (without, _) = self._ask("judge", 3 * limit_seconds, path, None, alone)
+            total += seconds
+            if without == "alive":
+                self._sound.add(test)
+            else:
+                tests = [each for each in tests if each[1] != test]
+
+    def _ask(self, *asked: object) -> Any:
+        self._asked.send(asked)
+        return self._asked.recv()
