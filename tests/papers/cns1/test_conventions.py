@@ -97,7 +97,7 @@ def test_cycles_go_to_the_label_that_an_instruction_stands_behind():
     parts = node_parts(found, waits=1)
     assert (parts[PRODUCTS], parts[HANDLING]) == (9, 1)
     assert sum(parts.values()) == 11
-    *each, total = rows_of_parts("recall", recall_parts(MODEL.recall(WORST)), parts)
+    *each, total = rows_of_parts("recall", recall_parts(MODEL.recall(WORST)), parts, {})
     assert sum(row.ours for row in each) == total.ours
     assert sum(row.published for row in each) == total.published
 

@@ -159,13 +159,13 @@ def _part_of(label: str) -> str:
     return HANDLING
 
 
-def rows_of_parts(name: str, closed: Parts, found: Parts) -> Iterator[Row]:
-    """A row for each part and the difference that it makes; then the total."""
+def rows_of_parts(name: str, closed: Parts, found: Parts, why: Mapping[str, str]) -> Iterator[Row]:
+    """A row for each part, the difference that it makes and why; then the total."""
     for part in dict.fromkeys((*_ORDER, *found)):
         own, said = found.get(part, 0.0), closed.get(part, 0.0)
         if not own and not said:
             continue
-        note = f"{own - said:+.0f} of the difference"
+        note = "; ".join([f"{own - said:+.0f} of the difference", *filter(None, [why.get(part)])])
         yield compare(f"{name}: {part}", said, own, "simulated", note=note, unit="cycles")
     totals = sum(closed.values()), sum(found.values())
     note = f"{totals[1] - totals[0]:+.0f} in all"
