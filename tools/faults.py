@@ -192,6 +192,8 @@ def _code(node: ast.AST) -> Iterator[ast.expr]:
             if isinstance(child, ast.match_case):
                 for line in child.body:
                     yield from _code(line)
+            elif isinstance(child, ast.keyword) and ast.unparse(child) == "strict=True":
+                pass  # an assertion of `zip`
             elif isinstance(child, ast.AST) and not isinstance(child, _LEFT_OUT):
                 if isinstance(child, ast.expr):
                     yield child

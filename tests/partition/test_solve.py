@@ -75,6 +75,23 @@ def test_tables_and_the_solver_find_equally_cheap_choices(seed):
     assert total(nodes, edges, one) == total(nodes, edges, other)
 
 
+@pytest.mark.parametrize("costs", [(1e9, 1e9 + 1), (0.2, 0.3), (1e12, 1.1e12), (-0.3, -0.2)])
+def test_costs_are_told_apart_to_the_last_unit_or_to_millionths_of_the_largest(costs):
+    for order in (costs, costs[::-1]):
+        chosen = {0: order.index(min(costs)), 1: 0}
+        own = {0: np.array(order), 1: np.zeros(1)}
+        assert solve.choose_remainder(own, {0: {}, 1: {}}) == (chosen, True)
+        own, edge = {0: np.zeros(2), 1: np.zeros(1)}, np.array(order)[:, None]
+        assert solve.choose_remainder(own, {0: {1: edge}, 1: {0: edge.T}}) == (chosen, True)
+
+
+def test_of_many_options_those_are_kept_that_cost_least_with_their_neighbours():
+    own, edge = {0: np.arange(60.0), 1: np.zeros(2)}, np.full((60, 2), 100.0)
+    edge[59] = 70.0, 7.0
+    to = {0: {1: edge}, 1: {0: edge.T}}
+    assert solve.choose_remainder(own, to) == ({0: 59, 1: 1}, False)
+
+
 def test_the_bound_of_what_is_not_proven_is_every_cost_at_its_least(monkeypatch):
     """Four nodes that all meet are left to a solver, which may stop before it has a proof."""
     nodes = [np.array([3.0, 1.0 + i]) for i in range(4)]

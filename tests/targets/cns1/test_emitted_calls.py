@@ -113,6 +113,38 @@ def test_vectors_of_zeros_are_a_loop_and_the_rest_is_shorter(columns, loops, tai
     assert len(re.findall(ROUND.format("row"), text)) == 1
 
 
+FILL = """\
+    $29 = 3
+row1:
+    $17 = $16 + 256
+fill2:
+    m[$16+=$30].w = $v0
+    if ($16 != $17) fill2
+    nop
+    $12 = 6
+    vlr = $12
+    $12 = $12 << 2
+    m[$16+=$12].w = $v0
+    vlr = $28
+    $16 = $16 + 232
+    $29 = $29 - 1
+    if ($29 != $0) row1
+    nop
+"""
+
+
+def test_rows_are_filled_by_vectors_of_128_bytes_the_rest_and_a_step_to_the_next_row():
+    assert text_of(write_fill, 3, 70, 512) == FILL
+
+
+def test_updates_step_from_the_last_row_of_four_to_the_next_columns_and_rows():
+    text = text_of(write_update, MACHINE, Update(8, 128, 256))
+    assert re.findall(r"\$2[67] = -?\d+", text) == [
+        f"$27 = {128 - 3 * 256}", f"$26 = {4 * 256}",
+    ]  # fmt: skip
+    assert (Update(8, 128, 256).stripe_bytes, product().stripe_bytes) == (2 * 64, 2 * 64)
+
+
 @pytest.mark.parametrize(
     ("size", "loops", "copies", "tails"),
     [(128, 1, 4, 0), (160, 1, 5, 0), (96, 0, 3, 0), (20, 0, 1, 1), (260, 1, 5, 1)],

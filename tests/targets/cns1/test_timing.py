@@ -79,6 +79,40 @@ def test_hidden_vectors_beyond_the_cache_are_read_again():
     assert scaled[1] - scaled[0] == 27 - 4
 
 
+def test_errors_go_back_at_the_rate_of_the_memory_or_of_the_processor():
+    """Each of 32 columns takes eight stripes of 64 weights in four steps of 14 cycles, or of 8
+    where the memory is faster, five sums of lanes, and a line of 1 KB is missed eight times.
+    """
+    machine = load_machine("cns1-128")
+    rest = 7 + 5 * (4 * 2 + 4) + 8
+    local = on_each_node(machine, MODEL.layers)
+    assert (local.hidden, local.outputs) == (1024, 512)
+    usual = backward_times(machine, local)
+    assert usual.local_cycles == 8 * (8 * 4 * 14 - 14 + rest) + 2 + 8 * (27 - 14)
+    assert (usual.rounds, usual.parameter_cycles) == (32, 20 + 7)
+    times = {f"memory.rdram.read_{way}_ns": 8.0 for way in ("hit", "clean_miss", "dirty_miss")}
+    fast = backward_times(load_machine("cns1-128", {**times, "memory.rdram.byte_ns": 0.25}), local)
+    assert (fast.parameter_cycles, fast.local_cycles) == (11 + 7, 8 * (8 * 4 * 8 - 2 + rest) + 2)
+
+
+def test_a_pattern_takes_the_cycles_of_all_of_its_steps():
+    times = MODEL.training(WORST)
+    steps = [name for name, value in vars(times).items() if isinstance(value, int | float)]
+    assert len(steps) == 6
+    for name in steps:
+        longer = replace(times, **{name: getattr(times, name) + 1000})
+        assert longer.total_cycles == times.total_cycles + 1000
+    forward, backward = times.forward, times.backward
+    beside = sum(getattr(times, name) for name in steps)
+    assert times.total_cycles == (
+        forward.hidden_cycles + forward.outputs_cycles + backward.total_cycles + beside
+    )
+    hidden = replace(backward, sum_cycles=0).total_cycles
+    assert hidden == backward.parameter_cycles + backward.local_cycles + 32 * (
+        backward.scaling_cycles
+    ) + 31 * (backward.local_cycles + backward.sum_processor_cycles)
+
+
 def test_many_outputs_miss_the_open_lines_again():
     """32768 outputs are 256 passes; beyond 16 K each 4 K of them miss once more."""
     layers = Layers(1024, 2048, 32768)

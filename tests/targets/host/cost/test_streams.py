@@ -7,10 +7,11 @@ import pytest
 from tilewright.cost.calls import PricedCall, call_cycles
 from tilewright.cost.chain import take_apart
 from tilewright.cost.prices import call_costs
+from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import WinogradInput
 from tilewright.machine import load_machine
-from tilewright.targets.host.prices import streamed_cycles
+from tilewright.targets.host.prices import PRICES, streamed_cycles
 from tilewright.targets.host.sections import Caches
 
 BLOCKS = """\
@@ -104,3 +105,23 @@ def test_transforms_of_machines_with_caches_share_sums_and_hide_loads_and_stores
     )
     assert together == max(2 * 36, 12 * 12) + 1
     assert apart > 4 * together
+
+
+@pytest.mark.parametrize(("direct", "slower"), [(1e10, 4.0), (4e10, 1.0), (8e10, 1.0)])
+def test_copies_of_what_the_last_cache_cannot_keep_come_at_the_rate_of_main_memory(
+    direct: float, slower: float
+) -> None:
+    machine = load_machine(
+        "host",
+        {
+            "dma.get.peak_bytes_per_second": 4e10,
+            "memory.main.direct_bytes_per_second": direct,
+            "memory.caches.l3.capacity_bytes": 40_000_000,
+        },
+    )
+    for way, size, times in (
+        ("get", 40_000_000, 1.0), ("get", 40_000_001, slower), ("put", 40_000_001, 1.0),
+    ):  # fmt: skip
+        shape = TransferShape(4096, 8, 8)
+        found = PRICES.service_cycles(machine, way, shape, size, shared=False)
+        assert found == times * transfer_cycles(machine, way, shape)
