@@ -179,6 +179,23 @@ def test_requests_are_served_in_the_order_of_time_and_not_of_statements() -> Non
     assert sum(cause.cycles for cause in run.causes) == run.cycles
 
 
+def test_a_long_call_of_cores_that_are_apart_takes_its_cycles_once() -> None:
+    """However long, it moves both crowds: the ones that wait for x until 366, and the others."""
+    run = _run(
+        """
+        def p():
+            x: tensor("f64", "input", e=16)
+            t: buffer("f64", 16)
+            u: buffer("f64", 16)
+            get(x[at(rid * 16, max(0, 16 - rid * 16))], t[0])
+            wait(t[0])
+            copy(u[0](shape=(16,), roles="e"), t[0](shape=(16,), roles="e"))
+        """,
+        copy_cycles=20_000,
+    )
+    assert run.cycles == 366 + 20_000
+
+
 def test_engine_serves_one_transfer_after_the_other() -> None:
     """The put waits for the get before it, which is 3 descriptors of 2 blocks each, the first of
     which the engine starts while the core makes the others.

@@ -281,6 +281,7 @@ class _Executor:
         if not self.state.others:
             self._perform(OWN, own)
             return
+        self.state.keep_near()
         for actions, action in zip(self.state.behind, (own, apart), strict=True):
             if action is not None:
                 actions.append(action)

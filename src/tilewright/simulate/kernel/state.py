@@ -232,6 +232,11 @@ class KernelState:
             Clocks(at := first + (last - first) * before // self.cores, last, at),
         ]
 
+    def keep_near(self) -> None:
+        """Let neither crowd be further ahead of the other than is told apart."""
+        least = self.now - _MOST_AHEAD
+        self.clocks = [clocks.after(max(least - clocks.last, 0)) for clocks in self.clocks]
+
     def in_crowds(self, cycles: int, own_cycles: int, apart_cycles: int) -> tuple[int, int]:
         """The cycles of a call in either crowd, those of the slower one before they part."""
         if self.others:
@@ -253,8 +258,6 @@ class KernelState:
         self.clocks[crowd] = clocks
         own, apart = self.clocks
         self.now = max(own.last, apart.last) if self.others else own.last
-        least = self.now - _MOST_AHEAD
-        self.clocks = [own.after(max(least - own.last, 0)), apart.after(max(least - apart.last, 0))]
 
     def wait(self, crowd: int, wait: Await) -> list[tuple[StallCause, int, int]]:
         """Move the clocks of a crowd to when its transfers are done; returns the (cause, start,
