@@ -26,7 +26,7 @@ from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import Prepared, serial_cycles, take_apart
+from tilewright.cost.chain import Prepared, operation_window, serial_cycles, take_apart
 from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
@@ -457,7 +457,7 @@ def _overlapped(
         pipeline.least_cycles(state, tables, least)
     order = np.argsort(least, kind="stable")
     if machine.has_window:
-        own = window.operation_window(nest.prepared, nest.env, machine, prices)
+        own = operation_window(nest.prepared, nest.env, machine, prices)
         window.play_window(state, own, tables, wanted, order, least, best, *found)
     else:
         pipeline.play(state, tables, wanted, order, least, best, *found)
