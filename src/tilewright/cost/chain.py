@@ -7,13 +7,15 @@ one's cost depends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
     BinaryExpr,
@@ -25,17 +27,25 @@ from tilewright.common.expr import (
     evaluate,
     free_vars,
 )
+from tilewright.common.intervals import interval
 from tilewright.cost.calls import PricedCall, priced_call
 from tilewright.cost.moments import Edges, Kinds, Moments, moments_of
 from tilewright.cost.pipeline_types import Flags, Floats, Ints, Rows, Tables
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
 from tilewright.ir.chains import ChainRules
-from tilewright.ir.nodes import For, Program, Transfer
+from tilewright.ir.nodes import For, Program, Transfer, View
 from tilewright.ir.primitive import Primitive
+from tilewright.ir.primitives import MatrixProduct
 from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import Engine
+
+if TYPE_CHECKING:
+    from tilewright.cost import window
+    from tilewright.cost.prices import Prices
+else:  # heavy: Numba
+    window = Deferred("tilewright.cost.window")
 
 
 @dataclass(frozen=True)
@@ -388,3 +398,191 @@ def _of_kinds(count: Floats, edges: Edges, uniform: Flags, axis: int) -> Floats:
     ends = np.where(kinds < front, kinds < count, count - back + (kinds - front - 1) >= front)
     told_apart = np.where(kinds == front, np.maximum(count - front - back, 0), ends)
     return np.where(alike, np.where(kinds == 0, count, 0.0), told_apart)
+
+
+UNITS = 4
+"""Most units that execute operations."""
+_MOST_OPERANDS = 8
+
+
+def operation_window(
+    prepared: Prepared, env: Mapping[str, Value], machine: Machine, prices: Prices
+) -> window.OperationWindow:
+    """The window of a core, empty, for the items of one nest, with values for its parameters."""
+    rules = machine.issue
+    assert rules is not None
+    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
+    count, loops = len(buffers), max(1, len(prepared.loops))
+    sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count, 2 * count)
+    first = np.cumsum((0, *sizes)).astype(np.int64)
+    used = [_used(item, buffers, prepared) for item in prepared.items]
+    writes = np.array([w for w, _ in used] or [-1], np.int64)
+    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
+    early = np.zeros(reads.shape, np.bool_)
+    for row, ends, (_, own), item in zip(reads, early, used, prepared.items, strict=False):
+        row[: len(own)] = own
+        ends[: len(own)] = _read_early(item, len(own), prices)
+    moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
+    beside = [_beside(i, prepared) for i in prepared.items]
+    given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
+    rotates = [
+        0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
+        for i, b in enumerate(prepared.program.buffers)
+    ]
+    return window.OperationWindow(
+        np.zeros(int(first[-1])),
+        first,
+        np.zeros(max(1, count), np.int64),
+        np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
+        writes,
+        reads,
+        early,
+        np.array(rotates or [0], np.int64),
+        np.array(beside or [0], np.int64),
+        np.array([_in_pieces(i, prepared) for i in prepared.items] or [False]),
+        np.array(_overlapping(prepared, env) or [False]),
+        np.zeros((loops, 2, int(first[-1]))),
+        np.zeros((loops, 2, max(1, count)), np.int64),
+        np.zeros(loops, np.int64),
+        np.zeros(loops),
+        np.array([_moved(d, prepared) for d in range(loops)], np.float64),
+        int(rules.freed == "in_order"),
+        np.zeros(1),
+        np.zeros((max(1, count), 2), np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+def _read_early(item: ChainItem, count: int, prices: Prices) -> list[bool]:
+    """Which of so many operands that an item reads its last operation does not read."""
+    if not isinstance(item.step, CallStep):
+        return [False] * count
+    last = prices.last_reads(item.step.stmt.primitive, count)
+    return [operand not in last for operand in range(count)]
+
+
+def _rotation(buffer: str, prepared: Prepared) -> int:
+    """The level of the innermost loop that the slot depends on which calls write."""
+    made = [i.step.stmt.operands[0] for i in prepared.items if isinstance(i.step, CallStep)]
+    slots = [o.slot for o in made if isinstance(o, View) and o.buffer == buffer]
+    used = frozenset[str]().union(*map(free_vars, slots))
+    return max((d for d, loop in enumerate(prepared.loops, 1) if loop.var in used), default=0)
+
+
+def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
+    """The buffer that a step writes, empty for none, and those that it reads."""
+    if isinstance(step, CallStep):
+        names = [o.buffer for o in step.stmt.operands if isinstance(o, View)]
+        return names[0], names[1:]
+    own = step.stmt.buffer
+    return (own, []) if step.stmt.direction == "get" else ("", [own])
+
+
+def _used(item: ChainItem, buffers: Mapping[str, int], prepared: Prepared) -> tuple[int, list[int]]:
+    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads. One
+    that works on results of earlier products waits for none of its loop.
+    """
+    written, read = _names(item.step)
+    if written in read and _lags(item, prepared):
+        written, read = "", [name for name in read if name != written]
+    return buffers.get(written, -1), [buffers[name] for name in read[:_MOST_OPERANDS]]
+
+
+def _lags(item: ChainItem, prepared: Prepared) -> bool:
+    """True for a call on a part of a buffer of which a product in its loop makes another part."""
+    assert isinstance(item.step, CallStep)
+    own = item.step.stmt.operands[0]
+    return any(
+        isinstance(i.step, CallStep)
+        and isinstance(i.step.stmt.primitive, MatrixProduct)
+        and isinstance(made := i.step.stmt.operands[0], View)
+        and made.buffer == _names(item.step)[0]
+        and made.ranges != own.ranges
+        for i in prepared.items
+        if (i.level, i.after) == (item.level, item.after)
+    )
+
+
+def _beside(item: ChainItem, prepared: Prepared) -> int:
+    """How an item writes a buffer that the items of one loop alone use, which read it in the order
+    in which their parts move: what it writes they have read, or read later. 0 for other items.
+    """
+    written, _ = _names(item.step)
+    if not item.level or not written:
+        return 0
+    variable = prepared.loops[item.level - 1].var
+    users = [i for i in prepared.items if written in (_names(i.step)[0], *_names(i.step)[1])]
+    views = [
+        o
+        for i in users
+        if isinstance(i.step, CallStep)
+        for o in i.step.stmt.operands[1:]
+        if isinstance(o, View) and o.buffer == written
+    ]
+    read = [any(variable in free_vars(r.start) for r in o.ranges) for o in views]
+    others = [i for i in users if i.level != item.level]
+    begun = [i for i in others if i.level < item.level and not i.after]
+    if not read or not all(read) or others != [i for i in begun if _names(i.step)[0] == written]:
+        return 0
+    made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
+    alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
+    return window.AHEAD if variable in _start(item.step) or alternates else window.BESIDE
+
+
+def _moved(loop: int, prepared: Prepared) -> int:
+    """How many different places of operands in memories move with a loop, of those that are used
+    in each turn.
+    """
+    if loop >= len(prepared.loops):
+        return 0
+    variable, found = prepared.loops[loop].var, set[Hashable]()
+    double = {b.name for b in prepared.program.buffers if b.copies != Const(1)}
+    for item in prepared.items:
+        if item.level <= loop or item.condition != Const(1):
+            continue
+        rotates = item.level == loop + 1
+        for name, starts in _places(item.step):
+            if (rotates and name in double) or any(variable in free_vars(e) for e in starts):
+                found.add((name, starts))
+    return len(found)
+
+
+def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """Where the operands of a step begin, each with the name of its buffer or tensor."""
+    if isinstance(step, TransferStep):
+        yield step.stmt.tensor, tuple(r.start for r in step.stmt.ranges)
+        yield f"{step.stmt.direction} {step.stmt.buffer}", (step.stmt.first,)
+        return
+    for operand in step.stmt.operands:
+        if isinstance(operand, View):
+            yield operand.buffer, (operand.slot, *(r.start for r in operand.ranges))
+
+
+def _in_pieces(item: ChainItem, prepared: Prepared) -> bool:
+    """True for a store of a buffer that calls in loops inside its own write part by part."""
+    if isinstance(item.step, CallStep) or item.step.stmt.direction == "get":
+        return False
+    name = item.step.stmt.buffer
+    made = [i for i in prepared.items if _names(i.step)[0] == name]
+    return all(
+        i.level > item.level and prepared.loops[i.level - 1].var in _start(i.step) for i in made
+    )
+
+
+def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
+    """Which items are transfers under no condition, or one that always holds."""
+    bounds = {name: (int(np.min(v)), int(np.max(v))) for name, v in env.items()}
+    for loop in prepared.loops:
+        bounds[loop.var] = 0, interval(loop.extent, bounds)[1] - 1
+    return [
+        not isinstance(i.step, CallStep) and interval(i.condition, bounds)[0] > 0
+        for i in prepared.items
+    ]
+
+
+def _start(step: CallStep | TransferStep) -> frozenset[str]:
+    """The symbols in the place of what a step writes."""
+    if isinstance(step, TransferStep):
+        return free_vars(step.stmt.first)
+    made = step.stmt.operands[0]
+    return frozenset().union(*(free_vars(r.start) for r in made.ranges))

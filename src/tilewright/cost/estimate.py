@@ -23,11 +23,10 @@ import numpy.typing as npt
 
 from tilewright.common.classes import classes_of_table
 from tilewright.common.deferred import Deferred
-from tilewright.common.expr import Const, Value, evaluate, free_vars
-from tilewright.cost import chain
+from tilewright.common.expr import Value, evaluate
 from tilewright.cost.buffers import scratchpad_bytes
 from tilewright.cost.calls import PricedCall, call_cycles
-from tilewright.cost.chain import Prepared, serial_cycles, take_apart
+from tilewright.cost.chain import Prepared, operation_window, serial_cycles, take_apart
 from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
@@ -52,7 +51,7 @@ from tilewright.cost.pipeline_types import (
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
 from tilewright.cost.timing import issue_cycles, where_data_lie
-from tilewright.ir.nodes import Program, View
+from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct, Repack
 from tilewright.machine import Machine
@@ -63,9 +62,9 @@ if TYPE_CHECKING:
 else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
-Cycles = tuple[Value, Value, Value]
+Cycles = tuple[Value, ...]
 """(of service or of the call, of issue, `own` ones as of `Cost`), of the form (kinds, tiles) or
-what broadcasts to it.
+what broadcasts to it; where cores keep a window of operations in flight its other three, too.
 """
 
 
@@ -100,7 +99,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item; zero where it does not happen."""
-    found: list[Cycles] = [(0.0, 0.0, 0.0)] * len(items)
+    found: list[Cycles] = [(0.0,) * (6 if machine.has_window else 3)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -111,11 +110,9 @@ def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -
         cycles = _priced_once(alike, shapes, machine, prices)
         ends = accumulate(map(prod, shapes), initial=0)
         for i, shape, span in zip(places, shapes, pairwise(ends), strict=True):
-            service, issue, own = (_part(of, span, shape) for of in cycles)
             holds = items[i].holds
-            if not _always(holds):
-                service, issue, own = service * holds, issue * holds, own * holds
-            found[i] = service, issue, own
+            parts = (_part(of, span, shape) for of in cycles)
+            found[i] = tuple(parts if _always(holds) else (part * holds for part in parts))
     return found
 
 
@@ -144,8 +141,7 @@ def _priced_once(
     code, first = classes_of_table(table)
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
-    service, issue, own = _cycles(items[0], numbers, machine, prices)
-    return _of_classes(service, code), _of_classes(issue, code), _of_classes(own, code)
+    return tuple(_of_classes(c, code) for c in _cycles(items[0], numbers, machine, prices))
 
 
 def _of_classes(cycles: Value, code: Ints) -> Value:
@@ -179,12 +175,14 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
     if isinstance(step, CallStep):
         assert item.call is not None
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
-        operations = prices.operations(machine, call) if machine.has_window else 0.0
         cycles = own = call_cycles(machine, call, prices.costs)
+        if machine.has_window:
+            first, last, around = prices.ends(machine, call)
+            return cycles, prices.operations(machine, call), own, first, last, around
         if machine.cores > 1 and isinstance(call.primitive, Repack):
             call = replace(call, dims=where_data_lie(call.dims))
             own = call_cycles(machine, call, prices.costs)
-        return cycles, operations, own
+        return cycles, 0.0, own
     return _transfer_cycles(step, numbers, machine, prices)
 
 
@@ -195,7 +193,10 @@ def _transfer_cycles(
     shape = step.shape(numbers[:rank], numbers[rank:])
     direction, size = step.stmt.direction, prod(numbers[:rank]) * step.element_bytes
     service = prices.service_cycles(machine, direction, shape, size, shared=step.shared)
-    issue = shape.blocks if machine.has_window else issue_cycles(machine, shape)
+    if machine.has_window:
+        each = service / np.maximum(1, shape.blocks)
+        return service, shape.blocks, shape.moving, each, each, prices.around(shape)
+    issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
         return service + issue, 0.0, service + issue
     return service, issue, shape.moving
@@ -239,18 +240,21 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     prepared, width = nest.prepared, _width(nest.env)
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
     rows = [prod(item.kinds) for item in moments.items]
-    service, issue, own_cycles = (np.empty((sum(rows), width)) for _ in range(3))
+    found = [next(cycles) for _ in rows]
+    table = np.empty((len(found[0]) if found else 3, sum(rows), width))
     first = 0
-    for count in rows:
+    for count, cycles_of_item in zip(rows, found, strict=True):
         part = slice(first, first := first + count)
-        service[part], issue[part], own_cycles[part] = next(cycles)
+        for kind, values in zip(table, cycles_of_item, strict=True):
+            kind[part] = values
     iterations = np.empty((sum(map(prod, moments.counts)), width))
     first = 0
     for extent, own in zip(extents, moments.counts, strict=True):
         iterations[first : (first := first + prod(own))] = extent
-    alike = _uniform(outline.costs, kinds, service) & _uniform(outline.counts, kinds, iterations)
+    alike = _uniform(outline.costs, kinds, table[0]) & _uniform(outline.counts, kinds, iterations)
     contest = np.zeros(width, np.int64) if nest.contest is None else nest.contest
-    return Tables(iterations, service, issue, own_cycles, alike, contest, nest.doubles)
+    service, issue, own_cycles = table[:3]
+    return Tables(iterations, service, issue, own_cycles, alike, contest, nest.doubles, table[3:])
 
 
 def records_of(
@@ -453,7 +457,7 @@ def _overlapped(
         pipeline.least_cycles(state, tables, least)
     order = np.argsort(least, kind="stable")
     if machine.has_window:
-        own = _window_of(nest.prepared, machine, prices)
+        own = operation_window(nest.prepared, nest.env, machine, prices)
         window.play_window(state, own, tables, wanted, order, least, best, *found)
     else:
         pipeline.play(state, tables, wanted, order, least, best, *found)
@@ -465,132 +469,3 @@ def _doubles(program: Program, env: Env) -> Flags:
     if not columns:
         return np.zeros((1, 0), np.bool_)
     return np.stack(np.broadcast_arrays(*columns), axis=1)
-
-
-UNITS = 4
-"""Most units that execute operations."""
-_MOST_OPERANDS = 8
-
-
-def _window_of(prepared: Prepared, machine: Machine, prices: Prices) -> window.OperationWindow:
-    """The window of a core, empty, for the items of one nest."""
-    rules = machine.issue
-    assert rules is not None
-    buffers = {b.name: i for i, b in enumerate(prepared.program.buffers)}
-    count, loops = len(buffers), max(1, len(prepared.loops))
-    sizes = (1, rules.in_flight, UNITS, 2 * count, 2 * count)
-    first = np.cumsum((0, *sizes)).astype(np.int64)
-    used = [_used(item, buffers, prepared) for item in prepared.items]
-    writes = np.array([w for w, _ in used] or [-1], np.int64)
-    reads = np.full((max(1, len(used)), _MOST_OPERANDS), -1, np.int64)
-    for row, (_, own) in zip(reads, used, strict=False):
-        row[: len(own)] = own
-    moved = {i.buffer for i in prepared.items if not isinstance(i.step, CallStep)}
-    beside = [_beside(i, prepared) for i in prepared.items]
-    given = moved | {w for w, b in zip(writes, beside, strict=False) if b}
-    rotates = [
-        0 if i in given or b.copies != Const(2) else _rotation(b.name, prepared)
-        for i, b in enumerate(prepared.program.buffers)
-    ]
-    return window.OperationWindow(
-        np.zeros(int(first[-1])),
-        first,
-        np.zeros(max(1, count), np.int64),
-        np.array([prices.unit(i.step) for i in prepared.items] or [0], np.int64),
-        writes,
-        reads,
-        np.array(rotates or [0], np.int64),
-        np.array(beside or [0], np.int64),
-        np.array([_overlaps(i) for i in prepared.items] or [False]),
-        np.zeros((loops, 2, int(first[-1]))),
-        np.zeros((loops, 2, max(1, count)), np.int64),
-        np.zeros(loops, np.int64),
-        np.zeros(loops),
-        int(rules.freed == "in_order"),
-        np.zeros(1),
-        np.zeros((max(1, count), 3)),
-        np.zeros(1, np.int64),
-    )
-
-
-def _rotation(buffer: str, prepared: Prepared) -> int:
-    """The level of the innermost loop that the slot depends on which calls write."""
-    made = [i.step.stmt.operands[0] for i in prepared.items if isinstance(i.step, CallStep)]
-    slots = [o.slot for o in made if isinstance(o, View) and o.buffer == buffer]
-    used = frozenset[str]().union(*map(free_vars, slots))
-    return max((d for d, loop in enumerate(prepared.loops, 1) if loop.var in used), default=0)
-
-
-def _names(step: CallStep | TransferStep) -> tuple[str, list[str]]:
-    """The buffer that a step writes, empty for none, and those that it reads."""
-    if isinstance(step, CallStep):
-        names = [o.buffer for o in step.stmt.operands if isinstance(o, View)]
-        return names[0], names[1:]
-    own = step.stmt.buffer
-    return (own, []) if step.stmt.direction == "get" else ("", [own])
-
-
-def _used(
-    item: chain.ChainItem, buffers: Mapping[str, int], prepared: Prepared
-) -> tuple[int, list[int]]:
-    """The numbers of the buffer that an item writes, -1 for none, and of those that it reads. One
-    that works on results of earlier products waits for none of its loop.
-    """
-    written, read = _names(item.step)
-    if written in read and _lags(item, prepared):
-        written, read = "", [name for name in read if name != written]
-    return buffers.get(written, -1), [buffers[name] for name in read[:_MOST_OPERANDS]]
-
-
-def _lags(item: chain.ChainItem, prepared: Prepared) -> bool:
-    """True for a call on a part of a buffer of which a product in its loop makes another part."""
-    assert isinstance(item.step, CallStep)
-    own = item.step.stmt.operands[0]
-    return any(
-        isinstance(i.step, CallStep)
-        and isinstance(i.step.stmt.primitive, MatrixProduct)
-        and isinstance(made := i.step.stmt.operands[0], View)
-        and made.buffer == _names(item.step)[0]
-        and made.ranges != own.ranges
-        for i in prepared.items
-        if (i.level, i.after) == (item.level, item.after)
-    )
-
-
-def _beside(item: chain.ChainItem, prepared: Prepared) -> int:
-    """How an item writes a buffer that the items of one loop alone use, which read it in the order
-    in which their parts move: what it writes they have read, or read later. 0 for other items.
-    """
-    written, _ = _names(item.step)
-    if not item.level or not written:
-        return 0
-    variable = prepared.loops[item.level - 1].var
-    users = [i for i in prepared.items if written in (_names(i.step)[0], *_names(i.step)[1])]
-    views = [
-        o
-        for i in users
-        if isinstance(i.step, CallStep)
-        for o in i.step.stmt.operands[1:]
-        if isinstance(o, View) and o.buffer == written
-    ]
-    read = [any(variable in free_vars(r.start) for r in o.ranges) for o in views]
-    others = [i for i in users if i.level != item.level]
-    begun = [i for i in others if i.level < item.level and not i.after]
-    if not read or not all(read) or others != [i for i in begun if _names(i.step)[0] == written]:
-        return 0
-    made = item.step.stmt.operands[0] if isinstance(item.step, CallStep) else None
-    alternates = isinstance(made, View) and made.slot not in {o.slot for o in views}
-    return window.AHEAD if variable in _start(item.step) or alternates else window.BESIDE
-
-
-def _overlaps(item: chain.ChainItem) -> bool:
-    """True for a transfer under no condition."""
-    return not isinstance(item.step, CallStep) and item.condition == Const(1)
-
-
-def _start(step: CallStep | TransferStep) -> frozenset[str]:
-    """The symbols in the place of what a step writes."""
-    if isinstance(step, TransferStep):
-        return free_vars(step.stmt.first)
-    made = step.stmt.operands[0]
-    return frozenset().union(*(free_vars(r.start) for r in made.ranges))

@@ -124,6 +124,8 @@ def _loops(call: Call, views: Sequence[View]) -> list[_Loop] | None:
             pairs = _of_windows(windows, axes)
         case WinogradTransform() as transform:
             pairs = _of_transform(transform, axes)
+        case own if own.by_elements:
+            pairs = [(letter, [a.get(letter, []) for a in axes]) for letter in axes[0]]
         case _:
             return None
     loops: list[_Loop] = []

@@ -22,12 +22,18 @@ def row_of(s: PipelineState, strides: Stride, base: int, value: int) -> Any:
 
 
 @piece
-def cost_of(s: PipelineState, item: Item, number: int) -> Cost:
-    """Cost of an item in iterations of the present kinds."""
+def row_at(s: PipelineState, item: Item, number: int) -> Any:
+    """Row of an item's cost in iterations of the present kinds."""
     row = item.base
     if item.varies:
         row = row_of(s, s.item_strides, row, number)
-    return at(s.costs, row)
+    return row
+
+
+@piece
+def cost_of(s: PipelineState, item: Item, number: int) -> Cost:
+    """Cost of an item in iterations of the present kinds."""
+    return at(s.costs, row_at(s, item, number))
 
 
 @piece

@@ -98,11 +98,16 @@ class Stride(Protocol):
 class Cost(Protocol):
     """The cycles of an item in one kind of iteration. Its `own` cycles are, of a call, those of the
     cores that have any data; of a transfer it is the share of the cores that have a part in it.
+    Where cores keep a window of operations in flight `issue` counts them, `first` and `last` are
+    the cycles of the ends of several, and `around` those of issue of the statements around them.
     """
 
     service: float
     issue: float
     own: float
+    first: float
+    last: float
+    around: float
 
 
 class Count(Protocol):
@@ -189,7 +194,8 @@ class StateRecords(NamedTuple):
 class Tables(NamedTuple):
     """Numbers that differ from tile to tile: iterations of the loops, costs of the items, where the
     kinds of a loop are uniform, the number of its contest; and which buffers are double in each
-    combination of copies.
+    combination of copies. Where cores keep a window of operations in flight `operations` are the
+    other cycles of `Cost`.
     """
 
     iterations: Floats
@@ -199,6 +205,7 @@ class Tables(NamedTuple):
     uniform: Flags
     contest: Ints
     doubles: Flags
+    operations: Floats
 
 
 def first_of(records: StateRecords) -> PipelineState:

@@ -7,7 +7,7 @@ while the cores compute; a family with other machines brings a subclass in its m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.common.errors import CapacityError
 from tilewright.common.expr import Value
 from tilewright.cost.buffers import bytes_by_space
-from tilewright.cost.calls import Costs, PricedCall
+from tilewright.cost.calls import Costs, PricedCall, call_cycles
 from tilewright.cost.chain import Prepared
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
 from tilewright.cost.fetches import CodeLines
@@ -24,6 +24,7 @@ from tilewright.cost.pipeline_types import GET, PUT
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.nodes import Direction, Program
+from tilewright.ir.primitive import Primitive
 from tilewright.machine import Capability, Machine
 from tilewright.machine.model import Leaf
 from tilewright.passes.lowering import lowering_of
@@ -99,6 +100,23 @@ class Prices:
     def operations(self, machine: Machine, call: PricedCall[Any]) -> Value:
         """Operations that a call becomes where cores keep a window of them in flight."""
         return 1
+
+    def ends(self, machine: Machine, call: PricedCall[Any]) -> tuple[Value, Value, Value]:
+        """The cycles of a call's first and last operation, and those of issue of the statements
+        around them, where cores keep a window of operations in flight.
+        """
+        each = call_cycles(machine, call, self.costs) / np.maximum(
+            1, self.operations(machine, call)
+        )
+        return each, each, 0
+
+    def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
+        """Which of `count` operands that a call reads its last operation reads."""
+        return range(count)
+
+    def around(self, shape: TransferShape) -> Value:
+        """Cycles of issue of the statements around a transfer's operations."""
+        return 0
 
     def service_cycles(
         self,

@@ -18,15 +18,29 @@ import numpy as np
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
 from tilewright.cost.pipeline import enter, mark_looped, take_tile
-from tilewright.cost.pipeline_rows import cost_of, iterations_of, kind_after, next_row_of, times_of
-from tilewright.cost.pipeline_types import GET, PUT, Flags, Floats, Ints, PipelineState, Tables
+from tilewright.cost.pipeline_rows import (
+    cost_of,
+    iterations_of,
+    kind_after,
+    next_row_of,
+    row_at,
+    times_of,
+)
+from tilewright.cost.pipeline_types import (
+    GET,
+    PUT,
+    Cost,
+    Flags,
+    Floats,
+    Ints,
+    PipelineState,
+    Tables,
+)
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
-_TURN = 2.0
-"""Cycles of issue of the statements that move addresses and count in a turn of a loop: one number
-for all loops, fitted to simulated programs.
-"""
+_COUNTED = 2.0
+"""Cycles of issue of the statements that count and branch in a turn of a loop."""
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
 """Kinds of writes to a buffer that is in use."""
@@ -36,17 +50,20 @@ class OperationWindow(NamedTuple):
     """Operations in flight while a candidate is played, and what they use.
 
     `state` holds, one after the other, the clock of issue, when each slot of the window is freed,
-    when each unit is free, and for both slots of each buffer when its last writer and its last
-    readers are done; `first` are the places of these parts. `slots` has the slot that each buffer's
+    when each unit is free, and for both slots of each buffer when its last writer, its last readers
+    and the writer before the last are done; `first` are the places of these parts. Stores in
+    `pieces` begin with what earlier writers have made. `slots` has the slot that each buffer's
     users work on. Items have a `unit`, and `uses`: the buffers that they write and read, -1 for
-    none. A buffer of two slots that no transfer fills or empties rotates in each turn of the loop
-    that `rotates` has the level of, 0 for none. What is written `beside` all that is in use there
-    need not wait; what is written there `AHEAD`, one iteration before it is read, is due at the
-    next such write. Transfers that `overlap` use both slots of a buffer that has two; those under a
-    condition stand where the program has them (`passes.double_buffer`). Stores of buffers of two
+    none; those read `early` the last of several operations does not read. A buffer of two slots
+    that no transfer fills or empties rotates in each turn of the loop that `rotates` has the level
+    of, 0 for none. What is written `beside` all that is in use there need not wait; what is written
+    there `AHEAD`, one iteration before it is read, is due at the next such write. Transfers that
+    `overlap` use both slots of a buffer that has two; those under a condition stand where the
+    program has them (`passes.double_buffer`). Stores of buffers of two
     slots that have no loop of several iterations inside theirs, whose level is `inmost`, stand
-    behind the next iteration's items: `late` are service, number of operations and item of each
-    one's.
+    behind the next iteration's items: `late` are the row of the cost and the item of each one, -1
+    for none.
+    `moved[d]` places move from turn to turn of loop d, a statement each, and one before it begins.
     `kept[d]` are the states after the last two iterations of loop d, `played[d]` how many were
     played, `left[d]` how many are left.
     """
@@ -57,28 +74,70 @@ class OperationWindow(NamedTuple):
     unit: Ints
     writes: Ints
     reads: Ints
+    early: Flags
     rotates: Ints
     beside: Ints
+    pieces: Flags
     overlap: Flags
     kept: Floats
     kept_slots: Ints
     played: Ints
     left: Floats
+    moved: Floats
     in_order: int
     last_freed: Floats
-    late: Floats
+    late: Ints
     inmost: Ints
 
 
 @piece
-def _issue(
-    s: PipelineState, w: OperationWindow, number: int, slot: int, service: float, count: float
-) -> None:
-    """Issue the operations of an item, `count` with `service` cycles together, on its buffers; what
-    a transfer fetches ahead goes into `slot`, all else (-1) works on the present ones.
+def _fly(w: OperationWindow, unit: int, clear: float, cycles: float) -> Any:
+    """Issue one operation, which may start when all is `clear`; returns when it ends."""
+    state, ring, ring_end = w.state, w.first[1], w.first[2]
+    oldest = ring
+    for place in range(ring, ring_end):
+        if state[place] < state[oldest]:
+            oldest = place
+    state[0] = max(state[0], state[oldest])
+    end = max(state[0], clear, state[unit]) + cycles
+    state[unit] = end
+    w.last_freed[0] = max(w.last_freed[0], end) if w.in_order else end
+    state[oldest] = w.last_freed[0]
+    return end
+
+
+@piece
+def _fly_all(w: OperationWindow, unit: int, clear: float, all_clear: float, cost: Cost) -> Any:
+    """Issue the operations of an item, of which the last may start when `all_clear`; returns when
+    that ends.
+    """
+    state, ring, ring_end = w.state, w.first[1], w.first[2]
+    count = max(cost.issue, 1.0)
+    if count < 2.0:
+        return _fly(w, unit, all_clear, cost.service)
+    _fly(w, unit, clear, cost.first)
+    left = count - 2.0
+    each, done = (cost.service - cost.first - cost.last) / max(left, 1.0), 0.0
+    while done < min(left, ring_end - ring + 1.0):
+        _fly(w, unit, clear, each)
+        done += 1.0
+    if left > done:
+        later = (left - done) * each
+        state[unit] += later
+        state[0] += later
+        w.last_freed[0] += later
+        for place in range(ring, ring_end):
+            state[place] += later
+    return _fly(w, unit, all_clear, cost.last)
+
+
+@piece
+def _issue(w: OperationWindow, number: int, slot: int, cost: Cost) -> None:
+    """Issue the operations of an item on its buffers; what a transfer fetches ahead goes into
+    `slot`, all else (-1) works on the present ones.
     """
     state, first = w.state, w.first
-    ring, ring_end, units, writers, readers = first[1], first[2], first[2], first[3], first[4]
+    units, writers, readers, earlier = first[2], first[3], first[4], first[5]
     clear, written, made = 0.0, w.writes[number], 0
     if written >= 0:
         made = 2 * written + (slot if slot >= 0 else w.slots[written])
@@ -91,47 +150,31 @@ def _issue(
         read = w.reads[number, i]
         if read >= 0:
             clear = max(clear, state[writers + 2 * read + w.slots[read]])
-    unit, each = units + w.unit[number], service / max(count, 1.0)
-    alone = min(max(count, 1.0), ring_end - ring + 1.0)
-    done, end = 0.0, 0.0
-    while done < alone:
-        oldest = ring
-        for place in range(ring, ring_end):
-            if state[place] < state[oldest]:
-                oldest = place
-        state[0] = max(state[0], state[oldest])
-        end = max(state[0], clear, state[unit]) + each
-        state[unit] = end
-        w.last_freed[0] = max(w.last_freed[0], end) if w.in_order else end
-        state[oldest] = w.last_freed[0]
-        done += 1.0
-    if count > alone:
-        later = (count - alone) * each
-        end += later
-        state[unit] += later
-        state[0] += later
-        w.last_freed[0] += later
-        for place in range(ring, ring_end):
-            state[place] += later
+    all_clear = clear
+    if w.pieces[number]:
+        read = w.reads[number, 0]
+        clear = state[earlier + 2 * read + w.slots[read]]
+    end = _fly_all(w, units + w.unit[number], clear, all_clear, cost)
+    state[0] += cost.around
     if written >= 0:
+        state[earlier + made] = state[writers + made]
         state[writers + made] = max(state[writers + made], end)
     for i in range(w.reads.shape[1]):
         read = w.reads[number, i]
         if read >= 0:
             place = readers + 2 * read + w.slots[read]
-            state[place] = max(state[place], end)
+            done = end - cost.last if w.early[number, i] else end
+            state[place] = max(state[place], done)
 
 
 @piece
-def _store_late(
-    s: PipelineState, w: OperationWindow, number: int, service: float, count: float
-) -> None:
-    """Store the tile of the iteration before this one, and keep what this one's costs."""
+def _store_late(s: PipelineState, w: OperationWindow, number: int, row: int) -> None:
+    """Store the tile of the iteration before this one, and keep the row of this one's cost."""
     buffer = at(s.items, number).buffer
     w.slots[buffer] = 1 - w.slots[buffer]
-    if w.late[buffer, 0] > 0.0:
-        _issue(s, w, number, -1, w.late[buffer, 0], w.late[buffer, 1])
-    w.late[buffer, 0], w.late[buffer, 1], w.late[buffer, 2] = service, count, number
+    if w.late[buffer, 0] >= 0:
+        _issue(w, number, -1, at(s.costs, w.late[buffer, 0]))
+    w.late[buffer, 0], w.late[buffer, 1] = row, number
 
 
 @piece
@@ -139,7 +182,8 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
     """Issue the items of a span in order."""
     for number in range(first, end):
         item = at(s.items, number)
-        cost, kind = cost_of(s, item, number), item.kind
+        here, kind = row_at(s, item, number), item.kind
+        cost = at(s.costs, here)
         if cost.service <= 0.0:
             continue
         double = w.overlap[number] and at(s.buffers, item.buffer).double and looped
@@ -147,13 +191,12 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
             row = next_row_of(s, item, number)
             if row >= 0:
-                cost = at(s.costs, row)
-                _issue(s, w, number, 1 - w.slots[item.buffer], cost.service, cost.issue)
+                _issue(w, number, 1 - w.slots[item.buffer], at(s.costs, row))
             continue
         if kind == PUT and double and item.level >= w.inmost[0]:
-            _store_late(s, w, number, cost.service, cost.issue)
+            _store_late(s, w, number, here)
             continue
-        _issue(s, w, number, -1, cost.service, cost.issue)
+        _issue(w, number, -1, cost)
         if kind == PUT and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
 
@@ -161,7 +204,7 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
 @piece
 def _fill(s: PipelineState, w: OperationWindow) -> None:
     """Fetch the tiles that are fetched ahead of the loops."""
-    for d in range(1, s.clock.loops + 1):
+    for d in range(s.clock.loops, 0, -1):
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
@@ -170,7 +213,7 @@ def _fill(s: PipelineState, w: OperationWindow) -> None:
             if at(s.buffers, item.buffer).double:
                 cost = cost_of(s, item, number)
                 if cost.service > 0.0:
-                    _issue(s, w, number, 0, cost.service, cost.issue)
+                    _issue(w, number, 0, cost)
                 w.slots[item.buffer] = 1
 
 
@@ -239,7 +282,8 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
     """Begin an iteration of a loop: its items before the loop inside."""
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
-    w.state[0] += _TURN
+    if iterations_of(s, loop) > 1.0:
+        w.state[0] += w.moved[loop] + _COUNTED
     for i in range(w.slots.size):
         if w.rotates[i] == loop + 1:
             w.slots[i] = 1 - w.slots[i]
@@ -248,27 +292,50 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
 
 
 @piece
-def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
-    """Play one candidate from its start to its end; returns its cycles."""
-    mark_looped(s)
+def _reset(s: PipelineState, w: OperationWindow) -> None:
+    """Empty the window, and find the innermost loop of several iterations."""
     for i in range(w.state.size):
         w.state[i] = 0.0
     for i in range(w.slots.size):
         w.slots[i] = 0
     for b in range(w.slots.size):
-        w.late[b, 0] = 0.0
+        w.late[b, 0] = -1
     w.last_freed[0], w.inmost[0] = 0.0, 0
     for d in range(s.clock.loops):
         at(s.levels, d).kind, at(s.levels, d).following = 0, -1
         if iterations_of(s, d) > 1.0:
             w.inmost[0] = d + 1
-    _fill(s, w)
+
+
+@piece
+def _ended(s: PipelineState, w: OperationWindow) -> Any:
+    """Issue the last stores; returns when all is done."""
+    for b in range(w.slots.size):
+        if w.late[b, 0] >= 0:
+            w.slots[b] = 1 - w.slots[b]
+            _issue(w, w.late[b, 1], -1, at(s.costs, w.late[b, 0]))
+    last = w.state[0]
+    for i in range(w.state.size):
+        last = max(last, w.state[i])
+    return last
+
+
+@piece
+def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
+    """Play one candidate from its start to its end; returns its cycles."""
+    mark_looped(s)
+    _reset(s, w)
     top = at(s.levels, 0)
     _items(s, w, top.before, top.before_end, 0)
-    loop, down = 0, True
+    loop, down, filled = 0, True, False
     while loop >= 0:
         if down:
             if loop < s.clock.loops and _begin(s, w, loop, 0):
+                if iterations_of(s, loop) > 1.0:
+                    w.state[0] += w.moved[loop] + 1.0
+                    if not filled:
+                        _fill(s, w)
+                        filled = True
                 _turn(s, w, loop)
                 loop += 1
                 continue
@@ -290,14 +357,7 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
             down = True
         else:
             level.kind, level.following = 0, -1
-    for b in range(w.slots.size):
-        if w.late[b, 0] > 0.0:
-            w.slots[b] = 1 - w.slots[b]
-            _issue(s, w, int(w.late[b, 2]), -1, w.late[b, 0], w.late[b, 1])
-    last = w.state[0]
-    for i in range(w.state.size):
-        last = max(last, w.state[i])
-    return last
+    return _ended(s, w)
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_iteration, pipeline)
@@ -324,7 +384,9 @@ def play_window(
             continue
         take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):
-            at(s.costs, row).issue = tables.issue[row, j]
+            cost = at(s.costs, row)
+            cost.issue, cost.first = tables.issue[row, j], tables.operations[0, row, j]
+            cost.last, cost.around = tables.operations[1, row, j], tables.operations[2, row, j]
         for c in range(wanted.shape[0]):
             if wanted[c, j]:
                 for b in range(s.clock.buffers):

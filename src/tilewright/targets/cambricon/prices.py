@@ -1,15 +1,24 @@
-"""Costs of calls and transfers on a Cambricon: those of the instructions that they become."""
+"""Costs of calls and transfers on a Cambricon: those of the instructions that they become.
+
+Where a call becomes loops, a turn moves the places of the operands, counts and branches, a
+statement on scalars a cycle; where a loop ends, those of the loops around it follow and it begins
+anew. The unit goes on meanwhile with what is in flight, and waits where that ends before the next
+operation issues.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
-from tilewright.cost.calls import CallCost, Costs, PricedCall
+from tilewright.cost.calls import Costs, Dims, PricedCall, call_cycles
 from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape
@@ -30,6 +39,110 @@ from tilewright.targets.cambricon.primitives import (
     Turned,
 )
 
+_COUNTED = 2
+"""Statements of a turn beside those that move places: the counter's and the branch's."""
+
+
+class WrittenLoop(NamedTuple):
+    """A loop's turns, and how many places move with it. Few turns are written out."""
+
+    turns: Value
+    moved: Value
+
+    @property
+    def begin(self) -> Value:
+        """Statements before the first turn."""
+        return np.where(self.turns > UNROLLED_TURNS, self.moved + 1, 0)
+
+    @property
+    def end(self) -> Value:
+        """Statements behind a turn."""
+        return np.where(self.turns > UNROLLED_TURNS, self.moved + _COUNTED, 0)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Elements that an instruction takes, and the loops around it from the innermost one."""
+
+    run: Value
+    loops: Sequence[WrittenLoop]
+
+    @property
+    def count(self) -> Value:
+        """How often the innermost loop turns in all."""
+        found: Value = 1
+        for loop in self.loops:
+            found = found * loop.turns
+        return found
+
+    def around(self, cycles: Value, each: Value = 0, operations: int = 1, flight: int = 1) -> Value:
+        """Cycles of issue before the first instruction and behind the last one; more where loops of
+        these `cycles` could issue ahead fewer operations than there may be in `flight`.
+        """
+        found = sum(loop.begin + loop.end for loop in self.loops)
+        count = self.count * operations
+        behind = (flight - 1) * cycles / np.maximum(1, count) - self._ahead(each)[1]
+        return found + np.where(count > flight, np.maximum(0, behind), 0)
+
+    def cycles(self, each: Value, operations: int, in_flight: int) -> Value:
+        """Cycles of all turns, each of so many operations that take `each` together, or what its
+        statements take. Where a loop begins anew statements have the operations in flight for their
+        time: as many as the turns of the loops inside could issue ahead.
+        """
+        flight = each * in_flight / max(1, operations)
+        whole, found = self.count, np.asarray(each)
+        for loop, gap, ahead in self._ahead(each)[0]:
+            whole = whole // np.maximum(1, loop.turns)
+            waits = np.maximum(0, gap - np.minimum(flight, each + ahead))
+            found = found + (loop.turns - 1) * whole * (each + waits)
+        return found
+
+    def _ahead(self, each: Value) -> tuple[list[tuple[WrittenLoop, Value, Value]], Value]:
+        """Each loop with the statements from the last operation of a turn to the first of the next,
+        and how many cycles statements are ahead there; and how many behind all turns.
+        """
+        found: list[tuple[WrittenLoop, Value, Value]] = []
+        gap = ahead = gained = np.asarray(0)
+        for loop in self.loops:
+            gap = gap + loop.end
+            found.append((loop, gap, ahead))
+            gained = loop.turns * gained + (loop.turns - 1) * (each - gap)
+            ahead = np.maximum(ahead, gained)
+            gap = gap + loop.begin
+        return found, ahead
+
+
+def written_turns(dims: Dims, operands: Sequence[int]) -> Turns:
+    """The loops of a call as they are written: neighbours that count through in all of these
+    `operands` are one, and the innermost, where its elements lie side by side, is no loop.
+    """
+    count = int(np.max(dims.get("loops", 1))) - 1
+    loops: list[WrittenLoop] = []
+    run = np.asarray(1)
+    turns, steps = np.asarray(1), [np.asarray(0)] * len(operands)
+    for number in range(count):
+        own = np.asarray(dims[f"loop_{number}"])
+        apart = [np.asarray(dims[f"step_{number}_{operand}"]) - 1 for operand in operands]
+        through = reduce(and_, (a == turns * s for a, s in zip(apart, steps, strict=True)))
+        alone, none = own == 1, turns == 1
+        ends = ~(alone | none | through)
+        run, loop = _ended(np.where(ends, turns, 1), steps, run, loops)
+        loops.append(loop)
+        steps = [np.where(~alone & (none | ends), a, s) for a, s in zip(apart, steps, strict=True)]
+        turns = np.where(alone, turns, np.where(none | ends, own, turns * own))
+    run, loop = _ended(turns, steps, run, loops)
+    return Turns(run, (*loops, loop))
+
+
+def _ended(
+    turns: Value, steps: Sequence[Value], run: Value, inner: Sequence[WrittenLoop]
+) -> tuple[Value, WrittenLoop]:
+    """The elements of a run and the loop, of which there is one turn where it is the run."""
+    first = reduce(and_, (np.equal(loop.turns, 1) for loop in inner), np.equal(run, 1))
+    is_run = reduce(and_, (np.equal(s, 1) for s in steps), first)
+    moved = sum(np.not_equal(s, 0) for s in steps)
+    return np.where(is_run, turns, run), WrittenLoop(np.where(is_run, 1, turns), moved)
+
 
 def _product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
     """One instruction for each column of the result, or each row where vectors run along n."""
@@ -42,19 +155,45 @@ def _outer_cycles(machine: Machine, call: PricedCall[OuterProduct]) -> Value:
     return instruction_cycles(machine, "op", size0=call.dims["m"], size1=call.dims["n"])
 
 
-def _by_runs(mnemonic: str, run: str) -> CallCost:
-    """One instruction for each contiguous run of elements."""
+def vector_cycles(machine: Machine, call: PricedCall[Any]) -> Value:
+    """The instructions that a call begins with, and those of each run of elements."""
+    turns, (once, each) = _turns(call), _mnemonics(call)
+    begin, turn = (
+        sum(instruction_cycles(machine, mnemonic, size=turns.run) for mnemonic in own)
+        for own in (once, each)
+    )
+    return begin + turns.cycles(turn, len(each), _in_flight(machine))
 
-    def cycles(machine: Machine, call: PricedCall[Any]) -> Value:
-        size = call.dims[run]
-        each = instruction_cycles(machine, mnemonic, size=size)
-        return _in_turns(_runs(call, run), each, len(call.operand_dtypes))
 
-    return cycles
+def _mnemonics(call: PricedCall[Any]) -> tuple[Sequence[str], Sequence[str]]:
+    """The instructions that a call on vectors begins with, and those of each turn."""
+    match call.primitive:
+        case StepByStep() as primitive:
+            steps = primitive.steps(len(call.operand_dtypes) - 1)
+            return [s.mnemonic for s in steps.constants], [s.mnemonic for s in steps.steps]
+        case Fill(value=value):
+            return (), ("vsv", "vas") if value else ("vsv",)
+        case Copy():
+            return (), ("vmove",)
+        case _:
+            return (), ("vav",)
 
 
-def _runs(call: PricedCall[Any], run: str) -> Value:
-    return call.dims["elements"] // np.maximum(1, call.dims[run])
+def _turns(call: PricedCall[Any]) -> Turns:
+    """The loops around its instructions; a reduction has its result as an operand of each."""
+    operands = range(len(call.operand_dtypes))
+    if "loops" not in call.dims:
+        run = np.maximum(1, call.dims["common_run"])
+        return Turns(run, (WrittenLoop(call.dims["elements"] // run, len(operands)),))
+    if "k" not in call.dims:
+        return written_turns(call.dims, operands)
+    found = written_turns(call.dims, (0, *operands))
+    return Turns(found.run, (*found.loops, WrittenLoop(call.dims["k"], 1)))
+
+
+def _in_flight(machine: Machine) -> int:
+    assert machine.issue is not None
+    return machine.issue.in_flight
 
 
 def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
@@ -62,28 +201,6 @@ def not_rounded(machine: Machine, call: PricedCall[Any]) -> Value:
     raise ProgramError(
         f"primitive {call.primitive.name!r} on {machine.name!r} computes fixed point"
     )
-
-
-def vector_step_cycles(machine: Machine, call: PricedCall[StepByStep]) -> Value:
-    """The instructions of constants once, those of the other steps for each run."""
-    operands = len(call.operand_dtypes)
-    steps, size = call.primitive.steps(operands - 1), call.dims["common_run"]
-    once, each = (
-        sum(instruction_cycles(machine, step.mnemonic, size=size) for step in own)
-        for own in (steps.constants, steps.steps)
-    )
-    runs = _runs(call, "common_run")
-    if "k" not in call.dims:
-        return once + _in_turns(runs, each, operands)
-    around = np.where(runs > UNROLLED_TURNS, 2 * _TURN + operands + 1, 0)
-    return once + call.dims["k"] * (_in_turns(runs, each, operands + 1) + around)
-
-
-def _in_turns(count: Value, each: Value, moved: int) -> Value:
-    """Cycles of a loop of `count` turns of `each` cycles on their unit: statements that move the
-    `moved` addresses and count the turns may take longer.
-    """
-    return count * np.where(count > UNROLLED_TURNS, np.maximum(each, _TURN + moved), each)
 
 
 def turned_cycles(machine: Machine, call: PricedCall[Turned]) -> Value:
@@ -96,23 +213,13 @@ def turned_cycles(machine: Machine, call: PricedCall[Turned]) -> Value:
     )
 
 
-_TURN = 2
-"""Cycles of a turn beside those that move addresses: the counter's and the branch's."""
-_RUNS: Mapping[type[Primitive], str] = {
-    Fill: "run",
-    Copy: "common_run",
-    SaturatingAdd: "common_run",
-}
-_MNEMONICS: Mapping[type[Primitive], str] = {Fill: "vsv", Copy: "vmove", SaturatingAdd: "vav"}
 COSTS: Costs = {
     MatrixProduct: _product_cycles,
     RoundedProduct: _product_cycles,
     OuterProduct: _outer_cycles,
     **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
-    RoundedMap: vector_step_cycles,
-    RoundedReduce: vector_step_cycles,
+    **dict.fromkeys((Fill, Copy, SaturatingAdd, RoundedMap, RoundedReduce), vector_cycles),
     Turned: turned_cycles,
-    **{kind: _by_runs(_MNEMONICS[kind], run) for kind, run in _RUNS.items()},
 }
 _TRANSFERS = {
     ("get", "vector"): "vload",
@@ -145,11 +252,31 @@ class CambriconPrices(Prices):
             return call.dims[call.primitive.across]
         if isinstance(call.primitive, Turned):
             return 2 + call.dims["elements"] // np.maximum(1, call.dims["n"])
-        if isinstance(call.primitive, StepByStep):
-            steps = call.primitive.steps(len(call.operand_dtypes) - 1)
-            runs = _runs(call, "common_run") * call.dims.get("k", 1)
-            return len(steps.constants) + runs * len(steps.steps)
-        return _runs(call, _RUNS[type(call.primitive)])
+        once, each = _mnemonics(call)
+        return len(once) + _turns(call).count * len(each)
+
+    def ends(self, machine: Machine, call: PricedCall[Any]) -> tuple[Value, Value, Value]:
+        """Those of the first and the last instruction, and of the loops around all."""
+        if isinstance(call.primitive, OuterProduct):
+            return super().ends(machine, call)
+        if isinstance(call.primitive, MatrixProduct | Turned):
+            first, last, _ = super().ends(machine, call)
+            letter = "m" if isinstance(call.primitive, Turned) else call.primitive.across
+            return first, last, Turns(1, (WrittenLoop(call.dims[letter], 2),)).around(0)
+        turns, (once, each) = _turns(call), _mnemonics(call)
+        every = [instruction_cycles(machine, m, size=turns.run) for m in (*once, *each)]
+        own, cycles = sum(every[len(once) :]), call_cycles(machine, call, self.costs)
+        return every[0], every[-1], turns.around(cycles, own, len(each), _in_flight(machine))
+
+    def last_reads(self, primitive: Primitive, count: int) -> Collection[int]:
+        """Of a map the operands of its last instruction."""
+        if not isinstance(primitive, RoundedMap):
+            return range(count)
+        return [source - 1 for source in primitive.steps(count).steps[-1].sources]
+
+    def around(self, shape: TransferShape) -> Value:
+        """Those of the loop over its blocks."""
+        return Turns(1, (WrittenLoop(shape.blocks, 2),)).around(0)
 
     def service_cycles(
         self,

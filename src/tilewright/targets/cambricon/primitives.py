@@ -66,6 +66,7 @@ class SaturatingAdd(Primitive, frozen=True):
     """y = y + x, the nearest number of its type where the sum has none."""
 
     name: ClassVar[str] = "saturating_add"
+    by_elements: ClassVar[bool] = True
     arguments: ClassVar[tuple[Argument, ...]] = (Argument("", "accumulates"), Argument(""))
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
@@ -101,6 +102,8 @@ class StepByStep(Primitive, frozen=True):
     """A primitive whose vector instructions are those of an expression, each of which rounds and
     saturates; temporaries lie in the buffer `work`.
     """
+
+    by_elements: ClassVar[bool] = True
 
     expression: str = "x0"
     fraction_bits: int = 0

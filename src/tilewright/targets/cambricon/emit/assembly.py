@@ -26,7 +26,7 @@ from tilewright.common.intervals import Interval, interval
 from tilewright.targets.cambricon.emit.places import added, short
 
 REGISTERS = 64
-_PLENTY = 20
+_PLENTY = 12
 """Free registers above which values are computed outside the loops that they do not depend on."""
 _MANY = 36
 """Free registers above which a loop keeps places that move."""
