@@ -194,14 +194,16 @@ class TimedOperation:
 
 
 def stretch(executor: Executor, first: int, count: int) -> list[TimedOperation]:
-    """`count` operations of a run that has not begun, without the `first` ones."""
+    """`count` operations of a run that has not begun, without the `first` ones; the last of a run
+    that has fewer.
+    """
     found: list[TimedOperation] = []
-    while len(executor.events) < first + count and executor.step():
-        if len(executor.events) > first + len(found):
+    while len(found) < first + count and executor.step():
+        if len(executor.events) > len(found):
             event, flight = executor.events[-1], executor.flights[-1]
             spans = tuple(flight.reads), tuple(flight.writes)
             found.append(TimedOperation(event.unit, event.end - event.start, *spans))
-    return found
+    return found[-count:]
 
 
 def ordered_cycles(operations: Sequence[TimedOperation], in_flight: int) -> int:
