@@ -295,7 +295,8 @@ def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
     for row in range(tables.iterations.shape[0]):
         at(s.counts, row).iterations = tables.iterations[row, j]
     for row in range(tables.service.shape[0]):
-        at(s.costs, row).service = tables.service[row, j]
+        cost = at(s.costs, row)
+        cost.service, cost.own = tables.service[row, j], tables.own[row, j]
     for d in range(s.clock.loops):
         at(s.levels, d).uniform = tables.uniform[d, j]
     totals(s)
@@ -335,8 +336,7 @@ def play(
             continue
         take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):
-            cost = at(s.costs, row)
-            cost.issue, cost.own = tables.issue[row, j], tables.own[row, j]
+            at(s.costs, row).issue = tables.issue[row, j]
         for c in range(wanted.shape[0]):
             if wanted[c, j]:
                 for b in range(s.clock.buffers):

@@ -136,7 +136,9 @@ def happens(s: PipelineState, loops: int) -> bool:
 
 @piece
 def totals(s: PipelineState) -> None:
-    """Add up the cycles of all calls, and of the engine for all transfers, whatever overlaps."""
+    """Add up the cycles of all calls of a core that has data, and of the engine for all transfers,
+    whatever overlaps.
+    """
     s.clock.compute = s.clock.transfers = 0.0
     for d in range(s.clock.loops + 1):
         level = at(s.levels, d)
@@ -162,11 +164,11 @@ def _add(s: PipelineState, first: int, end: int, times: float) -> None:
     """Add the items of a span to the totals, so many times."""
     for number in range(first, end):
         item = at(s.items, number)
-        cost = times * cost_of(s, item, number).service
+        cost = cost_of(s, item, number)
         if item.kind == CALL:
-            s.clock.compute += cost
+            s.clock.compute += times * cost.own
         elif item.kind > COPY:
-            s.clock.transfers += cost
+            s.clock.transfers += times * cost.service
 
 
 @piece

@@ -46,7 +46,8 @@ def test_a_launch_that_follows_its_like_takes_what_the_text_says() -> None:
     assert priced.cycles == pytest.approx(text.repeated_cycles, rel=0.05)
     run = simulate(program, MACHINE)
     assert run.cycles == pytest.approx(text.repeated_cycles, rel=0.05)
-    assert run.by_kind()["instruction cache"] % 30 == 0
+    later = run.cycles - simulate(program, MACHINE, refills=False).cycles
+    assert 0 < later <= run.by_kind()["instruction cache"]
     assert sum(run.by_kind().values()) == run.cycles
 
 
