@@ -244,8 +244,8 @@ def copied(folder: Path) -> Path:
 
 
 def judged(fault: Fault, tree: Path, tests: WarmTests, limit_seconds: float) -> Verdict:
-    """What the tests that reach a fault say of it: those of near files, then of files that were
-    recorded for other faults.
+    """Verdict of the tests that reach a fault: of near files, then of files that were recorded for
+    other faults.
     """
     source = (tree / SOURCES / fault.path).read_bytes()
     keys, near = keys_at(fault.path, source, fault.line), nearest_tests(fault.path, tree)

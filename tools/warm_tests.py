@@ -115,7 +115,7 @@ def keys_at(path: str, source: bytes, line: int) -> list[int]:
 
 
 def is_compiled(source: bytes) -> bool:
-    """Whether Numba compiles functions of a file."""
+    """True if Numba compiles functions of the file."""
     return _COMPILED in source
 
 
@@ -385,7 +385,7 @@ class WarmTests:
         return [each for each, until in zip(found, taken, strict=True) if until < limit_seconds]
 
     def _recorded(self, tests: str) -> Reached:
-        """What the tests of one file reach: kept, or recorded now."""
+        """Statements that the tests of one file reach: kept, or recorded now."""
         text = (self._tree / tests).read_bytes()
         path = self._kept / f"{blake2b(tests.encode() + text, digest_size=12).hexdigest()}.npz"
         if not path.exists():

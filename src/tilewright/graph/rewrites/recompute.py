@@ -83,7 +83,7 @@ class _Step:
         return prod(tensor.shape) * dtype(tensor.dtype).size_bytes
 
     def needed_bytes(self, again: Sequence[str]) -> int:
-        """What lives at once with these tensors computed again."""
+        """Bytes that live at once with these tensors computed again."""
         step = self.repeating(again) if again else self.network
         return most_bytes(needed_spans(step).values())
 

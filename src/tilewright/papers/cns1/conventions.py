@@ -295,7 +295,7 @@ def _apart(lines: Sequence[str]) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class InterleavedRun:
-    """What the nodes hold after a run: outputs [patterns, outputs], or both matrices."""
+    """Values of the nodes after a run: outputs [patterns, outputs], or both matrices."""
 
     outputs: Array
     weights: tuple[Array, Array]

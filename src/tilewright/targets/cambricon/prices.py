@@ -256,7 +256,7 @@ class CambriconPrices(Prices):
         return len(once) + _turns(call).count * len(each)
 
     def ends(self, machine: Machine, call: PricedCall[Any]) -> tuple[Value, Value, Value]:
-        """Those of the first and the last instruction, and of the loops around all."""
+        """Cycles of the first and the last instruction, and of the loops around all."""
         if isinstance(call.primitive, OuterProduct):
             return super().ends(machine, call)
         if isinstance(call.primitive, MatrixProduct | Turned):
@@ -275,7 +275,7 @@ class CambriconPrices(Prices):
         return [source - 1 for source in primitive.steps(count).steps[-1].sources]
 
     def around(self, shape: TransferShape) -> Value:
-        """Those of the loop over its blocks."""
+        """Cycles of the loop over its blocks."""
         return Turns(1, (WrittenLoop(shape.blocks, 2),)).around(0)
 
     def service_cycles(
