@@ -1,4 +1,4 @@
-"""Random kernels of a Torrent: shapes, numbers, and whether a node gives the reference's bits."""
+"""Random kernels of a Torrent, their numbers and bits against the reference; a small machine."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from support.compiled import kernel_of
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import ScheduleError
-from tilewright.machine import Machine
+from tilewright.machine import Machine, load_machine
 from tilewright.ops import gemm
 from tilewright.ops.lookup import lookup
 from tilewright.targets.cns1.code import CODE
@@ -16,6 +16,18 @@ from tilewright.targets.cns1.kernels import reference, run
 KINDS = ("recall", "forward", "errors", "backward", "update", "lookup", "product", "transposed")
 TYPES = ("i8,i16:i32", "i16:i32", "i8:i32", "i16,i8:i32")
 """Of the operands and sums of a product; a node has no code for the last two."""
+
+SMALL = load_machine(
+    "cns1-128",
+    {
+        "mesh.rows": 2,
+        "mesh.columns": 8,
+        "fabrics.torrents.rows": 2,
+        "fabrics.torrents.columns": 8,
+        "messages.hidden_sharers": 4,
+    },
+)
+"""A machine of 2 x 8 nodes."""
 
 
 @dataclass(frozen=True)

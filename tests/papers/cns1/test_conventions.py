@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from support.cns1_shapes import SMALL
 from tilewright.graph.tables import RATE
-from tilewright.machine import load_machine
 from tilewright.papers.cns1.all_nodes import forward_of, weights_after
 from tilewright.papers.cns1.cases import (
     HANDLING,
@@ -25,16 +25,6 @@ from tilewright.targets.cns1.node import assembled, node_table
 from tilewright.targets.cns1.nodes.run import cycles_of_labels
 from tilewright.targets.cns1.timing.layers import on_each_node
 
-SMALL = load_machine(
-    "cns1-128",
-    {
-        "mesh.rows": 2,
-        "mesh.columns": 8,
-        "fabrics.torrents.rows": 2,
-        "fabrics.torrents.columns": 8,
-        "messages.hidden_sharers": 4,
-    },
-)
 FABRIC = SMALL.fabrics["torrents"]
 
 

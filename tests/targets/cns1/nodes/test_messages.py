@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from support.cns1_shapes import SMALL
 from tilewright.common.errors import MachineError, SimulationError
 from tilewright.machine import load_machine
 from tilewright.machine import messages as described
@@ -23,16 +24,6 @@ from tilewright.targets.cns1.timing import messages as closed
 
 MACHINE = load_machine("cns1-128")
 FABRIC = MACHINE.fabrics["torrents"]
-SMALL = load_machine(
-    "cns1-128",
-    {
-        "mesh.rows": 2,
-        "mesh.columns": 8,
-        "fabrics.torrents.rows": 2,
-        "fabrics.torrents.columns": 8,
-        "messages.hidden_sharers": 4,
-    },
-)
 WITHOUT_GAP = structs.replace(FABRIC, gap_cycles=0.0)
 
 
