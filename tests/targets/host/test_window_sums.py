@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.fences import FENCE
 from tilewright.codegen.c.compiler import compiled_files
@@ -16,6 +18,8 @@ from tilewright.targets.host.vectors.window_text import (
     WindowFunction,
     block_pixels,
     emit_window_function,
+    row_pixels,
+    shares_pixels,
 )
 
 FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -59,14 +63,14 @@ static void check_NAME(long channels, long apart)
 def windows(kind: DType, isa: InstructionSet, **numbers: int) -> WindowFunction:
     """Windows of pixels 41 elements apart, 9 of them in a row."""
     found = {"windows": 8, "rows": 3, "columns": 3, "terms": 1, "stride": 1, "step": 1, **numbers}
-    apart, terms = 41, found["terms"]
+    apart, terms, columns = 41, found["terms"], found["columns"]
     return WindowFunction(
         kind,
         isa.lanes(kind),
         block_pixels(isa.registers),
         windows=found["windows"],
         rows=found["rows"],
-        columns=found["columns"],
+        columns=columns,
         terms=terms,
         x_row=30 * terms * apart,
         x_column=found["step"] * terms * apart,
@@ -75,6 +79,7 @@ def windows(kind: DType, isa: InstructionSet, **numbers: int) -> WindowFunction:
         y_window=apart,
         w_point=terms * apart,
         w_term=apart,
+        shares_pixels=shares_pixels(columns, terms, isa.registers),
     )
 
 
@@ -104,6 +109,8 @@ def program(isa: InstructionSet) -> str:
         "wide": windows(F32, isa, windows=2 * block_pixels(isa.registers) + 3, stride=2),
         "point": windows(F64, isa, windows=1, rows=1, columns=1),
         "flat": windows(F32, isa, rows=1, columns=5, step=2),
+        "strided": windows(F32, isa, columns=4, stride=2, step=3),
+        "broad": windows(F32, isa, rows=2, columns=20),
         "tall": windows(F64, isa, rows=4, columns=1, terms=2),
     }
     parts = [FENCE, vector_text(isa, (F32, F64))]
@@ -124,3 +131,11 @@ def test_no_access_outside_the_operands(isa: InstructionSet) -> None:
         pytest.skip("the compiler has no sanitizers")
     done = subprocess.run([path], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr[:2000]
+
+
+@given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 5), st.integers(1, 5))
+def test_pixels_of_a_row_are_counted_once(
+    windows: int, columns: int, stride: int, step: int
+) -> None:
+    pixels = {t * stride + j * step for t in range(windows) for j in range(columns)}
+    assert row_pixels(windows, columns, stride, step) == len(pixels)

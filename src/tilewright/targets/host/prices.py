@@ -37,7 +37,7 @@ from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache
-from tilewright.targets.host.vectors.window_text import block_pixels
+from tilewright.targets.host.vectors.window_text import block_pixels, row_pixels, shares_pixels
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -62,16 +62,23 @@ def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
 
 
 def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
-    """For each vector of results and each point a load and a multiply-add, whichever takes longer;
-    factors are loaded once for a block of pixels, results stored once.
+    """For each vector of results and each point a multiply-add, or the loads where these take
+    longer: of each pixel once for a block where its windows share pixels, otherwise for each point;
+    of factors once for a block. Results are stored once.
     """
     windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
     lanes, pixels = core.lanes(call.dtype), call.dims["t"]
-    blocks = -(-pixels // block_pixels(machine.core.registers))
+    block, terms = block_pixels(core.registers), call.dims["k"]
+    blocks = -(-pixels // block)
     vectors = call.dims["elements"] // pixels
     vectors = -(-vectors // lanes)
-    points = windows.rows * windows.cols * call.dims["k"]
-    loads = vectors * (points * (pixels + blocks) + pixels) * vector.load_cycles
+    points = windows.rows * windows.cols * terms
+    loaded = points * pixels
+    if shares_pixels(windows.cols, 1, core.registers):
+        row = windows.cols, windows.stride, windows.col_step
+        once = pixels // block * row_pixels(block, *row) + row_pixels(pixels % block, *row)
+        loaded = np.where(terms == 1, windows.rows * once, loaded)
+    loads = vectors * (loaded + points * blocks + pixels) * vector.load_cycles
     added = points * pixels * vectors * (2 * lanes / core.peak_flops_per_cycle(call.dtype))
     gemm = _timing(machine, call.dtype)
     return gemm.call_cycles + vectors * blocks * vector.loop_cycles + np.maximum(loads, added)

@@ -22,7 +22,11 @@ from tilewright.targets.host.emit.kernel_epilogue import (
 )
 from tilewright.targets.host.vectors.epilogue import PLAIN_SUMS
 from tilewright.targets.host.vectors.instruction_sets import InstructionSet
-from tilewright.targets.host.vectors.window_text import WindowFunction, block_pixels
+from tilewright.targets.host.vectors.window_text import (
+    WindowFunction,
+    block_pixels,
+    shares_pixels,
+)
 
 
 def window_function(
@@ -42,7 +46,7 @@ def window_function(
                 fix="lay it out with the same axis innermost in all operands",
             )
     kind = dtype(program.element_type(call.operands[0]))
-    column, point = _step(x, "ct"), _step(w, "x")
+    column, point, terms = _step(x, "ct"), _step(w, "x"), _extent(x, "k")
     return WindowFunction(
         kind,
         isa.lanes(kind),
@@ -50,7 +54,7 @@ def window_function(
         windows=_extent(y, "t"),
         rows=windows.rows,
         columns=windows.cols,
-        terms=_extent(x, "k"),
+        terms=terms,
         x_row=_step(x, "r") * windows.row_step,
         x_column=column * windows.col_step,
         x_term=_step(x, "k"),
@@ -58,6 +62,7 @@ def window_function(
         y_window=_step(y, "t"),
         w_point=point,
         w_term=_step(w, "k"),
+        shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
 

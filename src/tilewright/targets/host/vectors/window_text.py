@@ -1,19 +1,25 @@
 """Sums of windows as C on vectors of channels: the sums of several pixels stay in registers.
 
 In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. Out: a static
-function for a row of windows. Blocks of two vectors of channels by some pixels are multiplied and
-added point by point; fewer pixels and channels that are left take smaller blocks, the last channels
-with masks. The epilogue is applied to complete sums.
+function for a row of windows. A block is one vector of channels by some windows: each pixel of a
+row is loaded once and multiplied by the factors of all points at which windows of the block have
+it. Where those factors exceed the registers, it is two vectors by as many windows, multiplied and
+added point by point. Fewer windows and channels that are left take smaller blocks, the last
+channels with masks. The epilogue is applied to complete sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
+
+import numpy as np
 
 from tilewright.codegen.c.writer import CWriter
 from tilewright.common.dtypes import DType
+from tilewright.common.expr import Value
 from tilewright.targets.host.vectors.epilogue import (
     PLAIN_SUMS,
     Finish,
@@ -25,7 +31,9 @@ from tilewright.targets.host.vectors.epilogue import (
 )
 
 _VECTORS = 2
-"""Vectors of channels of a block: of 32 bytes they are a whole line of memory."""
+"""Vectors of channels of a block that goes point by point: of 32 bytes they are a whole line of
+memory, and share the address of each point.
+"""
 _PIXELS, _REGISTERS = 7, 16
 """Pixels of a block beside which so many registers hold a vector of factors each: images of common
 networks are multiples of 7 wide.
@@ -39,6 +47,28 @@ def block_pixels(registers: int | None) -> int:
     (7, 14)
     """
     return _PIXELS * max(1, (registers or _REGISTERS) // _REGISTERS)
+
+
+def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
+    """True if registers hold the sums of a block, the factors of a row of points, and a pixel.
+
+    >>> [shares_pixels(columns, 1, 16) for columns in (1, 3, 7, 9)]
+    [False, True, True, False]
+    """
+    held = block_pixels(registers) + columns + 1
+    return columns > 1 and terms == 1 and held <= (registers or _REGISTERS)
+
+
+def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
+    """Distinct pixels of a row that so many windows side by side have, `stride` pixels apart, of
+    `columns` points each, `step` apart.
+
+    >>> row_pixels(7, 3, 1, 1), row_pixels(7, 3, 2, 1), row_pixels(7, 3, 1, 7)
+    (9, 15, 21)
+    """
+    common = gcd(stride, step)
+    again = np.maximum(windows - step // common, 0) * max(columns - stride // common, 0)
+    return windows * columns - again
 
 
 @dataclass(frozen=True)
@@ -64,7 +94,13 @@ class WindowFunction:
     y_window: int
     w_point: int
     w_term: int
+    shares_pixels: bool = False
     epilogue: Finish = PLAIN_SUMS
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of channels of the widest block."""
+        return 1 if self.shares_pixels else _VECTORS
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -81,7 +117,7 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
     writer = CWriter()
     writer.lines(finish_function(one.epilogue, name, one.dtype))
     for height in one.heights:
-        for vectors in range(_VECTORS, 0, -1):
+        for vectors in range(one.vectors, 0, -1):
             _write_block(one, name, height, vectors, writer)
         _write_block(one, name, height, 1, writer, "tail")
     kind = one.dtype.c_name
@@ -103,7 +139,7 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
 def _write_channels(one: WindowFunction, name: str, height: int, writer: CWriter) -> None:
     """The calls for all channels of some pixels."""
     writer.line("long g = 0;")
-    for vectors in range(_VECTORS, 0, -1):
+    for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
         with writer.block(f"for (; g + {width} <= channels; g += {width})"):
             writer.call(_block_name(name, height, vectors), _places(one))
@@ -155,12 +191,10 @@ def _write_block(
         for p in range(height):
             names = ", ".join(f"s{p}_{v} = zero" for v in range(vectors))
             writer.line(f"{vector} {names};")
-        with _points(one, writer):
-            for v in range(vectors):
-                writer.line(f"const {vector} w{v} = {load(f'b + {v * one.lanes}')};")
-            for p, v in cells:
-                x = load(f"a + {p * one.x_window + v * one.lanes}")
-                writer.line(f"s{p}_{v} = tw_multiply_add_{kind}({x}, w{v}, s{p}_{v});")
+        if one.shares_pixels:
+            _write_rows(one, height, load, writer)
+        else:
+            _write_points(one, cells, load, writer)
         if one.epilogue:
             write_finished(height, vectors, one.epilogue, name, kind, place, "n", writer)
         for p, v in cells:
@@ -170,6 +204,42 @@ def _write_block(
             else:
                 writer.line(f"tw_store_{kind}(y + {offset}, s{p}_{v});")
     writer.line()
+
+
+def _write_rows(
+    one: WindowFunction, height: int, load: Callable[[str], str], writer: CWriter
+) -> None:
+    """Products of a block of one vector, row by row: each pixel for all windows that have it."""
+    kind, vector = one.dtype, f"tw_vector_{one.dtype}"
+    users: dict[int, list[tuple[int, int]]] = {}
+    for window in range(height):
+        for point in range(one.columns):
+            pixel = window * one.x_window + point * one.x_column
+            users.setdefault(pixel, []).append((window, point))
+    with _points(replace(one, columns=1, w_point=one.columns * one.w_point), writer):
+        for point in range(one.columns):
+            writer.line(f"const {vector} w{point} = {load(f'b + {point * one.w_point}')};")
+        for number, (pixel, pairs) in enumerate(sorted(users.items())):
+            writer.line(f"const {vector} x{number} = {load(f'a + {pixel}')};")
+            for window, point in pairs:
+                s = f"s{window}_0"
+                writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{point}, {s});")
+
+
+def _write_points(
+    one: WindowFunction,
+    cells: Sequence[tuple[int, int]],
+    load: Callable[[str], str],
+    writer: CWriter,
+) -> None:
+    """The products of a block, point by point; `cells` are its windows and vectors."""
+    kind, vector = one.dtype, f"tw_vector_{one.dtype}"
+    with _points(one, writer):
+        for v in sorted({v for _, v in cells}):
+            writer.line(f"const {vector} w{v} = {load(f'b + {v * one.lanes}')};")
+        for p, v in cells:
+            x = load(f"a + {p * one.x_window + v * one.lanes}")
+            writer.line(f"s{p}_{v} = tw_multiply_add_{kind}({x}, w{v}, s{p}_{v});")
 
 
 @contextmanager
