@@ -31,16 +31,21 @@ from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
-    BufferTimes,
+    KEPT,
+    PLACES,
+    Action,
+    BufferSlots,
     Clock,
     Cost,
     Count,
+    Crowd,
     Flags,
     Floats,
     Ints,
     Item,
     LoopLevel,
     Rows,
+    Served,
     StateRecords,
     Stride,
     Summary,
@@ -50,7 +55,7 @@ from tilewright.cost.pipeline_types import (
 )
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
-from tilewright.cost.timing import issue_cycles, where_data_lie
+from tilewright.cost.timing import issue_cycles, where_data_lie, where_no_data_lie
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct, Repack
@@ -63,8 +68,9 @@ else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
 Cycles = tuple[Value, ...]
-"""(of service or of the call, of issue, `own` ones as of `Cost`), of the form (kinds, tiles) or
-what broadcasts to it; where cores keep a window of operations in flight its other three, too.
+"""(of service or of the call, of issue, `own` and `apart` as of `Cost`), of the form (kinds, tiles)
+or what broadcasts to it; where cores keep a window of operations in flight its other three instead
+of the fourth.
 """
 
 
@@ -99,7 +105,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item; zero where it does not happen."""
-    found: list[Cycles] = [(0.0,) * (6 if machine.has_window else 3)] * len(items)
+    found: list[Cycles] = [(0.0,) * (6 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -175,14 +181,16 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
     if isinstance(step, CallStep):
         assert item.call is not None
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
-        cycles = own = call_cycles(machine, call, prices.costs)
+        cycles = own = apart = call_cycles(machine, call, prices.costs)
         if machine.has_window:
             first, last, around = prices.ends(machine, call)
             return cycles, prices.operations(machine, call), own, first, last, around
         if machine.cores > 1 and isinstance(call.primitive, Repack):
-            call = replace(call, dims=where_data_lie(call.dims))
-            own = call_cycles(machine, call, prices.costs)
-        return cycles, 0.0, own
+            full, empty = where_data_lie(call.dims), where_no_data_lie(call.dims)
+            own, apart = (
+                call_cycles(machine, replace(call, dims=d), prices.costs) for d in (full, empty)
+            )
+        return cycles, 0.0, own, apart
     return _transfer_cycles(step, numbers, machine, prices)
 
 
@@ -198,8 +206,8 @@ def _transfer_cycles(
         return service, shape.blocks, shape.moving, each, each, prices.around(shape)
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
-        return service + issue, 0.0, service + issue
-    return service, issue, shape.moving
+        return service + issue, 0.0, service + issue, service + issue
+    return service, issue, shape.moving, shape.until
 
 
 Env = dict[str, Any]
@@ -241,7 +249,7 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
     rows = [prod(item.kinds) for item in moments.items]
     found = [next(cycles) for _ in rows]
-    table = np.empty((len(found[0]) if found else 3, sum(rows), width))
+    table = np.empty((len(found[0]) if found else 4, sum(rows), width))
     first = 0
     for count, cycles_of_item in zip(rows, found, strict=True):
         part = slice(first, first := first + count)
@@ -262,12 +270,13 @@ def records_of(
 ) -> StateRecords:
     """The nest; what differs from tile to tile is filled in while it is played."""
     outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
-    engines = prepared.engines(machine)
+    engines, summaries = prepared.engines(machine), loops * (prod(prepared.kinds) + 1)
     return StateRecords(
         _filled(
             records(Clock, 1),
             loops=loops,
             buffers=buffers,
+            places=PLACES * buffers,
             combinations=prod(prepared.kinds),
             cores=machine.cores,
             latency=max((engine.latency_cycles for engine in engines), default=0),
@@ -283,12 +292,16 @@ def records_of(
             base=outline.costs.base,
             varies=outline.costs.varies,
         ),
-        records(BufferTimes, buffers),
+        records(BufferSlots, buffers),
+        records(Crowd, 2),
+        records(Served, PLACES * buffers),
+        records(Action, 2 * KEPT),
         _strides(outline.counts, loops),
         _strides(outline.costs, loops),
         records(Count, len(tables.iterations)),
         records(Cost, len(tables.service)),
-        records(Summary, loops * (prod(prepared.kinds) + 1)),
+        records(Summary, summaries),
+        records(Crowd, 2 * summaries),
     )
 
 

@@ -13,34 +13,35 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.common.compiled import at, entry_point, piece
-from tilewright.cost import pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost import pipeline_crowds, pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost.pipeline_crowds import ask, go_on, later, now_of, reset
 from tilewright.cost.pipeline_iteration import (
-    end_of,
+    fetched,
     play_items,
     play_iteration,
-    start_fetch,
     summary_of,
 )
 from tilewright.cost.pipeline_rows import (
     combinations_of,
-    cost_of,
     first_kinds,
     happens,
     iterations_of,
     kind_after,
     kinds_at,
     last_kinds,
+    row_at,
     times_of,
     totals,
 )
 from tilewright.cost.pipeline_types import (
+    APART,
     GET,
+    OWN,
     PUT,
     Flags,
     Floats,
     Ints,
     PipelineState,
-    Summary,
     Tables,
 )
 
@@ -71,6 +72,7 @@ def _loop(s: PipelineState, loop: int) -> float:
     when the second iteration of the first kind ended, negative where there is but one.
     """
     clock, level, second = s.clock, at(s.levels, loop), -1.0
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     for kind in range(level.kinds):
         times = times_of(s, loop, kind)
         if times == 0.0:
@@ -79,16 +81,19 @@ def _loop(s: PipelineState, loop: int) -> float:
         played = min(times - 1.0, float(_PLAYED))
         _repeat(s, loop + 1, min(played, 2.0))
         if kind == 0 and played >= 2.0:
-            second = end_of(s)
-        now, others, busy, period = clock.now, clock.others, clock.busy, 1.0
+            second = now_of(s)
+        go_on(s, True)
+        now, others, busy, period = own.last, apart.last, clock.busy, 1.0
         _repeat(s, loop + 1, played - 2.0)
         if times - 1.0 > _PLAYED and _stores_twice(s, loop + 1):
-            now, others, busy = clock.now, clock.others, clock.busy
+            go_on(s, True)
+            now, others, busy = own.last, apart.last, clock.busy
             period = min(2.0, times - 1.0 - played)
             _repeat(s, loop + 1, period)
             played += period
         rest = times - 1.0 - played
         if rest > 0.0:
+            go_on(s, True)
             _extrapolate(s, now, others, busy, rest / period)
         level.following = kind_after(s, loop, kind)
         _repeat(s, loop + 1, 1.0)
@@ -109,27 +114,15 @@ def _repeat(s: PipelineState, level: int, times: float) -> None:
 def _extrapolate(s: PipelineState, now: float, others: float, busy: float, times: float) -> None:
     """Repeat what happened since the clock stood at `now`: what is under way ends later."""
     clock = s.clock
-    shift, others_shift = (clock.now - now) * times, (clock.others - others) * times
-    clock.others += others_shift
-    clock.others_first += others_shift
-    clock.now += shift
-    clock.first += shift
-    clock.free += shift
     clock.busy += (clock.busy - busy) * times
-    for b in range(clock.buffers):
-        buffer = at(s.buffers, b)
-        buffer.arrived += shift
-        buffer.stored_before += shift
-        buffer.stored += shift
-        buffer.first_arrived += shift
-        buffer.first_stored_before += shift
-        buffer.first_stored += shift
-        buffer.others_arrived += others_shift
-        buffer.others_stored_before += others_shift
-        buffer.others_stored += others_shift
-        buffer.others_first_arrived += others_shift
-        buffer.others_first_stored_before += others_shift
-        buffer.others_first_stored += others_shift
+    for crowd, before in ((OWN, now), (APART, others)):
+        own = at(s.crowds, crowd)
+        shift = (own.last - before) * times
+        later(own, shift)
+        for place in range(crowd, clock.places, 2):
+            later(at(s.served, place), shift)
+    shift = (now_of(s) - max(now, others)) / (times + 1.0) * times
+    clock.free += shift
     for d in range(clock.loops):
         at(s.levels, d).due += shift
 
@@ -163,34 +156,30 @@ def _has_double_put(s: PipelineState, first: int, end: int) -> bool:
 @piece
 def _reset(s: PipelineState, first: float) -> None:
     """Set the clocks to zero, with nothing under way, that of the first core to its own."""
-    s.clock.now = s.clock.free = s.clock.busy = s.clock.others = 0.0
-    s.clock.first, s.clock.others_first, s.clock.joined = first, 0.0, 1.0
-    for b in range(s.clock.buffers):
-        buffer = at(s.buffers, b)
-        buffer.arrived = buffer.stored_before = buffer.stored = 0.0
-        buffer.first_arrived = buffer.first_stored_before = buffer.first_stored = first
-        buffer.others_arrived = buffer.others_stored_before = buffer.others_stored = 0.0
-        buffer.others_first_arrived = buffer.others_first_stored_before = 0.0
-        buffer.others_first_stored = 0.0
+    reset(s, first)
     for d in range(s.clock.loops):
         at(s.levels, d).due = 0.0
 
 
 @piece
-def _summarise(s: PipelineState, loop: int, ending: bool, out: Summary) -> None:
+def _summarise(s: PipelineState, loop: int, ending: bool, place: int) -> None:
     """Summarise a loop that starts with its data there and no store under way, the backlog it
     absorbs, how late a run is that follows at once, and what a first core that is ahead gains. The
     loops around go on with their like, or are `ending`.
     """
-    clock = s.clock
+    clock, out = s.clock, at(s.summaries, place)
     _reset(s, 0.0)
     for d in range(clock.loops):
         at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
     second = _loop(s, loop)
-    out.elapsed, out.busy, out.headroom = end_of(s), clock.busy, _BACKLOG
-    out.lead, out.delay, out.gain, out.ahead = 0.0, 0.0, 0.0, out.elapsed - clock.first
-    out.waits, out.others = out.elapsed - clock.now, out.elapsed - clock.others
-    out.others_first, out.joined = out.elapsed - clock.others_first, clock.joined
+    go_on(s, True)
+    out.elapsed, out.busy, out.headroom = now_of(s), clock.busy, _BACKLOG
+    out.lead, out.delay, out.gain = 0.0, 0.0, 0.0
+    for number in range(2):
+        crowd, left = at(s.crowds, number), at(s.left, 2 * place + number)
+        left.first, left.last, left.start = crowd.first, crowd.last, crowd.start
+        left.share, left.spared = crowd.share, crowd.spared
+        later(left, -out.elapsed)
     if clock.busy > 0.0:
         out.lead = clock.free - out.elapsed
         again = _two(s, loop) - out.elapsed
@@ -218,7 +207,8 @@ def _two(s: PipelineState, loop: int) -> Any:
     level = at(s.levels, loop)
     level.following = level.kind
     _repeat(s, loop + 1, 2.0)
-    return end_of(s)
+    go_on(s, True)
+    return now_of(s)
 
 
 @piece
@@ -232,7 +222,9 @@ def _fill(s: PipelineState) -> None:
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
             if item.kind == GET and at(s.buffers, item.buffer).double:
-                start_fetch(s, number, cost_of(s, item, number))
+                row = row_at(s, item, number)
+                if at(s.costs, row).service > 0.0:
+                    ask(s, row, fetched(item))
                 for outer in range(d):
                     at(s.levels, outer).due = clock.free
 
@@ -275,7 +267,8 @@ def _play_candidate(s: PipelineState) -> None:
         _loop(s, outermost)
     for d in range(outermost, -1, -1):
         play_items(s, at(s.levels, d).after, at(s.levels, d).after_end, 0)
-    s.clock.now = max(end_of(s), s.clock.free)
+    go_on(s, True)
+    s.clock.now = max(now_of(s), s.clock.free)
 
 
 @piece
@@ -297,12 +290,13 @@ def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
     for row in range(tables.service.shape[0]):
         cost = at(s.costs, row)
         cost.service, cost.own = tables.service[row, j], tables.own[row, j]
+        cost.apart = tables.others[0, row, j]
     for d in range(s.clock.loops):
         at(s.levels, d).uniform = tables.uniform[d, j]
     totals(s)
 
 
-@entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
+@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
 def least_cycles(s: PipelineState, tables: Tables, least: Floats) -> None:
     """Fill `least[j]` with the cycles of all calls or of all transfers of tile j, whichever are
     more: with any copies of buffers it takes no fewer.
@@ -312,7 +306,7 @@ def least_cycles(s: PipelineState, tables: Tables, least: Floats) -> None:
         least[j] = max(s.clock.compute, s.clock.transfers)
 
 
-@entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
+@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
 def play(
     s: PipelineState,
     tables: Tables,
