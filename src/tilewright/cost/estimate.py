@@ -32,6 +32,7 @@ from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
     KEPT,
+    MARKS,
     PLACES,
     Action,
     BufferSlots,
@@ -44,11 +45,11 @@ from tilewright.cost.pipeline_types import (
     Ints,
     Item,
     LoopLevel,
+    Mark,
     Rows,
     Served,
     StateRecords,
     Stride,
-    Summary,
     Tables,
     first_of,
     records,
@@ -270,14 +271,13 @@ def records_of(
 ) -> StateRecords:
     """The nest; what differs from tile to tile is filled in while it is played."""
     outline, loops, buffers = prepared.outline, len(prepared.loops), tables.doubles.shape[1]
-    engines, summaries = prepared.engines(machine), loops * (prod(prepared.kinds) + 1)
+    engines = prepared.engines(machine)
     return StateRecords(
         _filled(
             records(Clock, 1),
             loops=loops,
             buffers=buffers,
             places=PLACES * buffers,
-            combinations=prod(prepared.kinds),
             cores=machine.cores,
             latency=max((engine.latency_cycles for engine in engines), default=0),
             issue=max((engine.issue_cycles for engine in engines), default=0),
@@ -300,8 +300,7 @@ def records_of(
         _strides(outline.costs, loops),
         records(Count, len(tables.iterations)),
         records(Cost, len(tables.service)),
-        records(Summary, summaries),
-        records(Crowd, 2 * summaries),
+        records(Mark, loops * MARKS),
     )
 
 

@@ -2,33 +2,27 @@
 
 In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by
 level), what each costs for every kind of iteration, and how often each loop runs. Out: cycles of
-every candidate. Each level is played through for a few iterations with the core's clock, the
-engine's queue and the arrival of what was fetched ahead, the loop inside being one opaque step; the
-steady state is extrapolated. So fill, steady state and drain come from the order of the generated
-code, not from a maximum of two sums.
+every candidate. Each level is played through for a few iterations with the cores' clocks, the
+engine's queue and the arrival of what was fetched ahead, until what is under way is as it was
+before; the steady state is extrapolated. So fill, steady state and drain come from the order of the
+generated code, not from a maximum of two sums.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.common.compiled import at, entry_point, piece
 from tilewright.cost import pipeline_crowds, pipeline_iteration, pipeline_rows, pipeline_types
-from tilewright.cost.pipeline_crowds import ask, go_on, later, now_of, reset
+from tilewright.cost.pipeline_crowds import ask, go_on, later, now_of, parted, reset
 from tilewright.cost.pipeline_iteration import (
+    begin_iteration,
+    end_iteration,
     fetched,
     play_items,
-    play_iteration,
-    summary_of,
 )
 from tilewright.cost.pipeline_rows import (
-    combinations_of,
     first_kinds,
-    happens,
     iterations_of,
     kind_after,
-    kinds_at,
-    last_kinds,
     row_at,
     times_of,
     totals,
@@ -36,17 +30,19 @@ from tilewright.cost.pipeline_rows import (
 from tilewright.cost.pipeline_types import (
     APART,
     GET,
+    MARKS,
     OWN,
     PUT,
     Flags,
     Floats,
     Ints,
+    Mark,
     PipelineState,
     Tables,
 )
 
-_PLAYED = 3
-_BACKLOG = 1e15
+_NEAR = 1e-3
+"""Cycles by which equal moments differ at most, by rounding."""
 _ROUNDING = 1.0 - 1e-9
 """Factor that allows for the rounding of sums in another order."""
 
@@ -65,66 +61,86 @@ def mark_looped(s: PipelineState) -> None:
 
 
 @piece
-def _loop(s: PipelineState, loop: int) -> float:
-    """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
-
-    The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
-    when the second iteration of the first kind ended, negative where there is but one.
+def _loop(s: PipelineState, loop: int) -> None:
+    """Play all iterations of a loop, a few of each kind in full, until what is under way comes
+    back: the rest is multiplied. The last one of a kind is played apart: what it fetches is of the
+    next kind, or the end.
     """
-    clock, level, second = s.clock, at(s.levels, loop), -1.0
-    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    level = at(s.levels, loop)
     for kind in range(level.kinds):
-        times = times_of(s, loop, kind)
-        if times == 0.0:
-            continue
-        level.kind = level.following = kind
-        played = min(times - 1.0, float(_PLAYED))
-        _repeat(s, loop + 1, min(played, 2.0))
-        if kind == 0 and played >= 2.0:
-            second = now_of(s)
-        go_on(s, True)
-        now, others, busy, period = own.last, apart.last, clock.busy, 1.0
-        _repeat(s, loop + 1, played - 2.0)
-        if times - 1.0 > _PLAYED and _stores_twice(s, loop + 1):
-            go_on(s, True)
-            now, others, busy = own.last, apart.last, clock.busy
-            period = min(2.0, times - 1.0 - played)
-            _repeat(s, loop + 1, period)
-            played += period
-        rest = times - 1.0 - played
-        if rest > 0.0:
-            go_on(s, True)
-            _extrapolate(s, now, others, busy, rest / period)
-        level.following = kind_after(s, loop, kind)
-        _repeat(s, loop + 1, 1.0)
+        times, played = times_of(s, loop, kind), 0.0
+        level.kind, first = kind, 3.0 if _stores_twice(s, loop + 1) else 2.0
+        while played < times:
+            level.following = kind if played < times - 1.0 else kind_after(s, loop, kind)
+            deep = begin_iteration(s, loop + 1)
+            if deep < s.clock.loops:
+                _loop(s, deep)
+            end_iteration(s, loop + 1, deep)
+            played += 1.0
+            if first <= played < times - 1.0:
+                _set_mark(s, _mark(s, loop, played))
+                played += _multiplied(s, loop, played, first, times - 1.0)
     level.kind = 0
-    return second
 
 
 @piece
-def _repeat(s: PipelineState, level: int, times: float) -> None:
-    """Play the body at `level` the given number of times."""
-    played = 0.0
-    while played < times:
-        play_iteration(s, level)
-        played += 1.0
+def _multiplied(s: PipelineState, loop: int, played: float, first: float, end: float) -> float:
+    """Multiply the latest iterations of a loop up to the `end` if what is under way is as it was
+    before them, from the `first` on, or if many are `played`; returns how many are left out.
+    """
+    now, period = _mark(s, loop, played), 0.0
+    for back in (2.0, 1.0):
+        moment = _mark(s, loop, played - back).moment
+        if played - back >= first and abs(moment - now.moment) < _NEAR:
+            period = back
+    times = (end - played) // max(period, 1.0)
+    if period == 0.0:
+        if played < MARKS - 1.0:
+            return 0.0
+        period = MARKS // 3
+        times = (end - played) / period
+        go_on(s, True)
+    _extrapolate(s, _mark(s, loop, played - period), times)
+    return times * period
 
 
 @piece
-def _extrapolate(s: PipelineState, now: float, others: float, busy: float, times: float) -> None:
-    """Repeat what happened since the clock stood at `now`: what is under way ends later."""
-    clock = s.clock
-    clock.busy += (clock.busy - busy) * times
-    for crowd, before in ((OWN, now), (APART, others)):
-        own = at(s.crowds, crowd)
-        shift = (own.last - before) * times
-        later(own, shift)
-        for place in range(crowd, clock.places, 2):
-            later(at(s.served, place), shift)
-    shift = (now_of(s) - max(now, others)) / (times + 1.0) * times
+def _mark(s: PipelineState, loop: int, played: float) -> Mark:
+    """The mark after an iteration of a loop, of the latest ones."""
+    return at(s.marks, loop * MARKS + int(played) % MARKS)
+
+
+@piece
+def _set_mark(s: PipelineState, mark: Mark) -> None:
+    """Note the present state; the moment is a sum in which no two terms make up for each other."""
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    mark.own, mark.apart, mark.busy = own.last, apart.last, s.clock.busy
+    mark.moment = s.clock.free - own.last + 1.6180339887 * (own.first - own.last)
+    mark.moment += 1.3247179572 * (own.start - own.last)
+    if parted(s):
+        kept = own.known - own.done + 2.2360679774 * (apart.known - apart.done)
+        mark.moment += 1e3 * kept + 2.4142135623 * (apart.last - own.last)
+        mark.moment += 1.7320508075 * (apart.first - own.last)
+
+
+@piece
+def _extrapolate(s: PipelineState, before: Mark, times: float) -> None:
+    """Repeat so often what happened since a mark: what is under way ends later."""
+    clock, own, apart = s.clock, at(s.crowds, OWN), at(s.crowds, APART)
+    last = max(before.own, before.apart) if parted(s) else before.own
+    shift = (now_of(s) - last) * times
+    clock.busy += (clock.busy - before.busy) * times
     clock.free += shift
-    for d in range(clock.loops):
-        at(s.levels, d).due += shift
+    _shift(s, OWN, (own.last - before.own) * times)
+    _shift(s, APART, (apart.last - before.apart) * times)
+
+
+@piece
+def _shift(s: PipelineState, crowd: int, cycles: float) -> None:
+    """Let all of a crowd be later."""
+    later(at(s.crowds, crowd), cycles)
+    for place in range(crowd, s.clock.places, 2):
+        later(at(s.served, place), cycles)
 
 
 @piece
@@ -154,70 +170,9 @@ def _has_double_put(s: PipelineState, first: int, end: int) -> bool:
 
 
 @piece
-def _reset(s: PipelineState, first: float) -> None:
-    """Set the clocks to zero, with nothing under way, that of the first core to its own."""
-    reset(s, first)
-    for d in range(s.clock.loops):
-        at(s.levels, d).due = 0.0
-
-
-@piece
-def _summarise(s: PipelineState, loop: int, ending: bool, place: int) -> None:
-    """Summarise a loop that starts with its data there and no store under way, the backlog it
-    absorbs, how late a run is that follows at once, and what a first core that is ahead gains. The
-    loops around go on with their like, or are `ending`.
-    """
-    clock, out = s.clock, at(s.summaries, place)
-    _reset(s, 0.0)
-    for d in range(clock.loops):
-        at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
-    second = _loop(s, loop)
-    go_on(s, True)
-    out.elapsed, out.busy, out.headroom = now_of(s), clock.busy, _BACKLOG
-    out.lead, out.delay, out.gain = 0.0, 0.0, 0.0
-    for number in range(2):
-        crowd, left = at(s.crowds, number), at(s.left, 2 * place + number)
-        left.first, left.last, left.start = crowd.first, crowd.last, crowd.start
-        left.share, left.spared = crowd.share, crowd.spared
-        later(left, -out.elapsed)
-    if clock.busy > 0.0:
-        out.lead = clock.free - out.elapsed
-        again = _two(s, loop) - out.elapsed
-        if second < 0.0:
-            _reset(s, 0.0)
-            second = _two(s, loop)
-        out.delay = max(0.0, again - second)
-        _reset(s, 0.0)
-        clock.free = _BACKLOG
-        out.headroom = _BACKLOG - (_two(s, loop) - second)
-        _reset(s, -_BACKLOG)
-        out.gain = max(0.0, second - _two(s, loop))
-
-
-@piece
-def _next_kind(s: PipelineState, loop: int) -> int:
-    """The kind of the iteration after one of the present kind, -1 where there is none."""
-    kind, times = at(s.levels, loop).kind, times_of(s, loop, at(s.levels, loop).kind)
-    return kind if times > 1.0 else kind_after(s, loop, kind)
-
-
-@piece
-def _two(s: PipelineState, loop: int) -> Any:
-    """End of two more iterations of the first kind."""
-    level = at(s.levels, loop)
-    level.following = level.kind
-    _repeat(s, loop + 1, 2.0)
-    go_on(s, True)
-    return now_of(s)
-
-
-@piece
 def _fill(s: PipelineState) -> None:
-    """Fetch the tiles that are fetched ahead of the loops. A loop inside another one starts when
-    all of its own are there.
-    """
-    clock = s.clock
-    for d in range(1, clock.loops + 1):
+    """Fetch the tiles that are fetched ahead of the loops."""
+    for d in range(1, s.clock.loops + 1):
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
@@ -225,26 +180,6 @@ def _fill(s: PipelineState) -> None:
                 row = row_at(s, item, number)
                 if at(s.costs, row).service > 0.0:
                     ask(s, row, fetched(item))
-                for outer in range(d):
-                    at(s.levels, outer).due = clock.free
-
-
-@piece
-def _all_loops(s: PipelineState) -> None:
-    """Summaries of every loop inside another one, innermost first, for every combination of kinds
-    of the loops around it, and for its very last run.
-    """
-    for loop in range(s.clock.loops - 1, -1, -1):
-        if not at(s.levels, loop).looped:
-            break
-        for place in range(combinations_of(s, loop)):
-            kinds_at(s, place, loop)
-            if happens(s, loop) and iterations_of(s, loop) > 1.0:
-                _summarise(s, loop, False, summary_of(s, loop, place))
-        last_kinds(s, loop)
-        if iterations_of(s, loop) > 1.0:
-            _summarise(s, loop, True, summary_of(s, loop, s.clock.combinations))
-    first_kinds(s)
 
 
 @piece
@@ -253,8 +188,8 @@ def _play_candidate(s: PipelineState) -> None:
     clock of all.
     """
     mark_looped(s)
-    _all_loops(s)
-    _reset(s, 0.0)
+    first_kinds(s)
+    reset(s)
     loops, outermost = s.clock.loops, 0
     for d in range(loops):
         at(s.levels, d).following = -1

@@ -58,13 +58,13 @@ def _until(crowd: Crowd, served: Served) -> None:
 
 
 @piece
-def reset(s: PipelineState, first: float) -> None:
-    """Set the clocks to zero, with nothing under way, that of the first core to its own."""
+def reset(s: PipelineState) -> None:
+    """Set the clocks to zero, with nothing under way."""
     s.clock.free = s.clock.busy = 0.0
     for number in range(2):
         crowd = at(s.crowds, number)
-        crowd.first, crowd.last, crowd.start = first, 0.0, first
-        crowd.share, crowd.spared, crowd.done, crowd.known = 1.0 - number, 0.0, 0, 0
+        crowd.first = crowd.last = crowd.start = crowd.spared = 0.0
+        crowd.share, crowd.done, crowd.known = 1.0 - number, 0, 0
     for place in range(s.clock.places):
         served = at(s.served, place)
         served.first = served.last = served.start = _NEVER
@@ -92,7 +92,7 @@ def let_go(s: PipelineState, part: float, until: float) -> None:
     later(apart, -apart.spared)
     for place in range(0, s.clock.places, 2):
         served, others = at(s.served, place), at(s.served, place + 1)
-        if served.part == 1.0 and others.last == _NEVER:
+        if served.part == 1.0 and others.last < 0.0:
             _part(served.first, served.last, until, before, served, others)
 
 

@@ -1,5 +1,4 @@
-"""One iteration of a loop's body: its items on the core's clock and in the engine's queue, and the
-loop inside as one opaque step.
+"""One iteration of a loop's body: its items on the clocks of the cores and in the engine's queue.
 
 All of it runs inside `pipeline.play`.
 """
@@ -7,9 +6,9 @@ All of it runs inside `pipeline.play`.
 from __future__ import annotations
 
 from tilewright.common.compiled import at, piece
-from tilewright.cost.pipeline_crowds import ask, go_on, later, meet, now_of, spend, wait
+from tilewright.cost.pipeline_crowds import ask, meet, spend, wait
 from tilewright.cost.pipeline_rows import iterations_of, next_row_of, row_at
-from tilewright.cost.pipeline_types import COPY, GET, OWN, PLACES, PUT, Item, PipelineState
+from tilewright.cost.pipeline_types import COPY, GET, PLACES, PUT, Item, PipelineState
 
 
 @piece
@@ -64,59 +63,9 @@ def _reuse(s: PipelineState, first: int, end: int) -> None:
 
 
 @piece
-def _opaque(s: PipelineState, loop: int, place: int) -> None:
-    """Run a summarised loop: late by what its last run left under way, or by the backlog it can not
-    absorb.
-    """
-    go_on(s, True)
-    clock, level, own = s.clock, at(s.levels, loop), at(s.crowds, OWN)
-    inner = at(s.summaries, place)
-    start, free = now_of(s), clock.free
-    end = max(start + max(0.0, free - start - inner.headroom), level.due) + inner.elapsed
-    end -= min(own.last - own.first, inner.gain)
-    if inner.busy > 0.0:
-        end = max(end, max(start, free) + inner.busy - max(0.0, inner.lead))
-        clock.free = max(end + inner.lead, max(free, start) + inner.busy)
-        level.due = end + inner.delay
-    for number in range(2):
-        crowd, left = at(s.crowds, number), at(s.left, 2 * place + number)
-        crowd.first, crowd.last, crowd.start = left.first, left.last, left.start
-        crowd.share, crowd.spared = left.share, left.spared
-        later(crowd, end)
-    clock.busy += inner.busy
-
-
-@piece
-def _goes_on(s: PipelineState, loops: int) -> bool:
-    """True if any of the outermost `loops` loops has another iteration."""
-    goes_on = False
-    for d in range(loops):
-        goes_on = goes_on or at(s.levels, d).following >= 0
-    return goes_on
-
-
-@piece
-def _place(s: PipelineState, loops: int) -> int:
-    """The number of the present combination of kinds of the outermost `loops` loops."""
-    place = 0
-    for d in range(loops):
-        level = at(s.levels, d)
-        place = place * level.kinds + level.kind
-    return place
-
-
-@piece
-def summary_of(s: PipelineState, loop: int, place: int) -> int:
-    """The number of the summary of a loop for one combination of kinds of the loops around it; the
-    last one is that of its very last run.
-    """
-    return loop * (s.clock.combinations + 1) + place
-
-
-@piece
-def play_iteration(s: PipelineState, level: int) -> None:
-    """Play one run of the body at `level`. Loops of one iteration dissolve; the first real one
-    inside is opaque.
+def begin_iteration(s: PipelineState, level: int) -> int:
+    """Play one run of the body at `level` up to the loop inside. Loops of one iteration dissolve;
+    returns the first real one inside, or the number of loops.
     """
     loops, deep = s.clock.loops, level
     while deep < loops and iterations_of(s, deep) == 1.0:
@@ -129,9 +78,12 @@ def play_iteration(s: PipelineState, level: int) -> None:
     for d in range(level, deep + 1):
         body = at(s.levels, d)
         play_items(s, body.before, body.before_end, body.looped)
-    if deep < loops:
-        place = _place(s, deep) if _goes_on(s, deep) else s.clock.combinations
-        _opaque(s, deep, summary_of(s, deep, place))
+    return deep
+
+
+@piece
+def end_iteration(s: PipelineState, level: int, deep: int) -> None:
+    """Play the rest of a run of the body at `level`, behind the loop inside."""
     for d in range(deep, level - 1, -1):
         body = at(s.levels, d)
         play_items(s, body.after, body.after_end, body.looped)

@@ -31,6 +31,9 @@ asked so long ago is served by then.
 MOST_BEHIND = 64
 """Actions of crowds that are kept back at most."""
 
+MARKS = 12
+"""Iterations of a loop that are played at most before what they take is multiplied."""
+
 KEPT = MOST_BEHIND + 4
 """Room for those of each."""
 
@@ -71,7 +74,6 @@ class LoopLevel(Protocol):
     kind: int  # of its present iteration
     following: int  # kind of its next iteration, -1 at its end
     looped: int  # whether the body is inside a loop that runs more than once
-    due: float  # when its next run starts as if nothing of the last one were under way
 
 
 class Item(Protocol):
@@ -159,18 +161,15 @@ class Count(Protocol):
     iterations: float
 
 
-class Summary(Protocol):
-    """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
-    that of a run that follows at once, `gain` by how much it ends earlier at most where the first
-    core starts ahead.
+class Mark(Protocol):
+    """The clocks of both crowds and the engine's busy cycles after an iteration of a loop; equal
+    numbers of a `moment` mean that what is under way is the same.
     """
 
-    elapsed: float
+    own: float
+    apart: float
     busy: float
-    headroom: float
-    lead: float
-    delay: float
-    gain: float
+    moment: float
 
 
 class Clock(Protocol):
@@ -181,7 +180,6 @@ class Clock(Protocol):
     loops: int
     buffers: int
     places: int  # of transfers
-    combinations: int  # of kinds of iterations of all loops
     cores: int
     latency: float  # of a transfer
     issue: float  # of one request
@@ -206,8 +204,7 @@ class PipelineState(NamedTuple):
     item_strides: Stride
     counts: Count
     costs: Cost
-    summaries: Summary
-    left: Crowd  # how far each crowd is at the end of a summarised loop
+    marks: Mark
 
 
 class StateRecords(NamedTuple):
@@ -224,8 +221,7 @@ class StateRecords(NamedTuple):
     item_strides: npt.NDArray[Any]
     counts: npt.NDArray[Any]
     costs: npt.NDArray[Any]
-    summaries: npt.NDArray[Any]
-    left: npt.NDArray[Any]
+    marks: npt.NDArray[Any]
 
 
 class Tables(NamedTuple):
