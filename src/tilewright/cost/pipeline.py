@@ -77,8 +77,7 @@ def _loop(s: PipelineState, loop: int) -> None:
                 _loop(s, deep)
             end_iteration(s, loop + 1, deep)
             played += 1.0
-            if first <= played < times - 1.0:
-                _set_mark(s, _mark(s, loop, played))
+            if times - 1.0 > first + 1.0 and played < times - 1.0:
                 played += _multiplied(s, loop, played, first, times - 1.0)
     level.kind = 0
 
@@ -89,18 +88,17 @@ def _multiplied(s: PipelineState, loop: int, played: float, first: float, end: f
     before them, from the `first` on, or if many are `played`; returns how many are left out.
     """
     now, period = _mark(s, loop, played), 0.0
+    _set_mark(s, now, _mark(s, loop, played - 1.0))
     for back in (2.0, 1.0):
         moment = _mark(s, loop, played - back).moment
         if played - back >= first and abs(moment - now.moment) < _NEAR:
             period = back
-    times = (end - played) // max(period, 1.0)
     if period == 0.0:
         if played < MARKS - 1.0:
             return 0.0
-        period = MARKS // 3
-        times = (end - played) / period
-        go_on(s, True)
-    _extrapolate(s, _mark(s, loop, played - period), times)
+        period = MARKS // 2
+    times = (end - played) // period
+    _extrapolate(s, _mark(s, loop, played - period), _mark(s, loop, played - 2.0).free, times)
     return times * period
 
 
@@ -111,36 +109,37 @@ def _mark(s: PipelineState, loop: int, played: float) -> Mark:
 
 
 @piece
-def _set_mark(s: PipelineState, mark: Mark) -> None:
-    """Note the present state; the moment is a sum in which no two terms make up for each other."""
+def _set_mark(s: PipelineState, mark: Mark, before: Mark) -> None:
+    """Note the present state; the moment is a sum in which no two terms make up for each other. The
+    engine is none of them where it did nothing since the mark `before`.
+    """
+    go_on(s, True)
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
-    mark.own, mark.apart, mark.busy = own.last, apart.last, s.clock.busy
-    mark.moment = s.clock.free - own.last + 1.6180339887 * (own.first - own.last)
-    mark.moment += 1.3247179572 * (own.start - own.last)
+    mark.own, mark.apart, mark.free, mark.busy = own.last, apart.last, s.clock.free, s.clock.busy
+    mark.moment = 1.6180339887 * (own.first - own.last) + 1.3247179572 * (own.start - own.last)
+    if mark.busy != before.busy:
+        mark.moment += mark.free - own.last
     if parted(s):
-        kept = own.known - own.done + 2.2360679774 * (apart.known - apart.done)
-        mark.moment += 1e3 * kept + 2.4142135623 * (apart.last - own.last)
+        mark.moment += 2.4142135623 * (apart.last - own.last)
         mark.moment += 1.7320508075 * (apart.first - own.last)
 
 
 @piece
-def _extrapolate(s: PipelineState, before: Mark, times: float) -> None:
-    """Repeat so often what happened since a mark: what is under way ends later."""
-    clock, own, apart = s.clock, at(s.crowds, OWN), at(s.crowds, APART)
-    last = max(before.own, before.apart) if parted(s) else before.own
-    shift = (now_of(s) - last) * times
+def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> None:
+    """Repeat so often what happened since a mark: what is under way ends later, if it was asked
+    for `since` the engine was free.
+    """
+    clock, shift = s.clock, 0.0
+    for crowd in range(2):
+        own = at(s.crowds, crowd)
+        shift = (own.last - (before.apart if crowd else before.own)) * times
+        later(own, shift)
+        for place in range(crowd, clock.places, 2):
+            served = at(s.served, place)
+            if served.last > since:
+                later(served, shift)
     clock.busy += (clock.busy - before.busy) * times
-    clock.free += shift
-    _shift(s, OWN, (own.last - before.own) * times)
-    _shift(s, APART, (apart.last - before.apart) * times)
-
-
-@piece
-def _shift(s: PipelineState, crowd: int, cycles: float) -> None:
-    """Let all of a crowd be later."""
-    later(at(s.crowds, crowd), cycles)
-    for place in range(crowd, s.clock.places, 2):
-        later(at(s.served, place), cycles)
+    clock.free += (clock.free - before.free) * times
 
 
 @piece

@@ -162,12 +162,13 @@ class Count(Protocol):
 
 
 class Mark(Protocol):
-    """The clocks of both crowds and the engine's busy cycles after an iteration of a loop; equal
-    numbers of a `moment` mean that what is under way is the same.
+    """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration of
+    a loop; equal numbers of a `moment` mean that what is under way is the same.
     """
 
     own: float
     apart: float
+    free: float
     busy: float
     moment: float
 
