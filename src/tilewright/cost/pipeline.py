@@ -69,7 +69,7 @@ def _loop(s: PipelineState, loop: int) -> None:
     level = at(s.levels, loop)
     for kind in range(level.kinds):
         times, played = times_of(s, loop, kind), 0.0
-        level.kind, first = kind, 3.0 if _stores_twice(s, loop + 1) else 2.0
+        level.kind = kind
         while played < times:
             level.following = kind if played < times - 1.0 else kind_after(s, loop, kind)
             deep = begin_iteration(s, loop + 1)
@@ -77,21 +77,21 @@ def _loop(s: PipelineState, loop: int) -> None:
                 _loop(s, deep)
             end_iteration(s, loop + 1, deep)
             played += 1.0
-            if times - 1.0 > first + 1.0 and played < times - 1.0:
-                played += _multiplied(s, loop, played, first, times - 1.0)
+            if times - 2.0 > level.settled and played < times - 1.0:
+                played += _multiplied(s, loop, played, times - 1.0)
     level.kind = 0
 
 
 @piece
-def _multiplied(s: PipelineState, loop: int, played: float, first: float, end: float) -> float:
+def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float:
     """Multiply the latest iterations of a loop up to the `end` if what is under way is as it was
-    before them, from the `first` on, or if many are `played`; returns how many are left out.
+    before them, or if many are `played`; returns how many are left out.
     """
-    now, period = _mark(s, loop, played), 0.0
+    now, period, settled = _mark(s, loop, played), 0.0, at(s.levels, loop).settled
     _set_mark(s, now, _mark(s, loop, played - 1.0))
     for back in (2.0, 1.0):
         moment = _mark(s, loop, played - back).moment
-        if played - back >= first and abs(moment - now.moment) < _NEAR:
+        if played - back >= settled and abs(moment - now.moment) < _NEAR:
             period = back
     if period == 0.0:
         if played < MARKS - 1.0:
@@ -145,8 +145,7 @@ def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> 
 @piece
 def _stores_twice(s: PipelineState, level: int) -> bool:
     """True if the body at `level`, the loops of one iteration inside it dissolved, stores from two
-    slots: its steady state takes two iterations, from the third on, when both have been stored
-    from.
+    slots: both have been stored from after two iterations.
     """
     for d in range(level, s.clock.loops + 1):
         body = at(s.levels, d)
@@ -188,6 +187,8 @@ def _play_candidate(s: PipelineState) -> None:
     """
     mark_looped(s)
     first_kinds(s)
+    for d in range(s.clock.loops):
+        at(s.levels, d).settled = 2 if _stores_twice(s, d + 1) else 1
     reset(s)
     loops, outermost = s.clock.loops, 0
     for d in range(loops):

@@ -54,7 +54,7 @@ def _until(crowd: Crowd, served: Served) -> None:
     if served.last > crowd.last:
         crowd.last, crowd.start = served.last, served.start
     crowd.first = max(crowd.first, served.first)
-    served.first = served.last = served.start = _NEVER
+    served.first = served.last = _NEVER
 
 
 @piece
@@ -113,11 +113,9 @@ def spend(s: PipelineState, cost: Cost) -> None:
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     if own.share == 1.0:
         later(own, cost.service)
-        own.spared -= cost.own
-        apart.spared -= cost.apart
-        least = min(own.spared, apart.spared)
-        own.spared -= least
-        apart.spared -= least
+        if cost.own != cost.apart:
+            ahead = own.spared - cost.own - (apart.spared - cost.apart)
+            own.spared, apart.spared = max(0.0, ahead), max(0.0, -ahead)
     elif cost.service > 0.0:
         _keep_near(s)
         _append(s, OWN, _SPEND, cost.own, 0, 0)
@@ -157,8 +155,9 @@ def wait(s: PipelineState, place: int) -> None:
         before = own.last
         _until(own, served)
         _until(own, at(s.served, place + 1))
-        own.spared = max(0.0, own.spared - (own.last - before))
-        apart.spared = max(0.0, apart.spared - (own.last - before))
+        if own.spared != apart.spared:
+            own.spared = max(0.0, own.spared - (own.last - before))
+            apart.spared = max(0.0, apart.spared - (own.last - before))
         return
     _keep_near(s)
     _append(s, OWN, _AWAIT, 0.0, 0, place)
@@ -231,8 +230,8 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
     first, last = own.first, own.last
     if parted(s):
         _serve_earlier(s, 1 - crowd, first)
-    if crowd == OWN:
-        last = first + (last - first) * min(cost.apart, own.share) / own.share
+    if crowd == OWN and cost.apart < own.share:
+        last = first + (last - first) * cost.apart / own.share
     behind = max(0.0, cost.issue - clock.issue)
     requests = max(1.0, cost.issue / max(1.0, clock.issue))
     share = cost.service / (requests * clock.cores * cost.own)

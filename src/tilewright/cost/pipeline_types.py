@@ -31,7 +31,7 @@ asked so long ago is served by then.
 MOST_BEHIND = 64
 """Actions of crowds that are kept back at most."""
 
-MARKS = 12
+MARKS = 8
 """Iterations of a loop that are played at most before what they take is multiplied."""
 
 KEPT = MOST_BEHIND + 4
@@ -74,6 +74,7 @@ class LoopLevel(Protocol):
     kind: int  # of its present iteration
     following: int  # kind of its next iteration, -1 at its end
     looped: int  # whether the body is inside a loop that runs more than once
+    settled: int  # iterations after which it may be in its steady state
 
 
 class Item(Protocol):
@@ -162,8 +163,8 @@ class Count(Protocol):
 
 
 class Mark(Protocol):
-    """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration of
-    a loop; equal numbers of a `moment` mean that what is under way is the same.
+    """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration
+    of a loop; equal numbers of a `moment` mean that what is under way is the same.
     """
 
     own: float
