@@ -66,10 +66,11 @@ def _loop(s: PipelineState, loop: int) -> None:
     back: the rest is multiplied. The last one of a kind is played apart: what it fetches is of the
     next kind, or the end.
     """
-    level = at(s.levels, loop)
+    level, start = at(s.levels, loop), _mark(s, loop, 0.0)
     for kind in range(level.kinds):
         times, played = times_of(s, loop, kind), 0.0
         level.kind = kind
+        start.free, start.busy = s.clock.free, s.clock.busy
         while played < times:
             level.following = kind if played < times - 1.0 else kind_after(s, loop, kind)
             deep = begin_iteration(s, loop + 1)
@@ -93,11 +94,12 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
         moment = _mark(s, loop, played - back).moment
         if played - back >= settled and abs(moment - now.moment) < _NEAR:
             period = back
+    times = (end - played) // max(period, 1.0)
     if period == 0.0:
         if played < MARKS - 1.0:
             return 0.0
         period = MARKS // 2
-    times = (end - played) // period
+        times = (end - played) / period
     _extrapolate(s, _mark(s, loop, played - period), _mark(s, loop, played - 2.0).free, times)
     return times * period
 
@@ -113,7 +115,8 @@ def _set_mark(s: PipelineState, mark: Mark, before: Mark) -> None:
     """Note the present state; the moment is a sum in which no two terms make up for each other. The
     engine is none of them where it did nothing since the mark `before`.
     """
-    go_on(s, True)
+    if parted(s):
+        go_on(s, True)
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     mark.own, mark.apart, mark.free, mark.busy = own.last, apart.last, s.clock.free, s.clock.busy
     mark.moment = 1.6180339887 * (own.first - own.last) + 1.3247179572 * (own.start - own.last)

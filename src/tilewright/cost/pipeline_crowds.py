@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.common.compiled import at, piece
+from tilewright.common.compiled import at, hot_piece, piece
 from tilewright.cost.pipeline_types import (
     APART,
     KEPT,
@@ -27,20 +27,20 @@ _NEVER = -1e18
 """When a slot was served that no transfer is under way for."""
 
 
-@piece
+@hot_piece
 def parted(s: PipelineState) -> bool:
     """True if cores without a part in a transfer are apart."""
     return at(s.crowds, OWN).share < 1.0
 
 
-@piece
+@hot_piece
 def now_of(s: PipelineState) -> Any:
     """When the last of all cores is done."""
     last = at(s.crowds, OWN).last
     return max(last, at(s.crowds, APART).last) if parted(s) else last
 
 
-@piece
+@hot_piece
 def later(crowd: Crowd | Served, cycles: float) -> None:
     """Move the times of a crowd."""
     crowd.first += cycles
@@ -48,7 +48,7 @@ def later(crowd: Crowd | Served, cycles: float) -> None:
     crowd.start += cycles
 
 
-@piece
+@hot_piece
 def _until(crowd: Crowd, served: Served) -> None:
     """Let a crowd wait for what is served, which is no longer under way."""
     if served.last > crowd.last:
@@ -80,11 +80,9 @@ def _part(first: float, last: float, until: float, before: float, own: Any, apar
 
 
 @piece
-def let_go(s: PipelineState, part: float, until: float) -> None:
-    """Let those go on that have no part in something."""
+def _let_go(s: PipelineState, part: float, until: float) -> None:
+    """Let those go on that have no part in something, of cores that were together."""
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
-    if part >= 1.0 or own.share < 1.0:
-        return
     before = until if part == until else 0.0
     own.share, apart.share = part, 1.0 - part
     _part(own.first, own.last, until, before, own, apart)
@@ -99,7 +97,8 @@ def let_go(s: PipelineState, part: float, until: float) -> None:
 @piece
 def meet(s: PipelineState) -> None:
     """Let all cores wait for the last of them."""
-    go_on(s, True)
+    if parted(s):
+        go_on(s, True)
     now = now_of(s)
     for number in range(2):
         crowd = at(s.crowds, number)
@@ -127,7 +126,8 @@ def spend(s: PipelineState, cost: Cost) -> None:
 def ask(s: PipelineState, row: int, place: int) -> None:
     """Make a transfer's requests, which the engine serves in the order in which they come."""
     cost = at(s.costs, row)
-    let_go(s, cost.own, cost.apart)
+    if cost.own < 1.0 and not parted(s):
+        _let_go(s, cost.own, cost.apart)
     s.clock.busy += cost.service
     at(s.served, place).part, at(s.served, place).until = cost.own, cost.apart
     own = at(s.crowds, OWN)
@@ -148,7 +148,8 @@ def wait(s: PipelineState, place: int) -> None:
     served = at(s.served, place)
     if served.part == 0.0:
         return
-    let_go(s, served.part, served.until)
+    if served.part < 1.0 and not parted(s):
+        _let_go(s, served.part, served.until)
     served.part = 0.0
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     if own.share == 1.0:
@@ -233,9 +234,10 @@ def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served
     if crowd == OWN and cost.apart < own.share:
         last = first + (last - first) * cost.apart / own.share
     behind = max(0.0, cost.issue - clock.issue)
-    requests = max(1.0, cost.issue / max(1.0, clock.issue))
-    share = cost.service / (requests * clock.cores * cost.own)
-    service, arrival = cost.service * part / cost.own, first + cost.issue + clock.latency
+    requests = cost.issue / max(1.0, clock.issue) if behind > 0.0 else 1.0
+    each = cost.service / cost.own
+    share, service = each / (requests * clock.cores), each * part
+    arrival = first + cost.issue + clock.latency
     start = max(clock.free, arrival - behind)
     end = max(start + service, last + cost.issue + clock.latency + share)
     before, ahead = 0.0, last - first  # the share of requests before the first core's last
