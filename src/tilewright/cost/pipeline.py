@@ -70,7 +70,7 @@ def _loop(s: PipelineState, loop: int) -> None:
     for kind in range(level.kinds):
         times, played = times_of(s, loop, kind), 0.0
         level.kind = kind
-        start.free, start.busy = s.clock.free, s.clock.busy
+        start.own, start.free = at(s.crowds, OWN).last, s.clock.free
         while played < times:
             level.following = kind if played < times - 1.0 else kind_after(s, loop, kind)
             deep = begin_iteration(s, loop + 1)
@@ -89,11 +89,13 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
     before them, or if many are `played`; returns how many are left out.
     """
     now, period, settled = _mark(s, loop, played), 0.0, at(s.levels, loop).settled
-    _set_mark(s, now, _mark(s, loop, played - 1.0))
-    for back in (2.0, 1.0):
-        moment = _mark(s, loop, played - back).moment
-        if played - back >= settled and abs(moment - now.moment) < _NEAR:
-            period = back
+    _set_mark(s, now)
+    if played > settled:
+        one, two = _mark(s, loop, played - 1.0), _mark(s, loop, played - 2.0)
+        if played - 2.0 >= settled and _alike(now, two, False):
+            period = 2.0
+        if _alike(now, one, abs(now.own - one.own - (one.own - two.own)) < _NEAR):
+            period = 1.0
     times = (end - played) // max(period, 1.0)
     if period == 0.0:
         if played < MARKS - 1.0:
@@ -105,23 +107,27 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
 
 
 @piece
+def _alike(now: Mark, before: Mark, even: bool) -> bool:
+    """True if the same is under way at two marks, or less where the iterations are `even`."""
+    more = now.free - now.own - (before.free - before.own)
+    alike = abs(more) < _NEAR or (even and more < 0.0)
+    return abs(now.moment - before.moment) < _NEAR and alike
+
+
+@piece
 def _mark(s: PipelineState, loop: int, played: float) -> Mark:
     """The mark after an iteration of a loop, of the latest ones."""
     return at(s.marks, loop * MARKS + int(played) % MARKS)
 
 
 @piece
-def _set_mark(s: PipelineState, mark: Mark, before: Mark) -> None:
-    """Note the present state; the moment is a sum in which no two terms make up for each other. The
-    engine is none of them where it did nothing since the mark `before`.
-    """
+def _set_mark(s: PipelineState, mark: Mark) -> None:
+    """Note the present state; the moment is a sum in which no two terms make up for each other."""
     if parted(s):
         go_on(s, True)
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     mark.own, mark.apart, mark.free, mark.busy = own.last, apart.last, s.clock.free, s.clock.busy
-    mark.moment = 1.6180339887 * (own.first - own.last) + 1.3247179572 * (own.start - own.last)
-    if mark.busy != before.busy:
-        mark.moment += mark.free - own.last
+    mark.moment = own.first - own.last + 1.3247179572 * (own.start - own.last)
     if parted(s):
         mark.moment += 2.4142135623 * (apart.last - own.last)
         mark.moment += 1.7320508075 * (apart.first - own.last)

@@ -155,7 +155,8 @@ def wait(s: PipelineState, place: int) -> None:
     if own.share == 1.0:
         before = own.last
         _until(own, served)
-        _until(own, at(s.served, place + 1))
+        if at(s.served, place + 1).last > 0.0:
+            _until(own, at(s.served, place + 1))
         if own.spared != apart.spared:
             own.spared = max(0.0, own.spared - (own.last - before))
             apart.spared = max(0.0, apart.spared - (own.last - before))

@@ -164,7 +164,7 @@ class Count(Protocol):
 
 class Mark(Protocol):
     """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration
-    of a loop; equal numbers of a `moment` mean that what is under way is the same.
+    of a loop; equal numbers of a `moment` mean that the cores are as far from each other.
     """
 
     own: float
