@@ -15,9 +15,9 @@ from tilewright.cost.pipeline_types import (
     MOST_AHEAD,
     MOST_BEHIND,
     OWN,
-    Action,
     Cost,
     Crowd,
+    KeptAction,
     PipelineState,
     Served,
 )
@@ -186,7 +186,7 @@ def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, pl
 
 
 @piece
-def _oldest(s: PipelineState, crowd: int) -> Action:
+def _oldest(s: PipelineState, crowd: int) -> KeptAction:
     """The action of a crowd that comes next."""
     return at(s.actions, crowd * KEPT + at(s.crowds, crowd).done % KEPT)
 

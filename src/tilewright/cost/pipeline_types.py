@@ -122,7 +122,7 @@ class Crowd(Protocol):
     known: int
 
 
-class Action(Protocol):
+class KeptAction(Protocol):
     """What a crowd does: the cycles of a call, or the part of the cores that ask for a transfer;
     the row of its cost, and the place of what it waits for.
     """
@@ -201,7 +201,7 @@ class PipelineState(NamedTuple):
     buffers: BufferSlots
     crowds: Crowd
     served: Served
-    actions: Action
+    actions: KeptAction
     level_strides: Stride
     item_strides: Stride
     counts: Count
