@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tilewright.common.errors import CapacityError, MachineError
+from tilewright.cost.pipeline_types import OWN
 from tilewright.cost.timing import TransferShape, transfer_cycles
 from tilewright.ir.parser import parse
 from tilewright.machine import Machine
@@ -15,7 +16,6 @@ from tilewright.simulate.kernel.cost import MoveCost, Participants
 from tilewright.simulate.kernel.engines import EngineRule, Request
 from tilewright.simulate.kernel.level import simulate
 from tilewright.simulate.kernel.state import (
-    OWN,
     Ask,
     Await,
     KernelState,

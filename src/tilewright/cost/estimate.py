@@ -31,26 +31,32 @@ from tilewright.cost.moments import Costed
 from tilewright.cost.pipeline_types import (
     CALL,
     COPY,
-    BufferTimes,
+    KEPT,
+    MARKS,
+    PLACES,
+    BufferSlots,
     Clock,
     Cost,
     Count,
+    Crowd,
     Flags,
     Floats,
     Ints,
     Item,
+    KeptAction,
     LoopLevel,
+    Mark,
     Rows,
+    Served,
     StateRecords,
     Stride,
-    Summary,
     Tables,
     first_of,
     records,
 )
 from tilewright.cost.prices import Prices, prices_of
 from tilewright.cost.steps import CallStep, TransferStep, first_core
-from tilewright.cost.timing import issue_cycles, where_data_lie
+from tilewright.cost.timing import issue_cycles, where_data_lie, where_no_data_lie
 from tilewright.ir.nodes import Program
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import MatrixProduct, Repack
@@ -63,8 +69,9 @@ else:  # heavy: Numba, for which this computer's nests have no need
     pipeline, window = Deferred("tilewright.cost.pipeline"), Deferred("tilewright.cost.window")
 
 Cycles = tuple[Value, ...]
-"""(of service or of the call, of issue, `own` ones as of `Cost`), of the form (kinds, tiles) or
-what broadcasts to it; where cores keep a window of operations in flight its other three, too.
+"""(of service or of the call, of issue, `own` and `apart` as of `Cost`), of the form (kinds, tiles)
+or what broadcasts to it; where cores keep a window of operations in flight its other three instead
+of the fourth.
 """
 
 
@@ -99,7 +106,7 @@ class PricedItem:
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
     """The cycles of each item; zero where it does not happen."""
-    found: list[Cycles] = [(0.0,) * (6 if machine.has_window else 3)] * len(items)
+    found: list[Cycles] = [(0.0,) * (6 if machine.has_window else 4)] * len(items)
     together: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
         if _happens(item.holds):
@@ -175,14 +182,16 @@ def _cycles(item: PricedItem, numbers: Sequence[Value], machine: Machine, prices
     if isinstance(step, CallStep):
         assert item.call is not None
         call = replace(item.call, dims=dict(zip(step.dims, numbers, strict=True)))
-        cycles = own = call_cycles(machine, call, prices.costs)
+        cycles = own = apart = call_cycles(machine, call, prices.costs)
         if machine.has_window:
             first, last, around = prices.ends(machine, call)
             return cycles, prices.operations(machine, call), own, first, last, around
         if machine.cores > 1 and isinstance(call.primitive, Repack):
-            call = replace(call, dims=where_data_lie(call.dims))
-            own = call_cycles(machine, call, prices.costs)
-        return cycles, 0.0, own
+            full, empty = where_data_lie(call.dims), where_no_data_lie(call.dims)
+            own, apart = (
+                call_cycles(machine, replace(call, dims=d), prices.costs) for d in (full, empty)
+            )
+        return cycles, 0.0, own, apart
     return _transfer_cycles(step, numbers, machine, prices)
 
 
@@ -198,8 +207,8 @@ def _transfer_cycles(
         return service, shape.blocks, shape.moving, each, each, prices.around(shape)
     issue = issue_cycles(machine, shape)
     if prices.transfer_kind(direction) == COPY:
-        return service + issue, 0.0, service + issue
-    return service, issue, shape.moving
+        return service + issue, 0.0, service + issue, service + issue
+    return service, issue, shape.moving, shape.until
 
 
 Env = dict[str, Any]
@@ -241,7 +250,7 @@ def _tables(nest: BoundNest, cycles: Iterator[Cycles], extents: Sequence[Value])
     outline, kinds, moments = prepared.outline, prepared.kinds, prepared.moments
     rows = [prod(item.kinds) for item in moments.items]
     found = [next(cycles) for _ in rows]
-    table = np.empty((len(found[0]) if found else 3, sum(rows), width))
+    table = np.empty((len(found[0]) if found else 4, sum(rows), width))
     first = 0
     for count, cycles_of_item in zip(rows, found, strict=True):
         part = slice(first, first := first + count)
@@ -268,7 +277,7 @@ def records_of(
             records(Clock, 1),
             loops=loops,
             buffers=buffers,
-            combinations=prod(prepared.kinds),
+            places=PLACES * buffers,
             cores=machine.cores,
             latency=max((engine.latency_cycles for engine in engines), default=0),
             issue=max((engine.issue_cycles for engine in engines), default=0),
@@ -283,12 +292,15 @@ def records_of(
             base=outline.costs.base,
             varies=outline.costs.varies,
         ),
-        records(BufferTimes, buffers),
+        records(BufferSlots, buffers),
+        records(Crowd, 2),
+        records(Served, PLACES * buffers),
+        records(KeptAction, 2 * KEPT),
         _strides(outline.counts, loops),
         _strides(outline.costs, loops),
         records(Count, len(tables.iterations)),
         records(Cost, len(tables.service)),
-        records(Summary, loops * (prod(prepared.kinds) + 1)),
+        records(Mark, loops * MARKS),
     )
 
 

@@ -2,50 +2,47 @@
 
 In: the items of a chain of loops (calls, gets and puts before and after the loop inside, level by
 level), what each costs for every kind of iteration, and how often each loop runs. Out: cycles of
-every candidate. Each level is played through for a few iterations with the core's clock, the
-engine's queue and the arrival of what was fetched ahead, the loop inside being one opaque step; the
-steady state is extrapolated. So fill, steady state and drain come from the order of the generated
-code, not from a maximum of two sums.
+every candidate. Each level is played through for a few iterations with the cores' clocks, the
+engine's queue and the arrival of what was fetched ahead, until what is under way is as it was
+before; the steady state is extrapolated. So fill, steady state and drain come from the order of the
+generated code, not from a maximum of two sums.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.common.compiled import at, entry_point, piece
-from tilewright.cost import pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost import pipeline_crowds, pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost.pipeline_crowds import ask, go_on, later, now_of, parted, reset
 from tilewright.cost.pipeline_iteration import (
-    end_of,
+    begin_iteration,
+    end_iteration,
+    fetched,
     play_items,
-    play_iteration,
-    start_fetch,
-    summary_of,
 )
 from tilewright.cost.pipeline_rows import (
-    combinations_of,
-    cost_of,
     first_kinds,
-    happens,
     iterations_of,
     kind_after,
-    kinds_at,
-    last_kinds,
+    row_at,
     times_of,
     totals,
 )
 from tilewright.cost.pipeline_types import (
+    APART,
     GET,
+    MARKS,
+    OWN,
     PUT,
     Flags,
     Floats,
     Ints,
+    Mark,
     PipelineState,
-    Summary,
     Tables,
 )
 
-_PLAYED = 3
-_BACKLOG = 1e15
+_NEAR = 1e-3
+"""Cycles by which equal moments differ at most, by rounding."""
 _ROUNDING = 1.0 - 1e-9
 """Factor that allows for the rounding of sums in another order."""
 
@@ -64,81 +61,100 @@ def mark_looped(s: PipelineState) -> None:
 
 
 @piece
-def _loop(s: PipelineState, loop: int) -> float:
-    """Play all iterations of a loop, a few of each kind in full, the steady state extrapolated.
-
-    The last one of a kind is played apart: what it fetches is of the next kind, or the end. Returns
-    when the second iteration of the first kind ended, negative where there is but one.
+def _loop(s: PipelineState, loop: int) -> None:
+    """Play all iterations of a loop, a few of each kind in full, until what is under way comes
+    back: the rest is multiplied. The last one of a kind is played apart: what it fetches is of the
+    next kind, or the end.
     """
-    clock, level, second = s.clock, at(s.levels, loop), -1.0
+    level, start = at(s.levels, loop), _mark(s, loop, 0.0)
     for kind in range(level.kinds):
-        times = times_of(s, loop, kind)
-        if times == 0.0:
-            continue
-        level.kind = level.following = kind
-        played = min(times - 1.0, float(_PLAYED))
-        _repeat(s, loop + 1, min(played, 2.0))
-        if kind == 0 and played >= 2.0:
-            second = end_of(s)
-        now, others, busy, period = clock.now, clock.others, clock.busy, 1.0
-        _repeat(s, loop + 1, played - 2.0)
-        if times - 1.0 > _PLAYED and _stores_twice(s, loop + 1):
-            now, others, busy = clock.now, clock.others, clock.busy
-            period = min(2.0, times - 1.0 - played)
-            _repeat(s, loop + 1, period)
-            played += period
-        rest = times - 1.0 - played
-        if rest > 0.0:
-            _extrapolate(s, now, others, busy, rest / period)
-        level.following = kind_after(s, loop, kind)
-        _repeat(s, loop + 1, 1.0)
+        times, played = times_of(s, loop, kind), 0.0
+        level.kind = kind
+        start.own, start.free = at(s.crowds, OWN).last, s.clock.free
+        while played < times:
+            level.following = kind if played < times - 1.0 else kind_after(s, loop, kind)
+            deep = begin_iteration(s, loop + 1)
+            if deep < s.clock.loops:
+                _loop(s, deep)
+            end_iteration(s, loop + 1, deep)
+            played += 1.0
+            if times - 2.0 > level.settled and played < times - 1.0:
+                played += _multiplied(s, loop, played, times - 1.0)
     level.kind = 0
-    return second
 
 
 @piece
-def _repeat(s: PipelineState, level: int, times: float) -> None:
-    """Play the body at `level` the given number of times."""
-    played = 0.0
-    while played < times:
-        play_iteration(s, level)
-        played += 1.0
+def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float:
+    """Multiply the latest iterations of a loop up to the `end` if what is under way is as it was
+    before them, or if many are `played`; returns how many are left out.
+    """
+    now, period, settled = _mark(s, loop, played), 0.0, at(s.levels, loop).settled
+    _set_mark(s, now)
+    if played > settled:
+        one, two = _mark(s, loop, played - 1.0), _mark(s, loop, played - 2.0)
+        if played - 2.0 >= settled and _alike(now, two, False):
+            period = 2.0
+        if _alike(now, one, abs(now.own - one.own - (one.own - two.own)) < _NEAR):
+            period = 1.0
+    times = (end - played) // max(period, 1.0)
+    if period == 0.0:
+        if played < MARKS - 1.0:
+            return 0.0
+        period = MARKS // 2
+        times = (end - played) / period
+    _extrapolate(s, _mark(s, loop, played - period), _mark(s, loop, played - 2.0).free, times)
+    return times * period
 
 
 @piece
-def _extrapolate(s: PipelineState, now: float, others: float, busy: float, times: float) -> None:
-    """Repeat what happened since the clock stood at `now`: what is under way ends later."""
-    clock = s.clock
-    shift, others_shift = (clock.now - now) * times, (clock.others - others) * times
-    clock.others += others_shift
-    clock.others_first += others_shift
-    clock.now += shift
-    clock.first += shift
-    clock.free += shift
-    clock.busy += (clock.busy - busy) * times
-    for b in range(clock.buffers):
-        buffer = at(s.buffers, b)
-        buffer.arrived += shift
-        buffer.stored_before += shift
-        buffer.stored += shift
-        buffer.first_arrived += shift
-        buffer.first_stored_before += shift
-        buffer.first_stored += shift
-        buffer.others_arrived += others_shift
-        buffer.others_stored_before += others_shift
-        buffer.others_stored += others_shift
-        buffer.others_first_arrived += others_shift
-        buffer.others_first_stored_before += others_shift
-        buffer.others_first_stored += others_shift
-    for d in range(clock.loops):
-        at(s.levels, d).due += shift
+def _alike(now: Mark, before: Mark, even: bool) -> bool:
+    """True if the same is under way at two marks, or less where the iterations are `even`."""
+    more = now.free - now.own - (before.free - before.own)
+    alike = abs(more) < _NEAR or (even and more < 0.0)
+    return abs(now.moment - before.moment) < _NEAR and alike
+
+
+@piece
+def _mark(s: PipelineState, loop: int, played: float) -> Mark:
+    """The mark after an iteration of a loop, of the latest ones."""
+    return at(s.marks, loop * MARKS + int(played) % MARKS)
+
+
+@piece
+def _set_mark(s: PipelineState, mark: Mark) -> None:
+    """Note the present state; the moment is a sum in which no two terms make up for each other."""
+    if parted(s):
+        go_on(s, True)
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    mark.own, mark.apart, mark.free, mark.busy = own.last, apart.last, s.clock.free, s.clock.busy
+    mark.moment = own.first - own.last + 1.3247179572 * (own.start - own.last)
+    if parted(s):
+        mark.moment += 2.4142135623 * (apart.last - own.last)
+        mark.moment += 1.7320508075 * (apart.first - own.last)
+
+
+@piece
+def _extrapolate(s: PipelineState, before: Mark, since: float, times: float) -> None:
+    """Repeat so often what happened since a mark: what is under way ends later, if it was asked
+    for `since` the engine was free.
+    """
+    clock, shift = s.clock, 0.0
+    for crowd in range(2):
+        own = at(s.crowds, crowd)
+        shift = (own.last - (before.apart if crowd else before.own)) * times
+        later(own, shift)
+        for place in range(crowd, clock.places, 2):
+            served = at(s.served, place)
+            if served.last > since:
+                later(served, shift)
+    clock.busy += (clock.busy - before.busy) * times
+    clock.free += (clock.free - before.free) * times
 
 
 @piece
 def _stores_twice(s: PipelineState, level: int) -> bool:
     """True if the body at `level`, the loops of one iteration inside it dissolved, stores from two
-    slots: its steady state takes two iterations, from the third on, when both have been stored
-    from.
+    slots: both have been stored from after two iterations.
     """
     for d in range(level, s.clock.loops + 1):
         body = at(s.levels, d)
@@ -161,98 +177,16 @@ def _has_double_put(s: PipelineState, first: int, end: int) -> bool:
 
 
 @piece
-def _reset(s: PipelineState, first: float) -> None:
-    """Set the clocks to zero, with nothing under way, that of the first core to its own."""
-    s.clock.now = s.clock.free = s.clock.busy = s.clock.others = 0.0
-    s.clock.first, s.clock.others_first, s.clock.joined = first, 0.0, 1.0
-    for b in range(s.clock.buffers):
-        buffer = at(s.buffers, b)
-        buffer.arrived = buffer.stored_before = buffer.stored = 0.0
-        buffer.first_arrived = buffer.first_stored_before = buffer.first_stored = first
-        buffer.others_arrived = buffer.others_stored_before = buffer.others_stored = 0.0
-        buffer.others_first_arrived = buffer.others_first_stored_before = 0.0
-        buffer.others_first_stored = 0.0
-    for d in range(s.clock.loops):
-        at(s.levels, d).due = 0.0
-
-
-@piece
-def _summarise(s: PipelineState, loop: int, ending: bool, out: Summary) -> None:
-    """Summarise a loop that starts with its data there and no store under way, the backlog it
-    absorbs, how late a run is that follows at once, and what a first core that is ahead gains. The
-    loops around go on with their like, or are `ending`.
-    """
-    clock = s.clock
-    _reset(s, 0.0)
-    for d in range(clock.loops):
-        at(s.levels, d).following = -1 if ending or d >= loop else _next_kind(s, d)
-    second = _loop(s, loop)
-    out.elapsed, out.busy, out.headroom = end_of(s), clock.busy, _BACKLOG
-    out.lead, out.delay, out.gain, out.ahead = 0.0, 0.0, 0.0, out.elapsed - clock.first
-    out.waits, out.others = out.elapsed - clock.now, out.elapsed - clock.others
-    out.others_first, out.joined = out.elapsed - clock.others_first, clock.joined
-    if clock.busy > 0.0:
-        out.lead = clock.free - out.elapsed
-        again = _two(s, loop) - out.elapsed
-        if second < 0.0:
-            _reset(s, 0.0)
-            second = _two(s, loop)
-        out.delay = max(0.0, again - second)
-        _reset(s, 0.0)
-        clock.free = _BACKLOG
-        out.headroom = _BACKLOG - (_two(s, loop) - second)
-        _reset(s, -_BACKLOG)
-        out.gain = max(0.0, second - _two(s, loop))
-
-
-@piece
-def _next_kind(s: PipelineState, loop: int) -> int:
-    """The kind of the iteration after one of the present kind, -1 where there is none."""
-    kind, times = at(s.levels, loop).kind, times_of(s, loop, at(s.levels, loop).kind)
-    return kind if times > 1.0 else kind_after(s, loop, kind)
-
-
-@piece
-def _two(s: PipelineState, loop: int) -> Any:
-    """End of two more iterations of the first kind."""
-    level = at(s.levels, loop)
-    level.following = level.kind
-    _repeat(s, loop + 1, 2.0)
-    return end_of(s)
-
-
-@piece
 def _fill(s: PipelineState) -> None:
-    """Fetch the tiles that are fetched ahead of the loops. A loop inside another one starts when
-    all of its own are there.
-    """
-    clock = s.clock
-    for d in range(1, clock.loops + 1):
+    """Fetch the tiles that are fetched ahead of the loops."""
+    for d in range(1, s.clock.loops + 1):
         level = at(s.levels, d)
         for number in range(level.before, level.before_end if level.looped else level.before):
             item = at(s.items, number)
             if item.kind == GET and at(s.buffers, item.buffer).double:
-                start_fetch(s, number, cost_of(s, item, number))
-                for outer in range(d):
-                    at(s.levels, outer).due = clock.free
-
-
-@piece
-def _all_loops(s: PipelineState) -> None:
-    """Summaries of every loop inside another one, innermost first, for every combination of kinds
-    of the loops around it, and for its very last run.
-    """
-    for loop in range(s.clock.loops - 1, -1, -1):
-        if not at(s.levels, loop).looped:
-            break
-        for place in range(combinations_of(s, loop)):
-            kinds_at(s, place, loop)
-            if happens(s, loop) and iterations_of(s, loop) > 1.0:
-                _summarise(s, loop, False, summary_of(s, loop, place))
-        last_kinds(s, loop)
-        if iterations_of(s, loop) > 1.0:
-            _summarise(s, loop, True, summary_of(s, loop, s.clock.combinations))
-    first_kinds(s)
+                row = row_at(s, item, number)
+                if at(s.costs, row).service > 0.0:
+                    ask(s, row, fetched(item))
 
 
 @piece
@@ -261,8 +195,10 @@ def _play_candidate(s: PipelineState) -> None:
     clock of all.
     """
     mark_looped(s)
-    _all_loops(s)
-    _reset(s, 0.0)
+    first_kinds(s)
+    for d in range(s.clock.loops):
+        at(s.levels, d).settled = 2 if _stores_twice(s, d + 1) else 1
+    reset(s)
     loops, outermost = s.clock.loops, 0
     for d in range(loops):
         at(s.levels, d).following = -1
@@ -275,7 +211,8 @@ def _play_candidate(s: PipelineState) -> None:
         _loop(s, outermost)
     for d in range(outermost, -1, -1):
         play_items(s, at(s.levels, d).after, at(s.levels, d).after_end, 0)
-    s.clock.now = max(end_of(s), s.clock.free)
+    go_on(s, True)
+    s.clock.now = max(now_of(s), s.clock.free)
 
 
 @piece
@@ -297,12 +234,13 @@ def take_tile(s: PipelineState, tables: Tables, j: int) -> None:
     for row in range(tables.service.shape[0]):
         cost = at(s.costs, row)
         cost.service, cost.own = tables.service[row, j], tables.own[row, j]
+        cost.apart = tables.others[0, row, j]
     for d in range(s.clock.loops):
         at(s.levels, d).uniform = tables.uniform[d, j]
     totals(s)
 
 
-@entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
+@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
 def least_cycles(s: PipelineState, tables: Tables, least: Floats) -> None:
     """Fill `least[j]` with the cycles of all calls or of all transfers of tile j, whichever are
     more: with any copies of buffers it takes no fewer.
@@ -312,7 +250,7 @@ def least_cycles(s: PipelineState, tables: Tables, least: Floats) -> None:
         least[j] = max(s.clock.compute, s.clock.transfers)
 
 
-@entry_point(pipeline_types, pipeline_rows, pipeline_iteration)
+@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration)
 def play(
     s: PipelineState,
     tables: Tables,

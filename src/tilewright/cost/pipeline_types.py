@@ -20,6 +20,26 @@ Flags = npt.NDArray[np.bool_]
 CALL, COPY, GET, PUT = range(4)
 """Kinds of items; a copy is a transfer that the core itself makes, like a call in its own time."""
 
+OWN, APART = range(2)
+"""The crowds of cores: those that have a part in every transfer, and those apart."""
+
+MOST_AHEAD = 1 << 13
+"""Cycles that some cores are ahead of others at most, so that loops have a steady state: what was
+asked so long ago is served by then.
+"""
+
+MOST_BEHIND = 64
+"""Actions of crowds that are kept back at most."""
+
+MARKS = 8
+"""Iterations of a loop that are played at most before what they take is multiplied."""
+
+KEPT = MOST_BEHIND + 4
+"""Room for those of each."""
+
+PLACES = 6
+"""Places of a buffer: of the tile fetched, of two stores, each of both crowds."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -54,7 +74,7 @@ class LoopLevel(Protocol):
     kind: int  # of its present iteration
     following: int  # kind of its next iteration, -1 at its end
     looped: int  # whether the body is inside a loop that runs more than once
-    due: float  # when its next run starts as if nothing of the last one were under way
+    settled: int  # iterations after which it may be in its steady state
 
 
 class Item(Protocol):
@@ -68,25 +88,49 @@ class Item(Protocol):
     varies: int
 
 
-class BufferTimes(Protocol):
-    """A buffer of the candidate: when the tile fetched ahead arrives, and when its last two stores
-    end; the same on the core that is served first, and on the last and the first of the others
-    (`Clock`).
-    """
+class BufferSlots(Protocol):
+    """A buffer of the candidate, and the slot of its latest store."""
 
     double: int
-    arrived: float
-    stored_before: float
-    stored: float
-    first_arrived: float
-    first_stored_before: float
-    first_stored: float
-    others_arrived: float
-    others_stored_before: float
-    others_stored: float
-    others_first_arrived: float
-    others_first_stored_before: float
-    others_first_stored: float
+    slot: int
+
+
+class Served(Protocol):
+    """When a transfer of a crowd is done (`Crowd`); that of the first crowd says which `part` of
+    the cores moves anything, 0 where none is under way, all of them among the part `until`.
+    """
+
+    first: float
+    last: float
+    start: float
+    part: float
+    until: float
+
+
+class Crowd(Protocol):
+    """The clocks of the core that is served first and of the last one, the others evenly from
+    `start` on; its share of the cores; how far it is ahead of the clock of all before they part, by
+    calls that take it less than others; the numbers of the next action kept back and of new ones.
+    """
+
+    first: float
+    last: float
+    start: float
+    share: float
+    spared: float
+    done: int
+    known: int
+
+
+class KeptAction(Protocol):
+    """What a crowd does: the cycles of a call, or the part of the cores that ask for a transfer;
+    the row of its cost, and the place of what it waits for.
+    """
+
+    kind: int
+    amount: float
+    row: int
+    place: int
 
 
 class Stride(Protocol):
@@ -96,8 +140,9 @@ class Stride(Protocol):
 
 
 class Cost(Protocol):
-    """The cycles of an item in one kind of iteration. Its `own` cycles are, of a call, those of the
-    cores that have any data; of a transfer it is the share of the cores that have a part in it.
+    """The cycles of an item in one kind of iteration. Of a call the `own` cycles are those of the
+    cores that have any data, `apart` those of others; of a transfer `own` is the share of the cores
+    that have a part in it, all of them in the share `apart`.
     Where cores keep a window of operations in flight `issue` counts them, `first` and `last` are
     the cycles of the ends of several, and `around` those of issue of the statements around them.
     """
@@ -105,6 +150,7 @@ class Cost(Protocol):
     service: float
     issue: float
     own: float
+    apart: float
     first: float
     last: float
     around: float
@@ -116,51 +162,34 @@ class Count(Protocol):
     iterations: float
 
 
-class Summary(Protocol):
-    """A loop as one opaque step: `lead` is the engine's over the clock after its end, `delay`
-    that of a run that follows at once, `ahead` how far the first core is at its end, `waits`,
-    `others` and `others_first` how far the last core and the others are, which `joined` tells
-    apart, `gain` by how much it ends earlier at most where the first core starts ahead.
+class Mark(Protocol):
+    """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration
+    of a loop; equal numbers of a `moment` mean that the cores are as far from each other.
     """
 
-    elapsed: float
+    own: float
+    apart: float
+    free: float
     busy: float
-    headroom: float
-    lead: float
-    delay: float
-    ahead: float
-    gain: float
-    joined: float
-    waits: float
-    others: float
-    others_first: float
+    moment: float
 
 
 class Clock(Protocol):
-    """State of the playback: the clocks of the core that is served last and of the one that is
-    served first, when the engine is free, and how long it was busy. Cores that have no part in
-    a transfer do not wait for it: these `others` have a clock of their own, and the rest are the
-    share `joined`, until all meet again.
+    """State of the playback: when the engine is free, how long it was busy, and at the end when all
+    are done.
     """
 
     loops: int
     buffers: int
-    combinations: int  # of kinds of iterations of all loops
+    places: int  # of transfers
     cores: int
     latency: float  # of a transfer
     issue: float  # of one request
     now: float
-    first: float
     free: float
     busy: float
     compute: float  # cycles of all calls, and of the engine for all transfers, whatever overlaps
     transfers: float
-    joined: float
-    others: float
-    others_first: float
-    ended: float  # when the latest transfer ends, and its part of the others
-    others_ended: float
-    others_first_ended: float
 
 
 class PipelineState(NamedTuple):
@@ -169,12 +198,15 @@ class PipelineState(NamedTuple):
     clock: Clock
     levels: LoopLevel
     items: Item
-    buffers: BufferTimes
+    buffers: BufferSlots
+    crowds: Crowd
+    served: Served
+    actions: KeptAction
     level_strides: Stride
     item_strides: Stride
     counts: Count
     costs: Cost
-    summaries: Summary
+    marks: Mark
 
 
 class StateRecords(NamedTuple):
@@ -184,18 +216,20 @@ class StateRecords(NamedTuple):
     levels: npt.NDArray[Any]
     items: npt.NDArray[Any]
     buffers: npt.NDArray[Any]
+    crowds: npt.NDArray[Any]
+    served: npt.NDArray[Any]
+    actions: npt.NDArray[Any]
     level_strides: npt.NDArray[Any]
     item_strides: npt.NDArray[Any]
     counts: npt.NDArray[Any]
     costs: npt.NDArray[Any]
-    summaries: npt.NDArray[Any]
+    marks: npt.NDArray[Any]
 
 
 class Tables(NamedTuple):
     """Numbers that differ from tile to tile: iterations of the loops, costs of the items, where the
     kinds of a loop are uniform, the number of its contest; and which buffers are double in each
-    combination of copies. Where cores keep a window of operations in flight `operations` are the
-    other cycles of `Cost`.
+    combination of copies; `others` are the other cycles of `Cost`.
     """
 
     iterations: Floats
@@ -205,7 +239,7 @@ class Tables(NamedTuple):
     uniform: Flags
     contest: Ints
     doubles: Flags
-    operations: Floats
+    others: Floats
 
 
 def first_of(records: StateRecords) -> PipelineState:

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.common.compiled import at, entry_point, piece
-from tilewright.cost import pipeline, pipeline_iteration, pipeline_rows, pipeline_types
+from tilewright.cost import (
+    pipeline,
+    pipeline_crowds,
+    pipeline_iteration,
+    pipeline_rows,
+    pipeline_types,
+)
 from tilewright.cost.pipeline import enter, mark_looped, take_tile
 from tilewright.cost.pipeline_rows import (
     cost_of,
@@ -360,7 +366,7 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
     return _ended(s, w)
 
 
-@entry_point(pipeline_types, pipeline_rows, pipeline_iteration, pipeline)
+@entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)
 def play_window(
     s: PipelineState,
     w: OperationWindow,
@@ -385,8 +391,8 @@ def play_window(
         take_tile(s, tables, j)
         for row in range(tables.issue.shape[0]):
             cost = at(s.costs, row)
-            cost.issue, cost.first = tables.issue[row, j], tables.operations[0, row, j]
-            cost.last, cost.around = tables.operations[1, row, j], tables.operations[2, row, j]
+            cost.issue, cost.first = tables.issue[row, j], tables.others[0, row, j]
+            cost.last, cost.around = tables.others[1, row, j], tables.others[2, row, j]
         for c in range(wanted.shape[0]):
             if wanted[c, j]:
                 for b in range(s.clock.buffers):

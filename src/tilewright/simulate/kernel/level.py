@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs
 from tilewright.cost.fetches import CodeLines, Fetches
+from tilewright.cost.pipeline_types import APART, OWN
 from tilewright.cost.prices import call_costs, prices_of
 from tilewright.ir.interpret import interpret
 from tilewright.ir.nodes import Barrier, Program
@@ -53,8 +54,6 @@ from tilewright.simulate.kernel.program import (
 )
 from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
 from tilewright.simulate.kernel.state import (
-    APART,
-    OWN,
     WHOLE,
     Ask,
     Await,

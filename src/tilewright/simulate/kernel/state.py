@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.common.errors import SimulationError
+from tilewright.cost.pipeline_types import APART, MOST_AHEAD, MOST_BEHIND, OWN
 from tilewright.simulate.kernel.cost import MoveCost, Participants
 from tilewright.simulate.kernel.engines import Request
 from tilewright.simulate.kernel.program import CallStatement, PreparedProgram, TransferStatement
@@ -19,12 +20,6 @@ from tilewright.simulate.trace import StallCause
 Slot: TypeAlias = tuple[str, int]
 WHOLE = 0
 """The content of a slot whose every element counts as data."""
-
-
-_MOST_AHEAD = 1 << 13
-"""Cycles that some cores are ahead of others at most, so that loops have a steady state: what was
-asked so long ago is served by then.
-"""
 
 
 class Clocks(NamedTuple):
@@ -57,10 +52,6 @@ class Pending(NamedTuple):
 
     part: Participants
     move: int
-
-
-OWN, APART = range(2)
-"""The crowds of cores: those that have a part in every transfer, and those apart."""
 
 
 class Spend(NamedTuple):
@@ -125,9 +116,6 @@ class Queue:
 Busy: TypeAlias = tuple[tuple[tuple[int, int], ...], Request | None]
 Snapshot: TypeAlias = tuple[Any, ...]
 
-_MOST_BEHIND = 64
-"""Actions of a crowd that are kept back at most."""
-
 
 @dataclass
 class KernelState:
@@ -169,7 +157,7 @@ class KernelState:
         """
         own, apart = self.behind
         crowd = OWN if self.clocks[OWN].last <= self.clocks[APART].last else APART
-        other, forced = 1 - crowd, whole or len(own) + len(apart) > _MOST_BEHIND
+        other, forced = 1 - crowd, whole or len(own) + len(apart) > MOST_BEHIND
         later = self.clocks[other].first > self.clocks[crowd].last
         if self.behind[crowd] and (self.behind[other] or later or forced):
             return crowd
@@ -234,7 +222,7 @@ class KernelState:
 
     def keep_near(self) -> None:
         """Let neither crowd be further ahead of the other than is told apart."""
-        least = self.now - _MOST_AHEAD
+        least = self.now - MOST_AHEAD
         self.clocks = [clocks.after(max(least - clocks.last, 0)) for clocks in self.clocks]
 
     def in_crowds(self, cycles: int, own_cycles: int, apart_cycles: int) -> tuple[int, int]:

@@ -1,0 +1,267 @@
+"""Crowds of cores: what each does and asks of the engine, in the order of time.
+
+The rules are those of the kernel simulation (`simulate.kernel.state`), on shares of the cores. All
+of it runs inside `pipeline.play`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.common.compiled import at, hot_piece, piece
+from tilewright.cost.pipeline_types import (
+    APART,
+    KEPT,
+    MOST_AHEAD,
+    MOST_BEHIND,
+    OWN,
+    Cost,
+    Crowd,
+    KeptAction,
+    PipelineState,
+    Served,
+)
+
+_SPEND, _ASK, _AWAIT = range(3)
+_NEVER = -1e18
+"""When a slot was served that no transfer is under way for."""
+
+
+@hot_piece
+def parted(s: PipelineState) -> bool:
+    """True if cores without a part in a transfer are apart."""
+    return at(s.crowds, OWN).share < 1.0
+
+
+@hot_piece
+def now_of(s: PipelineState) -> Any:
+    """When the last of all cores is done."""
+    last = at(s.crowds, OWN).last
+    return max(last, at(s.crowds, APART).last) if parted(s) else last
+
+
+@hot_piece
+def later(crowd: Crowd | Served, cycles: float) -> None:
+    """Move the times of a crowd."""
+    crowd.first += cycles
+    crowd.last += cycles
+    crowd.start += cycles
+
+
+@hot_piece
+def _until(crowd: Crowd, served: Served) -> None:
+    """Let a crowd wait for what is served, which is no longer under way."""
+    if served.last > crowd.last:
+        crowd.last, crowd.start = served.last, served.start
+    crowd.first = max(crowd.first, served.first)
+    served.first = served.last = _NEVER
+
+
+@piece
+def reset(s: PipelineState) -> None:
+    """Set the clocks to zero, with nothing under way."""
+    s.clock.free = s.clock.busy = 0.0
+    for number in range(2):
+        crowd = at(s.crowds, number)
+        crowd.first = crowd.last = crowd.start = crowd.spared = 0.0
+        crowd.share, crowd.done, crowd.known = 1.0 - number, 0, 0
+    for place in range(s.clock.places):
+        served = at(s.served, place)
+        served.first = served.last = served.start = _NEVER
+        served.part = 0.0
+
+
+@piece
+def _part(first: float, last: float, until: float, before: float, own: Any, apart: Any) -> None:
+    """Times of those with a part, and of those apart: the cores follow each other evenly."""
+    own.first, own.last, own.start = first, first + (last - first) * until, first
+    apart.first = apart.start = first + (last - first) * before
+    apart.last = last
+
+
+@piece
+def _let_go(s: PipelineState, part: float, until: float) -> None:
+    """Let those go on that have no part in something, of cores that were together."""
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    before = until if part == until else 0.0
+    own.share, apart.share = part, 1.0 - part
+    _part(own.first, own.last, until, before, own, apart)
+    later(own, -own.spared)
+    later(apart, -apart.spared)
+    for place in range(0, s.clock.places, 2):
+        served, others = at(s.served, place), at(s.served, place + 1)
+        if served.part == 1.0 and others.last < 0.0:
+            _part(served.first, served.last, until, before, served, others)
+
+
+@piece
+def meet(s: PipelineState) -> None:
+    """Let all cores wait for the last of them."""
+    if parted(s):
+        go_on(s, True)
+    now = now_of(s)
+    for number in range(2):
+        crowd = at(s.crowds, number)
+        crowd.first = crowd.last = crowd.start = now
+        crowd.share, crowd.spared = 1.0 - number, 0.0
+
+
+@piece
+def spend(s: PipelineState, cost: Cost) -> None:
+    """Let all cores make a call, or a copy of their own."""
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    if own.share == 1.0:
+        later(own, cost.service)
+        if cost.own != cost.apart:
+            ahead = own.spared - cost.own - (apart.spared - cost.apart)
+            own.spared, apart.spared = max(0.0, ahead), max(0.0, -ahead)
+    elif cost.service > 0.0:
+        _keep_near(s)
+        _append(s, OWN, _SPEND, cost.own, 0, 0)
+        _append(s, APART, _SPEND, cost.apart, 0, 0)
+        go_on(s, False)
+
+
+@piece
+def ask(s: PipelineState, row: int, place: int) -> None:
+    """Make a transfer's requests, which the engine serves in the order in which they come."""
+    cost = at(s.costs, row)
+    if cost.own < 1.0 and not parted(s):
+        _let_go(s, cost.own, cost.apart)
+    s.clock.busy += cost.service
+    at(s.served, place).part, at(s.served, place).until = cost.own, cost.apart
+    own = at(s.crowds, OWN)
+    if own.share == 1.0:
+        _serve(s, OWN, cost, cost.own, at(s.served, place))
+        return
+    rest = max(cost.own - own.share, 0.0)
+    _keep_near(s)
+    _append(s, OWN, _ASK, cost.own - rest, row, place)
+    if rest > 0.0:
+        _append(s, APART, _ASK, rest, row, place + 1)
+    go_on(s, False)
+
+
+@piece
+def wait(s: PipelineState, place: int) -> None:
+    """Wait for the transfer of a slot, if one is under way."""
+    served = at(s.served, place)
+    if served.part == 0.0:
+        return
+    if served.part < 1.0 and not parted(s):
+        _let_go(s, served.part, served.until)
+    served.part = 0.0
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    if own.share == 1.0:
+        before = own.last
+        _until(own, served)
+        if at(s.served, place + 1).last > 0.0:
+            _until(own, at(s.served, place + 1))
+        if own.spared != apart.spared:
+            own.spared = max(0.0, own.spared - (own.last - before))
+            apart.spared = max(0.0, apart.spared - (own.last - before))
+        return
+    _keep_near(s)
+    _append(s, OWN, _AWAIT, 0.0, 0, place)
+    _append(s, APART, _AWAIT, 0.0, 0, place + 1)
+    go_on(s, False)
+
+
+@piece
+def _keep_near(s: PipelineState) -> None:
+    """Let neither crowd be further ahead of the other than is told apart."""
+    least = now_of(s) - MOST_AHEAD
+    for number in range(2):
+        crowd = at(s.crowds, number)
+        later(crowd, max(least - crowd.last, 0.0))
+
+
+@piece
+def _append(s: PipelineState, crowd: int, kind: int, amount: float, row: int, place: int) -> None:
+    """Keep an action back."""
+    own = at(s.crowds, crowd)
+    action = at(s.actions, crowd * KEPT + own.known % KEPT)
+    own.known += 1
+    action.kind, action.amount, action.row, action.place = kind, amount, row, place
+
+
+@piece
+def _oldest(s: PipelineState, crowd: int) -> KeptAction:
+    """The action of a crowd that comes next."""
+    return at(s.actions, crowd * KEPT + at(s.crowds, crowd).done % KEPT)
+
+
+@piece
+def go_on(s: PipelineState, whole: bool) -> None:
+    """Let the crowds act, each when no request of the other one can come before; all that is kept
+    back is done where it is the `whole`.
+    """
+    own, apart = at(s.crowds, OWN), at(s.crowds, APART)
+    while own.done < own.known or apart.done < apart.known:
+        first = OWN if own.last <= apart.last else APART
+        kept = own.known - own.done + apart.known - apart.done
+        acts, other = at(s.crowds, first), at(s.crowds, 1 - first)
+        forced = whole or kept > MOST_BEHIND
+        if acts.done < acts.known:
+            if not (other.done < other.known or other.first > acts.last or forced):
+                return
+        elif forced:
+            first = 1 - first
+        else:
+            return
+        _perform(s, first)
+
+
+@piece
+def _perform(s: PipelineState, crowd: int) -> None:
+    """Let a crowd do what it does next."""
+    own, action = at(s.crowds, crowd), _oldest(s, crowd)
+    own.done += 1
+    if action.kind == _SPEND:
+        later(own, action.amount)
+    elif action.kind == _ASK:
+        _serve(s, crowd, at(s.costs, action.row), action.amount, at(s.served, action.place))
+    else:
+        _until(own, at(s.served, action.place))
+
+
+@piece
+def _serve(s: PipelineState, crowd: int, cost: Cost, part: float, served: Served) -> None:
+    """Serve the requests that a crowd makes now, first come first served."""
+    clock, own = s.clock, at(s.crowds, crowd)
+    first, last = own.first, own.last
+    if parted(s):
+        _serve_earlier(s, 1 - crowd, first)
+    if crowd == OWN and cost.apart < own.share:
+        last = first + (last - first) * cost.apart / own.share
+    behind = max(0.0, cost.issue - clock.issue)
+    requests = cost.issue / max(1.0, clock.issue) if behind > 0.0 else 1.0
+    each = cost.service / cost.own
+    share, service = each / (requests * clock.cores), each * part
+    arrival = first + cost.issue + clock.latency
+    start = max(clock.free, arrival - behind)
+    end = max(start + service, last + cost.issue + clock.latency + share)
+    before, ahead = 0.0, last - first  # the share of requests before the first core's last
+    if behind > 0.0:
+        before = behind / (2.0 * ahead) if behind < ahead else 1.0 - ahead / (2.0 * behind)
+        before *= service * behind / cost.issue
+    served.first = served.start = min(max(start + before, arrival) + share, end)
+    served.last = end
+    later(own, cost.issue)
+    clock.free = end
+
+
+@piece
+def _serve_earlier(s: PipelineState, crowd: int, cycle: float) -> None:
+    """Serve what cores of a crowd ask for before a cycle, while others of it do later."""
+    clock, own, action = s.clock, at(s.crowds, crowd), _oldest(s, crowd)
+    if own.done == own.known or action.kind != _ASK:
+        return
+    if own.first <= cycle < own.last:
+        cost = at(s.costs, action.row)
+        early = action.amount * max(0.0, cycle - own.start) / (own.last - own.start)
+        early = (early * clock.cores + 1e-9) // 1.0 / clock.cores
+        if early > 0.0:
+            begin = max(clock.free, own.first + cost.issue + clock.latency)
+            clock.free = begin + cost.service * early / cost.own
+            action.amount -= early
