@@ -17,7 +17,7 @@ COMPILED := $(shell grep -rlE 'common.compiled import|pipeline_types import' src
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
-.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model host-functions reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed
+.PHONY: exact-networks fuzz-definitions fuzz-gradients fuzz-networks fuzz-stages help kill-training setup demo test test-avx512 check fuzz fuzz-host fuzz-cache bench bench-tuning bench-host bench-model host-functions reproduce reproduce-quick replay check-prices reference onnx-node-tests models fuzz-onnx fuzz-cns1 cns1-schedules fuzz-dla fuzz-partition faults fuzz-core-programs fuzz-files fuzz-torrent clean test-cns1-nodes cross-check fuzz-cambricon train-fixed fixed-networks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,6 +135,10 @@ fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL, as ma
 
 fuzz-cambricon: $(VENV)/installed-dev ## random shapes and schedules, forward and backward, and training steps on a Cambricon, 2000 of them; goes on where it stopped
 	PYTHONPATH=tests $(BIN)/python tools/fuzz_cambricon.py --seconds 100000
+
+fixed-networks: $(VENV)/installed-dev ## AlexNet and VGG16, and AlexNet's training step of 4 images, once with values on a Cambricon, bit for bit as interpreted
+	$(BIN)/python tools/fixed_networks.py
+	$(BIN)/python tools/fixed_networks.py alexnet --batch 4 --step
 
 train-fixed: $(VENV)/installed-dev ## digits trained in 16 bits, checked against the device, and in floats beside it
 	$(BIN)/python tools/train_fixed.py

@@ -26,6 +26,7 @@ from tilewright.common.expr import (
     ceil_div,
     evaluate,
     free_vars,
+    substitute,
 )
 from tilewright.common.intervals import interval
 from tilewright.cost.calls import PricedCall, priced_call
@@ -531,20 +532,30 @@ def _beside(item: ChainItem, prepared: Prepared) -> int:
 
 def _moved(loop: int, prepared: Prepared) -> int:
     """How many different places of operands in memories move with a loop, of those that are used
-    in each turn.
+    in most turns.
     """
     if loop >= len(prepared.loops):
         return 0
     variable, found = prepared.loops[loop].var, set[Hashable]()
     double = {b.name for b in prepared.program.buffers if b.copies != Const(1)}
     for item in prepared.items:
-        if item.level <= loop or item.condition != Const(1):
+        if item.level <= loop or not _in_most_turns(item, prepared):
             continue
         rotates = item.level == loop + 1
         for name, starts in _places(item.step):
             if (rotates and name in double) or any(variable in free_vars(e) for e in starts):
                 found.add((name, starts))
     return len(found)
+
+
+def _in_most_turns(item: ChainItem, prepared: Prepared) -> bool:
+    """True for an item under no condition, and a product in all turns but those that begin sums:
+    the places of what adds it up are computed while it runs.
+    """
+    if item.condition == Const(1) or not isinstance(item.step, CallStep):
+        return item.condition == Const(1)
+    later = substitute(item.condition, {loop.var: 1 for loop in prepared.loops})
+    return later == Const(1) and isinstance(item.step.stmt.primitive, MatrixProduct)
 
 
 def _places(step: CallStep | TransferStep) -> Iterator[tuple[str, tuple[Expr, ...]]]:

@@ -17,12 +17,14 @@ from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.training import Optimiser, training_step
 from tilewright.ir.printer import print_program
+from tilewright.machine.load import find_machine
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.planned import PlannedNetwork
 from tilewright.ops import Bias, LocalResponseNorm, Unary, conv2d, flatten, gemm
 from tilewright.ops.access import straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.cambricon.code import CODE
+from tilewright.targets.cambricon.rewrites import with_windows
 from tilewright.tune.choose import choose
 
 
@@ -111,6 +113,27 @@ def test_gradients_of_kernels_are_sums_over_all_pixels():
     kernel = tw.compile(op, machine="dla-al", algorithm="whole_sums").plan.only
     assert kernel.check() == "exact"
     assert abs(kernel.cycles - kernel.estimate_cycles) <= 0.02 * kernel.cycles
+
+
+@pytest.mark.parametrize(("padding", "stride"), [(0, 1), (1, 2), (2, 4)])
+def test_the_host_lays_out_what_the_first_kernels_gradient_sums(padding: int, stride: int):
+    """No stage gathers pixels: the gradient is one product, and every result the same."""
+    net, side = NetworkBuilder("first", "f64"), 5 + 4 * stride - 2 * padding
+    x = net.input("x", (3, 2, side, side))
+    conv = conv2d(batch=3, in_channels=2, out_channels=4, height=side, width=side, kernel=5,
+                  padding=padding, stride=stride)  # fmt: skip
+    y = net.apply(conv, x, net.weight("w", conv.input_shapes[1]), name="conv")
+    y = net.apply(flatten(conv.out_shape), y, name="flat")
+    y = net.apply(gemm(3, 3, 100, transpose_b=True), y, net.weight("v", (3, 100)), name="scores")
+    step = training_step(FixedPoint(KINDS).apply(net.build((y,))), Optimiser("sgd", rate=0.5))
+    own, (windows,) = with_windows(step, find_machine("dla-al"))
+    assert windows.by_taps in own.inputs
+    (product,) = (n for n in own.nodes if windows.by_taps and windows.by_taps.name in n.inputs)
+    assert product.op.describe() == "gemm m4 n50 k75 transpose_b"
+    inputs, states = given(step)
+    wanted = step.evaluate({**inputs, **states})
+    found = own.evaluate({**inputs, **states, **windows.arranged(inputs["x"])})
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
 
 
 def test_sums_over_channels_are_products_backwards_too():

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from support.cambricon_operators import KINDS, compiled
@@ -50,6 +51,24 @@ def assert_equal(found: WindowRun, expected: WindowRun) -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_examples(path: Path, changes: dict[str, str]):
     assert_equal(*both(link([assemble_file(path, TABLE)], TABLE), changes))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_values_are_those_of_the_executor(path: Path):
+    """Random memory: every element, and how many saturated by instruction."""
+    device = Device(link([assemble_file(path, TABLE)], TABLE), find_machine("dla-al"))
+    rng = np.random.default_rng(0)
+    for name in device.names:
+        elements = rng.integers(-(2**12), 2**12, device.download(name).shape)
+        device.upload(name, elements.astype(np.int16))
+    found, executor = timed_run(device.executor()), device.executor()
+    while executor.step():
+        pass
+    expected = executor.finished()
+    assert found is not None
+    assert found.saturated == expected.saturated
+    for memory, elements in expected.memories.items():
+        assert np.array_equal(found.memories[memory], elements), memory
 
 
 @pytest.mark.parametrize("changes", WINDOWS, ids=lambda c: "-".join(c.values()))

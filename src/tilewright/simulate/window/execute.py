@@ -9,7 +9,7 @@ freed in program order or when it is done. Values are computed in program order,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
@@ -29,6 +29,7 @@ from tilewright.simulate.window.loop import (
     GROUP,
     ISSUE,
     ISSUED,
+    PLACES,
     READS,
     SPAN_COUNT,
     STALLS,
@@ -43,11 +44,12 @@ from tilewright.simulate.window.loop import (
 from tilewright.simulate.window.memories import ElementRange, Memories, place_of
 from tilewright.simulate.window.run import Event, Table, WaitCause, WindowRun, WindowStall
 
-# The window executor compiled, for runs without values: the same rules on arrays.
+# The window executor compiled: the same rules on arrays.
 #
 # In: an executor that has not begun. Out: its run, or None where it has to be executed step by
 # step: an operation that the compiled loop does not know, or a fault, which the executor names.
-# What is recorded grows by arrays: an operation takes 40 bytes.
+# What is recorded grows by arrays: an operation takes 40 bytes. Values follow in program order
+# whenever the loop stops, of the operations since: no operation that it knows decides on time.
 
 _SCALARS = (
     Effect.INT_ADD, Effect.INT_ADD_WORD, Effect.INT_SUBTRACT, Effect.INT_SUBTRACT_WORD,
@@ -63,15 +65,13 @@ _BRANCHES = (
 _BINARY = ("+", "-", "*", "//", "ceil_div", "min", "max")
 _CAUSES = tuple(WaitCause)
 _OPERANDS, _DEPTH = 8, 16
-_FIRST_RECORDS = 1 << 14
+_FIRST_RECORDS = _PLACES = 1 << 14
 _COLUMNS = 14
 """Arrays of a program that have a row for each step."""
 
 
 def timed_run(executor: Executor) -> WindowRun | None:
-    """The run of an executor without values that has not begun; None where it is to be executed
-    step by step.
-    """
+    """The run of an executor that has not begun; None where it is to be executed step by step."""
     units = tuple(dict.fromkeys(u for step in executor.steps for u in step.units))
     program = _encoded(executor, units)
     if program is None:
@@ -88,7 +88,7 @@ def timed_run(executor: Executor) -> WindowRun | None:
     )
     registers = len(executor.registers)
     state = WindowState(
-        np.zeros(10, np.int64),
+        np.zeros(11, np.int64),
         np.array(executor.registers, np.int64),
         np.concatenate([np.zeros(registers, np.int64), np.full(registers, -1, np.int64)]),
         np.zeros(len(units), np.int64),
@@ -98,17 +98,43 @@ def timed_run(executor: Executor) -> WindowRun | None:
         np.zeros(_DEPTH),
         np.zeros((_FIRST_RECORDS, 5), np.int64),
         np.zeros((_FIRST_RECORDS, 4), np.int64),
+        np.zeros((_PLACES * executor.with_values, 1 + _OPERANDS + 2 * SPAN_COUNT), np.int64),
     )
     status = FULL
     while status == FULL:
         status = run(program, state, own)
-        if status == FULL:
-            state = state._replace(events=_grown(state.events), stalls=_grown(state.stalls))
+        _compute_places(executor, state)
+        if executor.told:
+            executor.told(int(state.at[TIME]))
+        state = state._replace(events=_grown(state.events, state.at[EVENTS]),
+                               stalls=_grown(state.stalls, state.at[STALLS]))  # fmt: skip
+    executor.with_values = executor.with_values and status == DONE
     return _finished(executor, state, units) if status == DONE else None
 
 
-def _grown(records: Ints) -> Ints:
-    return np.concatenate([records, np.zeros_like(records)])
+def _grown(records: Ints, count: int) -> Ints:
+    """The records, with as much room again where that many leave little."""
+    full = count + 2 >= len(records)
+    return np.concatenate([records, np.zeros_like(records)]) if full else records
+
+
+def _compute_places(executor: Executor, s: WindowState) -> None:
+    """Compute the recorded operations, which are done with."""
+    arrays, saturated = executor.memories.arrays, executor.saturated
+    for number, *numbers in s.places[: s.at[PLACES]].tolist():
+        step, ends = executor.steps[number], numbers[_OPERANDS:]
+        assert step.meaning is not None
+        values = {o[0]: value for o, value in zip(_ordered(step), numbers, strict=False)}
+        spans = [arrays[x.memory][ends[2 * i] : ends[2 * i + 1]] for i, x in enumerate(step.spans)]
+        if found := step.meaning(spans, values):
+            saturated[number] = saturated.get(number, 0) + found
+    s.at[PLACES] = 0
+
+
+def _ordered(step: DecodedInstruction) -> list[tuple[str, int | None, int]]:
+    """The operands of a step, those of scalars first."""
+    first = ("a", "b")
+    return sorted(step.operands, key=lambda o: first.index(o[0]) if o[0] in first else 2)
 
 
 def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> WindowRun:
@@ -129,6 +155,7 @@ def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> Win
         units=units,
         registers=tuple(s.register.tolist()),
         memories=executor.memories.arrays,
+        saturated=dict(executor.saturated),
     )
 
 
@@ -172,8 +199,7 @@ def _row(
     fits = all(sizes) and len(step.operands) <= _OPERANDS and len(step.spans) <= SPAN_COUNT
     if scalar is None or not known_branch or not fits:
         return None
-    first = ("a", "b")
-    operands = sorted(step.operands, key=lambda o: first.index(o[0]) if o[0] in first else 2)
+    operands = _ordered(step)
     names = tuple(role for role, _, _ in operands)
 
     def expression(text: str) -> tuple[int, int]:
@@ -210,6 +236,8 @@ def _row(
 def _scalar_of(step: DecodedInstruction) -> int | None:
     """The number of what computes a register, -1 for nothing, None for what is not known."""
     spec = step.instruction.spec
+    if step.spans and (step.writes or step.cycles is None):
+        return None
     if step.compute is not None:
         return _SCALARS.index(spec.effect) if spec.effect in _SCALARS else None
     if step.meaning is not None and not step.spans:
@@ -254,7 +282,7 @@ class Executor:
 
     Without values operations are timed and not computed. `parameters` are the machine's numbers in
     expressions of cycles. `code_address` is the first instruction's,
-    in units of the table's addresses.
+    in units of the table's addresses. A long run calls `told` with its cycle now and then.
     """
 
     steps: Sequence[DecodedInstruction]
@@ -282,10 +310,11 @@ class Executor:
     number: int = 0
     read_now: set[int] = field(default_factory=set)
     saturated: dict[int, int] = field(default_factory=dict)
+    told: Callable[[int], None] | None = None
 
     def run(self) -> WindowRun:
         """Run until the program ends. Errors: SimulationError."""
-        if not self.with_values and not self.issued:
+        if not self.issued:
             found = timed_run(self)
             if found is not None:
                 return found

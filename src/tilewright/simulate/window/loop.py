@@ -61,9 +61,10 @@ class WindowState(NamedTuple):
     stack: Floats
     events: Ints
     stalls: Ints
+    places: Ints  # of operations since the last stop: step, operands, first and end of each span
 
 
-TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST = range(10)
+TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST, PLACES = range(11)
 
 
 class LoopRules(NamedTuple):
@@ -310,6 +311,21 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     s.events[event, 0], s.events[event, 1], s.events[event, 2] = time, start, end
     s.events[event, 3], s.events[event, 4] = unit, number
     s.at[EVENTS] = event + 1
+    if s.places.shape[0]:
+        _keep_places(p, s, number)
+
+
+@piece
+def _keep_places(p: Code, s: WindowState, number: int) -> None:
+    """Record where an operation with placed spans works, for its values."""
+    place, row, count = s.at[PLACES], s.flights.shape[0] - 1, p.registers.shape[1]
+    s.places[place, 0] = number
+    for operand in range(count):
+        s.places[place, 1 + operand] = _operand(p, s, number, operand)
+    for i in range(SPAN_COUNT):
+        s.places[place, 1 + count + 2 * i] = s.flights[row, 2 + 4 * i]
+        s.places[place, 2 + count + 2 * i] = s.flights[row, 3 + 4 * i]
+    s.at[PLACES] = place + 1
 
 
 @piece
@@ -403,6 +419,8 @@ def run(p: Code, s: WindowState, rules: LoopRules) -> int:
     """Run until the program ends, records are full, or a fault."""
     while s.at[NUMBER] < p.unit.size:
         if s.at[EVENTS] + 1 >= s.events.shape[0] or s.at[STALLS] + 2 >= s.stalls.shape[0]:
+            return FULL
+        if s.places.shape[0] and s.at[PLACES] == s.places.shape[0]:
             return FULL
         if not _step(p, s, rules):
             return FAULT

@@ -17,7 +17,7 @@ from tilewright.codegen.artifact import Array, Artifact, TensorInfo
 from tilewright.codegen.c.names import buffer_infos
 from tilewright.common.dtypes import dtype
 from tilewright.common.errors import GraphError, ProgramError
-from tilewright.common.progress import Progress
+from tilewright.common.progress import Progress, silent
 from tilewright.graph.graph import Network
 from tilewright.graph.names import quoted, safe_name
 from tilewright.graph.rewriting import simplified
@@ -185,8 +185,10 @@ def _program(plan: Plan) -> DeviceNetwork:
 
 def _arranged(windows: Sequence[HostWindows], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs as the host lays them out for the plan."""
-    own = {s.tensor: s for s in windows}
-    return {name: own[name].arranged(x) if name in own else x for name, x in inputs.items()}
+    found = dict(inputs)
+    for own in windows:
+        found |= own.arranged(inputs[own.tensor]) if own.tensor in inputs else {}
+    return found
 
 
 def dla_source(plan: Plan) -> Artifact:
@@ -267,7 +269,11 @@ class DeviceNetwork:
         return self.device().launch(values=False)
 
     def run(
-        self, inputs: Mapping[str, Array], weights: Mapping[str, Array]
+        self,
+        inputs: Mapping[str, Array],
+        weights: Mapping[str, Array],
+        *,
+        progress: Progress = silent,
     ) -> tuple[Outputs, WindowRun]:
         """The outputs by name, and the run. Raises GraphError for a missing tensor."""
         plan, tensors, device = self.plan, self.artifact.tensors, self.device()
@@ -282,7 +288,8 @@ class DeviceNetwork:
                 raise GraphError(f"no numbers are given for {quoted(name)}")
             stored = plan.values[number].form.stored(inputs[name])  # reals are rounded there
             device.upload(tensors[number].identifier, stored)
-        run = device.launch()
+        cycles = round(plan.estimate_cycles)
+        run = device.launch(told=lambda now: progress("cycles", min(now, cycles), cycles))
         found = Outputs(
             (name, form.read(device.download(tensors[number].identifier).reshape(-1)))
             for name, number, form in plan.outputs

@@ -16,6 +16,7 @@ import numpy as np
 from tilewright.common.fixed_point import Array, Integers, exact_product, requantised
 from tilewright.machine import Machine
 from tilewright.simulate.window.operations import Meaning, Span
+from tilewright.targets.cambricon.column_sums import add_products
 from tilewright.targets.cambricon.sections import Units
 
 Values = Mapping[str, int]
@@ -177,7 +178,16 @@ def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_ro
     out, matrix, vector = spans
     shape = (len(out), len(vector)) if by_rows else (len(vector), len(out))
     rows = matrix.reshape(shape) if by_rows else matrix.reshape(shape).T
-    return _written(out, _rounded(exact_product(rows, vector[:, None])[:, 0], fraction_bits))
+    return _written(out, _rounded(exact_sums(rows, vector[:, None])[:, 0], fraction_bits))
+
+
+def exact_sums(a: Array, b: Array) -> Integers:
+    """The matrix product of arrays of 16 bits; of one column without copies of the matrix."""
+    found = np.zeros((len(a), b.shape[1]), np.int64)
+    if b.shape[1] > 1 or not a.flags.c_contiguous:
+        return exact_product(a, b)
+    add_products(a, np.ascontiguousarray(b[:, 0]), found[:, 0])
+    return found
 
 
 def _outer(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:

@@ -13,14 +13,14 @@ from typing import ClassVar, Self
 import numpy as np
 from msgspec.structs import replace
 
-from tilewright.common.fixed_point import exact_product, requantised
+from tilewright.common.fixed_point import requantised
 from tilewright.ir.nodes import Operand
 from tilewright.ir.place import Place
 from tilewright.ir.primitive import Argument, Array, Primitive
 from tilewright.ir.primitives import Copy, MatrixProduct, register
 from tilewright.ir.verify_types import check_one_type, element_types
 from tilewright.isa import load_table
-from tilewright.targets.cambricon.operations import element_functions, saturated
+from tilewright.targets.cambricon.operations import element_functions, exact_sums, saturated
 from tilewright.targets.cambricon.vector_steps import RESULT, VectorSteps, vector_steps_of
 
 
@@ -43,7 +43,7 @@ class RoundedProduct(MatrixProduct, frozen=True):
         n = b.shape[3]
         whole_a = a.transpose(0, 2, 1, 3).reshape(rows * m, columns * k)
         whole_b = b.transpose(0, 2, 1, 3).reshape(rows * b.shape[2], columns * n)
-        sums = exact_product(whole_a, whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
+        sums = exact_sums(whole_a, whole_b).reshape(rows, m, columns, n).transpose(0, 2, 1, 3)
         return requantised(sums, 1 << self.shift, "even", saturate=True, to=out.dtype)
 
     def check(self, operands: tuple[Operand, ...], place: Place) -> None:

@@ -177,12 +177,14 @@ def _near(op: LocalResponseNorm) -> Array:
 @dataclass(frozen=True)
 class HostWindows:
     """An input as the host lays it out: what is read for some pixels side by side, as channels of
-    one; of several the kernel stands at the place of each among zeros.
+    one; of several the kernel stands at the place of each among zeros. The gradient of the weights
+    takes a second input, `by_taps`: what meets each weight, of all pixels of all images.
     """
 
     tensor: str
     conv: Conv2d
     pixels: int = 1
+    by_taps: Tensor | None = None
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -204,8 +206,14 @@ class HostWindows:
         """Images, channels by rows and columns of a window, rows, columns of pixels."""
         return self.product.input_shapes[0]
 
-    def arranged(self, image: Array) -> Array:
-        """The input in this order."""
+    def arranged(self, image: Array) -> dict[str, Array]:
+        """The input in this order, and by taps."""
+        found = {self.tensor: (windows := self._windows(image))}
+        if self.by_taps:
+            found[self.by_taps.name] = windows.swapaxes(0, 1).reshape(self.by_taps.shape)
+        return found
+
+    def _windows(self, image: Array) -> Array:
         op = self.conv
         top, left, bottom, right = op.padding
         x = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
@@ -238,19 +246,78 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Hos
     fixed = {t.name for t in network.weights} - changing
     done = set[str]()
     for node in network.nodes:
-        if _is_first(node, names) and _readers(network, node.inputs[0]) == [node]:
-            own = HostWindows(node.inputs[0], node.op)  # type: ignore[arg-type]
+        own = _first_windows(network, node) if _is_first(node, names) else None
+        if own is not None:
             own = own.fewest_cycles(machine) if node.inputs[1] in fixed else own
             found[node.inputs[0]] = own
             behind = [*_maps_behind(network, node, fixed)] if own.pixels > 1 else []
-            done |= {map_.name for map_ in behind}
+            done |= {n.name for n in (*behind, *_readers(network, own.tensor))}
             nodes += _on_windows(node, own, behind)
+        elif sums := next((s for s in found.values() if _sums_taps(node, s.conv)), None):
+            assert sums.by_taps
+            nodes += _on_taps(node, sums.by_taps)
         elif node.name not in done:
             nodes.append(node)
-    inputs = tuple(
+    inputs = (
         replace(t, shape=found[t.name].shape) if t.name in found else t for t in network.inputs
     )
-    return replace(network, inputs=inputs, nodes=tuple(nodes)), tuple(found.values())
+    taps = (own.by_taps for own in found.values() if own.by_taps)
+    return replace(network, inputs=(*inputs, *taps), nodes=tuple(nodes)), tuple(found.values())
+
+
+def _first_windows(network: Network, node: Node) -> HostWindows | None:
+    """What a first convolution reads as windows; None where others than the gradient of its weights
+    read the image, too.
+    """
+    assert node.op.convolution
+    own = HostWindows(node.inputs[0], node.op.convolution)
+    others = [n for n in _readers(network, own.tensor) if n is not node]
+    if not others:
+        return own
+    swapped = others[0]
+    sums = _readers(network, swapped.output)
+    if len(others) > 1 or len(sums) != 1 or not _sums_taps(sums[0], own.conv):
+        return None
+    if swapped.op != Transpose(own.conv.input_shapes[0], (1, 0, 2, 3), own.conv.out_dtype):
+        return None
+    if sums[0].inputs[0] != swapped.output or swapped.output in network.outputs:
+        return None
+    product, dy = own.product, own.conv.out_shape
+    shape = (product.in_channels, dy[0] * dy[2] * dy[3])
+    return replace(own, by_taps=Tensor(f"{own.tensor}.by_taps", shape, own.conv.out_dtype))
+
+
+def _sums_taps(node: Node, conv: Conv2d) -> bool:
+    """True for the gradient of a convolution's weights as a convolution of as many taps as it has,
+    images as channels.
+    """
+    op = node.op.convolution
+    if op is None or op.groups != 1 or op.stride != (1, 1) or op.dilation != conv.stride:
+        return False
+    channels, images = op.input_shapes[0][:2]
+    same = (images, channels, op.input_shapes[0][2:]) == (
+        conv.batch, conv.in_channels, conv.input_shapes[0][2:])  # fmt: skip
+    taps = op.out_shape[1:] == (conv.out_channels, *conv.kernel)
+    return same and taps and op.kernel == conv.out_shape[2:] and op.padding[:2] == conv.padding[:2]
+
+
+def _on_taps(node: Node, taps: Tensor) -> tuple[Node, ...]:
+    """The gradient as a product of the result's gradient and what meets each weight."""
+    op = node.op.convolution
+    assert op is not None
+    kind, (features, *_) = op.out_dtype, op.input_shapes[1]
+    rows, made = f"{node.output}.pixels", f"{node.output}.by_taps"
+    product = gemm(features, *taps.shape, transpose_b=True, dtype=op.dtype)
+    by_rows = (features, op.out_shape[0], *op.out_shape[2:])
+    return (
+        Node(f"{node.name}_pixels", Reshape(op.input_shapes[1], product.input_shapes[0], kind),
+             (node.inputs[1],), rows),
+        Node(node.name, product, (rows, taps.name), made),
+        Node(f"{node.name}_rows", Reshape(product.out_shape, by_rows, kind), (made,),
+             f"{made}.rows"),
+        Node(f"{node.name}_channels", Transpose(by_rows, (1, 0, 2, 3), kind), (f"{made}.rows",),
+             node.output),
+    )  # fmt: skip
 
 
 def _readers(network: Network, tensor: str) -> list[Node]:

@@ -7,7 +7,7 @@ nearest; integer arrays are taken as elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -74,9 +74,20 @@ class Device:
         data, first = self._declared(name), self._address(name)
         self._main[first : first + data.layout.size] = element
 
-    def launch(self, *, values: bool = True, max_cycles: int = MOST_WINDOW_CYCLES) -> WindowRun:
-        """Run the program until its last instruction is done. Errors: SimulationError."""
-        run = self.executor(values=values, max_cycles=max_cycles).run()
+    def launch(
+        self,
+        *,
+        values: bool = True,
+        max_cycles: int = MOST_WINDOW_CYCLES,
+        told: Callable[[int], None] | None = None,
+    ) -> WindowRun:
+        """Run the program until its last instruction is done; `told` is called with the cycle.
+
+        Errors: SimulationError.
+        """
+        executor = self.executor(values=values, max_cycles=max_cycles)
+        executor.told = told
+        run = executor.run()
         if values:
             self._main = run.memories[_MAIN]
         self._run = run

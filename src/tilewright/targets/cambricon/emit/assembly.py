@@ -35,7 +35,7 @@ _IN_TURN = 12
 _AHEAD = 2
 """Operations in front of which addresses are computed: as many are in flight."""
 _INDENT = "  "
-_SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "se", "sgt"))
+_SCALARS = frozenset(("smove", "sadd", "ssub", "smul", "sdiv", "sand", "se", "sgt"))
 _STATEMENTS = {"+": "sadd", "-": "ssub", "*": "smul", "//": "sdiv", "==": "se", "and": "smul"}
 
 
@@ -392,6 +392,8 @@ def _computed(e: Expr, register: str, operands: tuple[str, ...]) -> tuple[str, .
             return (f"smove {register}, #{value}",)
         case BinaryExpr("<"):
             return (f"sgt {register}, {operands[1]}, {operands[0]}",)
+        case BinaryExpr("%", _, Const(modulus)) if modulus & (modulus - 1) == 0:
+            return (f"sand {register}, {operands[0]}, #{modulus - 1}",)
         case BinaryExpr("%"):
             a, b = operands
             whole = f"sdiv {register}, {a}, {b}", f"smul {register}, {register}, {b}"
