@@ -74,9 +74,19 @@ class Device:
         data, first = self._declared(name), self._address(name)
         self._main[first : first + data.layout.size] = element
 
-    def launch(self, *, values: bool = True, max_cycles: int = MOST_WINDOW_CYCLES) -> WindowRun:
-        """Run the program until its last instruction is done. Errors: SimulationError."""
-        run = self.executor(values=values, max_cycles=max_cycles).run()
+    def launch(
+        self,
+        *,
+        values: bool = True,
+        max_cycles: int = MOST_WINDOW_CYCLES,
+        keeps_events: bool = True,
+    ) -> WindowRun:
+        """Run the program until its last instruction is done; a long one without values takes less
+        memory where events are not kept. Errors: SimulationError.
+        """
+        executor = self.executor(values=values, max_cycles=max_cycles)
+        executor.keeps_events = keeps_events
+        run = executor.run()
         if values:
             self._main = run.memories[_MAIN]
         self._run = run
