@@ -295,13 +295,9 @@ class _Backward:
         fixed = (dict(zip(gathered, taps, strict=True)) for taps in every)
         moved = (_moved(definition.operands[0], numbers, taps) for taps in fixed)
         sources = [replace(source, fill=None) for source in moved]
-        further = "<" if definition.gather == "min" else ">"
         parts = []
         for number, source in enumerate(sources):
-            own, body = f"x{1 + number}", f"x0 if x{1 + number} == x{1 + number} else 0"
-            for other in reversed([n for n in range(len(sources)) if n != number]):
-                beats = f"{further}=" if other < number else further
-                body = f"0 if x{1 + other} {beats} {own} else ({body})"
+            body = first_of_equals(number, len(sources), definition.gather)
             places, reads = (result, *sources), (dy, *[x] * len(sources))
             part = Definition(shape, source, places, body, None, "x0", self.builder.dtype)
             parts.append((part, reads))
@@ -368,6 +364,21 @@ class _Backward:
         places = tuple(place for _, place in read)
         op = Definition(shape, straight(shape), places, body, None, "x0", self.builder.dtype)
         return self.builder.apply(op, *(tensor for tensor, _ in read), name=name)
+
+
+def first_of_equals(number: int, count: int, gather: str | None = "max") -> str:
+    """The gradient x0 where element `number` of x1, x2, ... (`count` of them) is the first of the
+    largest, or the smallest (`gather`), else 0.
+
+    >>> first_of_equals(1, 2)
+    '0 if x1 >= x2 else (x0 if x2 == x2 else 0)'
+    """
+    further, own = "<" if gather == "min" else ">", f"x{1 + number}"
+    body = f"x0 if {own} == {own} else 0"
+    for other in reversed([n for n in range(count) if n != number]):
+        beats = f"{further}=" if other < number else further
+        body = f"0 if x{1 + other} {beats} {own} else ({body})"
+    return body
 
 
 def _numbered(access: Access, windows: int) -> Access:

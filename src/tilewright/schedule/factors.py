@@ -28,7 +28,8 @@ from tilewright.seeds.space import FactorLimits
 
 Columns = dict[str, npt.NDArray[np.int64]]
 
-_TILE_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+_OCTAVES = 11
+"""How often a number of tiles is doubled."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def blocks_of(machine: Machine, dtype: str) -> Granularity:
     return Granularity(
         machine.mesh.rows,
         machine.mesh.columns,
-        lanes * vectors,
+        1 if lowering.any_extent else lanes * vectors,
         scalars,
         1 if lowering.partial_blocks else lanes,
         partial=lowering.partial_blocks,
@@ -316,13 +317,22 @@ def balanced_tiles(extent: int, granule: int, limits: FactorLimits) -> tuple[int
     (512, 256, 192, 128, 96)
     >>> balanced_tiles(100, 32, FactorLimits(largest=64, most=5))
     (64, 32)
+    >>> balanced_tiles(24, 1, FactorLimits(largest=24, most=6, between=4))
+    (24, 12, 8, 6, 5, 4)
     """
     fewest = -(-extent // max(granule, limits.largest))
     found: dict[int, None] = {}
-    for factor in _TILE_COUNTS:
+    for factor in _tile_counts(limits.between):
         count = fewest * factor
         found[-(-extent // (count * granule)) * granule] = None
     return tuple(found)[: limits.most]
+
+
+@cache
+def _tile_counts(between: int) -> tuple[int, ...]:
+    """Numbers of tiles, fewest first."""
+    steps = range(between, 2 * between)
+    return tuple(sorted({(n << octave) // between for octave in range(_OCTAVES) for n in steps}))
 
 
 def within(extent: int, tiles: Sequence[int]) -> tuple[int, ...]:

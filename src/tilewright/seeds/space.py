@@ -54,10 +54,13 @@ def tile_factor(axis: str) -> str:
 
 @dataclass(frozen=True)
 class FactorLimits:
-    """Limits on split factors: tiles up to `largest`, the `most` largest values of each axis."""
+    """Limits on split factors: tiles up to `largest`, the `most` largest values of each axis, for
+    numbers of tiles of which so many lie between one and twice that.
+    """
 
     largest: int = 1024
     most: int = 4
+    between: int = 2
 
 
 @dataclass(frozen=True)
@@ -133,9 +136,9 @@ class Space:
         """Run the nest once, ahead of all calls."""
         return replace(self, ahead=True)
 
-    def limit(self, *, largest: int, most: int) -> Space:
+    def limit(self, *, largest: int, most: int, between: int = 2) -> Space:
         """Bound the split factors."""
-        return replace(self, limits=FactorLimits(largest, most))
+        return replace(self, limits=FactorLimits(largest, most, between))
 
     def combinations(self, *, in_place: bool = False) -> Iterator[tuple[Step, ...]]:
         """Every combination of alternatives, as one step list; `in_place`: with every set of the

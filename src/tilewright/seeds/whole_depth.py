@@ -86,7 +86,7 @@ def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
         )
         .vectorize("m", "n")
         .prefetch(*(u.tensor for u in old.nest.uses))
-        .limit(largest=_LARGEST, most=_MOST)
+        .limit(largest=_LARGEST, most=5 * _MOST, between=_MOST)
     )
     return Seed("whole_depth", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
 
@@ -154,7 +154,7 @@ def _one_term() -> Seed:
         .reorder((row, col), (col, row))
         .vectorize("n")
         .prefetch(a, b, c)
-        .limit(largest=_LARGEST, most=_MOST)
+        .limit(largest=_LARGEST, most=_MOST + 4)
     )
     return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 

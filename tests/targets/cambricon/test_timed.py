@@ -11,6 +11,7 @@ from tilewright.common.errors import SimulationError
 from tilewright.isa import load_table
 from tilewright.machine.load import find_machine
 from tilewright.ops import conv2d, gemm
+from tilewright.papers.dla_al.backward import BACKWARD
 from tilewright.simulate.window.execute import timed_run
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.code import CODE, image_of
@@ -99,3 +100,13 @@ def test_faults_are_named_by_the_executor():
     assert "40000 elements at address 40000 lie outside the 32768 elements" in str(caught.value)
     run = Device(image("smove $1, #256\nsexp $2, $1"), find_machine("dla-al")).launch(values=False)
     assert run.registers[2] == 696
+
+
+def test_a_run_that_forgets_its_events_has_the_same_numbers() -> None:
+    """Records of a few thousand events are full again and again."""
+    layer = next(own for own in BACKWARD if own.name == "conv3")
+    program, machine = image(layer.program), find_machine("dla-al")
+    kept = Device(program, machine).launch(values=False)
+    forgot = Device(program, machine).launch(values=False, keeps_events=False)
+    assert (forgot.cycles, forgot.unit_busy) == (kept.cycles, kept.unit_busy)
+    assert len(forgot.event_table) < len(kept.event_table)

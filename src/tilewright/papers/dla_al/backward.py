@@ -29,7 +29,7 @@ FORWARD = "forward_of_"
 
 def gradient_network(layer: LayerRow, elements: str) -> Network:
     """A layer's gradients by images, weights and biases, in fixed point. What the layer makes is
-    computed by nodes named `FORWARD`, which blocks are given.
+    computed by nodes named `FORWARD`, which blocks are given; that of pooling is a result, too.
     """
     own = layer_in_reals(layer)
     net = NetworkBuilder(f"{own.name}_bp", "f64")
@@ -49,7 +49,8 @@ def gradient_network(layer: LayerRow, elements: str) -> Network:
         found.weight(tensor.name, tensor.shape)
     for node in whole.nodes:
         found.apply(node.op, *node.inputs, name=node.name, output=node.output)
-    made = found.build(tuple(dict.fromkeys(gradients.values())), whole.values)
+    kept = own.outputs if layer.kind == "pool" else ()
+    made = found.build(tuple(dict.fromkeys((*gradients.values(), *kept))), whole.values)
     return FixedPoint(elements).apply(simplified(for_fixed_point(made)))
 
 

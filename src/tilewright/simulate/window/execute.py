@@ -100,16 +100,28 @@ def timed_run(executor: Executor) -> WindowRun | None:
         np.zeros((_FIRST_RECORDS, 4), np.int64),
         np.zeros((_PLACES * executor.with_values, 1 + _OPERANDS + 2 * SPAN_COUNT), np.int64),
     )
-    status = FULL
+    status, forgotten = FULL, 0
     while status == FULL:
         status = run(program, state, own)
         _compute_places(executor, state)
         if executor.told:
             executor.told(int(state.at[TIME]))
-        state = state._replace(events=_grown(state.events, state.at[EVENTS]),
-                               stalls=_grown(state.stalls, state.at[STALLS]))  # fmt: skip
+        if executor.keeps_events:
+            state = state._replace(events=_grown(state.events, state.at[EVENTS]),
+                                   stalls=_grown(state.stalls, state.at[STALLS]))  # fmt: skip
+        elif status == FULL:
+            forgotten = max(forgotten, _forgotten(state))
     executor.with_values = executor.with_values and status == DONE
-    return _finished(executor, state, units) if status == DONE else None
+    return _finished(executor, state, units, forgotten) if status == DONE else None
+
+
+def _forgotten(s: WindowState) -> int:
+    """Forget all records but the last stall, which may go on; the last end of an event."""
+    end = int(s.events[: s.at[EVENTS], 2].max(initial=0))
+    if s.at[STALLS]:
+        s.stalls[0] = s.stalls[s.at[STALLS] - 1]
+    s.at[EVENTS], s.at[STALLS] = 0, min(1, s.at[STALLS])
+    return end
 
 
 def _grown(records: Ints, count: int) -> Ints:
@@ -137,11 +149,13 @@ def _ordered(step: DecodedInstruction) -> list[tuple[str, int | None, int]]:
     return sorted(step.operands, key=lambda o: first.index(o[0]) if o[0] in first else 2)
 
 
-def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> WindowRun:
-    """The numbers of the run, as the executor has them."""
+def _finished(
+    executor: Executor, s: WindowState, units: tuple[str, ...], forgotten: int
+) -> WindowRun:
+    """The numbers of the run, as the executor has them; events that are `forgotten` end there."""
     finish = int(s.at[TIME]) + (1 if s.at[GROUP] else 0)
     events, stalls = s.events[: s.at[EVENTS]], s.stalls[: s.at[STALLS]]
-    cycles = int(max(finish, events[:, 2].max(initial=0)))
+    cycles = int(max(finish, forgotten, events[:, 2].max(initial=0)))
     if cycles > finish:
         drain = [finish, cycles, _CAUSES.index(WaitCause.DRAIN), len(executor.steps) - 1]
         stalls = np.concatenate([stalls, np.array([drain], np.int64)])
@@ -280,7 +294,8 @@ class _Flight:
 class Executor:
     """One run: `number` is the next instruction, `group` have issued before it in cycle `time`.
 
-    Without values operations are timed and not computed. `parameters` are the machine's numbers in
+    Without values operations are timed and not computed, and the first events and stalls of a long
+    run are forgotten unless it `keeps_events`. `parameters` are the machine's numbers in
     expressions of cycles. `code_address` is the first instruction's,
     in units of the table's addresses. A long run calls `told` with its cycle now and then.
     """
@@ -311,6 +326,7 @@ class Executor:
     read_now: set[int] = field(default_factory=set)
     saturated: dict[int, int] = field(default_factory=dict)
     told: Callable[[int], None] | None = None
+    keeps_events: bool = True
 
     def run(self) -> WindowRun:
         """Run until the program ends. Errors: SimulationError."""

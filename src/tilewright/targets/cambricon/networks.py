@@ -42,6 +42,7 @@ from tilewright.targets.cambricon.rewrites import (
     HostWindows,
     with_band_products,
     with_outer_products,
+    with_planes,
     with_rows_first,
     with_separate_pools,
     with_vectors_first,
@@ -134,7 +135,7 @@ class CambriconNetworks:
         own, windows = with_windows(network, machine)
         elements = machine.core.elements or ""
         own = with_outer_products(with_band_products(own, elements), elements)
-        own = with_whole_images(own, elements)
+        own = with_planes(with_whole_images(own, elements))
         own = with_vectors_first(with_separate_pools(own))
         own = simplified(with_rows_first(own))
         plan = build_plan(own, machine, search, planner=_Planner(machine), progress=progress)

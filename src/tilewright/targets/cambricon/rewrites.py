@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import product
 from math import inf, prod
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from tilewright.codegen.artifact import Array
 from tilewright.common.dtypes import dtype
+from tilewright.graph.gradient import first_of_equals
 from tilewright.graph.graph import Network, Node, Tensor
 from tilewright.machine import Machine
 from tilewright.ops import (
@@ -37,7 +39,7 @@ from tilewright.ops import (
 )
 from tilewright.ops.access import Access, straight
 from tilewright.ops.definition import Computed, Definition, one
-from tilewright.ops.definitions import Named, definitions_in
+from tilewright.ops.definitions import Assembly, Named, definitions_in
 from tilewright.ops.elementwise import unary_functions
 from tilewright.ops.op import Shape
 from tilewright.targets.cambricon.instructions import instruction_cycles
@@ -45,6 +47,8 @@ from tilewright.targets.cambricon.round_products import MATRIX
 
 _MOST_CHANNELS = 16
 """Channels of an image that the host lays out: its pixels are repeated for each window."""
+_IMAGE = 4
+"""Dimensions of images: batch, channels, rows, columns."""
 
 
 def with_band_products(network: Network, elements: str) -> Network:
@@ -459,6 +463,109 @@ def with_separate_pools(network: Network) -> Network:
         nodes.append(Node(f"{node.name}_columns", columns, node.inputs, between))
         nodes.append(replace(node, op=rows, inputs=(between,)))
     return replace(network, nodes=tuple(nodes))
+
+
+def with_planes(network: Network) -> Network:
+    """The network with gradients of the largest of a few elements by planes, the places of one
+    element in all windows: the number of the first plane that has the largest, and where that is a
+    plane's own the gradient. So few instructions take long vectors, and transfers move long runs.
+    """
+    nodes: list[Node] = []
+    weights, values = list(network.weights), dict(network.values)
+    for node in network.nodes:
+        parts = _compared(node)
+        nodes += _by_planes(node, parts, network) if parts else (node,)
+        if parts:
+            name, kind = f"{node.output}.numbers", node.op.out_dtype
+            shape = (len(parts), parts[0].extents[_lying(parts[0].extents)[-1]])
+            weights.append(Tensor(name, shape, kind))
+            own = np.arange(len(parts), dtype=np.int16)[::-1, None] << dtype(kind).fraction_bits
+            values[name] = np.broadcast_to(own, shape)
+    return replace(network, nodes=tuple(nodes), weights=tuple(weights), values=values)
+
+
+def _compared(node: Node) -> tuple[Definition, ...]:
+    """The parts of the gradient of the largest of some elements, one each; none for others."""
+    parts = tuple(definitions_in(node.op))
+    plain = len(parts) > 1 and all(
+        part.body == first_of_equals(number, len(parts))
+        and part.operands[0] == straight(part.extents)
+        and part.operands[1:] == parts[0].operands[1:]
+        and part.result == part.operands[1 + number]
+        for number, part in enumerate(parts)
+    )
+    return parts if plain and len(node.inputs) == 2 else ()  # dy and x
+
+
+def _by_planes(node: Node, parts: Sequence[Definition], network: Network) -> Iterator[Node]:
+    """The planes of what is read, the number of the first with the largest element, the gradient's
+    planes, and all of these in one.
+    """
+    (dy, x), first, name, made = node.inputs, parts[0], node.name, node.output
+    kind = node.op.out_dtype
+    plain, sources = straight(first.extents), first.operands[1:]
+    planes = [f"{made}.given_{number}" for number in range(len(parts))]
+    largest = _pooled(network, x, sources)
+    for plane, source in zip(planes, sources if largest is None else sources[:-1], strict=False):
+        copy = Definition(first.extents, plain, (source,), dtype=kind)
+        yield Node(f"{name}_{plane.removeprefix(f'{made}.')}", copy, (x,), plane)
+    read = (*planes[:-1], largest or planes[-1])
+    body = _first_number(len(planes), given=largest is not None)
+    number_op = replace(first, result=plain, operands=(plain,) * len(read), body=body)
+    yield Node(f"{name}_chosen", number_op, read, f"{made}.chosen")
+    axes = _lying(first.extents)
+    shape = (len(planes), *(first.extents[a] for a in axes))
+    back = tuple(axes.index(d) for d in range(len(axes)))
+    own = Access(first.extents, tuple(((1 + d, 1),) for d in back), plain.offsets)
+    places = (own, own, straight((shape[0], shape[-1]), (0, len(axes))))
+    spread = replace(
+        first, extents=shape, result=straight(shape), operands=places, body="x0 * (x1 == x2)"
+    )
+    tensors = dy, f"{made}.chosen", f"{made}.numbers"
+    yield Node(f"{name}_planes", spread, tensors, f"{made}.planes")
+    found, inner = list[Definition](), tuple(((a, 1),) for a in axes)
+    for number, source in enumerate(sources):
+        plane_of = Access(shape, ((), *inner), (number, *plain.offsets))
+        whole, terms, offsets = (
+            tuple(of[d] for d in axes) for of in (source.shape, source.terms, source.offsets)
+        )
+        result = Access(whole, terms, offsets)  # type: ignore[arg-type]  # of each its own
+        found.append(Definition(first.extents, result, (plane_of,), dtype=kind))
+    assembly = Assembly(tuple(found), ((0,),) * len(found), kind)
+    yield Node(f"{name}_lying", assembly, (f"{made}.planes",), f"{made}.lying")
+    yield Node(name, Transpose(assembly.out_shape, back, kind), (f"{made}.lying",), made)
+
+
+def _lying(extents: Shape) -> list[int]:
+    """The axes of a plane as its places lie: of an image channels last."""
+    return [0, 2, 3, 1] if len(extents) == _IMAGE else [*range(len(extents))]
+
+
+def _first_number(count: int, *, given: bool) -> str:
+    """The number of the first plane that has the largest element, x{count - 1} where it is `given`;
+    the first of `count` planes has the largest number, the last one 0.
+    """
+    names = [f"x{n}" for n in range(count)]
+    largest = names[-1] if given else _largest(names)
+    return _largest([f"({x} == {largest}) * {count - 1 - n}.0" for n, x in enumerate(names[:-1])])
+
+
+def _largest(terms: Sequence[str]) -> str:
+    return reduce(lambda found, term: f"max({found}, {term})", terms)
+
+
+def _pooled(network: Network, x: str, sources: Sequence[Access]) -> str | None:
+    """The tensor of the largest elements of windows of `sources`, where the network has it."""
+    for node in network.nodes:
+        pool = node.op.pooling
+        if pool is None or pool.reduction != "max" or node.inputs[0] != x:
+            continue
+        steps = tuple(((d, step),) for d, step in enumerate((1, 1, *pool.stride)))
+        taps = product(*map(range, pool.kernel))
+        own = [(0, 0, u - pool.padding[0], v - pool.padding[1]) for u, v in taps]
+        if [(s.terms, s.offsets) for s in sources] == [(steps, place) for place in own]:
+            return node.output
+    return None
 
 
 def with_outer_products(network: Network, elements: str) -> Network:

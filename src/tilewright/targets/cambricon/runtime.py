@@ -80,13 +80,15 @@ class Device:
         values: bool = True,
         max_cycles: int = MOST_WINDOW_CYCLES,
         told: Callable[[int], None] | None = None,
+        keeps_events: bool = True,
     ) -> WindowRun:
-        """Run the program until its last instruction is done; `told` is called with the cycle.
+        """Run the program until its last instruction is done; `told` is called with the cycle. A
+        long one without values takes less memory where events are not kept.
 
         Errors: SimulationError.
         """
         executor = self.executor(values=values, max_cycles=max_cycles)
-        executor.told = told
+        executor.told, executor.keeps_events = told, keeps_events
         run = executor.run()
         if values:
             self._main = run.memories[_MAIN]

@@ -31,6 +31,7 @@ RESULT = 0
 _LARGEST, _SMALLEST = 2**15 - 1, -(2**15)
 _BINARY = {"+": "vav", "-": "vsv", "*": "vmv", "/": "vdv", ">": "vgt", "==": "ve",
            "and": "vand", "or": "vor"}  # fmt: skip
+_TRUTHS = frozenset((">", "==", "and", "or", "not"))
 _UNARY = {"exp": "vexp", "log": "vlog", "not": "vnot"}
 _STATED: Mapping[str, str] = {
     "<": "x1 > x0",
@@ -153,6 +154,16 @@ def _folded(function: str, arguments: tuple[Scalar, ...]) -> Scalar:
             return Apply("+", (a, a))
         case "-", (a, Number(number)):
             return _folded("+", (a, Number(-number)))
+        case "==", (a, b) if a == b:  # each number of fixed point equals itself
+            return Number(1.0)
+        case "not", (Apply("not", (a,)),) if isinstance(a, Apply) and a.function in _TRUTHS:
+            return a
+        case "if", (Number(number), then, orelse):
+            return then if number else orelse
+        case "if", (test, then, Number(0.0)):
+            return _folded("*", (test, then))
+        case "if", (test, Number(0.0), orelse):
+            return _folded("*", (_folded("not", (test,)), orelse))
         case _:
             pass
     if function in _BINARY or function in _UNARY:

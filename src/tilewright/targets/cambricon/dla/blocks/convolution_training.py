@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from tilewright.targets.cambricon.dla.blocks.call import Block, BlockCall
@@ -18,7 +19,7 @@ from tilewright.targets.cambricon.dla.blocks.convolution import (
     window_of,
 )
 from tilewright.targets.cambricon.dla.blocks.rows import row_loads
-from tilewright.targets.cambricon.dla.blocks.steps import Load
+from tilewright.targets.cambricon.dla.blocks.steps import Load, TileStep, write_steps
 from tilewright.targets.cambricon.dla.builder import ScratchpadBuffer
 from tilewright.targets.cambricon.dla.declarations import Data
 
@@ -67,9 +68,7 @@ def _lower(call: BlockCall) -> None:
     training = _checked(call)
     counts = training.layer.weight.layout.counts
     call.require_tiles(training.layer.source.extents[0] * counts[0] * counts[3])
-    for place in training.places:
-        _load(training, place)
-        _compute(training, place)
+    write_steps(call.builder, [_step(training, place) for place in training.places], 1)
 
 
 def _checked(call: BlockCall) -> _Training:
@@ -127,21 +126,35 @@ def _fitting(layer: ConvolutionOperands) -> str:
     return f"segments of {part} output and {depth} input channels fit"
 
 
-def _load(training: _Training, place: tuple[int, int, int]) -> None:
-    """Load the data of one pair of segments. It is used at once: there is one buffer of each."""
+def _step(training: _Training, place: tuple[int, int, int]) -> TileStep:
+    """One pair of segments. Its data is used at once: there is one buffer of each."""
     (b, c, o), layer, buffers = place, training.layer, training.buffers
-    builder = layer.call.builder
+    shape, offset = layer.weight.layout.shape((o, 0, 0, c)), training.offset(o, c)
+    is_last = o == layer.weight.layout.counts[0] - 1
     loads = _gradient_loads(training, b, o)
     if o == 0:
-        for image in (buffers.source, buffers.din):
-            builder.clear(image, image.size)
         height, first = _rows(layer), -layer.window.padding[0]
         loads += row_loads(layer.source, buffers.source, layer.window, (b, c), first, height)
-    for load in loads:
-        local = builder.constant(load.local)
-        builder.load(local, load.size, load.symbol, load.offset, "vector")
-    size, offset = prod(layer.weight.layout.shape((o, 0, 0, c))), training.offset(o, c)
-    builder.load(buffers.weights, size, layer.weight.name, offset, "matrix")
+    size, name = prod(shape), layer.weight.name
+    loads.append(Load("matrix", buffers.weights.address, size, name, offset))
+    dw = Load("matrix", buffers.dw.address, size, training.dw.name, offset)
+    bias_offset = training.db.layout.offset((0, 0, 0, o))
+    db = Load("vector", buffers.biases.address, shape[0], training.db.name, bias_offset)
+    sums = (dw, db) if c == 0 else (dw,)
+    return TileStep(
+        (),
+        partial(_compute, training, place),
+        (b > 0, c == 0, o == 0, is_last, shape),
+        needs=(*loads, *(sums if b else ())),
+        stores=(*sums, *(_image_stores(training, b, c) if is_last else ())),
+        first=partial(_clear_images, training, o),
+    )
+
+
+def _clear_images(training: _Training, o: int) -> None:
+    """Zeros in the padded image and in its gradient, ahead of its first output channels."""
+    for image in (training.buffers.source, training.buffers.din) if o == 0 else ():
+        training.layer.call.builder.clear(image, image.size)
 
 
 def _gradient_loads(training: _Training, b: int, o: int) -> list[Load]:
@@ -157,23 +170,12 @@ def _gradient_loads(training: _Training, b: int, o: int) -> list[Load]:
 
 def _compute(training: _Training, place: tuple[int, int, int]) -> None:
     (b, c, o), layer, buffers = place, training.layer, training.buffers
-    builder, shape = layer.call.builder, layer.weight.layout.shape((place[2], 0, 0, place[1]))
-    offset = training.offset(o, c)
-    bias_offset = training.db.layout.offset((0, 0, 0, o))
-    if b:
-        builder.load(buffers.dw, prod(shape), training.dw.name, offset, "matrix")
-    else:
+    builder, shape = layer.call.builder, layer.weight.layout.shape((o, 0, 0, c))
+    if not b:
         builder.vector("msm", buffers.dw, prod(shape), buffers.weights, buffers.weights)
-    if c == 0 and b:
-        builder.load(buffers.biases, shape[0], training.db.name, bias_offset, "vector")
-    elif c == 0:
-        builder.clear(buffers.biases, shape[0])
+        if c == 0:
+            builder.clear(buffers.biases, shape[0])
     _pixels(training, shape, with_biases=c == 0)
-    builder.store(buffers.dw, prod(shape), training.dw.name, offset)
-    if c == 0:
-        builder.store(buffers.biases, shape[0], training.db.name, bias_offset)
-    if o == layer.weight.layout.counts[0] - 1:
-        _store_image(training, b, c)
 
 
 def _pixels(training: _Training, shape: tuple[int, ...], *, with_biases: bool) -> None:
@@ -216,13 +218,11 @@ def _pixel(
         builder.vector("vav", place, row_size, place, source)
 
 
-def _store_image(training: _Training, b: int, c: int) -> None:
+def _image_stores(training: _Training, b: int, c: int) -> tuple[Load, ...]:
     """The gradient of an image without its padding."""
-    layer, builder = training.layer, training.layer.call.builder
+    layer = training.layer
     height, first = _rows(layer), -layer.window.padding[0]
-    for row in row_loads(training.din, training.buffers.din, layer.window, (b, c), first, height):
-        local = builder.constant(row.local)
-        builder.store(local, row.size, training.din.name, row.offset)
+    return row_loads(training.din, training.buffers.din, layer.window, (b, c), first, height)
 
 
 BLOCKS = {

@@ -23,7 +23,9 @@ from tilewright.targets.cambricon.dla.builder import HALVED, NATURAL, Builder, S
 
 @dataclass(frozen=True)
 class Load:
-    """Elements of main memory, at an offset from a symbol, that come into a scratchpad."""
+    """Elements of main memory, at an offset from a symbol, that come into a scratchpad, or go from
+    there.
+    """
 
     memory: str
     local: int
@@ -37,7 +39,8 @@ class TileStep:
     """One tile. `loads` come ahead of the step before, after `clears` (elements set to zero);
     `needs` cannot, as that one still uses their places. `first` writes what does without them,
     `compute` the rest, and `halves`, where there are some, all of that in two parts; steps of one
-    `key` write the same. The tile that it gives is stored to `target`, an offset from a symbol.
+    `key` write the same. The tile that it gives is stored to `target`, an offset from a symbol, and
+    all else in `stores`.
     """
 
     loads: tuple[Load, ...]
@@ -45,6 +48,7 @@ class TileStep:
     key: Hashable
     target: tuple[str, int] | None = None
     needs: tuple[Load, ...] = ()
+    stores: tuple[Load, ...] = ()
     clears: tuple[ScratchpadBuffer, ...] = ()
     first: Callable[[], None] = lambda: None
     halves: tuple[Callable[[], None], Callable[[], ResultTile | None]] | None = None
@@ -52,14 +56,16 @@ class TileStep:
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
         """Where it loads and stores in main memory: symbols and offsets."""
-        loads = tuple((load.symbol, load.offset) for load in (*self.loads, *self.needs))
+        every = (*self.loads, *self.needs, *self.stores)
+        loads = tuple((load.symbol, load.offset) for load in every)
         return (*loads, self.target) if self.target else loads
 
     @property
     def fixed(self) -> Hashable:
         """The part, besides their key, that repeating steps share: all but the offsets."""
         return tuple(
-            tuple(replace(load, offset=0) for load in loads) for loads in (self.loads, self.needs)
+            tuple(replace(load, offset=0) for load in loads)
+            for loads in (self.loads, self.needs, self.stores)
         ), self.target and self.target[0]
 
 
@@ -141,7 +147,7 @@ def _step(
     if half is None:
         step.first()
     for needed in step.needs:
-        _load_one(builder, needed, places)
+        _move_one(builder, "load", needed, places)
     if half is None:
         tile = step.compute()
     else:
@@ -151,6 +157,8 @@ def _step(
     if tile is not None and step.target is not None:
         place = _place(*step.target, places)
         builder.transfer("store", "vector", tile.place, tile.size, place)
+    for stored in step.stores:
+        _move_one(builder, "store", stored, places)
 
 
 def _load_ahead(
@@ -176,14 +184,13 @@ def _load(
     for cleared in () if part.start else step.clears:
         builder.clear(cleared, cleared.size)
     for loaded in step.loads[part]:
-        _load_one(builder, loaded, places)
+        _move_one(builder, "load", loaded, places)
 
 
-def _load_one(builder: Builder, load: Load, places: dict[str, tuple[str, int]]) -> None:
+def _move_one(builder: Builder, way: str, load: Load, places: dict[str, tuple[str, int]]) -> None:
     local = builder.constant(load.local)
-    builder.transfer(
-        "load", load.memory, local, load.size, _place(load.symbol, load.offset, places)
-    )
+    place = _place(load.symbol, load.offset, places)
+    builder.transfer(way, load.memory, local, load.size, place)
 
 
 def _place(symbol: str, offset: int, places: dict[str, tuple[str, int]]) -> str:
