@@ -27,6 +27,7 @@ from tilewright.seeds.convolution.tensors import (
     OUT_COLS,
     OUT_ROWS,
     Window,
+    convolution_loops,
     images,
     results,
     weights,
@@ -173,26 +174,27 @@ def _joined_nest(
     """
     x, w, y = tensors
     kernel, stride, dilation = window
-    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
-    in_channel, tap = axis("in_channel", IN_CHANNELS), axis("tap", rounded, inner=True)
     block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    counting, tap = {"image_blocks": block, "images": lane}, axis("tap", rounded, inner=True)
     row, col = (
         axis(f"window_{name}", (n - 1) * step + 1, inner=True)
         for name, n, step in zip(("row", "col"), taps, stride, strict=True)
     )
-    images = {"image_blocks": block, "images": lane}
+    c = convolution_loops(window, tap, row, col, counting=counting)
+    group, out_channel, in_channel, kernel_row, kernel_col = c.named(
+        "group out_channel in_channel kernel_row kernel_col"
+    )
     windows = tensor(
         "windows", "scratch", channels=IN_CHANNELS, cols=kernel[1], taps=rounded,
         image_blocks=BATCH // LANES, images=LANES,
     )  # fmt: skip
-    gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **images)
+    gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **counting)
     pixels = x.at(
         group=group,
         channels=in_channel,
         rows=kernel_row.var * dilation[0] + row.var,
         cols=kernel_col.var * dilation[1] + col.var,
-        **images,
+        **counting,
     )
     letters = zip((kernel_col, in_channel, tap, row, col, block, lane), "tpxrcqs", strict=True)
     roles = tuple((a.name, letter) for a, letter in letters)
@@ -200,16 +202,13 @@ def _joined_nest(
     return nest(
         "weight_gradient_taps",
         "gemm",
-        (group, out_channel, block, lane, tap, kernel_row, kernel_col, in_channel, row, col),
-        {"m": out_channel, "n": (tap, block, lane), "k": (kernel_col, in_channel)},
-        y.at(group=group, channels=out_channel, taps=tap, **images),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
+        c.named(
+            "group out_channel image_block lane tap "
+            "kernel_row kernel_col in_channel window_row window_col"
         ),
+        c.roles(m="out_channel", n="tap image_block lane", k="kernel_col in_channel"),
+        y.at(group=group, channels=out_channel, taps=tap, **counting),
+        c.kernels(w),
         gathered,
         before=before,
     )
