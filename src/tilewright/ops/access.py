@@ -7,8 +7,8 @@ larger tensor and a broadcast are all accesses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -58,6 +58,15 @@ class Access:
             first += step * (start if step > 0 else stop)
             last += step * (stop if step > 0 else start)
         return first, last + 1
+
+    def turned(self, extents: Shape, backwards: Container[int]) -> Access:
+        """The access with some axes counted from their last step."""
+        terms, offsets = [], []
+        for place, offset in zip(self.terms, self.offsets, strict=True):
+            moved = [(a, s) for a, s in place if a in backwards]
+            offsets.append(offset + sum(s * (extents[a] - 1) for a, s in moved))
+            terms.append(tuple((a, -s if a in backwards else s) for a, s in place))
+        return replace(self, terms=tuple(terms), offsets=tuple(offsets))
 
     def is_inside(self, extents: Sequence[int]) -> bool:
         """True if no step of axes of these extents reaches beyond the border."""

@@ -20,7 +20,7 @@ from tilewright.ir.scalar import renumbered as renumbered_scalar
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
-from tilewright.ops.matrix_roles import backwards, matrix_roles, turned
+from tilewright.ops.matrix_roles import backwards, matrix_roles
 from tilewright.ops.op import Op, Shape
 from tilewright.ops.recognition import recognised
 
@@ -257,7 +257,7 @@ def _product(op: Definition) -> tuple[_Step, ...]:
     """A contraction of two operands that lie as loops around a matrix product take them."""
     roles = matrix_roles(op)
     turning = backwards(op)
-    accesses = [turned(x, op.extents, turning) for x in op.operands]
+    accesses = [x.turned(op.extents, turning) for x in op.operands]
     steps: list[_Step] = []
     numbers: list[int] = []
     for i, (access, cut) in enumerate(zip(accesses, roles.operands, strict=True)):

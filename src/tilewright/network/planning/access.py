@@ -132,19 +132,9 @@ def forwards_gathered(op: InMemory) -> InMemory:
     for axis in range(op.outer, len(op.extents)):
         steps = [s for x in op.operands for place in x.terms for a, s in place if a == axis]
         if steps and max(steps) < 0:
-            operands = tuple(_reversed(x, axis, op.extents[axis]) for x in op.operands)
+            operands = tuple(x.turned(op.extents, {axis}) for x in op.operands)
             op = replace(op, operands=operands)
     return op
-
-
-def _reversed(access: Access, axis: int, extent: int) -> Access:
-    """The access with the steps of an axis taken from the last one on."""
-    offsets = (
-        offset + sum(s * (extent - 1) for a, s in place if a == axis)
-        for offset, place in zip(access.offsets, access.terms, strict=True)
-    )
-    terms = (tuple((a, -s if a == axis else s) for a, s in place) for place in access.terms)
-    return replace(access, terms=tuple(terms), offsets=tuple(offsets))
 
 
 def _normalised(loops: _Loops, kept: int) -> _Loops:
