@@ -38,6 +38,15 @@ def gemm(op: Gemm) -> Seed:
     return gemm_seed("gemm", "input", op.transpose_a, op.transpose_b, op.alpha, op.beta)
 
 
+@seed("gemm", name="prepacked", baseline=True)
+def prepacked(op: Gemm) -> Seed:
+    """C = alpha A B + beta C with a constant B, such as weights: read in place, and packed ahead of
+    all calls if it is read by vectors. For machines whose cores address main memory. Only callers
+    that know B to be constant may use it, so it is chosen by name alone.
+    """
+    return gemm_seed("prepacked", "constant", op.transpose_a, op.transpose_b, op.alpha, op.beta)
+
+
 @cache
 def gemm_seed(
     name: str, b_kind: TensorKind, transpose_a: bool, transpose_b: bool, alpha: float, beta: float

@@ -7,12 +7,12 @@ of one group.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tilewright.common.expr import Expr, IntLike, Var
+from tilewright.common.expr import Const, Expr, IntLike, Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
 from tilewright.seeds.nest import Axis, TensorSpec, Use, axis, tensor
@@ -73,6 +73,19 @@ def results() -> TensorSpec:
         cols=OUT_COLS,
         batch=BATCH,
     )
+
+
+def in_blocks(lanes: int) -> tuple[TensorSpec, TensorSpec]:
+    """Images and results in blocks of so many images, which lie side by side."""
+    blocks = (("image_blocks", BATCH // lanes), ("images", Const(lanes)))
+    x, y = (replace(t, dims=(*t.dims[:-1], *blocks)) for t in (images(), results()))
+    return x, y
+
+
+def block_axes(lanes: int) -> dict[str, Axis]:
+    """The axes of blocks of images, and of the images of one, by their dimensions."""
+    block, lane = axis("image_block", BATCH // lanes), axis("lane", lanes, inner=True)
+    return {"image_blocks": block, "images": lane}
 
 
 @dataclass(frozen=True)
