@@ -30,8 +30,8 @@ from tilewright.seeds.convolution.tensors import (
     results,
     weights,
 )
-from tilewright.seeds.gemm import M, N, gemm_seed
-from tilewright.seeds.nest import Nest, TensorSpec, Transform, axis, nest, tensor
+from tilewright.seeds.gemm import M, N, gemm_seed, product_nest
+from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
@@ -118,21 +118,11 @@ def one_term(op: Gemm) -> Seed | None:
 
 @cache
 def _one_term() -> Seed:
-    row, col, depth = axis("row", M), axis("col", N), axis("depth", 1)
     a = tensor("a", "input", operand=0, rows=M, depth=1)
     b = tensor("b", "input", operand=1, depth=1, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
-    product = nest(
-        "one_term",
-        "gemm",
-        (row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        c.at(rows=row, cols=col),
-        a.at(rows=row, depth=depth),
-        b.at(depth=depth, cols=col),
-    )
     orders = (Reorder(("row", "col")),), (Reorder(("col", "row")),)
-    space = _whole(product, "depth", orders).vectorize("n")
+    space = _whole(product_nest("one_term", c, a, b), "depth", orders).vectorize("n")
     return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 
 
