@@ -90,6 +90,7 @@ def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] 
 def border_between(natural: Form, wanted: Form) -> Border | None:
     """The pixels around an image that are all that makes one form the other, None otherwise.
 
+    >>> from tilewright.network.planning.form import StoredDim
     >>> plain = Form((1, 2, 5, 5), tuple(StoredDim(a, 1, n) for a, n in ((2, 5), (3, 5), (1, 2))),
     ...              (0, 0, 0, 0))
     >>> wider = Form(plain.shape, tuple(StoredDim(a, 1, n) for a, n in ((2, 7), (3, 6), (1, 2))),
