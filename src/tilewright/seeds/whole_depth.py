@@ -123,6 +123,7 @@ def _one_term() -> Seed:
     c = tensor("c", "output", rows=M, cols=N)
     orders = (Reorder(("row", "col")),), (Reorder(("col", "row")),)
     space = _whole(product_nest("one_term", c, a, b), "depth", orders).vectorize("n")
+    space = replace(space, doubled=("a", "b", "c"))  # operands first
     return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 
 
