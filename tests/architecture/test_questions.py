@@ -4,13 +4,13 @@ import ast
 from pathlib import Path
 
 from support.every_operator import named_classes
-from tilewright.ops.op import Typed
+from tilewright.ops.op import Op
 
 SOURCES = Path(__file__).parents[2] / "src" / "tilewright"
 ALLOWED = 5
 """Questions about classes outside `ops`, the front ends and seeds."""
 INSIDE = (("ops",), ("seeds",), ("graph", "frontends"))
-CLASSES = {found.__name__ for found in named_classes(Typed)}
+CLASSES = {found.__name__ for found in named_classes(Op)}
 
 
 def asked(tree: ast.AST) -> list[int]:

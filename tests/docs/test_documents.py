@@ -52,7 +52,7 @@ def test_every_block_names_a_language_that_is_checked():
 def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     space.seeds_for(gemm(1, 1, 1))  # the seeds that packages register are there for all blocks
-    for registry in ("_RULES", "_ADDRESSED", "_BASELINES", "_STAGED"):  # a block's end with it
+    for registry in ("_RULES", "_ADDRESSED"):  # a block's end with it
         monkeypatch.setattr(space, registry, type(known := getattr(space, registry))(known))
     exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})
 

@@ -13,7 +13,7 @@ from support.definitions import (
 from tilewright.ops import Conv2d
 from tilewright.ops.definition import Definition
 from tilewright.ops.matrix_roles import matrix_roles
-from tilewright.ops.normal_form import is_whole, normal_form
+from tilewright.ops.normal_form import normal_form
 from tilewright.ops.notation import operator_of
 from tilewright.ops.recognition import recognised
 
@@ -34,7 +34,7 @@ def test_the_steps_give_what_the_definition_means(seed):
     for step in normal_form(op):
         if isinstance(step.op, Definition) and step.op.kind == "contraction":
             assert all(cut.as_it_lies for cut in matrix_roles(step.op).operands)
-            assert is_whole(step.op.result, step.op.extents)
+            assert step.op.result.is_whole(step.op.extents)
         elif isinstance(step.op, Definition):
             assert step.op.gather is None or len(step.op.operands) == 1
 

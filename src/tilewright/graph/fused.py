@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.graph.graph import Node
-from tilewright.ops.op import Array, Shape, Typed
+from tilewright.ops.op import Array, Op, Shape
 
 
 @dataclass(frozen=True)
-class Fused(Typed):
+class Fused(Op):
     """The first node, and the elementwise ones that follow it."""
 
     kind: ClassVar[str] = "fused"

@@ -21,6 +21,7 @@ from tilewright.common.dtypes import main_type
 from tilewright.common.errors import CapacityError
 from tilewright.common.progress import Progress, silent, uncounted
 from tilewright.graph.graph import Network, Node, State
+from tilewright.graph.rewrites.fusion import is_elementwise
 from tilewright.graph.rewrites.images import batch_of
 from tilewright.graph.rewrites.over_groups import alike_in_groups
 from tilewright.ir.scalar import Element
@@ -39,7 +40,6 @@ from tilewright.network.planning.arena import Life, place
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import saved_cycles
 from tilewright.network.planning.expressed import Expressed, Read, expressed
-from tilewright.network.planning.expressions import elementwise_expression
 from tilewright.network.planning.form import Form, along_axes, row_major
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.layouts import Layouts, NodeChain, WholeNetwork, fastest_of_each
@@ -52,7 +52,7 @@ from tilewright.network.planning.memory import (
     unbordered,
 )
 from tilewright.network.planning.pieces import Beside, Share
-from tilewright.network.planning.planner import Planner, ProgramPlanner
+from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import Ranked, one_group, ranked_products, refilled
 from tilewright.network.planning.together import parts_of_all, ranked_shares
 from tilewright.network.planning.variants import Variant
@@ -93,7 +93,7 @@ def build_plan(
     part = within_memory(network, machine) if alone else own_part(network, machine)[0]
     options = [ranked.together(machine.groups.count), ranked] if ranked.shares else [ranked]
     drafts, known, refills = list[_Builder](), Schedules(), Refills(one_group(machine))
-    planner = planner or ProgramPlanner(machine)
+    planner = planner or Planner(machine)
     for own, variant in product(options, planner.variants(part, fuse=fuse)):
         # products alone may already take longer than a whole plan
         if all(own.least_cycles(part) < b.cycles(known, machine) for b in drafts):
@@ -279,7 +279,7 @@ class _Builder:
             if chain.pool is not None:
                 self.memory.held[first.output] = [made]
                 first, made = chain.pool, self._other(chain.pool)
-        elif elementwise_expression(first.op) is not None:
+        elif is_elementwise(first.op):
             self._elementwise(nodes, None)
             return
         else:

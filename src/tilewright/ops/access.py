@@ -7,8 +7,8 @@ larger tensor and a broadcast are all accesses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -58,6 +58,33 @@ class Access:
             first += step * (start if step > 0 else stop)
             last += step * (stop if step > 0 else start)
         return first, last + 1
+
+    def is_whole(self, extents: Sequence[int]) -> bool:
+        """True if the axes reach every place of the tensor exactly once."""
+        return all(self.runs_through(d, extents) for d in range(len(self.shape)))
+
+    def runs_through(self, dimension: int, extents: Sequence[int]) -> bool:
+        """True if the axes count through all places along a dimension, each once."""
+        reach = 1
+        for axis, step in sorted(self.terms[dimension], key=lambda term: term[1]):
+            if extents[axis] > 1 and step != reach:
+                return False
+            reach *= extents[axis]
+        return reach == self.shape[dimension] and not self.offsets[dimension]
+
+    def turned(self, extents: Shape, backwards: Container[int]) -> Access:
+        """The access with some axes counted from their last step."""
+        terms, offsets = [], []
+        for place, offset in zip(self.terms, self.offsets, strict=True):
+            moved = [(a, s) for a, s in place if a in backwards]
+            offsets.append(offset + sum(s * (extents[a] - 1) for a, s in moved))
+            terms.append(tuple((a, -s if a in backwards else s) for a, s in place))
+        return replace(self, terms=tuple(terms), offsets=tuple(offsets))
+
+    def renamed(self, numbers: Mapping[int, int]) -> Access:
+        """The access with axes under other numbers; those that have none are left out."""
+        terms = ([(numbers[a], s) for a, s in place if a in numbers] for place in self.terms)
+        return replace(self, terms=tuple(map(tuple, terms)))
 
     def is_inside(self, extents: Sequence[int]) -> bool:
         """True if no step of axes of these extents reaches beyond the border."""

@@ -28,7 +28,7 @@ from tilewright.ops.access import Access
 from tilewright.ops.box import Box, Interval
 from tilewright.ops.evaluation import evaluated
 from tilewright.ops.numerics import Numerics, partial_types, require_products
-from tilewright.ops.op import Array, Follows, Shape, Typed, require_shape, show_shape
+from tilewright.ops.op import Array, Follows, Op, Shape, require_shape, show_shape
 from tilewright.ops.piece import Divided, intervals, operator_piece
 
 Gather: TypeAlias = Literal["sum", "max", "min", "prod", "any"]
@@ -42,7 +42,7 @@ _FACTORS = 2
 
 
 @dataclass(frozen=True)
-class Definition(Typed):
+class Definition(Op):
     """The elements of the result: `finish` (over x0) of the `body` (over x0, x1, ... of the
     operands), gathered over the axes that `result` does not move along.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import gcd
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Self
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, Term, straight
@@ -24,7 +24,6 @@ from tilewright.ops.op import (
     Follows,
     Op,
     Shape,
-    Typed,
     in_double,
     in_own_type,
     require_operands,
@@ -74,7 +73,7 @@ def _sum(tensor: Computed, held: Sequence[Array], *, exact: bool = False) -> Arr
     return total
 
 
-class Named(Typed):
+class Named(Op):
     """An operator with names for its extents that is its `definitions`; it computes any region of
     its result unless it says otherwise.
     """
@@ -83,22 +82,22 @@ class Named(Typed):
     """Names of the first dimensions of the result, where core groups may divide them."""
 
     @property
-    def definition(self: Op) -> Definition:
+    def definition(self) -> Definition:
         """The first of the definitions: that of all sums."""
         return self.definitions[0].addends[0].definition
 
     @property
-    def flops(self: Op) -> int:
+    def flops(self) -> int:
         """The operations of all definitions."""
         return sum(a.definition.flops for tensor in self.definitions for a in tensor.addends)
 
     @property
-    def terms(self: _Stated) -> Shape:
+    def terms(self) -> Shape:
         """The extents of the axes over which products are summed."""
         return self.definition.terms if self.definition.kind == "contraction" else ()
 
     @property
-    def follows(self: _Stated) -> tuple[Follows, ...] | None:
+    def follows(self) -> tuple[Follows, ...] | None:
         """As the only definition's dimensions do."""
         if len(self.definitions) > 1 or len(self.definitions[0].addends) > 1:
             return None
@@ -111,16 +110,16 @@ class Named(Typed):
         """The region."""
         return result
 
-    def needed(self: Op, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
+    def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The regions that the definitions read, from the last one back."""
         return needed_in_order(self, result, terms)
 
-    def divided(self: Op, groups: int) -> Divided:
+    def divided(self, groups: int) -> Divided:
         """Equal pieces along the named dimensions of the result, never over sums."""
-        names = enumerate(getattr(self, "divides", ()))
+        names = enumerate(self.divides)
         return [(name, pieces_along(self, dimension, groups)) for dimension, name in names]
 
-    def reference(self: Op, *operands: Array) -> Array:
+    def reference(self, *operands: Array) -> Array:
         """By the definitions: floats in double precision and rounded once, by BLAS where products
         are summed; integers exactly and rounded once.
         """
@@ -128,11 +127,6 @@ class Named(Typed):
         exact = not self.numerics.is_float
         found = evaluated_in_order(self, in_own_type(self, operands) if exact else operands)
         return found if found.flags.writeable else found.copy()
-
-
-class _Stated(Op, Protocol):
-    @property
-    def definition(self) -> Definition: ...
 
 
 def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:
@@ -221,30 +215,24 @@ def _lies_beside(access: Access, extents: Shape) -> bool:
     )
 
 
-class _OneShape(Op, Protocol):
-    @property
-    def shape(self) -> Shape: ...
-
-
-_Own = TypeVar("_Own", bound="_OneShape")
-
-
 class Shaped(Named):
     """An operator whose first operand has its `shape`, and whose result has it too unless it says
     otherwise.
     """
 
+    shape: Shape
+
     @property
-    def input_shapes(self: _OneShape) -> tuple[Shape, ...]:
+    def input_shapes(self) -> tuple[Shape, ...]:
         """The tensor."""
         return (self.shape,)
 
     @property
-    def out_shape(self: _OneShape) -> Shape:
+    def out_shape(self) -> Shape:
         """Shape of the tensor."""
         return self.shape
 
-    def part(self: _Own, result: Box, terms: Box | None = None) -> _Own:
+    def part(self, result: Box, terms: Box | None = None) -> Self:
         """The operator on a smaller tensor."""
         return replace(self, shape=self.needed(result)[0].shape)  # type: ignore[type-var]  # a dataclass
 

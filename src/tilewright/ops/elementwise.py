@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from tilewright.ops.definitions import Named, Shaped, evaluated_in_order
 from tilewright.ops.numerics import Numerics, require_alike, require_products
 from tilewright.ops.op import (
     Array,
-    Op,
     Shape,
     in_integers,
     require_axis,
@@ -75,24 +75,29 @@ class _Elementwise(Named):
     function: str
 
     @property
+    @abstractmethod
+    def scalar(self) -> Scalar:
+        """The function of the elements x0, x1, ..."""
+
+    @property
     def kind(self) -> str:
         """The name of the function."""
         return self.function
 
     @property
-    def flops(self: _Function) -> int:
+    def flops(self) -> int:
         """One for each element of the result; none for the identity."""
         return 0 if self.function == "identity" else math.prod(self.out_shape)
 
     @cached_property
-    def definitions(self: _Function) -> tuple[Computed, ...]:
+    def definitions(self) -> tuple[Computed, ...]:
         """The function written out, of each element."""
         shape = self.out_shape
         places = tuple(broadcast(own, shape) for own in self.input_shapes)
         body = str(expanded(self.scalar))
         return one(Definition(shape, straight(shape), places, body, None, "x0", self.dtype))
 
-    def reference(self: _Function, *operands: Array) -> Array:
+    def reference(self, *operands: Array) -> Array:
         """The function of each element: in double precision and rounded once; of integers by steps
         that wrap, then rounded once.
         """
@@ -101,13 +106,6 @@ class _Elementwise(Named):
             return evaluated_in_order(self, operands)
         numerics = self.numerics
         return numerics.write_back(wrapped(self.scalar, in_integers(self, operands), numerics.sums))
-
-
-class _Function(Op, Protocol):
-    @property
-    def function(self) -> str: ...
-    @property
-    def scalar(self) -> Scalar: ...
 
 
 @dataclass(frozen=True)

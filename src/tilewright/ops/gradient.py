@@ -115,8 +115,11 @@ def extremes_of_few(op: Definition, most: int) -> list[Definition]:
     stages.append(op)
     if finish != "x0":
         places = op.result.shape
-        own = replace(result, terms=_under(result.terms, kept))
-        stages.append(Definition(places, own, (straight(places),), finish, None, "x0", op.dtype))
+        stages.append(
+            Definition(
+                places, result.renamed(kept), (straight(places),), finish, None, "x0", op.dtype
+            )
+        )
     return stages
 
 
@@ -157,16 +160,11 @@ def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
     kept = tuple(a for a in range(len(op.extents)) if a not in inner)
     shape = tuple(op.extents[a] for a in kept)
     first = replace(op, result=straight(shape, kept), finish="x0", axes=(), tensors=())
-    result = replace(op.result, terms=_under(op.result.terms, {a: i for i, a in enumerate(kept)}))
+    result = op.result.renamed({a: i for i, a in enumerate(kept)})
     operands = (straight(shape),)
     return first, replace(
         op, extents=shape, result=result, operands=operands, axes=(), tensors=()
     )  # fmt: skip
-
-
-def _under(terms: Sequence[Terms], numbers: Mapping[int, int]) -> tuple[Terms, ...]:
-    """Terms of axes under other numbers."""
-    return tuple(tuple((numbers[a], s) for a, s in place) for place in terms)
 
 
 def _made(
@@ -338,8 +336,7 @@ def _forwards(steps: _Steps, d: int) -> _Steps:
     turned = {a for a, s in steps.accesses[0].terms[d] if s < 0}
     if not turned:
         return steps
-    inner: dict[int, tuple[Terms, int]] = {a: (((a, -1),), steps.extents[a] - 1) for a in turned}
-    own = tuple(_substituted(access, inner) for access in steps.accesses)
+    own = tuple(access.turned(steps.extents, turned) for access in steps.accesses)
     return replace(steps, accesses=own)
 
 

@@ -18,7 +18,6 @@ from tilewright.ops.op import (
     Maker,
     Op,
     Shape,
-    Typed,
     in_own_type,
     require_positive,
     require_shape,
@@ -30,7 +29,7 @@ _BITS = 32
 
 
 @dataclass(frozen=True)
-class Lookup(Typed):
+class Lookup(Op):
     """The element of a table of `entries` for each integer of a tensor over 2 ** `shift`, rounded
     down.
 

@@ -8,7 +8,7 @@ and the others loops, taps of windows among them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -121,7 +121,7 @@ class MatrixRoles:
 def matrix_roles(op: Definition) -> MatrixRoles:
     """The roles of a contraction's axes; steps run forwards wherever one direction suits all."""
     turning = backwards(op)
-    result, *given = (turned(x, op.extents, turning) for x in (op.result, *op.operands))
+    result, *given = (x.turned(op.extents, turning) for x in (op.result, *op.operands))
     first, second = (_cut(x, op.extents) for x in given)
     several = [a for a, n in enumerate(op.extents) if n > 1]
     inside = tuple({a for cell in cut.cells for a in cell.axes} for cut in (first, second))
@@ -176,16 +176,6 @@ def backwards(op: Definition) -> frozenset[int]:
                         way[other] = forwards * (1 if steps[other] > 0 else -1)
                         waiting.append(other)
     return frozenset(a for a, direction in way.items() if direction < 0)
-
-
-def turned(access: Access, extents: Shape, backwards: frozenset[int]) -> Access:
-    """The access with some axes counted from their last step."""
-    terms, offsets = [], []
-    for place, offset in zip(access.terms, access.offsets, strict=True):
-        moved = [(a, s) for a, s in place if a in backwards]
-        offsets.append(offset + sum(s * (extents[a] - 1) for a, s in moved))
-        terms.append(tuple((a, -s if a in backwards else s) for a, s in place))
-    return replace(access, terms=tuple(terms), offsets=tuple(offsets))
 
 
 def _cut(access: Access, extents: Shape) -> Cut:

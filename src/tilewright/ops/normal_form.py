@@ -20,7 +20,7 @@ from tilewright.ir.scalar import renumbered as renumbered_scalar
 from tilewright.ops.access import Access, straight
 from tilewright.ops.box import Box
 from tilewright.ops.definition import Definition, factors_of
-from tilewright.ops.matrix_roles import backwards, matrix_roles, turned
+from tilewright.ops.matrix_roles import backwards, matrix_roles
 from tilewright.ops.op import Op, Shape
 from tilewright.ops.recognition import recognised
 
@@ -74,7 +74,7 @@ def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
         if op.gather is None or len(own) == len(named):
             continue
         shape = tuple(op.extents[a] for a in own)
-        taken = _renamed(access, {a: i for i, a in enumerate(own)})
+        taken = access.renamed({a: i for i, a in enumerate(own)})
         copy = Definition(shape, straight(shape), (taken,), dtype=op.dtype)
         copies.append(_Step(copy, (number,)))
         accesses[number] = straight(shape, own)
@@ -103,8 +103,8 @@ def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
         axes = sorted(access.axes.union(*(op.operands[k].axes for k in indices)))
         shape, renumbered = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
         read = tuple(None if k is None else 1 + indices.index(k) for k in access.read_from)
-        own = replace(_renamed(access, renumbered), read_from=read)
-        given = (own, *(_renamed(op.operands[k], renumbered) for k in indices))
+        own = replace(access.renamed(renumbered), read_from=read)
+        given = (own, *(op.operands[k].renamed(renumbered) for k in indices))
         types = ",".join(op.numerics.operands[i].name for i in (number, *indices))
         kind = kinds[number].name
         copy = Definition(shape, straight(shape), given, "x0", None, "x0", f"{types}:{kind}:{kind}")
@@ -158,18 +158,14 @@ def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
     """
     numerics, count = op.numerics, len(op.operands)
     kind = numerics.sums.name if numerics.is_float else F64.name
-    axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
-    shape, number = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
-    whole = straight(shape)
-    operands = tuple(_renamed(x, number) for x in op.operands)
     body = f"1 if ({op.body}) != 0 else 0" if op.gather == "any" else op.body
     kinds = ",".join(own.name for own in numerics.operands)
-    first = Definition(shape, whole, operands, body, dtype=f"{kinds}:{numerics.sums}")
+    first, shape, read = _body_of(op, body, f"{kinds}:{numerics.sums}")
     steps = [_Step(first, tuple(range(count)))]
     if not numerics.is_float:
         steps.append(_Step(_cast(shape, f"{numerics.sums}:{kind}"), (count,)))
     gather = "max" if op.gather == "any" else op.gather
-    gathered = replace(op, operands=(straight(shape, axes),), body="x0", gather=gather, dtype=kind,
+    gathered = replace(op, operands=(read,), body="x0", gather=gather, dtype=kind,
                        tensors=())  # fmt: skip
     steps.append(_Step(gathered, (count + len(steps) - 1,)))
     wraps = gather in ("sum", "prod") and not numerics.is_float
@@ -224,40 +220,35 @@ def _finished(op: Definition) -> tuple[_Step, ...]:
 def _placed(op: Definition, order: Sequence[int], expression: str = "x0") -> Definition:
     """The result's tensor of values along kept axes in an order."""
     number, kept = {a: i for i, a in enumerate(order)}, tuple(op.extents[a] for a in order)
-    terms = tuple(
-        tuple((number[a], s) for a, s in place if a in number) for place in op.result.terms
-    )
-    result = replace(op.result, terms=terms)
+    result = op.result.renamed(number)
     return Definition(kept, result, (straight(kept),), expression, dtype=op.dtype)
 
 
 def _mapped(op: Definition) -> tuple[_Step, ...]:
     """The body over all steps in which it differs, then its gathering."""
-    axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
-    shape = tuple(op.extents[a] for a in axes)
-    number = {a: i for i, a in enumerate(axes)}
-    operands = tuple(_renamed(x, number) for x in op.operands)
     numerics = op.numerics
     inner = replace(numerics, result=numerics.units, rounding="even", saturate=True)
     outer = replace(numerics, operands=(numerics.units,))
-    body = Definition(shape, straight(shape), operands, op.body, dtype=str(inner))
-    gathered = replace(
-        op, operands=(straight(shape, axes),), body="x0", dtype=str(outer), tensors=()
-    )
-    steps = (_Step(body, tuple(range(len(operands)))),)
-    return _then(steps, len(operands), gathered)
+    body, _, read = _body_of(op, op.body, str(inner))
+    gathered = replace(op, operands=(read,), body="x0", dtype=str(outer), tensors=())
+    steps = (_Step(body, tuple(range(len(op.operands)))),)
+    return _then(steps, len(op.operands), gathered)
 
 
-def _renamed(access: Access, number: dict[int, int]) -> Access:
-    terms = tuple(tuple((number[a], s) for a, s in place if a in number) for place in access.terms)
-    return replace(access, terms=terms)
+def _body_of(op: Definition, body: str, types: str) -> tuple[Definition, Shape, Access]:
+    """(a body over all steps in which the definition's differs, its extents, how it is read)."""
+    axes = tuple(a for a in range(len(op.extents)) if any(a in x.axes for x in op.operands))
+    shape, number = tuple(op.extents[a] for a in axes), {a: i for i, a in enumerate(axes)}
+    operands = tuple(x.renamed(number) for x in op.operands)
+    made = Definition(shape, straight(shape), operands, body, dtype=types)
+    return made, shape, straight(shape, axes)
 
 
 def _product(op: Definition) -> tuple[_Step, ...]:
     """A contraction of two operands that lie as loops around a matrix product take them."""
     roles = matrix_roles(op)
     turning = backwards(op)
-    accesses = [turned(x, op.extents, turning) for x in op.operands]
+    accesses = [x.turned(op.extents, turning) for x in op.operands]
     steps: list[_Step] = []
     numbers: list[int] = []
     for i, (access, cut) in enumerate(zip(accesses, roles.operands, strict=True)):
@@ -268,7 +259,7 @@ def _product(op: Definition) -> tuple[_Step, ...]:
             steps.append(_Step(copy, (i,)))
     moving = [(a, s) for place in op.result.terms for a, s in sorted(place, key=lambda t: -t[1])]
     order = tuple(a for a, _ in moving if op.extents[a] > 1)
-    whole = is_whole(op.result, op.extents)
+    whole = op.result.is_whole(op.extents)
     result = op.result if whole else straight(tuple(op.extents[a] for a in order), order)
     made = replace(op, result=result, operands=tuple(accesses), tensors=())
     steps += _named(made, numbers, len(op.operands) + len(steps))
@@ -294,19 +285,6 @@ def _named(op: Definition, numbers: Sequence[int], first: int) -> list[_Step]:
     for each in found.restoring:
         steps.append(_Step(each, (first + len(steps) - 1,)))
     return steps
-
-
-def is_whole(access: Access, extents: Shape) -> bool:
-    """True if the axes reach every place of the tensor exactly once."""
-    for size, terms, offset in zip(access.shape, access.terms, access.offsets, strict=True):
-        reach = 1
-        for axis, step in sorted(terms, key=lambda term: term[1]):
-            if extents[axis] > 1 and step != reach:
-                return False
-            reach *= extents[axis]
-        if reach != size or offset:
-            return False
-    return True
 
 
 def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Access]:
@@ -376,8 +354,8 @@ def _pair(
     shape = tuple(op.extents[a] for a in kept)
     return Definition(
         tuple(op.extents[a] for a in axes),
-        _renamed(straight(shape, kept), number),
-        (_renamed(left, number), _renamed(right, number)),
+        straight(shape, kept).renamed(number),
+        (left.renamed(number), right.renamed(number)),
         "x0 * x1",
         "sum",
         dtype=op.dtype,

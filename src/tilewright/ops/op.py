@@ -7,10 +7,11 @@ made. `reference` is the meaning that all generated code and simulations are jud
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,129 +42,167 @@ Follows = tuple[Pair, ...]
 """For each dimension of a region the dimension of the result and of the terms that it follows."""
 
 
-class Op(Protocol):
-    """An operator with all its extents; images are batch x channels x height x width."""
+class Op:
+    """An operator with all its extents; images are batch x channels x height x width. Unless its
+    class says otherwise its types are those of its text, it is no other operator under another
+    name, and it is not divided.
+    """
 
     @property
+    @abstractmethod
     def kind(self) -> str:
         """The operator's short name, such as `conv2d`."""
 
     @property
+    @abstractmethod
     def dtype(self) -> str:
         """The element types in short: one name for all, or the text of `numerics`."""
 
-    @property
-    def numerics(self) -> Numerics:
-        """The element types of operands, sums and result."""
+    if TYPE_CHECKING:  # some operators have fields of these names, which a property would hide
+
+        @property
+        @abstractmethod
+        def input_shapes(self) -> tuple[Shape, ...]:
+            """The shape of each operand, weights included, in the order `reference` takes them."""
+
+        @property
+        @abstractmethod
+        def out_shape(self) -> Shape:
+            """The shape of the result."""
 
     @property
-    def operand_dtypes(self) -> tuple[str, ...]:
-        """The name of the element type of each operand."""
-
-    @property
-    def out_dtype(self) -> str:
-        """The name of the element type of the result."""
-
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The shape of each operand, weights included, in the order `reference` takes them."""
-
-    @property
-    def out_shape(self) -> Shape:
-        """The shape of the result."""
-
-    @property
+    @abstractmethod
     def flops(self) -> int:
         """Floating-point operations; a multiply-accumulate counts as two."""
 
-    @property
-    def definitions(self) -> tuple[Computed, ...]:
-        """The definitions in sequence that the operator is; ShapeError for one that has none."""
-
-    @property
-    def is_named(self) -> bool:
-        """False for definitions of a user's own; the dimensions of a named operator's result are
-        those of its first operand, or those of a product.
-        """
-
-    @property
-    def convolution(self) -> Conv2d | None:
-        """The convolution of images that it is, or None."""
-
-    @property
-    def matrix_product(self) -> Gemm | None:
-        """The matrix product that it is, or None."""
-
-    @property
-    def pooling(self) -> Pool2d | None:
-        """The pooling of images that it is, or None."""
-
-    @property
-    def normalisation(self) -> BatchNorm | None:
-        """The normalisation of channels by given numbers that it is, or None."""
-
-    @property
-    def bias_addition(self) -> Bias | None:
-        """The addition of a number for each index of an axis that it is, or None."""
-
-    @property
-    def in_memory(self) -> InMemory | None:
-        """The definition on tensors as they lie that it is, or None."""
-
-    @property
-    def reshapes(self) -> bool:
-        """True if the elements only get another shape, in the same order."""
-
-    @property
-    def permutation(self) -> tuple[int, ...] | None:
-        """The operand's dimension that each of the result is, where no more is done; else None."""
-
-    @property
-    def of_group(self) -> int | None:
-        """The core group whose tensor the result is; None for what each has of its own."""
-
-    @property
-    def border(self) -> tuple[Shape, Shape, float] | None:
-        """Places before and behind the operand's elements, and what stands there, where no more is
-        done; else None.
-        """
-
+    @abstractmethod
     def describe(self) -> str:
         """One short line for tables and messages."""
 
+    @abstractmethod
     def reference(self, *operands: Array) -> Array:
         """The result for `operands`: floats computed in double precision and rounded once,
         integers exactly and rounded once (`Numerics`).
         """
 
     @property
+    def numerics(self) -> Numerics:
+        """The element types of operands, sums and result."""
+        return Numerics.parse(self.dtype, len(self.input_shapes))
+
+    @property
+    def operand_dtypes(self) -> tuple[str, ...]:
+        """The name of the element type of each operand."""
+        return tuple(kind.name for kind in self.numerics.operands)
+
+    @property
+    def out_dtype(self) -> str:
+        """The name of the element type of the result."""
+        return self.numerics.result.name
+
+    @property
+    def definitions(self) -> tuple[Computed, ...]:
+        """The definitions in sequence that the operator is; ShapeError for one that has none."""
+        raise ShapeError(f"{self.describe()} is no sequence of definitions")
+
+    @property
+    def is_named(self) -> bool:
+        """False for definitions of a user's own; the dimensions of a named operator's result are
+        those of its first operand, or those of a product.
+        """
+        return True
+
+    @property
+    def convolution(self) -> Conv2d | None:
+        """The convolution of images that it is, or None."""
+        return None
+
+    @property
+    def matrix_product(self) -> Gemm | None:
+        """The matrix product that it is, or None."""
+        return None
+
+    @property
+    def pooling(self) -> Pool2d | None:
+        """The pooling of images that it is, or None."""
+        return None
+
+    @property
+    def normalisation(self) -> BatchNorm | None:
+        """The normalisation of channels by given numbers that it is, or None."""
+        return None
+
+    @property
+    def bias_addition(self) -> Bias | None:
+        """The addition of a number for each index of an axis that it is, or None."""
+        return None
+
+    @property
+    def in_memory(self) -> InMemory | None:
+        """The definition on tensors as they lie that it is, or None."""
+        return None
+
+    @property
+    def reshapes(self) -> bool:
+        """True if the elements only get another shape, in the same order."""
+        return False
+
+    @property
+    def permutation(self) -> tuple[int, ...] | None:
+        """The operand's dimension that each of the result is, where no more is done; else None."""
+        return None
+
+    @property
+    def of_group(self) -> int | None:
+        """The core group whose tensor the result is; None for what each has of its own."""
+        return None
+
+    @property
+    def border(self) -> tuple[Shape, Shape, float] | None:
+        """Places before and behind the operand's elements, and what stands there, where no more is
+        done; else None.
+        """
+        return None
+
+    @property
     def terms(self) -> Shape:
         """Extents over which the sums of a result may be divided; none where they may not."""
+        return ()
 
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """The dimension of the region, or of the terms, that each dimension of `computable` and of
         each operand in `needed` follows; None if they do not map one by one.
         """
+        return None
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
-        """The smallest region around `result` that an operator of this kind computes alone."""
+        """The smallest region around `result` that an operator of this kind computes alone: all of
+        the result where it has no partial regions.
+        """
+        return Box.whole(self.out_shape)
 
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The region of each operand that the region `result` is computed from, limited to `terms`
         where the sums are divided. Excludes padding; empty for an operand not needed.
         """
+        return tuple(map(Box.whole, self.input_shapes))
 
     def part(self, result: Box, terms: Box | None = None) -> Op:
         """The operator that computes a computable `result` from its needed operands. Partial sums,
         over some `terms` alone, stay in the type of the sums.
         """
+        return self
 
     def divided(self, groups: int) -> Divided:
         """Every way to divide the operator over `groups` core groups; empty if there is none."""
+        return []
 
     def with_magnitudes(self) -> Op:
-        """The operator whose result on absolute values bounds the magnitude of each sum's terms."""
+        """The operator whose result on absolute values bounds the magnitude of each sum's terms:
+        itself, where these have no factors.
+        """
+        return self
 
 
 @dataclass(frozen=True)
@@ -180,126 +219,6 @@ CONTRACTIONS: dict[str, Maker] = {}
 """Operators that sum products, by kind. A module of this package registers its own here."""
 OPERATORS: ChainMap[str, Maker] = ChainMap({}, CONTRACTIONS)
 """All operators, by kind."""
-
-
-class _Declared(Protocol):
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def numerics(self) -> Numerics: ...
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]: ...
-    @property
-    def out_shape(self) -> Shape: ...
-
-
-class Typed:
-    """Properties that operators derive from the text of their element types."""
-
-    @property
-    def numerics(self: _Declared) -> Numerics:
-        """The element types of operands, sums and result."""
-        return Numerics.parse(self.dtype, len(self.input_shapes))
-
-    @property
-    def operand_dtypes(self: _Declared) -> tuple[str, ...]:
-        """The name of the element type of each operand."""
-        return tuple(kind.name for kind in self.numerics.operands)
-
-    @property
-    def out_dtype(self: _Declared) -> str:
-        """The name of the element type of the result."""
-        return self.numerics.result.name
-
-    @property
-    def terms(self) -> Shape:
-        """No extents: its sums are not divided."""
-        return ()
-
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """None: no dimension-by-dimension mapping."""
-        return None
-
-    @property
-    def is_named(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def convolution(self) -> Conv2d | None:
-        """None."""
-        return None
-
-    @property
-    def matrix_product(self) -> Gemm | None:
-        """None."""
-        return None
-
-    @property
-    def pooling(self) -> Pool2d | None:
-        """None."""
-        return None
-
-    @property
-    def normalisation(self) -> BatchNorm | None:
-        """None."""
-        return None
-
-    @property
-    def bias_addition(self) -> Bias | None:
-        """None."""
-        return None
-
-    @property
-    def in_memory(self) -> InMemory | None:
-        """None."""
-        return None
-
-    @property
-    def reshapes(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def permutation(self) -> tuple[int, ...] | None:
-        """None."""
-        return None
-
-    @property
-    def of_group(self) -> int | None:
-        """None."""
-        return None
-
-    @property
-    def border(self) -> tuple[Shape, Shape, float] | None:
-        """None."""
-        return None
-
-    @property
-    def definitions(self: Op) -> tuple[Computed, ...]:
-        """None: raises ShapeError."""
-        raise ShapeError(f"{self.describe()} is no sequence of definitions")
-
-    def computable(self: _Declared, result: Box, terms: Box | None = None) -> Box:
-        """The whole result: it has no partial regions."""
-        return Box.whole(self.out_shape)
-
-    def needed(self: _Declared, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
-        """All operands."""
-        return tuple(map(Box.whole, self.input_shapes))
-
-    def part(self, result: Box, terms: Box | None = None) -> Self:
-        """The operator itself."""
-        return self
-
-    def divided(self, groups: int) -> Divided:
-        """No way to divide it."""
-        return []
-
-    def with_magnitudes(self) -> Self:
-        """The operator itself: its sums have no factors."""
-        return self
 
 
 def same_dimensions(count: int) -> Follows:

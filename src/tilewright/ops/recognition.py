@@ -98,9 +98,10 @@ def _held(access: Access, op: Definition) -> _Held | None:
     """The tensor in axes and windows, None where a dimension is something else."""
     extents: list[int] = []
     parts: list[_Part] = []
-    for size, place, offset in zip(access.shape, access.terms, access.offsets, strict=True):
+    dims = zip(access.shape, access.terms, access.offsets, strict=True)
+    for d, (size, place, offset) in enumerate(dims):
         terms = sorted(((a, s) for a, s in place if op.extents[a] > 1), key=lambda term: -term[1])
-        if _runs_through(terms, offset, size, op.extents):
+        if access.runs_through(d, op.extents):
             extents += [op.extents[a] for a, _ in terms]
             parts += [a for a, _ in terms]
         elif window := _window(terms, offset, op):
@@ -113,16 +114,6 @@ def _held(access: Access, op: Definition) -> _Held | None:
     if len(set(axes)) < len(axes) or (padded and any(isinstance(p, _Window) for p in parts)):
         return None
     return _Held(access.shape, tuple(extents), tuple(parts))
-
-
-def _runs_through(terms: Sequence[tuple[int, int]], offset: int, size: int, extents: Shape) -> bool:
-    """True if the axes count through all places, each once."""
-    reach = 1
-    for axis, step in reversed(terms):
-        if step != reach:
-            return False
-        reach *= extents[axis]
-    return reach == size and offset == 0
 
 
 def _window(terms: Sequence[tuple[int, int]], offset: int, op: Definition) -> _Window | None:

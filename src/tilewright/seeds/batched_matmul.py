@@ -7,8 +7,8 @@ from typing import Any
 
 from tilewright.common.expr import Var
 from tilewright.ops.gemm import BatchedMatmul
-from tilewright.seeds.gemm import K, M, N, gemm_space
-from tilewright.seeds.nest import axis, nest, tensor
+from tilewright.seeds.gemm import K, M, N, gemm_space, product_nest
+from tilewright.seeds.nest import axis, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, layout, seed
 
 BATCH = Var("batch")
@@ -39,20 +39,11 @@ def batched(op: BatchedMatmul) -> Seed:
 @cache
 def _seed(transpose_a: bool, transpose_b: bool) -> Seed:
     item = axis("item", BATCH)
-    row, col, depth = axis("row", M), axis("col", N), axis("depth", K)
     a = tensor("a", "input", operand=0, item=BATCH, rows=M, depth=K)
     b = tensor("b", "input", operand=1, item=BATCH, depth=K, cols=N)
     c = tensor("c", "output", item=BATCH, rows=M, cols=N)
-    product = nest(
-        "batched",
-        "gemm",
-        (item, row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        c.at(item=item, rows=row, cols=col),
-        a.at(item=item, rows=row, depth=depth),
-        b.at(item=item, depth=depth, cols=col),
-    )
-    space = gemm_space(product, row.name, col.name, depth.name)
+    product = product_nest("batched", c, a, b, item)
+    space = gemm_space(product, "row", "col", "depth")
     fixed = (
         layout(a, ("item", "depth", "rows") if transpose_a else ("item", "rows", "depth")),
         layout(b, ("item", "cols", "depth") if transpose_b else ("item", "depth", "cols")),

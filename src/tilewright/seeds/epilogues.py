@@ -12,7 +12,6 @@ from dataclasses import replace
 from tilewright.ir.primitives import Map, WinogradTransform
 from tilewright.seeds.nest import Nest, TensorSpec, TileEpilogue, Use
 from tilewright.seeds.space import Seed
-from tilewright.seeds.steps import Layout
 
 Dims = tuple[str, ...]
 """The dimensions of the result along which an operand lies; all of them: stored as the result."""
@@ -43,10 +42,7 @@ def with_epilogue(seed: Seed, expression: str, operands: tuple[Dims, ...]) -> Se
         seed,
         tensors=(*seed.tensors, *(u.tensor for u in uses)),
         spaces=(*before, space),
-        layouts=tuple(
-            tuple(_laid_out(chosen, seed.result, whole) for chosen in choice)
-            for choice in seed.layouts
-        ),
+        layouts=seed.layouts_beside(whole),
     )
 
 
@@ -56,9 +52,3 @@ def _use(nest: Nest, name: str, dims: Dims) -> Use:
     kept = [(dim, index) for dim, index in pairs if dim[0] in dims]
     tensor = TensorSpec(name, "input", tuple(dim for dim, _ in kept), operand=0)
     return Use(tensor, tuple(index for _, index in kept))
-
-
-def _laid_out(chosen: tuple[Layout, ...], result: str, names: list[str]) -> tuple[Layout, ...]:
-    """The layouts of one choice, extended by operands stored like the result."""
-    orders = [x.dims for x in chosen if x.tensor == result]
-    return (*chosen, *(Layout(name, order) for order in orders for name in names))

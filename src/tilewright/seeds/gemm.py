@@ -10,7 +10,7 @@ from tilewright.common.expr import Var
 from tilewright.ir.nodes import TensorKind
 from tilewright.ir.primitives import ScaleAdd
 from tilewright.ops import Gemm
-from tilewright.seeds.nest import Nest, TileEpilogue, axis, nest, tensor
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, TileEpilogue, axis, nest, tensor
 from tilewright.seeds.space import INTERFACES, NestInterface, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Stage
 
@@ -38,31 +38,29 @@ def gemm(op: Gemm) -> Seed:
     return gemm_seed("gemm", "input", op.transpose_a, op.transpose_b, op.alpha, op.beta)
 
 
+@seed("gemm", name="prepacked", baseline=True)
+def prepacked(op: Gemm) -> Seed:
+    """C = alpha A B + beta C with a constant B, such as weights: read in place, and packed ahead of
+    all calls if it is read by vectors. For machines whose cores address main memory. Only callers
+    that know B to be constant may use it, so it is chosen by name alone.
+    """
+    return gemm_seed("prepacked", "constant", op.transpose_a, op.transpose_b, op.alpha, op.beta)
+
+
 @cache
 def gemm_seed(
     name: str, b_kind: TensorKind, transpose_a: bool, transpose_b: bool, alpha: float, beta: float
 ) -> Seed:
     """The seed called `name` of products whose B is an input, or a constant."""
-    row, col, depth = axis("row", M), axis("col", N), axis("depth", K)
     a = tensor("a", "input", operand=0, rows=M, depth=K)
     b = tensor("b", b_kind, operand=1, depth=K, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
     addend = tensor("addend", "input", operand=2, rows=M, cols=N)
-    epilogue = None
+    product = product_nest("gemm", c, a, b)
     if (alpha, beta) != (1.0, 0.0):
-        added = (addend.at(rows=row, cols=col),) if beta else ()
-        epilogue = TileEpilogue(ScaleAdd(alpha, beta), added)
-    product = nest(
-        "gemm",
-        "gemm",
-        (row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        c.at(rows=row, cols=col),
-        a.at(rows=row, depth=depth),
-        b.at(depth=depth, cols=col),
-        epilogue=epilogue,
-    )
-    space = gemm_space(product, row.name, col.name, depth.name, inner_only=epilogue is not None)
+        added = (replace(product.output, tensor=addend),) if beta else ()
+        product = replace(product, epilogue=TileEpilogue(ScaleAdd(alpha, beta), added))
+    space = gemm_space(product, "row", "col", "depth", inner_only=product.epilogue is not None)
     if b_kind == "constant":
         space = replace(space, addressed=("c", "a")).choose((Stage("b", IN_PLACE),))
     operands = ("a", "b", "addend") if beta else ("a", "b")
@@ -88,6 +86,22 @@ def _update_seed(transpose_a: bool, transpose_b: bool) -> Seed:
     space = replace(space, nest=updated, addressed=("a", "b"), doubled=("a", "b"))
     space = space.choose((Stage("c", IN_PLACE),))
     return replace(plain, tensors=(*factors, c), spaces=(space,), operands=("a", "b", "c"))
+
+
+def product_nest(name: str, c: TensorSpec, a: TensorSpec, b: TensorSpec, *outer: Axis) -> Nest:
+    """The product of matrices for each step of `outer` axes, whose dimensions go by their names."""
+    extents, beside = dict(a.dims) | dict(c.dims), {own.name: own for own in outer}
+    dims = {"row": "rows", "col": "cols", "depth": "depth"}
+    row, col, depth = (axis(own, extents[dim]) for own, dim in dims.items())
+    return nest(
+        name,
+        "gemm",
+        (*outer, row, col, depth),
+        {"m": row, "n": col, "k": depth},
+        c.at(rows=row, cols=col, **beside),
+        a.at(rows=row, depth=depth, **beside),
+        b.at(depth=depth, cols=col, **beside),
+    )
 
 
 def gemm_space(

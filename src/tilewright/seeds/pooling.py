@@ -18,7 +18,6 @@ from tilewright.ops import Op, Pool2d
 from tilewright.ops.op import Shape
 from tilewright.seeds.nest import Axis, Nest, Pooling, TensorSpec, Use
 from tilewright.seeds.space import Seed
-from tilewright.seeds.steps import Layout
 
 Pooled: TypeAlias = Literal["max", "average"]
 POOLED: tuple[Pooled, ...] = get_args(Pooled)
@@ -110,9 +109,7 @@ def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
         seed,
         tensors=tuple(spec if t == whole.tensor else t for t in seed.tensors),
         spaces=(*before, replace(last, nest=pooling_nest)),
-        layouts=tuple(
-            tuple(_laid_out(chosen, seed.result) for chosen in choice) for choice in seed.layouts
-        ),
+        layouts=seed.layouts_beside([UNPOOLED]),
     )
 
 
@@ -145,8 +142,3 @@ def _renamed(nest: Nest, inside: TensorSpec) -> Nest:
     if nest.after:
         return replace(nest, after=replace(nest.after, output=Use(inside, nest.finished.indices)))
     return replace(nest, output=Use(inside, nest.finished.indices))
-
-
-def _laid_out(chosen: tuple[Layout, ...], result: str) -> tuple[Layout, ...]:
-    """The layouts of one choice, extended by the tensor before pooling."""
-    return (*chosen, *(Layout(UNPOOLED, x.dims) for x in chosen if x.tensor == result))

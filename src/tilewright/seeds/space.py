@@ -223,6 +223,15 @@ class Seed:
         for chosen in product(*self.layouts):
             yield tuple(layout for alternative in chosen for layout in alternative)
 
+    def layouts_beside(self, names: Sequence[str]) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
+        """The joint layouts, with tensors of these names stored as the result is."""
+
+        def extended(chosen: tuple[Layout, ...]) -> tuple[Layout, ...]:
+            orders = [x.dims for x in chosen if x.tensor == self.result]
+            return (*chosen, *(Layout(name, order) for order in orders for name in names))
+
+        return tuple(tuple(map(extended, choice)) for choice in self.layouts)
+
 
 def layout(tensor: TensorSpec, *orders: tuple[str, ...]) -> tuple[tuple[Layout, ...], ...]:
     """Storage orders of one tensor to try."""
@@ -253,11 +262,21 @@ class NestInterface:
 GROUP = "tilewright.seeds"
 """The entry points that name modules with seeds."""
 INTERFACES: dict[str, NestInterface] = {}
-_RULES: dict[tuple[str, str], SeedRule] = {}
-_ADDRESSED: dict[tuple[str, str], SeedRule] = {}
-_BASELINES: set[tuple[str, str]] = set()
-_STAGED: set[tuple[str, str]] = set()
-_WHOLE: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class _Registered:
+    """A rule, and where it takes part (`seed`)."""
+
+    rule: SeedRule
+    baseline: bool
+    staged: bool
+    whole: bool
+
+
+_RULES: dict[tuple[str, str], _Registered] = {}
+_ADDRESSED: dict[tuple[str, str], _Registered] = {}
+"""Rules by kind of operator and name."""
 
 
 def interface(kind: str) -> NestInterface:
@@ -290,15 +309,9 @@ def seed(
     def register(rule: SeedRule) -> SeedRule:
         rules = _ADDRESSED if addressed else _RULES
         known = rules.get((kind, name))
-        if known is not None and known is not rule:
+        if known is not None and known.rule is not rule:
             raise ScheduleError(f"two seeds for {kind} are named {name!r}")
-        rules[kind, name] = rule
-        if baseline:
-            _BASELINES.add((kind, name))
-        if staged:
-            _STAGED.add((kind, name))
-        if whole:
-            _WHOLE.add((kind, name))
+        rules[kind, name] = _Registered(rule, baseline, staged, whole)
         return rule
 
     return register
@@ -308,15 +321,12 @@ def unregister(kind: str, name: str) -> None:
     """Forget a seed."""
     _RULES.pop((kind, name), None)
     _ADDRESSED.pop((kind, name), None)
-    _BASELINES.discard((kind, name))
-    _STAGED.discard((kind, name))
-    _WHOLE.discard((kind, name))
 
 
 def users_own() -> bool:
     """True if seeds are registered from outside the tilewright package."""
     package = __name__.partition(".")[0]
-    rules = (*_RULES.values(), *_ADDRESSED.values())
+    rules = (own.rule for own in (*_RULES.values(), *_ADDRESSED.values()))
     return any(getattr(rule, "__module__", "").partition(".")[0] != package for rule in rules)
 
 
@@ -338,15 +348,17 @@ def seeds_for(
     interface(op.kind)
     _load_registered()
     own = _RULES | _ADDRESSED if addressed else _RULES
-    left_out = (_STAGED if addressed else set()) | (set() if whole else _WHOLE)
-    rules = {key: rule for key, rule in own.items() if key not in left_out}
-    names = [name for kind, name in rules if kind == op.kind]
-    if only is not None and only not in names:
+    rules = {
+        name: found
+        for (kind, name), found in own.items()
+        if kind == op.kind and not (addressed and found.staged) and (whole or not found.whole)
+    }
+    if only is not None and only not in rules:
         raise ScheduleError(
-            f"{op.kind} has no algorithm {only!r}", fix=f"choose one of {', '.join(names)}"
+            f"{op.kind} has no algorithm {only!r}", fix=f"choose one of {', '.join(rules)}"
         )
-    wanted = [only] if only else [n for n in names if (op.kind, n) not in _BASELINES]
-    found = {name: rules[op.kind, name](op) for name in wanted}
+    wanted = [only] if only else [name for name, own in rules.items() if not own.baseline]
+    found = {name: rules[name].rule(op) for name in wanted}
     applicable = [s for s in found.values() if s is not None]
     for name, s in found.items():
         if s is not None and s.name != name:
@@ -363,7 +375,7 @@ def arranged(op: Op, seed: Seed, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def takes_whole_depth(kind: str, name: str) -> bool:
     """True if a seed takes the whole depth of products at once."""
-    return (kind, name) in _WHOLE
+    return (kind, name) in _RULES and _RULES[kind, name].whole
 
 
 def parameters(op: Op) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import astuple, dataclass
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.syntax import expression_tree
@@ -120,21 +120,10 @@ class Whole:
     axis: str
 
 
-Step: TypeAlias = (
-    Split | Fuse | Reorder | Layout | Vectorize | Spread | Stage | Pad | Skew | Walk | Whole
-)
-
-_STEPS: dict[str, type[Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | Walk | Whole]] = {
-    "split": Split,
-    "whole": Whole,
-    "fuse": Fuse,
-    "vectorize": Vectorize,
-    "spread": Spread,
-    "stage": Stage,
-    "pad": Pad,
-    "skew": Skew,
-    "walk": Walk,
-}
+_Named: TypeAlias = Split | Fuse | Vectorize | Spread | Stage | Pad | Skew | Walk | Whole
+Step: TypeAlias = _Named | Reorder | Layout
+_STEPS: dict[str, type[_Named]] = {step.__name__.lower(): step for step in get_args(_Named)}
+"""Steps that take as many names as they have fields, by their own names in text."""
 
 
 @dataclass(frozen=True)

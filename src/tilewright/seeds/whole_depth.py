@@ -8,7 +8,7 @@ column are parts of the same tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,16 +23,15 @@ from tilewright.seeds.convolution.tensors import (
     GROUPS,
     IN_CHANNELS,
     IN_ROWS,
-    OUT_CHANNELS,
     OUT_COLS,
-    OUT_ROWS,
     Window,
+    convolution_loops,
     images,
     results,
     weights,
 )
-from tilewright.seeds.gemm import M, N, gemm_seed
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, axis, nest, tensor
+from tilewright.seeds.gemm import M, N, gemm_seed, product_nest
+from tilewright.seeds.nest import Nest, TensorSpec, Transform, nest, tensor
 from tilewright.seeds.space import INTERFACES, Alternative, Seed, Space, layout, seed
 from tilewright.seeds.steps import Reorder, Stage
 
@@ -67,28 +66,30 @@ def whole_depth(op: Gemm) -> Seed | None:
 
 @cache
 def _whole_depth(transpose_a: bool, transpose_b: bool) -> Seed:
+    orders = ("row", "col"), ("col", "row")
+    choices = ((Reorder(o), *stages) for o in orders for stages in ((), (Stage("c", o[1]),)))
     plain = gemm_seed("gemm", "input", transpose_a, transpose_b, 1.0, 0.0)
-    (old,) = plain.spaces
-    row, col, depth = (old.nest.axis(name) for name in ("row", "col", "depth"))
-    space = (
-        Space(old.nest)
-        .split(row, col)
-        .whole(depth)
+    space = _whole(plain.spaces[0].nest, "depth", choices).vectorize("m", "n")
+    space = space.limit(largest=_LARGEST, most=5 * _MOST, between=_MOST)
+    return replace(plain, name="whole_depth", spaces=(space,))
+
+
+def _whole(product: Nest, whole: str, choices: Iterable[Alternative], most: int = _MOST) -> Space:
+    """The space of a matrix product over one whole dimension and tiles of the others."""
+    row, col, depth = (
+        next(product.axis(name) for name, own in product.roles if own == letter) for letter in "mnk"
+    )
+    return (
+        Space(product)
+        .split(*(a for a in (row, col, depth) if a.name != whole))
+        .whole(product.axis(whole))
         .spread(row, "rows")
         .spread(col, "columns")
         .spread(depth, "both")
-        .choose(
-            *(
-                (Reorder((outer, inner)), *stages)
-                for outer, inner in (("row", "col"), ("col", "row"))
-                for stages in ((), (Stage("c", inner),))
-            )
-        )
-        .vectorize("m", "n")
-        .prefetch(*(u.tensor for u in old.nest.uses))
-        .limit(largest=_LARGEST, most=5 * _MOST, between=_MOST)
+        .choose(*choices)
+        .prefetch(*(u.tensor for u in product.uses))
+        .limit(largest=_LARGEST, most=most)
     )
-    return Seed("whole_depth", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
 
 
 @seed("gemm", name="whole_rows", whole=True)
@@ -104,21 +105,8 @@ def whole_rows(op: Gemm) -> Seed | None:
 @cache
 def _whole_rows() -> Seed:
     plain = gemm_seed("gemm", "input", False, False, 1.0, 0.0)
-    (old,) = plain.spaces
-    row, col, depth = (old.nest.axis(name) for name in ("row", "col", "depth"))
-    space = (
-        Space(old.nest)
-        .split(row, depth)
-        .whole(col)
-        .spread(row, "rows")
-        .spread(col, "columns")
-        .spread(depth, "both")
-        .reorder((row, depth))
-        .vectorize("n")
-        .prefetch(*(u.tensor for u in old.nest.uses))
-        .limit(largest=_LARGEST, most=_MOST)
-    )
-    return Seed("whole_rows", plain.tensors, (space,), plain.layouts, plain.operands, plain.result)
+    space = _whole(plain.spaces[0].nest, "col", [(Reorder(("row", "depth")),)]).vectorize("n")
+    return replace(plain, name="whole_rows", spaces=(space,))
 
 
 @seed("gemm", name="one_term", whole=True)
@@ -131,31 +119,12 @@ def one_term(op: Gemm) -> Seed | None:
 
 @cache
 def _one_term() -> Seed:
-    row, col, depth = axis("row", M), axis("col", N), axis("depth", 1)
     a = tensor("a", "input", operand=0, rows=M, depth=1)
     b = tensor("b", "input", operand=1, depth=1, cols=N)
     c = tensor("c", "output", rows=M, cols=N)
-    product = nest(
-        "one_term",
-        "gemm",
-        (row, col, depth),
-        {"m": row, "n": col, "k": depth},
-        c.at(rows=row, cols=col),
-        a.at(rows=row, depth=depth),
-        b.at(depth=depth, cols=col),
-    )
-    space = (
-        Space(product)
-        .split(row, col)
-        .whole(depth)
-        .spread(row, "rows")
-        .spread(col, "columns")
-        .spread(depth, "both")
-        .reorder((row, col), (col, row))
-        .vectorize("n")
-        .prefetch(a, b, c)
-        .limit(largest=_LARGEST, most=_MOST + 4)
-    )
+    orders = (Reorder(("row", "col")),), (Reorder(("col", "row")),)
+    space = _whole(product_nest("one_term", c, a, b), "depth", orders, _MOST + 4).vectorize("n")
+    space = replace(space, doubled=("a", "b", "c"))  # operands first
     return Seed("one_term", (a, b, c), (space,), (), ("a", "b"), "c")
 
 
@@ -208,26 +177,13 @@ def whole_pixels(op: Conv2d) -> Seed | None:
 def _whole_pixels() -> Seed:
     product, tensors = pixel_product()
     x, w, y, *_ = tensors
-    out_channel, pixel = product.axis("out_channel"), product.axis("pixel")
-    space = (
-        Space(product)
-        .split(out_channel, pixel)
-        .whole(product.axis("in_channel"))
-        .spread(out_channel, "rows")
-        .spread(pixel, "columns")
-        .spread(product.axis("in_channel"), "both")
-        .choose(
-            *(
-                (Reorder(("group", outer, inner)), *xs, *ys)
-                for outer, inner in (("out_channel", "pixel"), ("pixel", "out_channel"))
-                for xs in ((), (Stage("x_pixels", inner),), (Stage("x_pixels", outer),))
-                for ys in ((), (Stage("y_pixels", inner),))
-            )
-        )
-        .vectorize("m")
-        .prefetch(*(u.tensor for u in product.uses))
-        .limit(largest=_LARGEST, most=2 * _MOST)
+    choices = (
+        (Reorder(("group", outer, inner)), *xs, *ys)
+        for outer, inner in (("out_channel", "pixel"), ("pixel", "out_channel"))
+        for xs in ((), (Stage("x_pixels", inner),), (Stage("x_pixels", outer),))
+        for ys in ((), (Stage("y_pixels", inner),))
     )
+    space = _whole(product, "in_channel", choices, 2 * _MOST).vectorize("m")
     layouts = (layout(x, CHANNELS_LAST), layout(y, CHANNELS_LAST), layout(w, _WEIGHTS))
     return Seed("whole_pixels", tensors, (space,), layouts, ("x", "w"), "y")
 
@@ -274,8 +230,8 @@ def whole_sums(op: Conv2d) -> Seed | None:
 @cache
 def _whole_sums(window: Window) -> Seed:
     x, w, y = images(), weights(window[0]), results()
-    image, in_channel = axis("image", BATCH), axis("in_channel", IN_CHANNELS, inner=True)
-    conv = _around_windows("whole_sums", window, (x, w, y), image, in_channel)
+    conv = _around_windows("whole_sums", window, x, "image", "in_channel kernel_row kernel_col")
+    image = conv.axis("image")
     taps = ("group", "out_row", "out_col", "image", "out_channel")
     space = (
         Space(conv)
@@ -415,53 +371,25 @@ def _stages(order: tuple[str, ...]) -> Iterator[tuple[Stage, ...]]:
 
 def _by_column(window: Window, x: TensorSpec, *, turned: bool = False) -> Nest:
     """The loops of a convolution around the product of one window."""
-    kernel, _, _ = window
-    tensors = x, weights(kernel), results()
-    in_channel = axis("in_channel", IN_CHANNELS, inner=True)
-    name = "turned_windows" if turned else "whole_windows"
-    return _around_windows(name, window, tensors, axis("image", BATCH), in_channel)
+    name, runs, taps = "whole_windows", "out_row", "kernel_row kernel_col"
+    if turned:
+        name, runs, taps = "turned_windows", "out_col", "kernel_col kernel_row"
+    return _around_windows(name, window, x, runs, f"{taps} in_channel")
 
 
-def _around_windows(
-    name: str,
-    window: Window,
-    tensors: tuple[TensorSpec, TensorSpec, TensorSpec],
-    image: Axis,
-    in_channel: Axis,
-) -> Nest:
-    """The loops of a convolution around the product of what is summed up: vectors run along rows of
-    pixels, or along images where the kernel is one.
+def _around_windows(name: str, window: Window, x: TensorSpec, runs: str, terms: str) -> Nest:
+    """The loops of a convolution around the product over all its `terms`, with vectors along the
+    axis `runs`: that of rows or columns of pixels, or of images where the kernel is one.
     """
-    (kernel, stride, dilation), (x, w, y) = window, tensors
-    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    kernel_row, kernel_col = (
-        axis(name, extent, inner=True)
-        for name, extent in zip(("kernel_row", "kernel_col"), kernel, strict=True)
-    )
-    rows = out_row.var * stride[0] + kernel_row.var * dilation[0]
-    columns = (
-        {"strips": out_col, "cols": kernel_col}
-        if "strips" in dict(x.dims)
-        else {"cols": out_col.var * stride[1] + kernel_col.var * dilation[1]}
-    )
-    runs, terms = out_row, (kernel_row, kernel_col, in_channel)
-    if name == "whole_sums":
-        runs, terms = image, (in_channel, kernel_row, kernel_col)
-    elif name == "turned_windows":
-        runs, terms = out_col, (kernel_col, kernel_row, in_channel)
+    c = convolution_loops(window, inner="in_channel kernel_row kernel_col")
+    out_col, kernel_col = c.named("out_col kernel_col")
+    strips = {"strips": out_col, "cols": kernel_col} if "strips" in dict(x.dims) else {}
     return nest(
         name,
         "gemm",
-        (group, image, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col),
-        {"m": out_channel, "n": runs, "k": terms},
-        y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
-        ),
-        x.at(group=group, batch=image, channels=in_channel, rows=rows, **columns),
+        c.named("group image out_row out_col out_channel in_channel kernel_row kernel_col"),
+        c.roles(m="out_channel", n=runs, k=terms),
+        c.pixel(results()),
+        c.kernels(weights(window[0])),
+        c.under(x, **strips),
     )

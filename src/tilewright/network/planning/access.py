@@ -132,19 +132,9 @@ def forwards_gathered(op: InMemory) -> InMemory:
     for axis in range(op.outer, len(op.extents)):
         steps = [s for x in op.operands for place in x.terms for a, s in place if a == axis]
         if steps and max(steps) < 0:
-            operands = tuple(_reversed(x, axis, op.extents[axis]) for x in op.operands)
+            operands = tuple(x.turned(op.extents, {axis}) for x in op.operands)
             op = replace(op, operands=operands)
     return op
-
-
-def _reversed(access: Access, axis: int, extent: int) -> Access:
-    """The access with the steps of an axis taken from the last one on."""
-    offsets = (
-        offset + sum(s * (extent - 1) for a, s in place if a == axis)
-        for offset, place in zip(access.offsets, access.terms, strict=True)
-    )
-    terms = (tuple((a, -s if a == axis else s) for a, s in place) for place in access.terms)
-    return replace(access, terms=tuple(terms), offsets=tuple(offsets))
 
 
 def _normalised(loops: _Loops, kept: int) -> _Loops:
@@ -160,11 +150,11 @@ def _normalised(loops: _Loops, kept: int) -> _Loops:
     named = [*(used or list(range(kept))[:1]), *behind]
     place = {loop: i for i, loop in enumerate(named)}
     extents = tuple(loops.extents[loop] for loop in named)
-    found = _Loops(extents, tuple(_renamed(a, place) for a in split))
+    found = _Loops(extents, tuple(a.renamed(place) for a in split))
     count = len(named) - len(behind)
     if not count:  # a single number: one loop of one iteration
         shifted = {loop: loop + 1 for loop in range(len(extents))}
-        accesses = tuple(_renamed(a, shifted) for a in found.accesses)
+        accesses = tuple(a.renamed(shifted) for a in found.accesses)
         found, count = _Loops((1, *extents), accesses), 1
     if found.extents == (1,) and not any(a.shape for a in found.accesses):
         # one core computes it, as it may be read in its place
@@ -237,13 +227,6 @@ def _joined_dims(access: Access) -> Access:
     )
 
 
-def _renamed(access: Access, place: dict[int, int]) -> Access:
-    terms = tuple(
-        tuple((place[loop], step) for loop, step in own if loop in place) for own in access.terms
-    )
-    return replace(access, terms=terms)
-
-
 def _joined_loops(loops: _Loops, outer: int) -> _Loops | None:
     """Loop `outer` and the next one as a single one, None where some access does not allow it."""
     inner, accesses = outer + 1, []
@@ -266,4 +249,4 @@ def _joined_loops(loops: _Loops, outer: int) -> _Loops | None:
     place = {i: i if i <= outer else i - 1 for i in range(len(loops.extents)) if i != inner}
     extents = [n for i, n in enumerate(loops.extents) if i != inner]
     extents[outer] = loops.extents[outer] * loops.extents[inner]
-    return _Loops(tuple(extents), tuple(_renamed(a, place) for a in accesses))
+    return _Loops(tuple(extents), tuple(a.renamed(place) for a in accesses))

@@ -41,33 +41,6 @@ class Bordered(Candidate):
         return self.around or unbordered(self.form)
 
 
-class Borders:
-    """Looks up candidates with results or operands in borders, each made once for all drafts."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._found: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
-        self._reading: dict[tuple[Candidate, str, Form], Candidate | None] = {}
-
-    def around(
-        self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
-    ) -> Bordered | None:
-        """The candidate, whose result lies in its `own` form, with the result in that form and the
-        epilogue's operands in the form `beside`.
-        """
-        key = candidate, form, beside
-        if key not in self._found:
-            self._found[key] = bordered(candidate, own, form, self._machine, beside)
-        return self._found[key]
-
-    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
-        """The candidate, which takes operand `name` in its `own` form, reading it in that form."""
-        key = candidate, name, form
-        if key not in self._reading:
-            self._reading[key] = reading_inside(candidate, name, own, form, self._machine)
-        return self._reading[key]
-
-
 def bordered(
     candidate: Candidate, own: Form, form: Form, machine: Machine, beside: Form | None = None
 ) -> Bordered | None:
@@ -77,8 +50,8 @@ def bordered(
     """
     if candidate.op.convolution is None or type(candidate) is not Candidate:
         return None
-    around = {candidate.seed.result: _border(own, form)}
-    around |= dict.fromkeys(_as_large(candidate.seed), _border(own, beside) if beside else {})
+    around = {candidate.seed.result: border_around(own, form)}
+    around |= dict.fromkeys(_as_large(candidate.seed), border_around(own, beside) if beside else {})
     borders = {name: border for name, border in around.items() if border != {}}
     nests = []
     for nest in candidate.nests if borders else ():
@@ -98,7 +71,7 @@ def reading_inside(
     """The candidate with an operand, which it takes in its `own` form, read inside a border; None
     where there is no such candidate. It is a convolution that one group computes whole.
     """
-    border = _border(own, form)
+    border = border_around(own, form)
     whole = candidate.op.convolution is not None and type(candidate) in (Candidate, Bordered)
     if not whole or not border:
         return None
@@ -120,11 +93,11 @@ def _as_large(seed: Seed) -> list[str]:
     return [name for name in names if name != seed.result]
 
 
-def _border(own: Form, form: Form) -> Border | None:
+def border_around(own: Form, form: Form) -> Border | None:
     """The border of `form` around rows and columns of `own`, or None if they differ otherwise."""
     found = {}
     kinds = [[(d.axis, d.step) for d in f.dims] for f in (own, form)]
-    if own.has_zeros or kinds[0] != kinds[1]:
+    if own.has_zeros or own.shape != form.shape or kinds[0] != kinds[1]:
         return None
     for axis, size in enumerate(own.shape):
         extents = [d.extent for d in form.along(axis)]

@@ -83,10 +83,6 @@ def _as_declared(candidate: Candidate, name: str) -> Form:
     return _sent_through(op, operand, extents)
 
 
-def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
-    return _plain_form(op, operand, extents)  # type: ignore[arg-type]  # operators are hashable
-
-
 def _is_pooled(seed: Seed, name: str) -> bool:
     """True if tensor `name` is a result that the nest pools."""
     return name == seed.result and seed.spaces[-1].nest.pooling is not None
@@ -146,7 +142,7 @@ def _extents(candidate: Candidate, name: str, op: Op) -> dict[str, int]:
 
 
 @cache
-def _plain_form(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
+def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form:
     """The form of an operand, by its index, or of the result, its dimensions as declared."""
     shape = _shape(op, operand)
     if operand is None:

@@ -19,10 +19,10 @@ import numpy as np
 
 from tilewright.common.dtypes import dtype, main_type
 from tilewright.graph.graph import Network, Node
+from tilewright.graph.rewrites.fusion import is_elementwise
 from tilewright.machine import Machine
 from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import Request
-from tilewright.network.planning.expressions import elementwise_expression
 from tilewright.network.planning.form import Form, permuted, row_major, same_memory
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.lowering import writes_any_form, writes_inside
@@ -330,7 +330,7 @@ class WholeNetwork:
         op, node = chain.first.op, chain.first
         if op.kind in CONTRACTIONS:
             return self._product_ways(chain)
-        if elementwise_expression(op) is not None:
+        if is_elementwise(op):
             read = self._read_whole(chain.nodes)
             return [
                 _Way(self._pass(form), form, {}, reads=read)

@@ -419,12 +419,11 @@ class _Stages:
             axes = sorted(access.axes)
             shape = tuple(op.extents[a] for a in axes)
             between = self.memory.value(f"{self.node.output}_steps{number}", row_major(shape))
-            own = tuple(tuple((axes.index(a), s) for a, s in place) for place in access.terms)
+            own = access.renamed({a: i for i, a in enumerate(axes)})
             kind = op.numerics.operands[number].name
-            copy = InMemory(shape, straight(shape), (replace(access, terms=own),), dtype=kind)
+            copy = InMemory(shape, straight(shape), (own,), dtype=kind)
             self._mapped(op, "layout", copy, between, [places[number]], 0)
-            terms = tuple(((a, 1),) for a in axes)
-            operands[number] = Access(shape, terms, (0,) * len(axes))
+            operands[number] = straight(shape, tuple(axes))
             given[number] = between
         return replace(op, operands=tuple(operands)), given
 
@@ -455,12 +454,11 @@ class _Stages:
         shape = extents[: kept + 1]
         between = self.memory.value(f"{self.node.output}_parts", row_major(shape))
         (source,) = found.operands
-        own = tuple(tuple((number[a], step) for a, step in place) for place in source.terms)
         first = replace(
             found,
             extents=extents,
             result=straight(shape),
-            operands=(replace(source, terms=own),),
+            operands=(source.renamed(number),),
             finish="x0",
         )
         last = replace(
@@ -540,5 +538,4 @@ def _moving(access: Access) -> list[set[int]]:
 
 def _index(access: Access, number: Mapping[int, int]) -> tuple[Index, ...]:
     """The index along each axis of a tensor, by the new numbers of loops."""
-    own = (tuple((number[a], step) for a, step in place) for place in access.terms)
-    return tuple(zip(own, access.offsets, strict=True))
+    return tuple(zip(access.renamed(number).terms, access.offsets, strict=True))

@@ -1,21 +1,19 @@
 """Planners of networks: a family's rewrites, epilogues, borders and prices.
 
-In: a machine. Out: a `Planner`, which `network.build` asks. `ProgramPlanner` is that of machines
-whose stages are programs of the loop IR, epilogues and borders included.
+In: a machine. Out: a `Planner`, which `network.build` asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 from tilewright.common.progress import Steps
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.widening import Widening
 from tilewright.machine import Machine
 from tilewright.network.plan import Schedules
-from tilewright.network.planning.bordered import Bordered, Borders
+from tilewright.network.planning.bordered import Bordered, bordered, reading_inside
 from tilewright.network.planning.epilogues import Epilogue, Rankings, Request, ranked_epilogues
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
@@ -27,8 +25,9 @@ from tilewright.ops.op import Op
 from tilewright.tune.candidate import Candidate
 
 
-class Planner(Protocol):
-    """Planning shared by all drafts of a network's plan; findings are kept.
+class Planner:
+    """Planning for machines whose stages are programs of the loop IR, shared by all drafts of a
+    network's plan; a family with other stages, rules or prices overrides them.
 
     `views`: stages read and write tensors where they lie, so that moving and gathering needs no
     copies out of borders or into padding, and may write any form. `arranges`: the host gives
@@ -37,65 +36,19 @@ class Planner(Protocol):
     lie together. `fills`: stages fill borders, which else are filled once, ahead of the first one.
     """
 
-    @property
-    def views(self) -> bool: ...
-    @property
-    def arranges(self) -> bool: ...
-    @property
-    def gathers_channels(self) -> bool: ...
-    @property
-    def fills(self) -> bool: ...
-    @property
-    def forms(self) -> Forms: ...
-
-    def against_the_grain(self, held: Form, wanted: Form) -> float:
-        """Factor on the cycles of a copy into another order of dimensions."""
-
-    def reading_as_held(self, held: Form, made: Form) -> float:
-        """Factor on the cycles of a pass that reads a tensor where it lies, in the `held` form."""
-
-    def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """The ways to compute a network that plans are drafted of."""
-
-    def epilogues(
-        self, requests: Sequence[Request], ranked: Ranked
-    ) -> Mapping[Request, Sequence[Candidate]]:
-        """Candidates of products with their epilogues, best first."""
-
-    def bordered(
-        self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
-    ) -> Bordered | None:
-        """The candidate, whose result lies in its `own` form, with the result inside a border, and
-        what its epilogue reads inside one `beside`.
-        """
-
-    def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
-        """The candidate, which takes operand `name` in its `own` form, reading it inside a border;
-        None where stages read it so anyway, or cannot.
-        """
-
-    def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
-        """Cycles that an expression over all results of an operator takes at least."""
-
-    def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
-        """Schedules of mappings and reductions; with `divide`, divided among groups where that is
-        faster.
-        """
-
-
-class ProgramPlanner:
-    """Plans for machines whose stages are programs of the loop IR."""
-
     views = arranges = gathers_channels = False
     fills = True
 
     def __init__(self, machine: Machine) -> None:
         self.forms = Forms()
         self._machine, self._rankings = machine, Rankings()
-        self._borders = Borders(one_group(machine))
+        self._bordered: dict[tuple[Candidate, Form, Form | None], Bordered | None] = {}
+        self._reading: dict[tuple[Candidate, str, Form], Candidate | None] = {}
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
-        """1 where the same dimension runs along memory; else chosen out of 1, 1.5 and 3, for the
+        """Factor on the cycles of a copy into another order of dimensions.
+
+        It is 1 where the same one runs along memory; else chosen out of 1, 1.5 and 3, for the
         fastest plan of ResNet-50 by the model, and by a sixth more where more than two parts change
         their places: runs are shorter. What lies in blocks in one of them alone is moved in pieces
         of a block, by the model at a quarter of the rate.
@@ -105,11 +58,11 @@ class ProgramPlanner:
         return 1.0 if is_unblocked(held) == is_unblocked(wanted) else 4.0
 
     def reading_as_held(self, held: Form, made: Form) -> float:
-        """The factor of a copy."""
+        """Factor on the cycles of a pass that reads a tensor where it lies, in the `held` form."""
         return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
-        """Variants of the network, from `network.planning.variants`, with all elements in whole
+        """The ways to compute a network that plans are drafted of, with all elements in whole
         words.
         """
         return variants(Widening().apply(network), fuse=fuse)
@@ -117,7 +70,7 @@ class ProgramPlanner:
     def epilogues(
         self, requests: Sequence[Request], ranked: Ranked
     ) -> Mapping[Request, Sequence[Candidate]]:
-        """Programs that compute all of it, where these pay."""
+        """Candidates of products with their epilogues, best first, where these pay."""
         return ranked_epilogues(
             requests, ranked, self._machine, self._rankings, self.arithmetic_cycles, self.forms
         )
@@ -125,20 +78,36 @@ class ProgramPlanner:
     def bordered(
         self, candidate: Candidate, own: Form, form: Form, beside: Form | None = None
     ) -> Bordered | None:
-        """The candidate with its result in the bordered `form`, and what it reads `beside`."""
-        return self._borders.around(candidate, own, form, beside)
+        """The candidate, whose result lies in its `own` form, with the result inside a border, and
+        what its epilogue reads inside one `beside`.
+        """
+        key = candidate, form, beside
+        if key not in self._bordered:
+            single = one_group(self._machine)
+            self._bordered[key] = bordered(candidate, own, form, single, beside)
+        return self._bordered[key]
 
     def reading(self, candidate: Candidate, name: str, own: Form, form: Form) -> Candidate | None:
-        """The candidate reading operand `name` inside the border of `form`."""
-        return self._borders.reading(candidate, name, own, form)
+        """The candidate, which takes operand `name` in its `own` form, reading it inside a border;
+        None where stages read it so anyway, or cannot.
+        """
+        key = candidate, name, form
+        if key not in self._reading:
+            single = one_group(self._machine)
+            self._reading[key] = reading_inside(candidate, name, own, form, single)
+        return self._reading[key]
 
     def arithmetic_cycles(self, op: Op, epilogue: Epilogue) -> float:
-        """Passes are taken to hide it behind their transfers."""
+        """Cycles that an expression over all results of an operator takes at least: none, as passes
+        are taken to hide it behind their transfers.
+        """
         del op, epilogue
         return 0.0
 
     def scheduled(self, ops: Mapping[Op, str], steps: Steps, *, divide: bool) -> Schedules:
-        """The schedule of each, of a group's share where that is faster."""
+        """Schedules of mappings and reductions; with `divide`, of a group's share where that is
+        faster.
+        """
         found: Schedules = ranked_stages(ops, self._machine, steps)
         for op, part in (ranked_parts(list(ops), self._machine) if divide else {}).items():
             if part.cycles < found[op].cycles:

@@ -14,18 +14,14 @@ from functools import cache
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.direct_vectors import MOST_PAIRS
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
     Window,
+    convolution_loops,
     images,
+    reach_of,
     results,
     weights,
 )
-from tilewright.seeds.nest import Nest, axis, nest
+from tilewright.seeds.nest import Nest, nest
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE, Layout, Stage
 
@@ -63,34 +59,25 @@ def _depthwise(window: Window) -> Seed:
 def _window_sums(window: Window) -> Nest:
     """The results of one row, of one channel of all groups."""
     kernel, stride, dilation = window
-    reach = tuple((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True))
-    image, out_row = axis("image", BATCH), axis("out_row", OUT_ROWS)
-    group, out_col = axis("group", GROUPS), axis("out_col", OUT_COLS)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    sizes = zip(("kernel_row", "kernel_col", "in_row", "in_col"), (*kernel, *reach), strict=True)
-    inner = tuple(axis(name, extent, inner=True) for name, extent in sizes)
-    kernel_row, kernel_col, in_row, in_col = inner
-    taps = (kernel_row, kernel_col)
+    inside = reach_of(window)
+    c = convolution_loops(window, *inside, inner="kernel_row kernel_col")
     return nest(
         "depthwise",
         "window_sums",
-        (image, out_row, out_channel, out_col, group, in_channel, *inner),
-        {"t": out_col, "r": in_row, "c": in_col, "x": taps, "k": in_channel, "g": group},
-        results().at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
-        images().at(
-            group=group,
-            channels=in_channel,
-            rows=out_row.var * stride[0] + in_row.var,
-            cols=out_col.var * stride[1] + in_col.var,
-            batch=image,
+        c.named(
+            "image out_row out_channel out_col group in_channel kernel_row kernel_col in_row in_col"
         ),
-        weights(kernel).at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
+        c.roles(
+            t="out_col",
+            r="in_row",
+            c="in_col",
+            x="kernel_row kernel_col",
+            k="in_channel",
+            g="group",
         ),
+        c.pixel(results()),
+        c.under(images(), *inside),
+        c.kernels(weights(kernel)),
         rows=kernel[0],
         cols=kernel[1],
         stride=stride[1],

@@ -18,6 +18,8 @@ from tilewright.seeds.convolution.tensors import (
     OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
+    Window,
+    convolution_loops,
     images,
     results,
     weights,
@@ -26,8 +28,6 @@ from tilewright.seeds.gemm import gemm_space
 from tilewright.seeds.nest import Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Seed, Space, seed, tile_factor
 from tilewright.seeds.steps import Fuse, Layout, Reorder, Split, Spread, Step
-
-Pair = tuple[int, int]
 
 CHANNELS_LAST = ("group", "batch", "rows", "cols", "channels")
 """Storage order of images with the channels of a pixel contiguous, image by image."""
@@ -42,7 +42,7 @@ _TAPS = ("kernel_row", "kernel_col")
 @seed("conv2d", name="direct", addressed=True)
 def direct(op: Conv2d) -> Seed | None:
     """Any kernel; 1x1 kernels that are a plain matrix product are `pointwise`."""
-    return None if is_product(op) else _direct(op.kernel, op.stride, op.dilation)
+    return None if is_product(op) else _direct((op.kernel, op.stride, op.dilation))
 
 
 @seed("conv2d", name="pointwise", addressed=True)
@@ -57,9 +57,9 @@ def is_product(op: Conv2d) -> bool:
 
 
 @cache
-def _direct(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
-    x, w, y = images(), weights(kernel), results()
-    conv = _by_row(kernel, stride, dilation, x, w, y)
+def _direct(window: Window) -> Seed:
+    x, w, y = images(), weights(window[0]), results()
+    conv = _by_row(window, x, w, y)
     out_channel, in_channel = conv.axis("out_channel"), conv.axis("in_channel")
     space = (
         Space(conv)
@@ -75,30 +75,11 @@ def _direct(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
     return Seed("direct", (x, w, y), (space,), _LAYOUTS, ("x", "w"), "y")
 
 
-def _by_row(
-    kernel: Pair, stride: Pair, dilation: Pair, x: TensorSpec, w: TensorSpec, y: TensorSpec
-) -> Nest:
-    group, image = axis("group", GROUPS), axis("image", BATCH)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
-    row = out_row.var * stride[0] + kernel_row.var * dilation[0]
-    col = out_col.var * stride[1] + kernel_col.var * dilation[1]
-    return nest(
-        "direct",
-        "gemm",
-        (group, image, out_channel, in_channel, out_row, out_col, kernel_row, kernel_col),
-        {"m": out_channel, "n": out_col, "k": in_channel},
-        y.at(group=group, batch=image, rows=out_row, cols=out_col, channels=out_channel),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
-        ),
-        x.at(group=group, batch=image, rows=row, cols=col, channels=in_channel),
-    )
+def _by_row(window: Window, x: TensorSpec, w: TensorSpec, y: TensorSpec) -> Nest:
+    c = convolution_loops(window)
+    order = "group image out_channel in_channel out_row out_col kernel_row kernel_col"
+    roles = c.roles(m="out_channel", n="out_col", k="in_channel")
+    return nest("direct", "gemm", c.named(order), roles, c.pixel(y), c.kernels(w), c.under(x))
 
 
 def _pixels() -> tuple[tuple[Step, ...], ...]:
@@ -143,13 +124,13 @@ def pixel_product() -> tuple[Nest, tuple[TensorSpec, ...]]:
     y_pixels = tensor(
         "y_pixels", "output", storage="y", group=GROUPS, pixels=pixels, channels=OUT_CHANNELS
     )
-    group, pixel = axis("group", GROUPS), axis("pixel", pixels)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
+    c = convolution_loops(((1, 1), (1, 1), (1, 1)), axis("pixel", pixels))
+    group, out_channel, pixel, in_channel = c.named("group out_channel pixel in_channel")
     product = nest(
         "pointwise",
         "gemm",
         (group, out_channel, pixel, in_channel),
-        {"m": out_channel, "n": pixel, "k": in_channel},
+        c.roles(m="out_channel", n="pixel", k="in_channel"),
         y_pixels.at(group=group, pixels=pixel, channels=out_channel),
         w.at(
             group=group,

@@ -11,20 +11,15 @@ from functools import cache
 
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
     CHANNELS_OUTER,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
     PIXELS_INNER,
     Window,
+    convolution_loops,
     images,
     results,
     weights,
 )
-from tilewright.seeds.nest import Nest, axis, nest
+from tilewright.seeds.nest import Nest, nest
 from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread
 
@@ -79,29 +74,13 @@ def _spread(*axes: str) -> tuple[Spread, ...]:
 
 def _by_tap(window: Window) -> Nest:
     """One product of a tap and an input channel with the pixels of a tile."""
-    kernel, stride, dilation = window
-    group, image = axis("group", GROUPS), axis("image", BATCH)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    c = convolution_loops(window)
     return nest(
         "direct_vectors",
         "multiply_accumulate",
-        (group, out_channel, out_row, out_col, image, in_channel, kernel_row, kernel_col),
-        {"g": group, "m": out_channel, "p": out_row, "q": out_col, "s": image},
-        results().at(group=group, channels=out_channel, rows=out_row, cols=out_col, batch=image),
-        images().at(
-            group=group,
-            channels=in_channel,
-            rows=out_row.var * stride[0] + kernel_row.var * dilation[0],
-            cols=out_col.var * stride[1] + kernel_col.var * dilation[1],
-            batch=image,
-        ),
-        weights(kernel).at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
-        ),
+        c.named("group out_channel out_row out_col image in_channel kernel_row kernel_col"),
+        c.roles(g="group", m="out_channel", p="out_row", q="out_col", s="image"),
+        c.pixel(results()),
+        c.under(images()),
+        c.kernels(weights(window[0])),
     )

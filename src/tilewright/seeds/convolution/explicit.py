@@ -19,6 +19,8 @@ from tilewright.seeds.convolution.tensors import (
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
+    Window,
+    convolution_loops,
     images,
     results,
     weights,
@@ -28,17 +30,16 @@ from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Seed, Space, seed
 from tilewright.seeds.steps import Layout, Spread
 
-Pair = tuple[int, int]
-
 
 @seed("conv2d", name="explicit")
 def explicit_gemm(op: Conv2d) -> Seed:
     """The seed for one kernel size, stride and dilation."""
-    return _explicit_gemm(op.kernel, op.stride, op.dilation)
+    return _explicit_gemm((op.kernel, op.stride, op.dilation))
 
 
 @cache
-def _explicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
+def _explicit_gemm(window: Window) -> Seed:
+    kernel = window[0]
     x, w, y = images(), weights(kernel), results()
     depth = IN_CHANNELS * (kernel[0] * kernel[1])
     pixels = OUT_ROWS * OUT_COLS * BATCH
@@ -76,44 +77,27 @@ def _explicit_gemm(kernel: Pair, stride: Pair, dilation: Pair) -> Seed:
         "result_matrix", "scratch", storage="y", group=GROUPS, channels=OUT_CHANNELS, pixels=pixels
     )
     spaces = (
-        _expansion(x, columns, kernel, stride, dilation),
+        _expansion(x, columns, window),
         _product(weight_matrix, column_matrix, result_matrix),
     )
     tensors = (x, w, y, columns, column_matrix, weight_matrix, result_matrix)
     return Seed("explicit", tensors, spaces, _layouts(), ("x", "w"), "y")
 
 
-def _expansion(
-    x: TensorSpec, columns: TensorSpec, kernel: Pair, stride: Pair, dilation: Pair
-) -> Space:
-    group, image, channel = (
-        axis("group", GROUPS),
-        axis("image", BATCH),
-        axis("channel", IN_CHANNELS),
+def _expansion(x: TensorSpec, columns: TensorSpec, window: Window) -> Space:
+    channel = axis("channel", IN_CHANNELS)
+    c = convolution_loops(window, channel)
+    group, out_row, out_col, image, kernel_row, kernel_col = c.named(
+        "group out_row out_col image kernel_row kernel_col"
     )
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    taps = {"kernel_rows": kernel_row, "kernel_cols": kernel_col}
     expansion = nest(
         "expand",
         "copy",
         (group, out_row, out_col, image, channel, kernel_row, kernel_col),
         {"p": channel, "q": out_col, "r": image},
-        columns.at(
-            group=group,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
-            channels=channel,
-            rows=out_row,
-            cols=out_col,
-            batch=image,
-        ),
-        x.at(
-            group=group,
-            channels=channel,
-            rows=out_row.var * stride[0] + kernel_row.var * dilation[0],
-            cols=out_col.var * stride[1] + kernel_col.var * dilation[1],
-            batch=image,
-        ),
+        columns.at(group=group, channels=channel, rows=out_row, cols=out_col, batch=image, **taps),
+        c.under(x, channels=channel),
     )
     return (
         Space(expansion)

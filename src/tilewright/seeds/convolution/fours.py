@@ -11,23 +11,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from tilewright.common.expr import Expr
-from tilewright.ir.nodes import TensorKind
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import TAPS, direct_nest
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    GROUPS,
-    IN_CHANNELS,
-    IN_COLS,
-    IN_ROWS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
     Window,
+    block_axes,
+    in_blocks,
     weights,
 )
-from tilewright.seeds.nest import TensorSpec, axis, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 
 LANES = 4
@@ -58,10 +49,11 @@ def images_in_fours(name: str, op: Conv2d) -> Seed | None:
 
 @cache
 def _images_in_fours(name: str, window: Window) -> Seed:
-    x, y = pixels_in_fours()
+    x, y = in_blocks(LANES)
     w = weights(window[0])
-    block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
-    conv = direct_nest("image_size_aware", window, x, w, y, image_blocks=block, images=lane)
+    counting = block_axes(LANES)
+    conv = direct_nest("image_size_aware", window, x, w, y, **counting)
+    block = counting["image_blocks"]
     group, out_row, out_col, out_channel, in_channel, kernel_row, kernel_col = (
         conv.axis(name) for name in ("group", "out_row", "out_col", "out_channel", *TAPS)
     )
@@ -82,24 +74,3 @@ def _images_in_fours(name: str, window: Window) -> Seed:
     )
     layouts = (layout(x, IMAGES_ORDER), layout(y, IMAGES_ORDER), layout(w, WEIGHTS_ORDER))
     return Seed(name, (x, w, y), (space,), layouts, ("x", "w"), "y")
-
-
-def pixels_in_fours() -> tuple[TensorSpec, TensorSpec]:
-    """Images and results."""
-    x = _in_fours("x", "input", IN_CHANNELS, IN_ROWS, IN_COLS)
-    return x, _in_fours("y", "output", OUT_CHANNELS, OUT_ROWS, OUT_COLS)
-
-
-def _in_fours(name: str, kind: TensorKind, channels: Expr, rows: Expr, cols: Expr) -> TensorSpec:
-    """Images counted in vectors (a dimension of the operator's tensor cut in two)."""
-    return tensor(
-        name,
-        kind,
-        operand=0 if kind == "input" else None,
-        group=GROUPS,
-        channels=channels,
-        rows=rows,
-        cols=cols,
-        image_blocks=BATCH // LANES,
-        images=LANES,
-    )

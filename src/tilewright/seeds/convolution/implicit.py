@@ -15,13 +15,9 @@ from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
     CHANNELS_OUTER,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
     PIXELS_INNER,
     Window,
+    convolution_loops,
     images,
     results,
     weights,
@@ -88,28 +84,16 @@ def direct_nest(
 
     `images` gives the axis of each dimension of `x` and `y` that counts images: the product's n.
     """
-    kernel, stride, dilation = window
-    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    in_channel = axis("in_channel", IN_CHANNELS)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
-    row = out_row.var * stride[0] + kernel_row.var * dilation[0]
-    col = out_col.var * stride[1] + kernel_col.var * dilation[1]
-    pixels = (out_row, out_col, *images.values())
+    c = convolution_loops(window, counting=images)
+    counted = " ".join(a.name for a in images.values())
     return nest(
         name,
         "gemm",
-        (group, *pixels, out_channel, in_channel, kernel_row, kernel_col),
-        {"m": out_channel, "n": tuple(images.values()), "k": in_channel},
-        y.at(group=group, channels=out_channel, rows=out_row, cols=out_col, **images),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
-        ),
-        x.at(group=group, channels=in_channel, rows=row, cols=col, **images),
+        c.named(f"group out_row out_col {counted} out_channel in_channel kernel_row kernel_col"),
+        c.roles(m="out_channel", n=counted, k="in_channel"),
+        c.pixel(y),
+        c.kernels(w),
+        c.under(x),
     )
 
 

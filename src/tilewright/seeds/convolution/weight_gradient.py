@@ -12,22 +12,21 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from tilewright.common.expr import Const, Expr, round_up
+from tilewright.common.expr import Expr, round_up
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.implicit import direct_nest
 from tilewright.seeds.convolution.tensors import (
     BATCH,
-    GROUPS,
     IN_CHANNELS,
-    IN_COLS,
-    IN_ROWS,
-    OUT_CHANNELS,
     OUT_COLS,
     OUT_ROWS,
     Window,
+    block_axes,
+    convolution_loops,
     images,
+    in_blocks,
     results,
     weights,
 )
@@ -117,8 +116,10 @@ def weight_gradient_taps(op: Conv2d) -> Seed | None:
 def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> Seed:
     """With `few_blocks` taps are rounded up so that those of one block fill whole registers."""
     rounded = round_up(_TAPS_OF_RESULT, 2) if few_blocks else _TAPS_OF_RESULT
-    x, w = _blocked_images(), weights(window[0], "input")
-    y, of_taps = _blocked_results()
+    (x, y), w = in_blocks(LANES), weights(window[0], "input")
+    group, channels, *_, blocks, lanes = y.dims
+    dims = (group, channels, ("taps", _TAPS_OF_RESULT), blocks, lanes)
+    of_taps = TensorSpec("y_taps", "output", dims, "y")
     conv = _joined_nest(window, taps, rounded, (x, w, of_taps))
     out_channel, block, in_channel, col = map(
         conv.axis, ("out_channel", "image_block", "in_channel", "kernel_col")
@@ -141,23 +142,6 @@ def _joined_taps(window: Window, taps: tuple[int, int], few_blocks: bool) -> See
     )
 
 
-def _blocked_images() -> TensorSpec:
-    """Images with the dimension that counts them cut in blocks."""
-    return tensor(
-        "x", "input", operand=0, group=GROUPS, channels=IN_CHANNELS, rows=IN_ROWS, cols=IN_COLS,
-        image_blocks=BATCH // LANES, images=LANES,
-    )  # fmt: skip
-
-
-def _blocked_results() -> tuple[TensorSpec, TensorSpec]:
-    """Results, and with all taps in one dimension."""
-    around = (("group", GROUPS), ("channels", OUT_CHANNELS))
-    blocks = (("image_blocks", BATCH // LANES), ("images", Const(LANES)))
-    y = TensorSpec("y", "output", (*around, ("rows", OUT_ROWS), ("cols", OUT_COLS), *blocks))
-    taps = (*around, ("taps", _TAPS_OF_RESULT), *blocks)
-    return y, TensorSpec("y_taps", "output", taps, "y")
-
-
 def _windows_of(window: Window, taps: tuple[int, int]) -> Primitive:
     """The primitive that gathers the taps of each column, a stride apart, columns a dilation."""
     _, stride, dilation = window
@@ -173,43 +157,42 @@ def _joined_nest(
     """
     x, w, y = tensors
     kernel, stride, dilation = window
-    group, out_channel = axis("group", GROUPS), axis("out_channel", OUT_CHANNELS)
-    in_channel, tap = axis("in_channel", IN_CHANNELS), axis("tap", rounded, inner=True)
-    block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
-    kernel_row, kernel_col = axis("kernel_row", kernel[0]), axis("kernel_col", kernel[1])
+    counting, tap = block_axes(LANES), axis("tap", rounded, inner=True)
     row, col = (
         axis(f"window_{name}", (n - 1) * step + 1, inner=True)
         for name, n, step in zip(("row", "col"), taps, stride, strict=True)
     )
-    images = {"image_blocks": block, "images": lane}
+    c = convolution_loops(window, tap, row, col, counting=counting)
+    group, out_channel, in_channel, kernel_row, kernel_col = c.named(
+        "group out_channel in_channel kernel_row kernel_col"
+    )
     windows = tensor(
         "windows", "scratch", channels=IN_CHANNELS, cols=kernel[1], taps=rounded,
         image_blocks=BATCH // LANES, images=LANES,
     )  # fmt: skip
-    gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **images)
+    gathered = windows.at(cols=kernel_col, channels=in_channel, taps=tap, **counting)
     pixels = x.at(
         group=group,
         channels=in_channel,
         rows=kernel_row.var * dilation[0] + row.var,
         cols=kernel_col.var * dilation[1] + col.var,
-        **images,
+        **counting,
     )
-    letters = zip((kernel_col, in_channel, tap, row, col, block, lane), "tpxrcqs", strict=True)
+    letters = zip(
+        (kernel_col, in_channel, tap, row, col, *counting.values()), "tpxrcqs", strict=True
+    )
     roles = tuple((a.name, letter) for a, letter in letters)
     before = Transform(_windows_of(window, taps), roles, gathered, pixels)
     return nest(
         "weight_gradient_taps",
         "gemm",
-        (group, out_channel, block, lane, tap, kernel_row, kernel_col, in_channel, row, col),
-        {"m": out_channel, "n": (tap, block, lane), "k": (kernel_col, in_channel)},
-        y.at(group=group, channels=out_channel, taps=tap, **images),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=kernel_row,
-            kernel_cols=kernel_col,
+        c.named(
+            "group out_channel image_block lane tap "
+            "kernel_row kernel_col in_channel window_row window_col"
         ),
+        c.roles(m="out_channel", n="tap image_block lane", k="kernel_col in_channel"),
+        y.at(group=group, channels=out_channel, taps=tap, **counting),
+        c.kernels(w),
         gathered,
         before=before,
     )

@@ -7,29 +7,23 @@ all taps a sum that is longer by the number of taps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 
 from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
-    BATCH,
-    GROUPS,
-    IN_CHANNELS,
-    OUT_CHANNELS,
-    OUT_COLS,
-    OUT_ROWS,
     PIXELS_INNER,
+    ConvolutionLoops,
     Window,
+    convolution_loops,
     images,
+    reach_of,
     results,
     weights,
 )
-from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use, axis, nest
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, Transform, Use, nest
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Spread
-
-Pair = tuple[Axis, Axis]
 
 MOST_CHANNELS = 32
 """Input channels; with more, a core has enough of them for a product of one tap."""
@@ -80,54 +74,33 @@ def _explicit_fused(window: Window) -> Seed:
 
 def _block(window: Window) -> Nest:
     """The product of a block of pixels of one row, of all taps and input channels."""
-    kernel = window[0]
-    w, y = weights(kernel), results()
-    group, image = axis("group", GROUPS), axis("image", BATCH)
-    out_row, out_col = axis("out_row", OUT_ROWS), axis("out_col", OUT_COLS)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    pixels = {"group": group, "rows": out_row, "cols": out_col, "batch": image}
-    taps = _pair("kernel", kernel)
-    dims = {"channels": in_channel, "kernel_rows": taps[0], "kernel_cols": taps[1], **pixels}
-    columns = TensorSpec("columns", "scratch", tuple((d, a.extent) for d, a in dims.items()), "", 0)
-    gathered, reach = _windows(window, columns.at(**dims), dims)
+    reach = reach_of(window)
+    c = convolution_loops(window, *reach, inner="kernel_row kernel_col")
+    order = "group out_row out_col image out_channel in_channel kernel_row kernel_col in_row in_col"
+    names = ("channels", "kernel_rows", "kernel_cols", "group", "rows", "cols", "batch")
+    axes = c.named("in_channel kernel_row kernel_col group out_row out_col image")
+    named = dict(zip(names, axes, strict=True))
+    dims = tuple((name, a.extent) for name, a in named.items())
+    columns = TensorSpec("columns", "scratch", dims, "", 0)
+    made, taps = columns.at(**named), "kernel_row kernel_col"
     return nest(
         "block",
         "gemm",
-        (*pixels.values(), out_channel, in_channel, *taps, *reach),
-        {"m": out_channel, "n": (out_col, image), "k": (in_channel, *taps)},
-        y.at(channels=out_channel, **pixels),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=taps[0],
-            kernel_cols=taps[1],
-        ),
-        columns.at(**dims),
-        before=gathered,
+        c.named(order),
+        c.roles(m="out_channel", n="out_col image", k=f"in_channel {taps}"),
+        c.pixel(results()),
+        c.kernels(weights(window[0])),
+        made,
+        before=_windows(c, made, reach),
     )
 
 
-def _windows(window: Window, made: Use, dims: Mapping[str, Axis]) -> tuple[Transform, Pair]:
-    """The transform that gathers a block's windows, and axes over rows and columns of a window."""
-    kernel, stride, dilation = window
-    reach = _pair("in", tuple((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True)))
-    channels, *taps, group, out_row, out_col, image = dims.values()
-    letters = zip((*taps, out_col, *reach, channels, image), "xxtrcps", strict=True)
-    pixels = images().at(
-        group=group,
-        channels=channels,
-        rows=out_row.var * stride[0] + reach[0].var,
-        cols=out_col.var * stride[1] + reach[1].var,
-        batch=image,
-    )
+def _windows(c: ConvolutionLoops, made: Use, reach: tuple[Axis, ...]) -> Transform:
+    """The transform that gathers a block's windows of so many rows and columns."""
+    kernel, stride, dilation = c.window
+    names = ["kernel_row", "kernel_col", "out_col", "in_row", "in_col", "in_channel", "image"]
     sizes = {"rows": kernel[0], "cols": kernel[1], "stride": stride[1] if kernel[1] > 1 else 1}
     steps = {"row_step": dilation[0], "col_step": dilation[1]}
-    roles = tuple((a.name, letter) for a, letter in letters)
-    return Transform(make_primitive("windows", {**sizes, **steps}), roles, made, pixels), reach
-
-
-def _pair(name: str, extents: Sequence[int]) -> Pair:
-    """Rows and columns that a primitive takes whole."""
-    rows, cols = extents
-    return axis(f"{name}_row", rows, inner=True), axis(f"{name}_col", cols, inner=True)
+    gathering = make_primitive("windows", {**sizes, **steps})
+    roles = tuple(zip(names, "xxtrcps", strict=True))
+    return Transform(gathering, roles, made, c.under(images(), *reach))

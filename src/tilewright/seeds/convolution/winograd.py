@@ -27,7 +27,7 @@ from tilewright.seeds.convolution.tensors import (
     weights,
 )
 from tilewright.seeds.gemm import gemm_space
-from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Seed, Space, layout, seed
 from tilewright.seeds.steps import Layout, Spread
 
@@ -77,9 +77,9 @@ def _winograd(size: int) -> Seed:
     )
     spaces = (
         filter_transform(w, u, size),
-        _tile_transform("input", size, x, v, forward=True),
+        _tile_transform("input", size, x, v),
         _point_products(u, v_matrix, product_matrix, points),
-        _tile_transform("output", size, y, products, forward=False),
+        _tile_transform("output", size, y, products),
     )
     tensors = (x, w, y, u, v, products, v_matrix, product_matrix)
     return Seed(
@@ -132,74 +132,86 @@ def _matrix(name: str, storage: str, points: int, channels: Expr, tiles: Expr) -
 
 def filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
     """The transform of all kernels, which are few."""
-    group, point = axis("group", GROUPS), axis("point", (size + 2) ** 2, inner=True)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)
-    transform = nest(
-        "filter",
-        "winograd_filter",
-        (group, out_channel, in_channel, point, row, col),
-        {"p": out_channel, "q": in_channel, "x": point, "r": row, "c": col},
-        u.at(group=group, points=point, out_channels=out_channel, in_channels=in_channel),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=row,
-            kernel_cols=col,
-        ),
-        output_tile=size,
-    )
+    channels = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
     return (
-        Space(transform)
-        .split(out_channel, in_channel)
-        .spread(out_channel, "rows")
-        .spread(in_channel, "columns")
+        Space(filter_nest(size, w, u, axis("group", GROUPS), channels))
+        .split(*channels)
+        .spread(channels[0], "rows")
+        .spread(channels[1], "columns")
         .prefetch(u, w)
         .limit(largest=512, most=10)
     )
 
 
-def _tile_transform(
-    name: str, size: int, pixels: TensorSpec, tiles: TensorSpec, *, forward: bool
-) -> Space:
-    """Between pixels and transform points: overlapping windows forward, disjoint ones back."""
-    window = size + 2 if forward else size
-    extents = dict(tiles.dims)
-    group, image = axis("group", GROUPS), axis("image", BATCH)
-    channel = axis("channel", extents["channels"])
-    tile_row, tile_col = (
-        axis("tile_row", extents["tile_rows"]),
-        axis("tile_col", extents["tile_cols"]),
+def filter_nest(
+    size: int,
+    w: TensorSpec,
+    u: TensorSpec,
+    group: Axis,
+    channels: tuple[Axis, Axis],
+) -> Nest:
+    """The transform of kernels, along output and input channels in either order."""
+    point = axis("point", (size + 2) ** 2, inner=True)
+    row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)
+    of_channels = {f"{a.name}s": a for a in channels}
+    return nest(
+        "filter",
+        "winograd_filter",
+        (group, *channels, point, row, col),
+        {"p": channels[0], "q": channels[1], "x": point, "r": row, "c": col},
+        u.at(group=group, points=point, **of_channels),
+        w.at(group=group, kernel_rows=row, kernel_cols=col, **of_channels),
+        output_tile=size,
+    )
+
+
+def tile_nest(
+    name: str,
+    size: int,
+    pixels: TensorSpec,
+    tiles: TensorSpec,
+    channel: Axis,
+    outer: tuple[Axis, ...],
+    starts: Mapping[str, Expr],
+) -> Nest:
+    """Between pixels and transform points: overlapping windows of the `input`, disjoint ones of the
+    `output`. The loops `outer` say at which rows of tiles, channel and image a block `starts`.
+    """
+    extents, window = dict(tiles.dims), size + 2 if name == "input" else size
+    tile_row, tile_col, image = (
+        axis(own, extents[dim])
+        for own, dim in (("tile_row", "tile_rows"), ("tile_col", "tile_cols"), ("image", "batch"))
     )
     point = axis("point", (size + 2) ** 2, inner=True)
     row, col = axis("row", window, inner=True), axis("col", window, inner=True)
+    places: dict[str, Expr] = {"rows": tile_row.var, "channels": channel.var, "batch": image.var}
+    places |= {dim: start + places[dim] for dim, start in starts.items()}
     of_pixels = pixels.at(
-        group=group,
-        channels=channel,
-        rows=tile_row.var * size + row.var,
+        group=outer[0],
+        channels=places["channels"],
+        rows=places["rows"] * size + row.var,
         cols=tile_col.var * size + col.var,
-        batch=image,
+        batch=places["batch"],
     )
-    of_tiles = tiles.at(
-        group=group,
-        points=point,
-        channels=channel,
-        tile_rows=tile_row,
-        tile_cols=tile_col,
-        batch=image,
-    )
-    transform = nest(
+    of_tiles = {"points": point, "channels": channel, "batch": image}
+    of_tiles |= {"tile_rows": tile_row, "tile_cols": tile_col}
+    uses = of_pixels, tiles.at(**of_tiles, **({"group": outer[0]} if "group" in extents else {}))
+    return nest(
         name,
         f"winograd_{name}",
-        (group, tile_row, channel, tile_col, image, point, row, col),
+        (*outer, tile_row, channel, tile_col, image, point, row, col),
         {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
-        *((of_tiles, of_pixels) if forward else (of_pixels, of_tiles)),
+        *(reversed(uses) if name == "input" else uses),
         output_tile=size,
     )
+
+
+def _tile_transform(name: str, size: int, pixels: TensorSpec, tiles: TensorSpec) -> Space:
+    channel, outer = axis("channel", dict(tiles.dims)["channels"]), (axis("group", GROUPS),)
+    transform = tile_nest(name, size, pixels, tiles, channel, outer, {})
     return (
         Space(transform)
-        .split(channel, tile_col, image)
+        .split(channel, transform.axis("tile_col"), transform.axis("image"))
         .spread(channel, "rows")
         .choose((Spread("image", "columns"),), (Spread("tile_col", "columns"),))
         .prefetch(pixels, tiles)

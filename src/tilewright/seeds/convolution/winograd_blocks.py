@@ -11,9 +11,12 @@ much as with the textbook's +-1 and +-2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from tilewright.common.expr import Expr, Var, ceil_div
+from tilewright.ir.primitive import Attribute
+from tilewright.ir.primitives import make_primitive
 from tilewright.ops import Conv2d
 from tilewright.seeds.convolution.tensors import (
     GROUPS,
@@ -24,8 +27,13 @@ from tilewright.seeds.convolution.tensors import (
     results,
     weights,
 )
-from tilewright.seeds.convolution.winograd import applies, winograd_roundings
-from tilewright.seeds.nest import TensorSpec, axis, nest, tensor
+from tilewright.seeds.convolution.winograd import (
+    applies,
+    filter_nest,
+    tile_nest,
+    winograd_roundings,
+)
+from tilewright.seeds.nest import Axis, Nest, TensorSpec, axis, nest, tensor
 from tilewright.seeds.space import Blocks, Seed, Space, layout, seed
 from tilewright.seeds.steps import IN_PLACE
 
@@ -81,9 +89,9 @@ def _blocked(size: int) -> Seed:
     products, product_matrix = _tiles("products", points, GROUP_CHANNELS, cols)
     spaces = (
         _filter_transform(w, u, size),
-        _input_transform(x, v, size),
+        _tile_transform("input", size, x, v, IN_CHANNELS),
         _point_products(u, v_matrix, product_matrix, points),
-        _output_transform(y, products, size),
+        _tile_transform("output", size, y, products, GROUP_CHANNELS),
     )
     orders = {
         x: _CHANNELS_LAST,
@@ -165,64 +173,46 @@ def _tiles(name: str, points: int, channels: Expr, cols: Expr) -> tuple[TensorSp
 
 
 def _filter_transform(w: TensorSpec, u: TensorSpec, size: int) -> Space:
-    group, point = axis("kernel_group", GROUPS), axis("point", (size + 2) ** 2, inner=True)
-    out_channel, in_channel = axis("out_channel", OUT_CHANNELS), axis("in_channel", IN_CHANNELS)
-    row, col = axis("row", 3, inner=True), axis("col", 3, inner=True)
-    transform = nest(
-        "filter",
-        "winograd_filter",
-        (group, in_channel, out_channel, point, row, col),
-        {"p": in_channel, "q": out_channel, "x": point, "r": row, "c": col},
-        u.at(group=group, points=point, in_channels=in_channel, out_channels=out_channel),
-        w.at(
-            group=group,
-            out_channels=out_channel,
-            in_channels=in_channel,
-            kernel_rows=row,
-            kernel_cols=col,
-        ),
-        output_tile=size,
-        points=POINTS[size],
-    )
-    whole = Space(transform).split(in_channel).spread(in_channel, "rows")
+    channels = axis("in_channel", IN_CHANNELS), axis("out_channel", OUT_CHANNELS)
+    group = axis("kernel_group", GROUPS)
+    transform = _at_points(filter_nest(size, w, u, group, channels), size)
+    whole = Space(transform).split(channels[0]).spread(channels[0], "rows")
     return _addressed(whole, w, u).once()
 
 
-def _input_transform(x: TensorSpec, v: TensorSpec, size: int) -> Space:
-    group, block, image = axis("group", GROUPS), axis("block", BLOCKS), axis("image", BLOCK_IMAGES)
-    image_block = axis("image_block", IMAGE_BLOCKS)
-    tile_row, tile_col = axis("tile_row", BLOCK_ROWS), axis("tile_col", dict(v.dims)["tile_cols"])
-    channel, point = axis("channel", IN_CHANNELS), axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", size + 2, inner=True), axis("col", size + 2, inner=True)
-    transform = nest(
-        "input",
-        "winograd_input",
-        (group, image_block, block, tile_row, channel, tile_col, image, point, row, col),
-        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
-        v.at(points=point, tile_rows=tile_row, tile_cols=tile_col, batch=image, channels=channel),
-        x.at(
-            group=group,
-            channels=channel,
-            rows=(block.var * BLOCK_ROWS + tile_row.var) * size + row.var,
-            cols=tile_col.var * size + col.var,
-            batch=image_block.var * BLOCK_IMAGES + image.var,
-        ),
-        output_tile=size,
-        points=POINTS[size],
-    )
-    return _addressed(Space(transform).split(channel).spread(channel, "rows"), x, v)
+def _tile_transform(
+    name: str, size: int, pixels: TensorSpec, tiles: TensorSpec, channels: Expr
+) -> Space:
+    """The transform of a block's tiles; those of the output are made group by group of channels."""
+    group, *blocks, channel_group = _outer()
+    starts = {"rows": blocks[1].var * BLOCK_ROWS, "batch": blocks[0].var * BLOCK_IMAGES}
+    outer, channel = (group, *blocks), axis("channel", channels)
+    if name == "output":
+        outer = (*outer, channel_group)
+        starts["channels"] = channel_group.var * GROUP_CHANNELS
+    transform = _at_points(tile_nest(name, size, pixels, tiles, channel, outer, starts), size)
+    return _addressed(Space(transform).split(channel).spread(channel, "rows"), pixels, tiles)
+
+
+def _at_points(transform: Nest, size: int) -> Nest:
+    attributes: dict[str, Attribute] = {"output_tile": size, "points": POINTS[size]}
+    return replace(transform, primitive=make_primitive(transform.primitive.name, attributes))
+
+
+def _outer() -> tuple[Axis, ...]:
+    """The loops that the nests share."""
+    extents = (GROUPS, IMAGE_BLOCKS, BLOCKS, CHANNEL_GROUPS)
+    return tuple(map(axis, _TOGETHER, extents))
 
 
 def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: int) -> Space:
-    group, block, point = axis("group", GROUPS), axis("block", BLOCKS), axis("point", points)
-    image_block = axis("image_block", IMAGE_BLOCKS)
-    channel_group = axis("channel_group", CHANNEL_GROUPS)
+    (group, *blocks, channel_group), point = _outer(), axis("point", points)
     channel, in_channel = axis("channel", GROUP_CHANNELS), axis("in_channel", IN_CHANNELS)
     tile = axis("tile", dict(v.dims)["tiles"])
     product = nest(
         "product",
         "gemm",
-        (group, image_block, block, channel_group, point, channel, tile, in_channel),
+        (group, *blocks, channel_group, point, channel, tile, in_channel),
         {"m": tile, "n": channel, "k": in_channel},
         products.at(points=point, tiles=tile, channels=channel),
         v.at(points=point, tiles=tile, channels=in_channel),
@@ -243,47 +233,6 @@ def _point_products(u: TensorSpec, v: TensorSpec, products: TensorSpec, points: 
         .vectorize("n")
     )
     return _addressed(space, u, v, products).limit(largest=65536, most=3)
-
-
-def _output_transform(y: TensorSpec, products: TensorSpec, size: int) -> Space:
-    group, block, image = axis("group", GROUPS), axis("block", BLOCKS), axis("image", BLOCK_IMAGES)
-    image_block = axis("image_block", IMAGE_BLOCKS)
-    channel_group = axis("channel_group", CHANNEL_GROUPS)
-    tile_row = axis("tile_row", BLOCK_ROWS)
-    tile_col = axis("tile_col", dict(products.dims)["tile_cols"])
-    channel, point = axis("channel", GROUP_CHANNELS), axis("point", (size + 2) ** 2, inner=True)
-    row, col = axis("row", size, inner=True), axis("col", size, inner=True)
-    transform = nest(
-        "output",
-        "winograd_output",
-        (
-            group,
-            image_block,
-            block,
-            channel_group,
-            tile_row,
-            channel,
-            tile_col,
-            image,
-            point,
-            row,
-            col,
-        ),
-        {"p": channel, "t": tile_col, "q": image, "x": point, "r": row, "c": col},
-        y.at(
-            group=group,
-            channels=channel_group.var * GROUP_CHANNELS + channel.var,
-            rows=(block.var * BLOCK_ROWS + tile_row.var) * size + row.var,
-            cols=tile_col.var * size + col.var,
-            batch=image_block.var * BLOCK_IMAGES + image.var,
-        ),
-        products.at(
-            points=point, tile_rows=tile_row, tile_cols=tile_col, batch=image, channels=channel
-        ),
-        output_tile=size,
-        points=POINTS[size],
-    )
-    return _addressed(Space(transform).split(channel).spread(channel, "rows"), y, products)
 
 
 def _addressed(space: Space, *tensors: TensorSpec) -> Space:

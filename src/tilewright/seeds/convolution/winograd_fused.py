@@ -15,7 +15,7 @@ from tilewright.common.expr import Expr, ceil_div
 from tilewright.ir.primitives import make_primitive
 from tilewright.ir.winograd import TEXTBOOK_POINTS
 from tilewright.ops import Conv2d
-from tilewright.seeds.convolution.fours import IMAGE_BLOCK, IMAGES_ORDER, LANES, pixels_in_fours
+from tilewright.seeds.convolution.fours import IMAGE_BLOCK, IMAGES_ORDER, LANES
 from tilewright.seeds.convolution.tensors import (
     BATCH,
     CHANNELS_INNER,
@@ -25,7 +25,9 @@ from tilewright.seeds.convolution.tensors import (
     OUT_COLS,
     OUT_ROWS,
     PIXELS_INNER,
+    block_axes,
     images,
+    in_blocks,
     results,
     weights,
 )
@@ -70,10 +72,9 @@ def _fused(size: int) -> Seed:
 
 @cache
 def _fused_in_fours(size: int) -> Seed:
-    block, lane = axis("image_block", BATCH // LANES), axis("lane", LANES, inner=True)
     over = ((Spread("image_block", "columns"),),)
-    named = {"image_blocks": block, "images": lane}
-    return _seed(f"winograd{size}_fours", size, pixels_in_fours(), named, over, (IMAGES_ORDER,))
+    pixels, named = in_blocks(LANES), block_axes(LANES)
+    return _seed(f"winograd{size}_fours", size, pixels, named, over, (IMAGES_ORDER,))
 
 
 def _seed(

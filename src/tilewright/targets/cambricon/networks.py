@@ -29,7 +29,7 @@ from tilewright.network.plan import Plan, Role
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
 from tilewright.network.planning.epilogues import Epilogue
 from tilewright.network.planning.form import Form
-from tilewright.network.planning.planner import ProgramPlanner
+from tilewright.network.planning.planner import Planner
 from tilewright.network.requirements import require_lowered
 from tilewright.network.search import Search
 from tilewright.ops import Op
@@ -72,7 +72,7 @@ _RUN = 2560
 """Elements that move in the time that each run takes beside its own."""
 
 
-class _Planner(ProgramPlanner):
+class _Planner(Planner):
     """Plans for units that take vectors of any extent, and a matrix unit that turns images."""
 
     arranges = gathers_channels = True

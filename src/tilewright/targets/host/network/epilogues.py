@@ -12,14 +12,15 @@ from types import MappingProxyType
 
 from tilewright.common.dtypes import DType
 from tilewright.ir.scalar import parse_scalar
+from tilewright.network.planning.bordered import border_around
 from tilewright.network.planning.epilogues import Epilogue, Finished
-from tilewright.network.planning.form import Form, StoredDim
+from tilewright.network.planning.form import Form
 from tilewright.targets.host.emit.kernel_epilogue import NO_BORDER, PLAIN, Border, KernelEpilogue
 from tilewright.targets.host.vectors.epilogue import Beside, Bias, Finish, Residual, names
 from tilewright.targets.host.vectors.expressions import runs_by_vectors
 from tilewright.tune.candidate import Candidate
 
-_CHANNELS, _ROWS, _COLUMNS = 1, 2, 3
+_CHANNELS, _IMAGE_RANK = 1, 4
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,6 +90,7 @@ def finish_of(epilogue: Epilogue, kind: DType) -> tuple[Finish, dict[str, int]] 
 def border_between(natural: Form, wanted: Form) -> Border | None:
     """The pixels around an image that are all that makes one form the other, None otherwise.
 
+    >>> from tilewright.network.planning.form import StoredDim
     >>> plain = Form((1, 2, 5, 5), tuple(StoredDim(a, 1, n) for a, n in ((2, 5), (3, 5), (1, 2))),
     ...              (0, 0, 0, 0))
     >>> wider = Form(plain.shape, tuple(StoredDim(a, 1, n) for a, n in ((2, 7), (3, 6), (1, 2))),
@@ -100,13 +102,8 @@ def border_between(natural: Form, wanted: Form) -> Border | None:
     """
     if natural == wanted:
         return NO_BORDER
-    if len(natural.shape) != 4 or natural.shape != wanted.shape or any(natural.before):
+    around = border_around(natural, wanted) if len(natural.shape) == _IMAGE_RANK else None
+    if around is None:
         return None
-    extents = {d.axis: d.extent for d in wanted.dims if d.axis in (_ROWS, _COLUMNS)}
-    (_, _, top, left), (_, _, rows, columns) = wanted.before, wanted.shape
-    bottom = extents.get(_ROWS, 1) - rows - top
-    right = extents.get(_COLUMNS, 1) - columns - left
-    more = {_ROWS: top + bottom, _COLUMNS: left + right}
-    dims = tuple(StoredDim(d.axis, d.step, d.extent + more.get(d.axis, 0)) for d in natural.dims)
-    same = dims == wanted.dims and wanted.before[:2] == (0, 0)
-    return Border(top, left, bottom, right) if same and min(bottom, right) >= 0 else None
+    (top, bottom), (left, right) = (around.get(side, (0, 0)) for side in ("rows", "cols"))
+    return Border(top, left, bottom, right)

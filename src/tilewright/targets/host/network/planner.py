@@ -25,6 +25,7 @@ from tilewright.network.planning.bordered import Bordered
 from tilewright.network.planning.epilogues import Epilogue, Request
 from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
+from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import Ranked, by_cycles
 from tilewright.network.planning.variants import Variant, as_it_stands
 from tilewright.network.search import Search
@@ -44,25 +45,18 @@ from tilewright.tune.native import NativeMeasure
 from tilewright.tune.ways import ways
 
 
-class HostPlanner:
+class HostPlanner(Planner):
     """Plans kernels and loops for one machine."""
 
-    views = fills = True
-    arranges = gathers_channels = False
+    views = True
 
     def __init__(self, machine: Machine) -> None:
-        self.forms = Forms()
-        self._machine = machine
+        super().__init__(machine)
         self._programs: dict[Candidate, Program] = {}
-        self._bordered: dict[tuple[Candidate, Form], Bordered | None] = {}
 
     def against_the_grain(self, held: Form, wanted: Form) -> float:
         """Each element has a cache line of its own where another dimension runs along memory."""
         return 1.0 if held.dims[-1].axis == wanted.dims[-1].axis else 4.0
-
-    def reading_as_held(self, held: Form, made: Form) -> float:
-        """The factor of a copy."""
-        return self.against_the_grain(held, made)
 
     def variants(self, network: Network, *, fuse: bool) -> Sequence[Variant]:
         """With bodies computed where they are gathered, else as it stands; what needs weights alone
@@ -88,7 +82,7 @@ class HostPlanner:
         """
         if beside is not None:
             return None
-        key = candidate, form
+        key = candidate, form, beside
         if key not in self._bordered:
             self._bordered[key] = self._inside(candidate, own, form)
         return self._bordered[key]
