@@ -371,13 +371,16 @@ class PricedNest:
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
     (tiles,). Candidates that are not `wanted` (copies, tiles; None: all) are left at infinity. Each
-    tile takes part in the `contest` of that number, None: all in one.
+    tile takes part in the `contest` of that number, None: all in one. Where only the `keep` best
+    matter (0: all) of each contest, those are left at infinity, too, that are none of them by their
+    bound: neither calls nor transfers overlap with their like.
     """
 
     prepared: Prepared
     values: Mapping[str, Value]
     wanted: Flags | None = None
     contest: Ints | None = None
+    keep: int = 0
 
 
 def estimate(
@@ -389,25 +392,18 @@ def estimate(
     contest: Ints | None = None,
     keep: int = 0,
 ) -> Estimate:
-    """Price `program` as a `PricedNest`; one that is priced often is taken apart once. `keep` as in
-    `estimates`.
-    """
+    """Price `program` as a `PricedNest`; one that is priced often is taken apart once."""
     chains = lowering_of(machine).chains
     prepared = take_apart(program, chains=chains) if isinstance(program, Program) else program
-    return estimates([PricedNest(prepared, values, wanted, contest)], machine, keep=keep)[0]
+    return estimates([PricedNest(prepared, values, wanted, contest, keep)], machine)[0]
 
 
-def estimates(cases: Sequence[PricedNest], machine: Machine, *, keep: int = 0) -> list[Estimate]:
-    """Price several nests together.
-
-    Where only the `keep` best matter (0: all) of each contest of a nest, those are left at
-    infinity, too, that are none of them by their bound: neither calls nor transfers overlap with
-    their like.
-    """
+def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
+    """Price several nests together."""
     nests = [_bound(case, machine) for case in cases]
     tables = tables_of(nests, machine, prices_of(machine))
     return [
-        _played(nest, own, case.wanted, machine, keep)
+        _played(nest, own, case, machine)
         for nest, own, case in zip(nests, tables, cases, strict=True)
     ]
 
@@ -420,19 +416,17 @@ def _bound(case: PricedNest, machine: Machine) -> BoundNest:
     return BoundNest(case.prepared, env, case.contest, _doubles(case.prepared.program, env))
 
 
-def _played(
-    nest: BoundNest, tables: Tables, wanted: Flags | None, machine: Machine, keep: int
-) -> Estimate:
+def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine) -> Estimate:
     """The estimate of a nest by its tables."""
     prepared, prices = nest.prepared, prices_of(machine)
     shape = (len(nest.doubles), tables.iterations.shape[1])
-    wanted = np.ones(shape, np.bool_) if wanted is None else wanted
+    wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
     if not machine.has_window and all(_kind(i.step, prices) <= COPY for i in prepared.items):
         every, calls = serial_cycles(prepared, tables)
         cycles, compute, busy = (np.where(wanted, c, np.inf) for c in (every, calls, 0.0))
     else:
         cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
-        _overlapped(nest, tables, wanted, machine, keep, (cycles, compute, busy))
+        _overlapped(nest, tables, wanted, machine, case.keep, (cycles, compute, busy))
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))
