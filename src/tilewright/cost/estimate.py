@@ -85,16 +85,19 @@ class PricedItem:
 
     @property
     def alike(self) -> Hashable:
-        """Key of the items that are priced together: they differ in their arrays alone."""
-        fixed = tuple(None if isinstance(n, np.ndarray) else n for n in self.numbers)
-        if isinstance(self.step, CallStep):
+        """Key of the items that are priced together: they differ in their numbers alone, calls of
+        code that an integer may decide in their arrays.
+        """
+        step = self.step
+        if isinstance(step, CallStep):
             own = self.call
             assert own is not None
-            kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes)
-            return (*kind, tuple(self.step.dims), fixed)
-        step = self.step
-        place = (step.space, step.lines, step.moved)
-        return (step.stmt.direction, step.element_bytes, step.shared, *place, fixed)
+            kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes, tuple(step.dims))
+            if isinstance(own.primitive, Repack):
+                return kind
+            return *kind, *(None if isinstance(n, np.ndarray) else n for n in self.numbers)
+        place = (step.space, step.lines, step.moved, len(step.tensor_shape))
+        return (step.stmt.direction, step.element_bytes, step.shared, *place)
 
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
@@ -126,7 +129,7 @@ def _priced_once(
     factors of a tile have nothing to do with most of its items.
     """
     columns = list(zip(*(item.numbers for item in items), strict=True))
-    varying = [c for c, column in enumerate(columns) if isinstance(column[0], np.ndarray)]
+    varying = [c for c, column in enumerate(columns) if _varies(column)]
     numbers: list[Value] = [column[0] for column in columns]
     if not varying:
         return _cycles(items[0], numbers, machine, prices)
@@ -142,6 +145,12 @@ def _priced_once(
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
     return tuple(_of_classes(c, code) for c in _cycles(items[0], numbers, machine, prices))
+
+
+def _varies(column: Sequence[Value]) -> bool:
+    """True unless a number is one and the same integer."""
+    first = column[0]
+    return any(isinstance(n, np.ndarray) or n != first for n in column)
 
 
 def _of_classes(cycles: Value, code: Ints) -> Value:
