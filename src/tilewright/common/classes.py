@@ -18,6 +18,8 @@ else:  # heavy: Numba
 Ints = npt.NDArray[np.int64]
 _MANY_ROWS = 1 << 16
 """From here on a table of hashes, which is compiled first, is faster."""
+_FACTOR = 0x9E3779B97F4A7C15
+"""An odd number whose powers spread over all bits of a sum: 2^64 over the golden ratio."""
 _PLACES = 8
 """Places of an array for each row; where values lie farther apart they are sorted."""
 
@@ -40,8 +42,29 @@ def classes_of(columns: Sequence[Ints], rows: int) -> tuple[Ints, Ints]:
 def classes_of_table(table: Ints) -> tuple[Ints, Ints]:
     """`classes_of` the rows of a table (columns, rows)."""
     if table.shape[1] < _MANY_ROWS:
-        return _by_columns(table)
+        return _by_sums(table) or _by_columns(table)
     return compiled.classes_by_hashes(table) or _by_columns(table)
+
+
+def _by_sums(table: Ints) -> tuple[Ints, Ints] | None:
+    """The classes by one sum of each row's values, every column times a factor of its own; None
+    where different rows have equal sums.
+    """
+    sums, factor = np.zeros(table.shape[1], np.int64), 1
+    for column in table:
+        factor = factor * _FACTOR % (1 << 64)
+        sums += column * np.uint64(factor).astype(np.int64)
+    _, first, code = np.unique(sums, return_index=True, return_inverse=True)
+    code, first = _in_order(code, first)
+    return (code, first) if np.array_equal(table, table[:, first[code]]) else None
+
+
+def _in_order(code: Ints, first: Ints) -> tuple[Ints, Ints]:
+    """Classes numbered in the order of their first rows."""
+    order = np.argsort(first)
+    number = np.empty_like(first)
+    number[order] = np.arange(len(first))
+    return number[code], first[order]
 
 
 def _by_columns(table: Ints) -> tuple[Ints, Ints]:
@@ -51,10 +74,7 @@ def _by_columns(table: Ints) -> tuple[Ints, Ints]:
         code, count = _joined(code, count, column)
     first = np.empty(count, np.int64)
     first[code[::-1]] = np.arange(rows)[::-1]  # of equal places the last one written stays
-    order = np.argsort(first)
-    number = np.empty_like(first)
-    number[order] = np.arange(count)
-    return number[code], first[order]
+    return _in_order(code, first)
 
 
 def _joined(code: Ints, count: int, column: Ints) -> tuple[Ints, int]:

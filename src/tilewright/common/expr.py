@@ -206,33 +206,36 @@ OPERATIONS: dict[str, Callable[[Value, Value], Value]] = {
 
 def expr(value: object) -> Expr:
     """Return `value` (an int or an expression) as an expression."""
+    if isinstance(value, (int, np.integer)):
+        return _CONSTANTS.get(int(value)) or Const(int(value))
     if isinstance(value, (Const, Var, BinaryExpr)):
         return value
-    if isinstance(value, (int, np.integer)):
-        return Const(int(value))
     raise ProgramError(f"{value!r} is neither an integer nor an integer expression")
 
 
 def binary(op: str, left: object, right: object) -> Expr:
     """Build `left op right`, folding constants and the neutral elements."""
-    known = _BUILT.get((op, id(left), id(right)))  # only what the table keeps alive has such an id
-    if known is not None:
-        return known[2]
-    a = left if isinstance(left, BinaryExpr) else expr(left)
-    b = right if isinstance(right, BinaryExpr) else expr(right)
-    if isinstance(a, Const) and isinstance(b, Const):
-        if not (op in ("//", "%", "ceil_div") and b.value == 0):
-            return Const(int(OPERATIONS[op](a.value, b.value)))
-        raise ProgramError(f"division by zero in {a} {op} {b}")
+    # Asked hundreds of thousands of times per search, mostly for what was built before.
+    a = left if isinstance(left, (BinaryExpr, Var, Const)) else expr(left)
+    b = right if isinstance(right, (BinaryExpr, Var, Const)) else expr(right)
     key = op, id(a), id(b)
-    known = _BUILT.get(key)
+    known = _BUILT.get(key)  # only what the table keeps alive has such an id
     if known is not None:
         return known[2]
     if len(_BUILT) >= _MOST_BUILT:
         _BUILT.clear()
-    found = _simplify(op, a, b) or BinaryExpr(op, a, b)
+    found = _folded(op, a, b) or _simplify(op, a, b) or BinaryExpr(op, a, b)
     _BUILT[key] = a, b, found
     return found
+
+
+def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
+    """The constant that an operation on constants gives; ProgramError for a division by zero."""
+    if not (isinstance(a, Const) and isinstance(b, Const)):
+        return None
+    if op in ("//", "%", "ceil_div") and b.value == 0:
+        raise ProgramError(f"division by zero in {a} {op} {b}")
+    return Const(int(OPERATIONS[op](a.value, b.value)))
 
 
 _BUILT: dict[tuple[str, int, int], tuple[Expr, Expr, Expr]] = {}

@@ -92,16 +92,19 @@ class PricedItem:
 
     @property
     def alike(self) -> Hashable:
-        """Key of the items that are priced together: they differ in their arrays alone."""
-        fixed = tuple(None if isinstance(n, np.ndarray) else n for n in self.numbers)
-        if isinstance(self.step, CallStep):
+        """Key of the items that are priced together: they differ in their numbers alone, calls of
+        code that an integer may decide in their arrays.
+        """
+        step = self.step
+        if isinstance(step, CallStep):
             own = self.call
             assert own is not None
-            kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes)
-            return (*kind, tuple(self.step.dims), fixed)
-        step = self.step
-        place = (step.space, step.lines, step.moved)
-        return (step.stmt.direction, step.element_bytes, step.shared, *place, fixed)
+            kind = (own.primitive, own.dtype, own.packed, own.operand_dtypes, tuple(step.dims))
+            if isinstance(own.primitive, Repack):
+                return kind
+            return *kind, *(None if isinstance(n, np.ndarray) else n for n in self.numbers)
+        place = (step.space, step.lines, step.moved, len(step.tensor_shape))
+        return (step.stmt.direction, step.element_bytes, step.shared, *place)
 
 
 def item_cycles(items: Sequence[PricedItem], machine: Machine, prices: Prices) -> list[Cycles]:
@@ -133,7 +136,7 @@ def _priced_once(
     factors of a tile have nothing to do with most of its items.
     """
     columns = list(zip(*(item.numbers for item in items), strict=True))
-    varying = [c for c, column in enumerate(columns) if isinstance(column[0], np.ndarray)]
+    varying = [c for c, column in enumerate(columns) if _varies(column)]
     numbers: list[Value] = [column[0] for column in columns]
     if not varying:
         return _cycles(items[0], numbers, machine, prices)
@@ -149,6 +152,12 @@ def _priced_once(
     for own, c in zip(table, varying, strict=True):
         numbers[c] = own[first]
     return tuple(_of_classes(c, code) for c in _cycles(items[0], numbers, machine, prices))
+
+
+def _varies(column: Sequence[Value]) -> bool:
+    """True unless a number is one and the same integer."""
+    first = column[0]
+    return any(isinstance(n, np.ndarray) or n != first for n in column)
 
 
 def _of_classes(cycles: Value, code: Ints) -> Value:
@@ -383,13 +392,16 @@ class PricedNest:
 
     Copy counts may be arrays of shape (copies, 1), all other values integers or arrays of shape
     (tiles,). Candidates that are not `wanted` (copies, tiles; None: all) are left at infinity. Each
-    tile takes part in the `contest` of that number, None: all in one.
+    tile takes part in the `contest` of that number, None: all in one. Where only the `keep` best
+    matter (0: all) of each contest, those are left at infinity, too, that are none of them by their
+    bound: neither calls nor transfers overlap with their like.
     """
 
     prepared: Prepared
     values: Mapping[str, Value]
     wanted: Flags | None = None
     contest: Ints | None = None
+    keep: int = 0
 
 
 def estimate(
@@ -401,25 +413,18 @@ def estimate(
     contest: Ints | None = None,
     keep: int = 0,
 ) -> Estimate:
-    """Price `program` as a `PricedNest`; one that is priced often is taken apart once. `keep` as in
-    `estimates`.
-    """
+    """Price `program` as a `PricedNest`; one that is priced often is taken apart once."""
     chains = lowering_of(machine).chains
     prepared = take_apart(program, chains=chains) if isinstance(program, Program) else program
-    return estimates([PricedNest(prepared, values, wanted, contest)], machine, keep=keep)[0]
+    return estimates([PricedNest(prepared, values, wanted, contest, keep)], machine)[0]
 
 
-def estimates(cases: Sequence[PricedNest], machine: Machine, *, keep: int = 0) -> list[Estimate]:
-    """Price several nests together.
-
-    Where only the `keep` best matter (0: all) of each contest of a nest, those are left at
-    infinity, too, that are none of them by their bound: neither calls nor transfers overlap with
-    their like.
-    """
+def estimates(cases: Sequence[PricedNest], machine: Machine) -> list[Estimate]:
+    """Price several nests together."""
     nests = [_bound(case, machine) for case in cases]
     tables = tables_of(nests, machine, prices_of(machine))
     return [
-        _played(nest, own, case.wanted, machine, keep)
+        _played(nest, own, case, machine)
         for nest, own, case in zip(nests, tables, cases, strict=True)
     ]
 
@@ -432,19 +437,17 @@ def _bound(case: PricedNest, machine: Machine) -> BoundNest:
     return BoundNest(case.prepared, env, case.contest, _doubles(case.prepared.program, env))
 
 
-def _played(
-    nest: BoundNest, tables: Tables, wanted: Flags | None, machine: Machine, keep: int
-) -> Estimate:
+def _played(nest: BoundNest, tables: Tables, case: PricedNest, machine: Machine) -> Estimate:
     """The estimate of a nest by its tables."""
     prepared, prices = nest.prepared, prices_of(machine)
     shape = (len(nest.doubles), tables.iterations.shape[1])
-    wanted = np.ones(shape, np.bool_) if wanted is None else wanted
+    wanted = np.ones(shape, np.bool_) if case.wanted is None else case.wanted
     if not machine.has_window and all(_kind(i.step, prices) <= COPY for i in prepared.items):
         every, calls = serial_cycles(prepared, tables)
         cycles, compute, busy = (np.where(wanted, c, np.inf) for c in (every, calls, 0.0))
     else:
         cycles, compute, busy = (np.full(shape, np.inf) for _ in range(3))
-        _overlapped(nest, tables, wanted, machine, keep, (cycles, compute, busy))
+        _overlapped(nest, tables, wanted, machine, case.keep, (cycles, compute, busy))
     bytes_used = scratchpad_bytes(prepared.program, nest.env)
     cycles = np.asarray(prices.elapsed_cycles(prepared, machine, nest.env, bytes_used, cycles))
     return Estimate(cycles, compute, busy, np.broadcast_to(bytes_used, shape))

@@ -136,7 +136,23 @@ Step: TypeAlias = LoopStep | BranchStep | TransferStep | CallStep | Wait | Barri
 
 def steps_of(program: Program, *, chains: ChainRules | None = None) -> tuple[Step, ...]:
     """The program's steps; `chains` of products that one call takes, None for none."""
-    return _steps(program.body, program, chains)
+    return _steps(program.body, _Whole(program, chains, turns_of(program)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """The program around a statement: how many turns each of its loops has."""
+
+    program: Program
+    chains: ChainRules | None
+    turns: Mapping[str, Expr]
+
+    @property
+    def varying(self) -> Mapping[str, Expr]:
+        """The turns that code is generated for before they are known: a program with values for its
+        parameters is generated as it stands, and knows what does not vary.
+        """
+        return self.turns if self.program.parameters else {}
 
 
 def first_core(machine: Machine) -> dict[str, int]:
@@ -145,47 +161,42 @@ def first_core(machine: Machine) -> dict[str, int]:
     return {**mesh, **dict.fromkeys(CORE_SYMBOLS, 0)}
 
 
-def _steps(body: tuple[Stmt, ...], program: Program, chains: ChainRules | None) -> tuple[Step, ...]:
+def _steps(body: tuple[Stmt, ...], whole: _Whole) -> tuple[Step, ...]:
     steps: list[Step] = []
+    chains = whole.chains
     for stmt in with_chains(body, chains) if chains else body:
-        # a program with values for its parameters is generated as it stands
-        single = chain_of_single(stmt, chains) if chains and program.parameters else None
-        steps += _both(*single, program, chains) if single else [_step(stmt, program, chains)]
+        single = chain_of_single(stmt, chains) if chains and whole.program.parameters else None
+        steps += _both(*single, whole) if single else [_step(stmt, whole)]
     return tuple(steps)
 
 
-def _both(
-    stmt: Stmt, chain: Chain, loops: Sequence[For], program: Program, chains: ChainRules | None
-) -> Iterator[Step]:
+def _both(stmt: Stmt, chain: Chain, loops: Sequence[For], whole: _Whole) -> Iterator[Step]:
     """A nest that is a chain where `loops` have one iteration: both ways, each under its
     condition.
     """
-    once = all_of(binary("==", _longest(f.extent, program), 1) for f in loops)
-    yield BranchStep(once, (_step(chain, program, chains),), ())
+    once = all_of(binary("==", _longest(f.extent, whole), 1) for f in loops)
+    yield BranchStep(once, (_step(chain, whole),), ())
     guarded = rewrite((stmt,), lambda s: (If(once, (), (s,)),) if isinstance(s, Call) else None)
-    yield from _steps(guarded, program, chains)
+    yield from _steps(guarded, whole)
 
 
-def _longest(extent: Expr, program: Program) -> Expr:
+def _longest(extent: Expr, whole: _Whole) -> Expr:
     """An extent in the first iteration of all loops, where it is longest."""
-    loops = (stmt.var for stmt in walk(program.body) if isinstance(stmt, For))
-    return substitute(extent, dict.fromkeys(loops, 0))
+    return substitute(extent, dict.fromkeys(whole.turns, 0))
 
 
-def _step(stmt: Stmt | Chain, program: Program, chains: ChainRules | None) -> Step:
+def _step(stmt: Stmt | Chain, whole: _Whole) -> Step:
     match stmt:
         case For():
-            return LoopStep(stmt, _steps(stmt.body, program, chains))
+            return LoopStep(stmt, _steps(stmt.body, whole))
         case If(condition, then, orelse):
-            branches = (_steps(part, program, chains) for part in (then, orelse))
-            return BranchStep(condition, *branches)
+            return BranchStep(condition, *(_steps(part, whole) for part in (then, orelse)))
         case Transfer():
-            return _transfer(stmt, program)
+            return _transfer(stmt, whole)
         case Call():
-            beside = {**_distance(stmt, program), **_starts(stmt, program)}
-            # a program with values for its parameters knows what does not vary
-            turns = turns_of(program) if program.parameters else {}
-            return CallStep(stmt, {**call_dims(stmt, program.parameters, turns), **beside})
+            dims = call_dims(stmt, whole.program.parameters, whole.varying)
+            beside = {**_distance(stmt, whole.program), **_starts(stmt, whole.turns)}
+            return CallStep(stmt, {**dims, **beside})
         case Chain():
             return CallStep(stmt.call, chain_dims(stmt), stmt.loops)
         case Wait() | Barrier():
@@ -210,18 +221,19 @@ def _distance(call: Call, program: Program) -> dict[str, Expr]:
     return {"distance": program.tensor(factor.tensor).shape[-1], **along_terms}
 
 
-def _starts(call: Call, program: Program) -> dict[str, Expr]:
+def _starts(call: Call, turns: Mapping[str, Expr]) -> dict[str, Expr]:
     """How often the operands of a reduction or a product by factors start with a vector: taps of
     windows are loops around it.
     """
     if not isinstance(call.primitive, (MultiplyAccumulate, Reduce)):
         return {}
-    return starts_of_vectors(call, turns_of(program))
+    return starts_of_vectors(call, turns)
 
 
-def _transfer(stmt: Transfer, program: Program) -> TransferStep:
+def _transfer(stmt: Transfer, whole: _Whole) -> TransferStep:
+    program = whole.program
     tensor, space = program.tensor(stmt.tensor), program.buffer(stmt.buffer).space
-    at = places_of(stmt.ranges, turns_of(program))
+    at = places_of(stmt.ranges, whole.turns)
     sizes = (r.extent for r in stmt.ranges), (r.step for r in stmt.ranges)
     numbers = (*sizes, at.distances, at.cores, at.left, *(move for _, *move in at.moves))
     return TransferStep(

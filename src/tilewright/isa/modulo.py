@@ -10,8 +10,9 @@ schedule stands in, with the gap to the proven bound stated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -136,20 +137,61 @@ def search_interval(
     effort: Effort,
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
+    search = _Search(
+        graph, _decisive(graph), rules, bounds.minimum_interval, ceiling, control_operations(graph)
+    )
+    found, interval, best = _searched(search, effort)
+    if best is None:
+        return found
+    refuted, undecided = found.refuted, found.undecided
+    return pipelined_schedule(graph, rules, interval, best, bounds, refuted, undecided)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search by all that decides it: bodies that differ in registers and displacements alone, as
+    packings of operands of different sizes do, have one result.
+    """
+
+    graph: DependenceGraph = field(compare=False)
+    decisive: Hashable
+    rules: IssueRules
+    least: int
+    ceiling: int
+    control: frozenset[int]
+
+
+def _decisive(graph: DependenceGraph) -> Hashable:
+    """All of a graph that a placement depends on."""
+    return (
+        tuple((e.source, e.target, e.distance, e.delay_cycles) for e in graph.edges),
+        tuple((o.units, o.latency_cycles, o.occupancy_cycles, o.branch) for o in graph.operations),
+        tuple(
+            (u.access, u.increment, modulo_solver.crossings(graph, u)) for u in graph.address_uses
+        ),
+        graph.versions,
+    )
+
+
+@cache
+def _searched(search: _Search, effort: Effort) -> tuple[NothingFound, int, Placement | None]:
+    """(the intervals that were excluded, the least one that was not, its shortest placement)."""
     # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
     limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
+    graph, rules = search.graph, search.rules
     refuted: list[int] = []
     undecided: list[int] = []
-    for interval in range(bounds.minimum_interval, ceiling):
+    interval, best = search.ceiling, None
+    for interval in range(search.least, search.ceiling):
         placement = modulo_solver.place_operations(graph, rules, interval, limit)
         if placement.verdict is Verdict.FOUND:
-            control = control_operations(graph)
+            control = search.control
             best = modulo_solver.shorten(graph, rules, interval, placement, control, limit)
-            return pipelined_schedule(graph, rules, interval, best, bounds, refuted, undecided)
+            break
         (refuted if placement.verdict is Verdict.INFEASIBLE else undecided).append(interval)
         if len(undecided) == 3:
             break
-    return NothingFound(tuple(refuted), tuple(undecided))
+    return NothingFound(tuple(refuted), tuple(undecided)), interval, best
 
 
 def _check_registers(operations: Sequence[Operation], limit: int | None) -> None:

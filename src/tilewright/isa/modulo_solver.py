@@ -279,7 +279,7 @@ def _constrain_address_use(
     times: Sequence[cp_model.LinearExpr],
 ) -> None:
     """Keeps the corrected displacement encodable and the access out of the addition's latency."""
-    lowest, highest = _crossings(graph, use)
+    lowest, highest = crossings(graph, use)
     gap = times[use.access] - times[use.increment]
     model.add(gap <= interval * highest)
     model.add(gap > interval * (lowest - 1))
@@ -299,7 +299,7 @@ def _constrain_address_use(
     model.add(gap == interval * turns + phase)
 
 
-def _crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
+def crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
     """Smallest and largest ceil((access - addition) / interval) that keep the displacement in its
     range.
     """

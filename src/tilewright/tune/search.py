@@ -3,13 +3,13 @@
 In: operators and a machine. Out: per operator and algorithm the ranking: its best candidates, how
 many were priced, how many fit. The nests of a seed are ranked one by one under each joint layout of
 the tensors they share, so the best whole is the sum of the best parts: an exhaustive optimum
-without the product of the nests' spaces. Operators that share structures (the layers of a network)
-are priced together, as one array.
+without the product of the nests' spaces. Small spaces are priced together, as one array, and those
+of operators that share structures (the layers of a network) in one walk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
@@ -39,7 +39,7 @@ from tilewright.tune.legal import structures_on
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-_TOGETHER = 1 << 12
+_TOGETHER = 1 << 13
 """Tiles of several structures that are priced together; more gain no time and take memory."""
 _OUTER = ("input", "output")
 """Kinds of tensors that other operators share."""
@@ -141,9 +141,12 @@ def rank(
     found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
     total = sum(map(len, groups.values()))
     steps(0, total)
-    for (number, _, names), ops in groups.items():
-        seed = next(iter(ops.values()))
-        rankings = _rank_seed(list(ops), seed, names, machine, keep)
+    asked = [_asked(ops, names, machine) for (_, _, names), ops in groups.items()]
+    every = [(structure, own) for own in asked for nest in own.nests for structure in nest]
+    priced = _price_all(every, machine, keep)
+    for ((number, _, names), ops), own in zip(groups.items(), asked, strict=True):
+        nests = [[next(priced) for _ in nest] for nest in own.nests]
+        rankings = _rankings(own, nests, machine, keep)
         found |= {(number, op, names): r for op, r in zip(ops, rankings, strict=True)}
         steps(len(found), total)
     return [found[id(seed), op, n] for (op, seed), n in zip(cases, together, strict=True)]
@@ -198,19 +201,34 @@ def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[f
     return shared
 
 
-def _rank_seed(
-    ops: list[Op], seed: Seed, shared: frozenset[str], machine: Machine, keep: int
-) -> list[Ranking]:
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Operators that share a seed, with each size of its blocks, and the legal structures of each
+    of its nests; no nests where one has none.
+    """
+
+    seed: Seed
+    cases: Sequence[tuple[Op, Mapping[str, int]]]
+    nests: Sequence[Sequence[Structure]] = ()
+
+
+def _asked(ops: Mapping[Op, Seed], shared: frozenset[str], machine: Machine) -> _Asked:
+    seed, dtype = next(iter(ops.values())), next(iter(ops)).dtype
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     try:
-        nests = [structures_on(machine, seed, space, ops[0].dtype) for space in seed.spaces]
+        nests = [structures_on(machine, seed, space, dtype) for space in seed.spaces]
     except ScheduleError:  # no schedule is legal on this machine
-        return [Ranking(seed, (), Counts()) for _ in ops]
-    priced = [
-        _price([sharing(s, shared) for s in nest], cases, machine, seed, keep) for nest in nests
-    ]
-    found: dict[Op, list[Ranking]] = {op: [] for op in ops}
-    for i, (op, sizes) in enumerate(cases):
+        return _Asked(seed, cases)
+    return _Asked(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests])
+
+
+def _rankings(
+    asked: _Asked, priced: Sequence[Sequence[list[_Priced]]], machine: Machine, keep: int
+) -> list[Ranking]:
+    """The ranking of each operator by the prices of its nests' structures."""
+    seed = asked.seed
+    found: dict[Op, list[Ranking]] = {op: [] for op, _ in asked.cases}
+    for i, (op, sizes) in enumerate(asked.cases if priced else ()):
         own = [[p[i] for p in nest] for nest in priced]
         fits = main_memory_bytes(op, seed) <= machine.main.capacity_bytes
         found[op].append(_ranking(op, seed, sizes, own, keep if fits else 0))
@@ -261,6 +279,7 @@ class _Grids:
     """
 
     structure: Structure
+    seed: Seed
     tiles: FactorGrid
     env: Mapping[str, Ints]
     fits: Flags
@@ -286,22 +305,28 @@ def _price(
     seed: Seed,
     keep: int,
 ) -> list[list[_Priced]]:
-    """Price the grids of all operators and sizes of blocks in few walks; of each the `keep` best
-    are wanted (0: all).
+    """Price the grids of all operators and sizes of blocks, structure by structure; of each the
+    `keep` best are wanted (0: all).
     """
-    found: list[list[_Priced]] = []
+    own = _Asked(seed, cases)
+    return list(_price_all([(structure, own) for structure in structures], machine, keep))
+
+
+def _price_all(
+    asked: Iterable[tuple[Structure, _Asked]], machine: Machine, keep: int
+) -> Iterator[list[_Priced]]:
+    """`_price` in few walks."""
     waiting: list[_Grids] = []
-    for structure in structures:
-        waiting.append(_grids(structure, cases, machine))
+    for structure, own in asked:
+        waiting.append(_grids(structure, own, machine))
         if sum(grids.fits.shape[1] for grids in waiting) > _TOGETHER:
-            found += _priced(waiting, machine, seed, keep)
+            yield from _priced(waiting, machine, keep)
             waiting = []
-    return found + _priced(waiting, machine, seed, keep)
+    yield from _priced(waiting, machine, keep)
 
 
-def _grids(
-    structure: Structure, cases: Sequence[tuple[Op, Mapping[str, int]]], machine: Machine
-) -> _Grids:
+def _grids(structure: Structure, asked: _Asked, machine: Machine) -> _Grids:
+    cases = asked.cases
     blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
     grids = factor_grids(structure, values, blocks)
@@ -315,23 +340,19 @@ def _grids(
         env = {name: v[some] for name, v in env.items()}
     ends = np.searchsorted(some, bounds[1:]).tolist()
     tiles = FactorGrid({name: env[name] for name in grids[0].tiles}, copies)
-    return _Grids(structure, tiles, env, fits[:, some], ends)
+    return _Grids(structure, asked.seed, tiles, env, fits[:, some], ends)
 
 
-def _priced(
-    grids: Sequence[_Grids], machine: Machine, seed: Seed, keep: int
-) -> list[list[_Priced]]:
+def _priced(grids: Sequence[_Grids], machine: Machine, keep: int) -> list[list[_Priced]]:
     """The prices of each operator's candidates, structure by structure."""
-    ahead = any(own.structure.space.ahead for own in grids)
-    cases = [_case(own, machine, seed) for own in grids if own.fits.shape[1]]
-    estimated = estimates(cases, machine, keep=0 if ahead else keep)
-    known = iter(zip(cases, estimated, strict=True))
+    cases = [_case(own, machine, keep) for own in grids if own.fits.shape[1]]
+    known = iter(zip(cases, estimates(cases, machine), strict=True))
     found = []
     for own in grids:
         kinds = np.empty((3, *own.fits.shape))
         if own.fits.shape[1]:
             case, estimate = next(known)
-            kinds = _kinds(case.prepared, estimate, machine, ahead=ahead)
+            kinds = _kinds(case.prepared, estimate, machine, ahead=own.structure.space.ahead)
         found.append([_part(own, kinds, span) for span in own.spans])
     return found
 
@@ -347,15 +368,17 @@ def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
     )
 
 
-def _case(grids: _Grids, machine: Machine, seed: Seed) -> PricedNest:
+def _case(grids: _Grids, machine: Machine, keep: int) -> PricedNest:
     """The priced program of a structure; tensors that the seed makes ahead of all calls are packed
     as constants are.
     """
+    seed, ahead = grids.seed, grids.structure.space.ahead
     made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     divided = seed.together if machine.thread_count > 1 else None
     prepared = _prepared(grids.structure, lowering_of(machine).chains, divided, made)
     contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
-    return PricedNest(prepared, {**grids.env, **grids.tiles.copies}, grids.wanted, contest)
+    values = {**grids.env, **grids.tiles.copies}
+    return PricedNest(prepared, values, grids.wanted, contest, 0 if ahead else keep)
 
 
 def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool) -> Floats:

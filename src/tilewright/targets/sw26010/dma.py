@@ -51,21 +51,23 @@ def request_fields(
     limits, room = machine.dma.limits, machine.spm.available_bytes
     if limits is None:
         return
+    apart: dict[str, int] = {}  # most elements from one index to the next of any dimension
     holds_tiles = min(limits.size_bytes or room, limits.block_bytes or room) >= room
     for transfer in (s for s in walk(program.body) if isinstance(s, Transfer)):
         tensor = program.tensor(transfer.tensor)
         size = dtype(tensor.dtype).size_bytes
-        shape = [first_value(e, env) for e in tensor.shape]
-        strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
-        pairs = zip(shape, strides, strict=True)
-        apart = max((int(np.max(np.greater(n, 1) * d, initial=0)) for n, d in pairs), default=0)
+        if tensor.name not in apart:
+            most = [_largest(e, env) for e in tensor.shape]
+            strides = (prod(most[d + 1 :]) for d, extent in enumerate(most) if extent > 1)
+            apart[tensor.name] = max(strides, default=0)
         steps = (_largest(r.step, env) for r in transfer.ranges)
-        longest = apart * size * max(steps, default=1)
+        longest = apart[tensor.name] * size * max(steps, default=1)
         if holds_tiles and (limits.stride_bytes is None or longest <= limits.stride_bytes):
             continue
+        shape = [first_value(e, env) for e in tensor.shape]
         repeats = [
-            Repeat(first_value(r.extent, env), stride * first_value(r.step, env))
-            for stride, r in zip(strides, transfer.ranges, strict=True)
+            Repeat(first_value(r.extent, env), prod(shape[d + 1 :]) * first_value(r.step, env))
+            for d, r in enumerate(transfer.ranges)
         ]
         blocks = split_region(repeats, 1)
         found = {
