@@ -100,12 +100,17 @@ class Named(Typed):
     @property
     def follows(self: _Stated) -> tuple[Follows, ...] | None:
         """As the only definition's dimensions do."""
-        if len(self.definitions) > 1 or len(self.definitions[0].addends) > 1:
+        if not _is_one(self):
             return None
         found, terms = self.definition.follows, self.terms
         if found is None or terms:
             return found
         return tuple(tuple((d, None) for d, _ in own) for own in found)
+
+    @property
+    def unchanged(self: _Stated) -> frozenset[tuple[int, int]]:
+        """As of the only definition."""
+        return self.definition.unchanged if _is_one(self) else frozenset()
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The region."""
@@ -133,6 +138,11 @@ class Named(Typed):
 class _Stated(Op, Protocol):
     @property
     def definition(self) -> Definition: ...
+
+
+def _is_one(op: Op) -> bool:
+    """True if it is a single definition."""
+    return len(op.definitions) == 1 and len(op.definitions[0].addends) == 1
 
 
 def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:

@@ -146,6 +146,12 @@ class Op(Protocol):
         each operand in `needed` follows; None if they do not map one by one.
         """
 
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """Regions, numbered as in `follows`, and dimensions of them whose interval is the one that
+        they follow, wherever that lies in the result or in the terms.
+        """
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The smallest region around `result` that an operator of this kind computes alone."""
 
@@ -220,6 +226,11 @@ class Typed:
     def follows(self) -> tuple[Follows, ...] | None:
         """None: no dimension-by-dimension mapping."""
         return None
+
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """None of the dimensions."""
+        return frozenset()
 
     @property
     def is_named(self) -> bool:

@@ -24,6 +24,9 @@ Cut = tuple[Interval, ...]
 Regions = NDArray[np.int64]
 """Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
 Integers = NDArray[np.int64]
+Numbers = NDArray[np.intp]
+_MARKS = 8
+"""Marks for each number that is looked at."""
 
 _DIMENSIONS = ("images", "channels", "rows", "columns")
 
@@ -156,8 +159,12 @@ class Grids:
         return len(self.index)
 
     def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:
-        """Some of the grids, by index or mask."""
-        return replace(self, index=self.index[which], turned=self.turned[which])
+        """Some of the grids, by index or mask, and the cuts that these have."""
+        index, cuts = np.array(self.index[which]), []
+        for axis, own in enumerate(self.cuts):
+            used, index[:, axis] = numbered(index[:, axis])
+            cuts.append(tuple(own[number] for number in used.tolist()))
+        return replace(self, cuts=tuple(cuts), index=index, turned=self.turned[which])
 
     def __iter__(self) -> Iterator[Grid]:
         """One grid after the other."""
@@ -218,16 +225,26 @@ def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
     return whole, origin[kept]
 
 
-def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def first_of_each(rows: Integers) -> tuple[Numbers, Numbers]:
     """Index of the first of each distinct row, and for every row the number of its distinct one."""
-    codes = np.zeros(len(rows), np.int64)
-    first = np.arange(len(rows))[:1]
+    codes = np.zeros(len(rows), np.intp)
     for column in rows.T:
-        own, numbers = np.unique(column, return_inverse=True)
-        codes = codes * max(len(own), 1) + numbers.ravel()
-        _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
-        codes = numbers.ravel()
-    return first, codes
+        own, numbers = numbered(column)
+        codes = numbered(codes * max(len(own), 1) + numbers)[1]
+    return np.unique(codes, return_index=True)[1], codes
+
+
+def numbered(codes: Integers) -> tuple[Integers, Numbers]:
+    """The different numbers in order, and which of them each is: by marks where they are small."""
+    most = int(codes.max(initial=0)) + 1
+    if most > _MARKS * len(codes):
+        found, numbers = np.unique(codes, return_inverse=True)
+        return found, numbers.ravel()
+    places = np.zeros(most, np.intp)
+    places[codes] = 1
+    found = np.flatnonzero(places)
+    places[found] = np.arange(len(found))
+    return found, places[codes]
 
 
 @dataclass(frozen=True)

@@ -390,8 +390,9 @@ class ChoiceCosts:
         """The choices that keep to the limit, for some compute more than their own cell, and that
         fit the buffers; their numbers, too.
         """
+        timed, grids = bool(self.weights.cycles), choice.grids
         table = (
-            grid_options(layer, choice.grids, self.cores, self.model) if len(choice.grids) else None
+            grid_options(layer, grids, self.cores, self.model, timed=timed) if len(grids) else None
         )
         kept = np.flatnonzero(table.work <= choice.limit) if table else ()
         if table is None or not len(kept):
