@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -43,12 +43,18 @@ _MOST_OPERATORS = 64
 """Operators whose answers are remembered."""
 
 
-def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
-    """Regions computed for those of `result`, then the regions that these need of each operand."""
+def taken(op: Op, result: Regions, terms: Regions, first: int = 0) -> list[Regions]:
+    """Regions computed for those of `result`, then the regions that these need of each operand;
+    of these from number `first` on.
+    """
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
-        return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
-    places = followers_of(op.follows)
+        return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))[first:]
+    places = {
+        pair: followed
+        for pair, followed in followers_of(op.follows).items()
+        if any(which >= first for which, _ in followed)
+    }
     questions, numbers = dict[Pair, list[Question]](), dict[Pair, Numbers]()
     found = [np.empty((len(result), len(each), 2), np.int64) for each in op.follows]
     for pair, followed in places.items():
@@ -57,12 +63,13 @@ def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
             questions[pair], numbers[pair] = _questions(result, terms, pair)
             continue
         for which, dimension in followed:
-            found[which][:, dimension] = (result, terms)[side][:, pair[side]]
+            if which >= first:
+                found[which][:, dimension] = (result, terms)[side][:, pair[side]]
     for pair, given in answers(op, questions).items():
         table = np.array(given, np.int64)
         for own, (which, dimension) in enumerate(places[pair]):
             found[which][:, dimension] = table[numbers[pair], own]
-    return found
+    return found[first:]
 
 
 def _copied(op: Op, pair: Pair, followed: Sequence[tuple[int, int]]) -> int | None:
@@ -117,6 +124,7 @@ def _ask(
     dimensions of its own.
     """
     places = followers_of(op.follows or ())
+    read = cache(op.needed)
     for pairs in _apart(questions):
         for row in zip_longest(*(questions[pair] for pair in pairs)):
             region, terms = ([*Box.whole(shape).sides] for shape in (op.out_shape, op.terms))
@@ -126,7 +134,7 @@ def _ask(
                     region[dimension] = side
                 if term is not None:
                     terms[term] = part
-            boxes = asked(op, Box.of(*region), Box.of(*terms))
+            boxes = asked(op, Box.of(*region), Box.of(*terms), read)
             for pair, question in given:
                 known[pair][question] = tuple(
                     [(boxes[w].start[d], boxes[w].stop[d]) for w, d in places[pair]]
@@ -176,11 +184,15 @@ def _split(box: Box, rank: int) -> tuple[Box, Box]:
     return Box.of(*box.sides[:rank]), Box.of(*box.sides[rank:])
 
 
-def asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
-    """The region that is computed for `result`, and those needed of the operands."""
+def asked(
+    op: Op, result: Box, terms: Box, needed: Callable[..., tuple[Box, ...]] | None = None
+) -> tuple[Box, ...]:
+    """The region that is computed for `result`, and those needed of the operands, by the operator
+    or by what remembers its answers.
+    """
     given = terms if terms.start else None
     computed = op.computable(result, given)
-    return computed, *op.needed(computed, given)
+    return computed, *(needed or op.needed)(computed, given)
 
 
 CHANNELS = 1
@@ -222,8 +234,10 @@ def grid_options(
     """
     every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
-    summed, _ = _back(layer, found.region)
-    own, others = _back(layer, found.kept)
+    summed, *_ = _back(layer, found.region)
+    own, *behind = _back(layer, found.kept)
+    steps = zip(layer.steps[1:], behind, strict=True)
+    others = [boxes for step, region in steps for boxes in _step_weights(step, region)]
     partial = (grids.parts > 1)[found.grid]
     computed, *operands = taken(layer.op, summed, found.terms)
     needs, streamed = [], []
@@ -234,12 +248,13 @@ def grid_options(
             streamed.append(boxes)
     read = sum((sizes(need) for _, need in needs), np.zeros((len(grids), cores), np.int64))
     ahead = 2 * _of_a_channel(streamed, computed)
-    sums = np.where(partial, sizes(summed) - _common(summed, own), 0)
+    sums = np.zeros(len(partial), np.int64)
+    sums[partial] = sizes(summed[partial]) - _common(summed[partial], own[partial])
     whole = math.prod(layer.op.out_shape) * math.prod(layer.op.terms)
     work = sizes(computed) * sizes(found.terms) / whole
     multicast = model is not None and model.multicasts
     kept = every.spread(found.kept)
-    alike = np.array_equal(found.owned, found.kept)
+    alike = found.owned is found.kept
     return GridArrays(
         grids,
         kept,
@@ -395,20 +410,17 @@ def least_exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDA
     return model.exchange_cycles(received, np.zeros_like(received))
 
 
-def _back(layer: Layer, result: Regions) -> tuple[Regions, list[Regions]]:
-    """Regions that the first step computes for regions of the layer's result, and those of the
-    weights that the other steps read for them.
-    """
-    weights = []
-    some = sizes(result) > 0
+def _back(layer: Layer, result: Regions) -> list[Regions]:
+    """Regions that each step, in order, computes for regions of the layer's result."""
+    found = [result]
     for step in reversed(layer.steps[1:]):
-        for boxes in _step_weights(step, result):
-            weights.append(np.where(some[:, None, None], boxes, 0))
         if step.op.input_shapes[0] != step.op.out_shape:
+            some = sizes(result) > 0
             before = np.zeros((len(result), len(step.op.input_shapes[0]), 2), np.int64)
             (before[some], *_) = mapped(result[some], step.op.needed)
             result = before
-    return result, weights
+        found.append(result)
+    return found[::-1]
 
 
 def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
@@ -416,11 +428,16 @@ def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
     if len(step.operands) == 1:
         return []
     none = np.zeros((len(result), 0, 2), np.int64)
-    return [lifted(boxes) for boxes in taken(step.op, result, none)[2:]]
+    found = [lifted(boxes) for boxes in taken(step.op, result, none, 2)]
+    empty = sizes(result) == 0
+    for boxes in found:
+        boxes[empty] = 0
+    return found
 
 
 def _common(one: Regions, other: Regions) -> Integers:
     """Elements of both boxes."""
-    start = np.maximum(one[..., 0], other[..., 0])
-    stop = np.minimum(one[..., 1], other[..., 1])
-    return sizes(np.stack([start, stop], axis=-1))
+    both = np.empty_like(one)
+    np.maximum(one[..., 0], other[..., 0], out=both[..., 0])
+    np.minimum(one[..., 1], other[..., 1], out=both[..., 1])
+    return sizes(both)
