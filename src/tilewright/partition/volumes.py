@@ -5,7 +5,7 @@ pair of grids of two layers. Every message is counted once for each core that ge
 all where the fabric multicasts; regions are those of the real tensors, without padding. The same
 numbers as those of `moves`. The regions that operators take are `computable` and `needed` for many
 regions at once: where dimensions decide one by one (`Op.follows`) the operator is asked once for
-every interval that occurs, elsewhere once for every region.
+every interval that it does not take unchanged, elsewhere once for every region.
 """
 
 from __future__ import annotations
