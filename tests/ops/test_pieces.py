@@ -109,6 +109,20 @@ def test_a_region_of_the_result_is_computed_from_what_it_needs(op, data):
     np.testing.assert_array_equal(computed, op.reference(*operands)[found.result.slices])
 
 
+@given(st.one_of(convolutions, products, others), st.data())
+def test_an_unchanged_dimension_has_the_interval_that_it_follows(op, data):
+    assume(op.follows is not None)
+    result, terms = (data.draw(boxes(shape)) for shape in (op.out_shape, op.terms))
+    computed = op.computable(result, terms if op.terms else None)
+    found = (computed, *op.needed(computed, terms if op.terms else None))
+    for which, dimension in op.unchanged:
+        own, term = op.follows[which][dimension]
+        if own is not None:
+            assert found[which].sides[dimension] == result.sides[own]
+        elif term is not None:
+            assert found[which].sides[dimension] == terms.sides[term]
+
+
 @given(others)
 def test_what_sums_no_products_has_no_terms(op):
     assert op.terms == ()

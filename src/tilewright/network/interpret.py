@@ -115,8 +115,10 @@ def _made(value: Value, weights: Mapping[str, Array]) -> Array:
         return value.numbers
     assert value.made is not None
     expression, names = value.made
-    one = 2.0 ** dtype(value.dtype).fraction_bits
-    operands = [np.asarray(weights[name], np.float64) / one for name in names]
+    bits = dtype(value.dtype).fraction_bits
+    operands = [np.asarray(weights[name], np.float64) for name in names]
+    if bits:  # elsewhere a copy of what may be most of a gigabyte
+        operands = [operand / 2.0**bits for operand in operands]
     with np.errstate(all="ignore"):  # infinities and what is no number are constants, too
         found: Array = np.asarray(parse_scalar(expression).value(operands))
     return found.reshape(value.form.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from msgspec import Struct, field
 from tilewright.codegen.artifact import Array, Artifact, write_artifact
 from tilewright.codegen.folder import NETWORK_FILE, ArtifactError
 from tilewright.codegen.stored import read_stored, require_file_names
-from tilewright.common.digest import digest, digest_of_file
+from tilewright.common.digest import digest
 from tilewright.common.json import to_json
 from tilewright.common.version import tool_version
 from tilewright.machine import Machine
@@ -61,15 +62,18 @@ def write_native(
     folder.
     """
     block, sources = f"{artifact.name}.bin", dict(sorted(artifact.files.items()))
+    found = hashlib.sha256()
     with (folder / block).open("wb") as file:
         for part in constants:
-            file.write(np.ascontiguousarray(part).view(np.uint8).data)
+            written = np.ascontiguousarray(part).view(np.uint8).data
+            file.write(written)
+            found.update(written)
     stored = StoredNative(
         _FORMAT,
         tool_version(),
         document_of(machine),
         (*sources, block),
-        (*map(digest, sources.values()), digest_of_file(folder / block)),
+        (*map(digest, sources.values()), found.hexdigest()),
         inputs,
         outputs,
         result,

@@ -115,6 +115,11 @@ class Conv2d(Named):
         own, *operands = super().follows or ()
         return (((*own[:2], (2, 1), (3, 2)) if self.terms else own), *operands)
 
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """All but the pixels that are computed."""
+        return self.definition.unchanged - {(0, 2), (0, 3)}
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The region, grown to whole channel groups where it lies in several, and to pixels that
         see the image where it lies in the padding.

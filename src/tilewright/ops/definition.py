@@ -281,6 +281,23 @@ class Definition(Op):
         several = {among[a] for a, _ in place if a in among and self.extents[a] > 1}
         return found if len(found) == 1 else several
 
+    @cached_property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """Dimensions of the result that one axis writes step by step, and those of operands along
+        which the same axis, or one of the terms, reads step by step.
+        """
+        if self.has_look_ups:
+            return frozenset()
+        every = {
+            (which, d): place[0][0]
+            for which, access in enumerate((self.result, *self.operands))
+            for d, place in enumerate(access.terms)
+            if len(place) == 1 and place[0][1] == 1 and access.offsets[d] == 0
+            and self.extents[place[0][0]] == access.shape[d]
+        }  # fmt: skip
+        moved = {axis for (which, _), axis in every.items() if which == 0}.union(self._divisible)
+        return frozenset(at for at, axis in every.items() if axis in moved)
+
     def axes_of(self, result: Box, terms: Box | None = None) -> Box:
         """The steps of the axes that write into a region: the smallest box around them, one step
         where there are none.

@@ -99,12 +99,17 @@ class Named(Op):
     @property
     def follows(self) -> tuple[Follows, ...] | None:
         """As the only definition's dimensions do."""
-        if len(self.definitions) > 1 or len(self.definitions[0].addends) > 1:
+        if not _is_one(self):
             return None
         found, terms = self.definition.follows, self.terms
         if found is None or terms:
             return found
         return tuple(tuple((d, None) for d, _ in own) for own in found)
+
+    @property
+    def unchanged(self: _Stated) -> frozenset[tuple[int, int]]:
+        """As of the only definition."""
+        return self.definition.unchanged if _is_one(self) else frozenset()
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The region."""
@@ -127,6 +132,11 @@ class Named(Op):
         exact = not self.numerics.is_float
         found = evaluated_in_order(self, in_own_type(self, operands) if exact else operands)
         return found if found.flags.writeable else found.copy()
+
+
+def _is_one(op: Op) -> bool:
+    """True if it is a single definition."""
+    return len(op.definitions) == 1 and len(op.definitions[0].addends) == 1
 
 
 def needed_in_order(op: Op, result: Box, terms: Box | None) -> tuple[Box, ...]:

@@ -92,6 +92,11 @@ class Pool2d(Named):
         """The images under it."""
         return (same_dimensions(4),) * 2
 
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """Images and channels."""
+        return self.definition.unchanged - {(0, 2), (0, 3)}
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The region; with the window before a last one that reaches beyond the padded image."""
         sides = [*result.sides]

@@ -115,6 +115,11 @@ class Gemm(Named):
         found = self.definition.follows
         return found if found is None or self.beta == 0 else (*found, ((0, 0), (1, 0)))
 
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """All of the products'."""
+        return self.definition.unchanged
+
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """Rows of A, columns of B; C where the terms have the first."""
         factors = self.definition.needed(result, terms)

@@ -164,6 +164,11 @@ class InMemory(Definition):
 
     # It is computed whole.
 
+    @cached_property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """None of the dimensions."""
+        return frozenset()
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The whole result."""
         return Box.whole(self.out_shape)

@@ -425,6 +425,13 @@ class Pad(Shaped):
         triples = zip(self.before, self.shape, self.after, strict=True)
         return tuple(map(sum, triples))
 
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """Dimensions without padding."""
+        around = zip(self.before, self.after, strict=True)
+        padded = {(w, d) for d, both in enumerate(around) if any(both) for w in (0, 1)}
+        return super().unchanged - padded
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """All of a dimension that is padded."""
         sides = zip(self.out_shape, self.shape, result.sides, strict=True)

@@ -176,6 +176,13 @@ class Op:
         """
         return None
 
+    @property
+    def unchanged(self) -> frozenset[tuple[int, int]]:
+        """Regions, numbered as in `follows`, and dimensions of them whose interval is the one that
+        they follow, wherever that lies in the result or in the terms.
+        """
+        return frozenset()
+
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The smallest region around `result` that an operator of this kind computes alone: all of
         the result where it has no partial regions.

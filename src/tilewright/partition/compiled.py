@@ -19,6 +19,28 @@ Marks = NDArray[np.uint8]
 Costs = NDArray[np.float64]
 Bounds = NDArray[np.int32] | NDArray[np.int64]
 """Regions over (grid, dimension, first and last, core)."""
+_BLOCK = 16
+"""Grids whose regions stay in the cache while those of others pass."""
+
+
+@entry_point()
+def sides_of_cells(
+    places: Integers, strides: Integers, counts: Integers, cells: Integers, sides: Integers
+) -> Integers:
+    """The interval of each cell along each axis, one grid after the other. `places` say for each
+    grid and axis where its intervals begin in `sides`, `counts` how many these are, and `strides`
+    how many cells further the next one is.
+    """
+    axes = places.shape[1]
+    found = np.empty((cells.sum(), axes, 2), np.int64)
+    number = 0
+    for grid in range(len(cells)):
+        for core in range(cells[grid]):
+            for axis in range(axes):
+                place = places[grid, axis] + core // strides[grid, axis] % counts[grid, axis]
+                found[number, axis, 0], found[number, axis, 1] = sides[place, 0], sides[place, 1]
+            number += 1
+    return found
 
 
 @entry_point()
@@ -29,20 +51,21 @@ def common_values(kept: Bounds, need: Bounds) -> Integers:
     grids, rank, _, cores = kept.shape
     found = np.zeros((grids, len(need)), np.int64)
     common, none = np.zeros(cores, kept.dtype), kept.dtype.type(0)
-    for one in range(grids):
-        for other in range(len(need)):
-            common[:] = 1
-            for d in range(rank):
-                start, stop = kept[one, d, 0], kept[one, d, 1]
-                first, last = need[other, d, 0], need[other, d, 1]
+    for block in range(0, len(need), _BLOCK):
+        for one in range(grids):
+            for other in range(block, min(block + _BLOCK, len(need))):
+                common[:] = 1
+                for d in range(rank):
+                    start, stop = kept[one, d, 0], kept[one, d, 1]
+                    first, last = need[other, d, 0], need[other, d, 1]
+                    for core in range(cores):
+                        side = min(stop[core], last[core]) - max(start[core], first[core])
+                        side = max(kept.dtype.type(side), none)
+                        common[core] = kept.dtype.type(common[core] * side)
+                total = 0
                 for core in range(cores):
-                    side = min(stop[core], last[core]) - max(start[core], first[core])
-                    side = max(kept.dtype.type(side), none)
-                    common[core] = kept.dtype.type(common[core] * side)
-            total = 0
-            for core in range(cores):
-                total += common[core]
-            found[one, other] = total
+                    total += common[core]
+                found[one, other] = total
     return found
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.ops.box import Box, Interval
+from tilewright.partition.compiled import sides_of_cells
 from tilewright.partition.layers import Layer
 
 Cut = tuple[Interval, ...]
@@ -24,6 +25,9 @@ Cut = tuple[Interval, ...]
 Regions = NDArray[np.int64]
 """Boxes as an array: the last two dimensions are the box's dimensions, and first and last."""
 Integers = NDArray[np.int64]
+Numbers = NDArray[np.intp]
+_MARKS = 8
+"""Marks for each number that is looked at."""
 
 _DIMENSIONS = ("images", "channels", "rows", "columns")
 
@@ -134,8 +138,9 @@ class Grids:
         found = cls(rank, axes, index, np.zeros(len(index), bool))
         if not turned:
             return found
-        several = found[(found.counts > 1).sum(axis=1) > 1]
-        return joined([found, replace(several, turned=np.ones(len(several), bool))])[0]
+        several = np.flatnonzero((found.counts > 1).sum(axis=1) > 1)
+        both = np.append(np.arange(len(index)), several)
+        return replace(found, index=index[both], turned=np.arange(len(both)) >= len(index))
 
     @classmethod
     def of(cls, layer: Layer, grids: Sequence[Grid]) -> Grids:
@@ -156,8 +161,12 @@ class Grids:
         return len(self.index)
 
     def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Grids:
-        """Some of the grids, by index or mask."""
-        return replace(self, index=self.index[which], turned=self.turned[which])
+        """Some of the grids, by index or mask, and the cuts that these have."""
+        index, cuts = np.array(self.index[which]), []
+        for axis, own in enumerate(self.cuts):
+            used, index[:, axis] = numbered(index[:, axis])
+            cuts.append(tuple(own[number] for number in used.tolist()))
+        return replace(self, cuts=tuple(cuts), index=index, turned=self.turned[which])
 
     def __iter__(self) -> Iterator[Grid]:
         """One grid after the other."""
@@ -218,16 +227,26 @@ def joined(every: Sequence[Grids]) -> tuple[Grids, NDArray[np.intp]]:
     return whole, origin[kept]
 
 
-def first_of_each(rows: Integers) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def first_of_each(rows: Integers) -> tuple[Numbers, Numbers]:
     """Index of the first of each distinct row, and for every row the number of its distinct one."""
-    codes = np.zeros(len(rows), np.int64)
-    first = np.arange(len(rows))[:1]
+    codes = np.zeros(len(rows), np.intp)
     for column in rows.T:
-        own, numbers = np.unique(column, return_inverse=True)
-        codes = codes * max(len(own), 1) + numbers.ravel()
-        _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
-        codes = numbers.ravel()
-    return first, codes
+        own, numbers = numbered(column)
+        codes = numbered(codes * max(len(own), 1) + numbers)[1]
+    return np.unique(codes, return_index=True)[1], codes
+
+
+def numbered(codes: Integers) -> tuple[Integers, Numbers]:
+    """The different numbers in order, and which of them each is: by marks where they are small."""
+    most = int(codes.max(initial=0)) + 1
+    if most > _MARKS * len(codes):
+        found, numbers = np.unique(codes, return_inverse=True)
+        return found, numbers.ravel()
+    places = np.zeros(most, np.intp)
+    places[codes] = 1
+    found = np.flatnonzero(places)
+    places[found] = np.arange(len(found))
+    return found, places[codes]
 
 
 @dataclass(frozen=True)
@@ -254,21 +273,29 @@ def parts_in(grids: Grids) -> Parts:
     """
     grid = np.repeat(np.arange(len(grids)), grids.cells)
     core = np.arange(len(grid)) - np.repeat(np.cumsum(grids.cells) - grids.cells, grids.cells)
-    digits = _digits(grids, grid, core)
-    every = zip(grids.cuts, digits.T, grids.index.T, strict=True)
-    region, owned = (np.empty((len(grid), len(grids.cuts), 2), np.int64) for _ in range(2))
-    for axis, (own, digit, index) in enumerate(every):
-        place = np.cumsum([0, *map(len, own[:-1])])[index[grid]] + digit
-        region[:, axis] = np.array([side for c in own for side in c], np.int64)[place]
-        owned[:, axis] = np.array([side for c in own for side in _disjoint(c)], np.int64)[place]
-    region, owned, terms = region[:, : grids.rank], owned[:, : grids.rank], region[:, grids.rank :]
+    strides = _strides(grids)
+    region, terms = _sides(grids, strides, lambda own: own)
     parts = grids.parts[grid]
     part = np.zeros(len(grid), np.int64)
     for axis in range(grids.rank, len(grids.cuts)):
-        part = part * grids.counts[grid, axis] + digits[:, axis]
-    scattered = _scattered(region, parts, part)
-    whole = (parts == 1)[:, None, None]
-    return Parts(grid, core, region, scattered, np.where(whole, owned, scattered), terms)
+        count = grids.counts[grid, axis]
+        part = part * count + core // strides[grid, axis] % count
+    owned = kept = _scattered(region, parts, part)
+    if any(_disjoint(cuts) != cuts for own in grids.cuts[: grids.rank] for cuts in own):
+        alone, _ = _sides(grids, strides, _disjoint)
+        owned = np.where((parts == 1)[:, None, None], alone, kept)
+    return Parts(grid, core, region, kept, owned, terms)
+
+
+def _sides(grids: Grids, strides: Integers, form: Callable[[Cut], Cut]) -> tuple[Regions, Regions]:
+    """The region of the result and that of the terms of each cell, of cuts in another `form`."""
+    lengths = [len(cuts) for own in grids.cuts for cuts in own]
+    first = np.cumsum([0, *map(len, grids.cuts)])[:-1]
+    places = np.cumsum([0, *lengths])[grids.index + first]
+    sides = [side for own in grids.cuts for cuts in own for side in form(cuts)]
+    table = np.array(sides, np.int64).reshape(len(sides), 2)
+    found = sides_of_cells(places, strides, grids.counts, grids.cells, table)
+    return found[:, : grids.rank], found[:, grids.rank :]
 
 
 def _products(numbers: Integers) -> Integers:
@@ -276,14 +303,12 @@ def _products(numbers: Integers) -> Integers:
     return found
 
 
-def _digits(grids: Grids, grid: NDArray[np.intp], core: NDArray[np.intp]) -> Integers:
-    """The number of each cell's interval along each axis."""
-    counts = grids.counts
-    behind = np.cumprod(counts[:, ::-1], axis=1)[:, ::-1] // np.maximum(counts, 1)
-    before = np.cumprod(counts, axis=1) // np.maximum(counts, 1)
-    strides = np.where(grids.turned[:, None], before, behind)
-    found: Integers = core[:, None] // strides[grid] % counts[grid]
-    return found
+def _strides(grids: Grids) -> Integers:
+    """How many cells further the next interval along each axis is."""
+    counts = np.maximum(grids.counts, 1)
+    behind = np.cumprod(counts[:, ::-1], axis=1)[:, ::-1] // counts
+    before = np.cumprod(counts, axis=1) // counts
+    return np.where(grids.turned[:, None], before, behind)
 
 
 def _disjoint(cuts: Cut) -> Cut:
@@ -294,10 +319,10 @@ def _disjoint(cuts: Cut) -> Cut:
 
 def _scattered(region: Regions, parts: Integers, number: Integers) -> Regions:
     """The part of its region that each cell keeps: with that `number` of so many `parts`."""
-    kept = region.copy()
     several = np.flatnonzero(parts > 1)
     if not len(several):
-        return kept
+        return region
+    kept = region.copy()
     region, parts, number = region[several], parts[several], number[several]
     extents = region[:, :, 1] - region[:, :, 0]
     every = np.arange(len(region))

@@ -328,7 +328,7 @@ def space(
         every = with_recomputed(layers, every, cores)
     some = promising(
         layers, every, cores, weights, model,
-        lambda few: ChoiceCosts(layers, few, cores, weights, model, free).best().cost,
+        lambda few: ChoiceCosts(layers, few, cores, weights, model, free).solved()[0].cost,
     )  # fmt: skip
     others, left_out = some.others, some.left_out
     return ChoiceCosts(layers, some.choices, cores, weights, model, free, steps, others, left_out)
@@ -390,8 +390,9 @@ class ChoiceCosts:
         """The choices that keep to the limit, for some compute more than their own cell, and that
         fit the buffers; their numbers, too.
         """
+        timed, grids = bool(self.weights.cycles), choice.grids
         table = (
-            grid_options(layer, choice.grids, self.cores, self.model) if len(choice.grids) else None
+            grid_options(layer, grids, self.cores, self.model, timed=timed) if len(grids) else None
         )
         kept = np.flatnonzero(table.work <= choice.limit) if table else ()
         if table is None or not len(kept):
@@ -422,6 +423,10 @@ class ChoiceCosts:
 
     def best(self) -> PartitionPlan:
         """The plan that costs least."""
+        return self.chosen(*self.solved())
+
+    def solved(self) -> tuple[Solution, float]:
+        """The grid of each layer in the plan that costs least, and a bound of all plans."""
         nodes = [self.alone(number) for number in range(len(self.layers))]
         edges: dict[tuple[int, int], Cycles] = {}
         for exchange, matrix in self.exchanges.items():
@@ -432,10 +437,9 @@ class ChoiceCosts:
             edges[edge] = edges[edge] + costs if edge in edges else costs
         bound = independent_bound(nodes, edges)
         if not self.least_cycles:
-            return self.chosen(cheapest(nodes, edges), bound)
+            return cheapest(nodes, edges), bound
         alike = self._alike()
-        found = refined(nodes, edges, self._exact, self.tolerance, _ROUNDS, alike)
-        return self.chosen(found, bound)
+        return refined(nodes, edges, self._exact, self.tolerance, _ROUNDS, alike), bound
 
     def _alike(self) -> dict[tuple[int, int], object]:
         """A key for each edge, equal for edges between the same grids of equal layers."""

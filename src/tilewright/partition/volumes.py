@@ -5,7 +5,7 @@ pair of grids of two layers. Every message is counted once for each core that ge
 all where the fabric multicasts; regions are those of the real tensors, without padding. The same
 numbers as those of `moves`. The regions that operators take are `computable` and `needed` for many
 regions at once: where dimensions decide one by one (`Op.follows`) the operator is asked once for
-every interval that occurs, elsewhere once for every region.
+every interval that it does not take unchanged, elsewhere once for every region.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -31,34 +31,53 @@ from tilewright.partition.compiled import (
     multicast_values,
 )
 from tilewright.partition.core_model import CoreModel
-from tilewright.partition.grids import Grids, Integers, Parts, Regions, parts_in
+from tilewright.partition.grids import Grids, Integers, Numbers, Parts, Regions, numbered, parts_in
 from tilewright.partition.layers import Layer, LayerStep
 from tilewright.partition.parts import box_of
 
-Numbers = NDArray[np.intp]
 Question = tuple[Interval, Interval]
 """A side of a dimension of the result, and one of a term."""
 Answer = tuple[Interval, ...]
 """Sides of the regions' dimensions that follow these."""
 _MOST_OPERATORS = 64
 """Operators whose answers are remembered."""
-_MARKS = 8
-"""Marks for each number that is looked at."""
 
 
-def taken(op: Op, result: Regions, terms: Regions) -> list[Regions]:
-    """Regions computed for those of `result`, then the regions that these need of each operand."""
+def taken(op: Op, result: Regions, terms: Regions, first: int = 0) -> list[Regions]:
+    """Regions computed for those of `result`, then the regions that these need of each operand;
+    of these from number `first` on.
+    """
     if op.follows is None:
         both = np.concatenate([result, terms], axis=1)
-        return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))
-    every = {pair: _questions(result, terms, pair) for pair in followers_of(op.follows)}
-    given = answers(op, {pair: questions for pair, (questions, _) in every.items()})
+        return mapped(both, lambda box: asked(op, *_split(box, result.shape[1])))[first:]
+    places = {
+        pair: followed
+        for pair, followed in followers_of(op.follows).items()
+        if any(which >= first for which, _ in followed)
+    }
+    questions, numbers = dict[Pair, list[Question]](), dict[Pair, Numbers]()
     found = [np.empty((len(result), len(each), 2), np.int64) for each in op.follows]
-    for pair, places in followers_of(op.follows).items():
-        table, numbers = np.array(given[pair], np.int64), every[pair][1]
-        for own, (which, dimension) in enumerate(places):
-            found[which][:, dimension] = table[numbers, own]
-    return found
+    for pair, followed in places.items():
+        side = _copied(op, pair, followed)
+        if side is None:
+            questions[pair], numbers[pair] = _questions(result, terms, pair)
+            continue
+        for which, dimension in followed:
+            if which >= first:
+                found[which][:, dimension] = (result, terms)[side][:, pair[side]]
+    for pair, given in answers(op, questions).items():
+        table = np.array(given, np.int64)
+        for own, (which, dimension) in enumerate(places[pair]):
+            found[which][:, dimension] = table[numbers[pair], own]
+    return found[first:]
+
+
+def _copied(op: Op, pair: Pair, followed: Sequence[tuple[int, int]]) -> int | None:
+    """Which of a pair's intervals all that follow it have, 0 for that of the dimension and 1 for
+    that of the term; None where the operator has to be asked.
+    """
+    single = pair.count(None) == 1 and op.unchanged.issuperset(followed)
+    return 1 - pair.index(None) if single else None
 
 
 def mapped(boxes: Regions, function: Callable[[Box], Sequence[Box]]) -> list[Regions]:
@@ -82,16 +101,32 @@ def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]
 
 
 def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, list[Answer]]:
-    """The sides of what follows each pair, for sides of its dimensions. One call of `asked` answers
-    a question of every pair that has dimensions of its own.
-    """
+    """The sides of what follows each pair, for sides of its dimensions."""
     known, places = _known(cast("Hashable", op)), followers_of(op.follows or ())
-    new = {
-        pair: [*dict.fromkeys(q for q in own if q not in known.setdefault(pair, {}))]
-        for pair, own in questions.items()
-    }
-    for pairs in _apart(new):
-        for row in zip_longest(*(new[pair] for pair in pairs)):
+    found, others = dict[Pair, list[Answer]](), dict[Pair, list[Question]]()
+    for pair, own in questions.items():
+        side = _copied(op, pair, places[pair])
+        if side is None:
+            table = known.setdefault(pair, {})
+            others[pair] = [*dict.fromkeys(q for q in own if q not in table)]
+        else:
+            found[pair] = [(question[side],) * len(places[pair]) for question in own]
+    _ask(op, others, known)
+    return found | {pair: [known[pair][q] for q in questions[pair]] for pair in others}
+
+
+def _ask(
+    op: Op,
+    questions: Mapping[Pair, Sequence[Question]],
+    known: dict[Pair, dict[Question, Answer]],
+) -> None:
+    """Add to what is known. One call of `asked` answers a question of every pair that has
+    dimensions of its own.
+    """
+    places = followers_of(op.follows or ())
+    read = cache(op.needed)
+    for pairs in _apart(questions):
+        for row in zip_longest(*(questions[pair] for pair in pairs)):
             region, terms = ([*Box.whole(shape).sides] for shape in (op.out_shape, op.terms))
             given = [(pair, q) for pair, q in zip(pairs, row, strict=True) if q is not None]
             for (dimension, term), (side, part) in given:
@@ -99,12 +134,11 @@ def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, 
                     region[dimension] = side
                 if term is not None:
                     terms[term] = part
-            boxes = asked(op, Box.of(*region), Box.of(*terms))
+            boxes = asked(op, Box.of(*region), Box.of(*terms), read)
             for pair, question in given:
                 known[pair][question] = tuple(
                     [(boxes[w].start[d], boxes[w].stop[d]) for w, d in places[pair]]
                 )
-    return {pair: [known[pair][q] for q in own] for pair, own in questions.items()}
 
 
 @lru_cache(_MOST_OPERATORS)
@@ -131,7 +165,7 @@ def _questions(result: Regions, terms: Regions, pair: Pair) -> tuple[list[Questi
     dimension, term = pair
     own, numbers = _distinct(None if dimension is None else result[:, dimension], len(result))
     parts, others = _distinct(None if term is None else terms[:, term], len(result))
-    together, places = _numbered(numbers * len(parts) + others)
+    together, places = numbered(numbers * len(parts) + others)
     codes = (divmod(code, len(parts)) for code in together.tolist())
     return [(own[side], parts[part]) for side, part in codes], places
 
@@ -141,21 +175,8 @@ def _distinct(sides: Regions | None, count: int) -> tuple[list[Interval], Number
     if sides is None:
         return [(0, 0)], np.zeros(count, np.intp)
     span = int(sides.max()) + 1
-    codes, numbers = _numbered(sides[:, 0] * span + sides[:, 1])
+    codes, numbers = numbered(sides[:, 0] * span + sides[:, 1])
     return [(code // span, code % span) for code in codes.tolist()], numbers
-
-
-def _numbered(codes: Integers) -> tuple[Integers, Numbers]:
-    """The different numbers in order, and which of them each is: by marks where they are small."""
-    most = int(codes.max()) + 1
-    if most > _MARKS * len(codes):
-        found, numbers = np.unique(codes, return_inverse=True)
-        return found, numbers.ravel()
-    places = np.zeros(most, np.intp)
-    places[codes] = 1
-    found = np.flatnonzero(places)
-    places[found] = np.arange(len(found))
-    return found, places[codes]
 
 
 def _split(box: Box, rank: int) -> tuple[Box, Box]:
@@ -163,11 +184,15 @@ def _split(box: Box, rank: int) -> tuple[Box, Box]:
     return Box.of(*box.sides[:rank]), Box.of(*box.sides[rank:])
 
 
-def asked(op: Op, result: Box, terms: Box) -> tuple[Box, ...]:
-    """The region that is computed for `result`, and those needed of the operands."""
+def asked(
+    op: Op, result: Box, terms: Box, needed: Callable[..., tuple[Box, ...]] | None = None
+) -> tuple[Box, ...]:
+    """The region that is computed for `result`, and those needed of the operands, by the operator
+    or by what remembers its answers.
+    """
     given = terms if terms.start else None
     computed = op.computable(result, given)
-    return computed, *op.needed(computed, given)
+    return computed, *(needed or op.needed)(computed, given)
 
 
 CHANNELS = 1
@@ -179,7 +204,7 @@ class GridArrays:
     """Grids of one layer as arrays over (grid, core, dimension, first and last).
 
     `weights` are the values of weights that all cores together load, `sums` the partial sums that
-    they exchange, in `sums_cycles` where a machine is given; `work` is what the busiest core
+    they exchange, in `sums_cycles` where these are asked for; `work` is what the busiest core
     computes, as a part of the layer's operations. `buffers` are the most values that a core has in
     one buffer: all that it reads with the weights of two of its output channels, one in use and one
     that comes next, or all that it adds up.
@@ -197,13 +222,22 @@ class GridArrays:
 
 
 def grid_options(
-    layer: Layer, grids: Grids, cores: int, model: CoreModel | None = None
+    layer: Layer,
+    grids: Grids,
+    cores: int,
+    model: CoreModel | None = None,
+    *,
+    timed: bool = False,
 ) -> GridArrays:
-    """The arrays of some grids of `layer` with at most `cores` cells each."""
+    """The arrays of some grids of `layer` with at most `cores` cells each; with cycles of partial
+    sums where it is `timed`.
+    """
     every = _Every(len(grids), cores, parts_in(grids))
     found = every.cells
-    summed, _ = _back(layer, found.region)
-    own, others = _back(layer, found.kept)
+    summed, *_ = _back(layer, found.region)
+    own, *behind = _back(layer, found.kept)
+    steps = zip(layer.steps[1:], behind, strict=True)
+    others = [boxes for step, region in steps for boxes in _step_weights(step, region)]
     partial = (grids.parts > 1)[found.grid]
     computed, *operands = taken(layer.op, summed, found.terms)
     needs, streamed = [], []
@@ -214,12 +248,13 @@ def grid_options(
             streamed.append(boxes)
     read = sum((sizes(need) for _, need in needs), np.zeros((len(grids), cores), np.int64))
     ahead = 2 * _of_a_channel(streamed, computed)
-    sums = np.where(partial, sizes(summed) - _common(summed, own), 0)
+    sums = np.zeros(len(partial), np.int64)
+    sums[partial] = sizes(summed[partial]) - _common(summed[partial], own[partial])
     whole = math.prod(layer.op.out_shape) * math.prod(layer.op.terms)
     work = sizes(computed) * sizes(found.terms) / whole
     multicast = model is not None and model.multicasts
     kept = every.spread(found.kept)
-    alike = np.array_equal(found.owned, found.kept)
+    alike = found.owned is found.kept
     return GridArrays(
         grids,
         kept,
@@ -229,7 +264,7 @@ def grid_options(
         every.total(sums),
         every.spread(work).max(axis=1),
         np.maximum(read + every.spread(ahead), every.spread(sizes(summed))).max(axis=1),
-        _sums_cycles(every, grids, summed, own, model),
+        _sums_cycles(every, grids, summed, own, model if timed else None),
     )
 
 
@@ -375,20 +410,17 @@ def least_exchange_cycles(kept: Regions, need: Regions, model: CoreModel) -> NDA
     return model.exchange_cycles(received, np.zeros_like(received))
 
 
-def _back(layer: Layer, result: Regions) -> tuple[Regions, list[Regions]]:
-    """Regions that the first step computes for regions of the layer's result, and those of the
-    weights that the other steps read for them.
-    """
-    weights = []
-    some = sizes(result) > 0
+def _back(layer: Layer, result: Regions) -> list[Regions]:
+    """Regions that each step, in order, computes for regions of the layer's result."""
+    found = [result]
     for step in reversed(layer.steps[1:]):
-        for boxes in _step_weights(step, result):
-            weights.append(np.where(some[:, None, None], boxes, 0))
         if step.op.input_shapes[0] != step.op.out_shape:
+            some = sizes(result) > 0
             before = np.zeros((len(result), len(step.op.input_shapes[0]), 2), np.int64)
             (before[some], *_) = mapped(result[some], step.op.needed)
             result = before
-    return result, weights
+        found.append(result)
+    return found[::-1]
 
 
 def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
@@ -396,11 +428,16 @@ def _step_weights(step: LayerStep, result: Regions) -> list[Regions]:
     if len(step.operands) == 1:
         return []
     none = np.zeros((len(result), 0, 2), np.int64)
-    return [lifted(boxes) for boxes in taken(step.op, result, none)[2:]]
+    found = [lifted(boxes) for boxes in taken(step.op, result, none, 2)]
+    empty = sizes(result) == 0
+    for boxes in found:
+        boxes[empty] = 0
+    return found
 
 
 def _common(one: Regions, other: Regions) -> Integers:
     """Elements of both boxes."""
-    start = np.maximum(one[..., 0], other[..., 0])
-    stop = np.minimum(one[..., 1], other[..., 1])
-    return sizes(np.stack([start, stop], axis=-1))
+    both = np.empty_like(one)
+    np.maximum(one[..., 0], other[..., 0], out=both[..., 0])
+    np.minimum(one[..., 1], other[..., 1], out=both[..., 1])
+    return sizes(both)
