@@ -107,7 +107,7 @@ class Named(Op):
         return tuple(tuple((d, None) for d, _ in own) for own in found)
 
     @property
-    def unchanged(self: _Stated) -> frozenset[tuple[int, int]]:
+    def unchanged(self) -> frozenset[tuple[int, int]]:
         """As of the only definition."""
         return self.definition.unchanged if _is_one(self) else frozenset()
 

@@ -228,7 +228,7 @@ def _step(layer: ConvolutionOperands, buffers: _Buffers, place: _Place) -> TileS
         (place.number % 2, place.group % 2, place.c, shape, begins),
         (target.name, target.layout.offset(index)) if is_last else None,
         (*needed, *(_biases(layer, buffers, place) if begins and not place.c else ())),
-        (_cleared(layer, rows, place),) if padded else (),
+        clears=(_cleared(layer, rows, place),) if padded else (),
         halves=_halves(layer, buffers, place),
     )
 
