@@ -24,7 +24,7 @@ from tilewright.ops import Bias, LocalResponseNorm, Unary, conv2d, flatten, gemm
 from tilewright.ops.access import straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.cambricon.code import CODE
-from tilewright.targets.cambricon.rewrites import with_windows
+from tilewright.targets.cambricon.host_windows import with_windows
 from tilewright.tune.choose import choose
 
 

@@ -37,9 +37,9 @@ from tilewright.ops.definitions import definitions_in
 from tilewright.simulate.window.run import WindowRun
 from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
+from tilewright.targets.cambricon.host_windows import HostWindows, with_windows
 from tilewright.targets.cambricon.instructions import instruction_cycles
 from tilewright.targets.cambricon.rewrites import (
-    HostWindows,
     with_band_products,
     with_outer_products,
     with_planes,
@@ -47,7 +47,6 @@ from tilewright.targets.cambricon.rewrites import (
     with_separate_pools,
     with_vectors_first,
     with_whole_images,
-    with_windows,
 )
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR
 from tilewright.targets.cambricon.runtime import Device

@@ -16,7 +16,6 @@ import numpy as np
 from tilewright.common.fixed_point import Array, Integers, exact_product, requantised
 from tilewright.machine import Machine
 from tilewright.simulate.window.operations import Meaning, Span
-from tilewright.targets.cambricon.column_sums import add_products
 from tilewright.targets.cambricon.sections import Units
 
 Values = Mapping[str, int]
@@ -183,11 +182,10 @@ def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_ro
 
 def exact_sums(a: Array, b: Array) -> Integers:
     """The matrix product of arrays of 16 bits; of one column without copies of the matrix."""
-    found = np.zeros((len(a), b.shape[1]), np.int64)
     if b.shape[1] > 1 or not a.flags.c_contiguous:
         return exact_product(a, b)
-    add_products(a, np.ascontiguousarray(b[:, 0]), found[:, 0])
-    return found
+    sums: Integers = np.einsum("ik,kj->ij", a, b, dtype=np.int64, casting="safe")
+    return sums
 
 
 def _outer(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:
