@@ -28,6 +28,7 @@ from tilewright.ir.scalar import (
     parse_scalar,
 )
 from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS
+from tilewright.ir.scalar.error_function import error_function
 from tilewright.ir.scalar.functions import Composite
 
 EDGES = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -3.0, 20.0, -20.0, 1e9, np.inf, -np.inf, np.nan)
@@ -208,3 +209,7 @@ def test_functions_of_the_library_are_those_that_texts_call():
 def test_an_expression_reads_every_operand_of_its_function(name):
     used = {int(number) for number in re.findall(r"\bx(\d+)", FUNCTIONS[name].expression)}
     assert used == set(range(FUNCTIONS[name].arity))
+
+
+def test_where_the_polynomials_of_the_error_function_meet_it_is_exact():
+    assert error_function([1.0, -1.0]).tolist() == [math.erf(1.0), math.erf(-1.0)]
