@@ -77,3 +77,32 @@ def test_an_instruction_of_a_longer_or_shorter_name_that_takes_the_operands_is_s
         ("shift_right takes 3 operands (d, a, b), 1 given", "did you mean 'shift'?"),
         ("shift takes 1 operand (a), 2 given", ""),
     ]
+
+
+def test_a_line_has_4096_characters_where_nothing_else_is_said() -> None:
+    line = "nop #".ljust(4096, "x")
+    assert assemble(line, CPE).sections
+    with pytest.raises(SourceErrors) as raised:
+        assemble(f"{line}x", CPE)
+    assert raised.value.message == "the line has 4097 characters, the limit is 4096"
+
+
+def test_characters_are_counted_line_by_line() -> None:
+    assert assemble("nop\n" * 3, CPE, limits=Limits(expanded_characters=9)).sections
+    with pytest.raises(SourceErrors) as raised:
+        assemble("nop\n" * 3, CPE, limits=Limits(expanded_characters=8))
+    assert raised.value.message == "the source expands to more than 8 characters"
+
+
+def test_immediates_reach_to_both_ends_of_their_field() -> None:
+    for number in (-32768, 32767):
+        assert assemble(f"ldi $1, {number}($2)", CPE).sections
+    for number in (-32769, 32768):
+        with pytest.raises(SourceErrors):
+            assemble(f"ldi $1, {number}($2)", CPE)
+
+
+def test_names_are_told_apart_by_their_case_where_the_dialect_says_nothing() -> None:
+    with pytest.raises(SourceErrors) as raised:
+        assemble("NOP", CPE)
+    assert raised.value.message == "unknown instruction 'NOP' in sw26010_cpe"

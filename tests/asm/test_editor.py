@@ -80,6 +80,23 @@ def test_a_word_with_a_mark_is_one_of_the_language(text: str, meaning: str) -> N
     assert meaning_of(source(text), 1, 2).partition("\n")[0] == meaning
 
 
+@pytest.mark.parametrize(
+    ("part", "place", "message"),
+    [
+        (b"nop\nvmda $1\n", (2, 1, 17), "unknown instruction 'vmda' in sw26010_cpe\n"),
+        (b"nop\nnop \xff\n", (1, 1, 1), "part.s:2:5: "),
+    ],
+    ids=["a line", "no text"],
+)
+def test_errors_of_included_files_are_shown_where_these_are_included_or_first(
+    tmp_path: Path, part: bytes, place: tuple[int, int, int], message: str
+) -> None:
+    (tmp_path / "part.s").write_bytes(part)
+    (found,) = problems_of(source('nop\n.include "part.s"\n', tmp_path / "k.s"))
+    assert (found.line, found.span.column, found.span.length) == place
+    assert message in found.message
+
+
 def test_definitions_are_found_in_included_files(tmp_path: Path) -> None:
     (tmp_path / "part.s").write_text(".macro clear r\naddl \\r, 0, \\r\n.endm\n")
     program = source('.include "part.s"\nagain: clear $3\nbr again\n', tmp_path / "k.s")

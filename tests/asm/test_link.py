@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.asm import LinkErrors, Object, assemble, elf_bytes, link, read_elf
+from tilewright.asm.objects.elf import _signed
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 
@@ -121,3 +122,15 @@ def test_values_that_do_not_fit() -> None:
         "odd.s: 'odd' at .text+0x0: branch target 0x10002 is not aligned to 4 bytes; "
         "write .balign 4 before the label"
     )
+
+
+@pytest.mark.parametrize("value", [0, 1, 63, 64, 127, 128, 8191, 8192, -1, -64, -65, -8192, -8193])
+def test_signed_numbers_of_a_line_table_take_the_fewest_bytes(value: int) -> None:
+    """Seven bits a byte, the last one with the sign (DWARF 3, section 7.6)."""
+    *low, last = _signed(value)
+    assert all(byte & 0x80 for byte in low)
+    found = last - 0x80 if last & 0x40 else last
+    for byte in reversed(low):
+        found = found << 7 | byte & 0x7F
+    assert found == value
+    assert len(low) == (value if value >= 0 else ~value).bit_length() // 7

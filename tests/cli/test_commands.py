@@ -335,7 +335,8 @@ def test_machines_lists_and_shows_every_number_with_its_source():
     }  # fmt: skip
     assert all(v["source"] for v in shown["values"] if not isinstance(v["value"], str | bool))
     assert "sw26010_cg" in run("machines").stdout
-    assert "clock_hz" in run("machines", "sw26010").stdout
+    text, width = run("machines", "sw26010").stdout, max(map(len, values))
+    assert all(f"\n  {key:{width}}  " in text for key in values)
 
 
 SOURCE = """\

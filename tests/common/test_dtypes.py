@@ -35,6 +35,7 @@ def test_fixed_point_is_named_by_its_bits(bits, data):
     assert (kind.kind, kind.fraction_bits, 8 * kind.size_bytes) == ("fixed", fraction, bits)
     assert kind.limits == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     assert dtype(str(kind)) == kind
+    assert kind.stored == dtype(f"i{bits}")
 
 
 @pytest.mark.parametrize("name", ["f8", "q8", "q8.7", "q0.8", "q08.8", "q8.8 ", "q-8.16", "q٨.8"])

@@ -11,6 +11,7 @@ from tilewright.isa.dependence import (
     Operation,
     build_dependences,
 )
+from tilewright.isa.effects import Bus, Effect
 from tilewright.isa.table import IssueRules
 
 RULES = IssueRules(width=2)
@@ -134,3 +135,22 @@ def test_an_operation_needs_a_unit():
     with pytest.raises(ScheduleError) as error:
         Operation("nothing")
     assert str(error.value) == "operation 'nothing' names no functional unit"
+
+
+@pytest.mark.parametrize("effect", [e for e in Effect if e.traits.load or e.traits.store])
+def test_accesses_have_the_size_and_the_bus_of_their_name(effect):
+    """A word, long or double, of a scalar or of each lane, is written in the name of the effect."""
+    traits, words = effect.traits, effect.name.split("_")
+    sizes = {"WORD": 4, "SINGLE": 4, "HALF": 2, "I8": 1, "I16": 2, "I32": 4}
+    assert traits.element_bytes == next((sizes[w] for w in words if w in sizes), 8)
+    assert (traits.elements == 0) == (words[0] in ("VECTOR", "STREAM"))
+    assert traits.put == next((Bus[w] for w in words if w in ("ROW", "COLUMN")), None)
+    assert traits.store == ("STORE" in words) != traits.load
+
+
+def test_effects_that_others_do_not_pass():
+    ordered = {e.name for e in Effect if e.traits.ordered}
+    assert ordered == {
+        "HALT", "READ_SPECIAL", "MEMORY_BARRIER", "SYNC_ROW", "SYNC_COLUMN",
+        "SET_VECTOR_LENGTH", "SET_VECTOR_SHIFT",
+    } | {e.name for e in Effect if e.name.startswith("MESSAGE_")}  # fmt: skip

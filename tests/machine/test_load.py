@@ -211,6 +211,7 @@ def test_not_text(tmp_path):
             "alignment_bytes = 24",
             "memory.spm.alignment_bytes: expected a power of two, found 24",
         ),
+        ("rows = 8", "rows = 1025", "mesh.rows: expected an integer <= 1024, found 1025"),
         ("rows = 8", "rows = 8.5", "mesh.rows: expected an integer, found 8.5"),
         ("rows = 8", "rows = [8, 8]", "mesh.rows: expected an integer, found [8, 8]"),
         (

@@ -67,3 +67,8 @@ def test_extents_are_positive() -> None:
     with pytest.raises(ShapeError) as caught:
         batched_matmul(0, 1, 1, 1)
     assert str(caught.value) == "batched_matmul: batch must be a positive integer, found 0"
+
+
+def test_operands_lie_as_they_are_multiplied_where_nothing_else_is_said():
+    assert BatchedMatmul(2, 3, 4, 5) == batched_matmul(2, 3, 4, 5)
+    assert BatchedMatmul(2, 3, 4, 5).input_shapes == ((2, 3, 5), (2, 5, 4))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tilewright.common.errors import ShapeError
 from tilewright.ops import conv2d
 from tilewright.ops.op import for_sums
+from tilewright.ops.window import seen
 
 LAYER = {
     "batch": 2, "in_channels": 4, "out_channels": 6, "height": 9, "width": 8, "kernel": 3,
@@ -149,3 +150,11 @@ def test_integers_have_the_same_sums_in_single_precision(largest: int) -> None:
     assert np.array_equal(op.reference(x, w), found.astype(np.float32))
     halves = for_sums(op, (x + 0.5, w), 45)
     assert {x.dtype for x in halves} == {np.dtype(np.float64)}
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 3), (3, 2)])
+def test_outputs_see_the_pixels_of_their_taps(stride, dilation):
+    for side, taps in itertools.product([(0, 1), (2, 5)], [(0, 3), (1, 2)]):
+        pixels = [i * stride - 4 + t * dilation for i in range(*side) for t in range(*taps)]
+        found = seen(side, taps, stride, before=4, dilation=dilation)
+        assert found == (min(pixels), max(pixels) + 1)

@@ -136,3 +136,10 @@ def test_contradictions_are_refused(make, message):
         make()
     found = refused.value
     assert found.message + (f"; fix: {found.fix}" if found.fix else "") == message
+
+
+def test_an_axis_has_less_than_two_to_the_31_steps():
+    longest = (1 << 31) - 1
+    assert Definition((longest,), straight((longest,)), (straight((longest,)),)).out_shape
+    with pytest.raises(ShapeError, match="an axis takes less than 2,147,483,648 steps, found"):
+        Definition((longest + 1,), straight((longest + 1,)), (straight((longest + 1,)),))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tilewright import ops
 from tilewright.common.errors import ShapeError
+from tilewright.ops.definitions import pointwise
 
 
 def integers(shape, seed=0):
@@ -250,3 +251,8 @@ def test_local_response_norm_sums_the_neighbours(size):
         total = (x[:, first:last] ** 2).sum(axis=1)
         expected = x[:, channel] / (2.0 + 0.5 / size * total) ** 0.75
         assert np.allclose(result[:, channel], expected, rtol=1e-14)
+
+
+def test_what_lies_beside_the_result_is_computed_element_by_element():
+    assert pointwise(ops.Binary("add", (2, 3, 4), (3, 1))) is not None
+    assert pointwise(ops.Slice((2, 3), (1, 0), (1, 3), (1, 1))) is None

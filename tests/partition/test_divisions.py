@@ -181,3 +181,9 @@ def test_rounds_of_plans_whose_cores_compute_halos_again():
             for messages in rounds(sent, 8):
                 ways = {(source, target) for source, target, _ in messages}
                 assert len({s for s, _ in ways}) == len({t for _, t in ways}) == len(ways)
+
+
+def test_cores_that_keep_what_they_need_move_nothing_however_much_that_is():
+    for rows in ((1 << 15) - 1, 1 << 15, (1 << 15) + 1):
+        whole = np.array([[[(0, rows), (0, 1 << 16)]]])
+        assert moved_values(whole, whole).tolist() == [[0]]

@@ -40,6 +40,11 @@ def counted(plan):
     return found
 
 
+def test_volumes_add_up_kind_by_kind_from_nothing_on():
+    found = sum([Volume(1, 20, 300, 4000), Volume(weights=500)], Volume())
+    assert (found, found.total) == (Volume(1, 20, 800, 4000), 4821)
+
+
 @pytest.mark.parametrize("name", ["lenet5", "alexnet"])
 def test_a_plan_moves_what_its_messages_carry(name):
     plan = best_plan(layers_of(network(name, 1)), 6)

@@ -137,3 +137,14 @@ def test_many_options_of_many_neighbours_are_not_proven(monkeypatch):
     }
     found = cheapest(nodes, edges)
     assert (found.options, found.cost, found.bound, found.proven) == ((0,) * 4, 6.0, 6.0, False)
+
+
+def test_beside_a_chosen_pair_the_cheapest_others_of_its_options_are_found_out():
+    nodes, asked = [np.arange(40.0), np.arange(40.0)], []
+
+    def exact(_, first, second):
+        asked.append((first, second))
+        return 1.0
+
+    refined(nodes, {(0, 1): np.zeros((40, 40))}, exact, rounds=1)
+    assert sorted(asked) == [(0, j) for j in range(32)] + [(i, 0) for i in range(1, 32)]

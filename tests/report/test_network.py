@@ -6,7 +6,12 @@ import msgspec
 import pytest
 
 from tilewright.codegen.artifact import RoutineCycles
-from tilewright.network.explain import NetworkExplanation, StageTime, explained
+from tilewright.network.explain import (
+    NetworkExplanation,
+    StageTime,
+    explained,
+    measured_explanation,
+)
 from tilewright.network.results import (
     Comparison,
     LayoutChange,
@@ -17,6 +22,7 @@ from tilewright.network.results import (
 )
 from tilewright.report.network import (
     comparison_text,
+    measured_explanation_text,
     network_explanation_text,
     network_table,
     network_totals,
@@ -117,6 +123,40 @@ def test_a_table_of_measured_stages_has_their_part_of_the_time():
     table = network_table(msgspec.structs.replace(RUN, stages=(STAGE, other)))
     assert table.columns[-1].header == "% of time"
     assert list(table.columns[-1].cells) == ["75.0", "25.0"]
+
+
+@pytest.mark.parametrize(
+    ("whole", "shown"), [(0.5, "0.0025"), (0.0046, "0.002500"), (None, "0.002500")]
+)
+def test_times_show_a_thousandth_of_the_networks_or_of_their_sum(whole, shown):
+    table = network_table(msgspec.structs.replace(RUN, milliseconds=whole))
+    (model,) = (column for column in table.columns if column.header == "ms (model)")
+    assert list(model.cells) == [shown]
+
+
+def test_passes_share_the_simulated_time_by_their_cycles():
+    forward, backward = (
+        msgspec.structs.replace(STAGE, measured_milliseconds=None, cycles=cycles, nodes=(node,))
+        for cycles, node in ((300, "a"), (100, "b"))
+    )
+    run = msgspec.structs.replace(RUN, milliseconds=4.0, cycles=400, stages=(forward, backward))
+    found = run.with_passes({"a": "forward", "b": "backward"}, images=16)
+    assert (found.passes, found.images) == ({"forward": 3.0, "backward": 1.0}, 16)
+
+
+def test_stages_that_were_not_measured_are_the_last_of_the_slowest():
+    stages = [
+        msgspec.structs.replace(STAGE, name=name, measured_milliseconds=time, work="product")
+        for name, time in (("a", None), ("b", 1.0), ("c", 3.0))
+    ]
+    run = msgspec.structs.replace(RUN, stages=tuple(stages))
+    text = measured_explanation_text(measured_explanation(run))
+    assert text.splitlines()[:4] == [
+        "the 3 stages, the slowest first:",
+        "  c  75.0 %: product",
+        "  b  25.0 %: product",
+        "  a   0.0 %: product",
+    ]
 
 
 SIMULATED = msgspec.structs.replace(

@@ -5,8 +5,10 @@ import io
 import msgspec
 from rich.console import Console
 
+from tilewright.common.limits import PAGE as COLUMNS
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.report.network import network_table, plan_table
+from tilewright.report.stage_table import wrapped_line
 
 CONV = StageResult(
     "res2a_branch2b", "conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm relu", "implicit_rows", 0.267,
@@ -79,3 +81,10 @@ def test_what_a_stage_does_goes_below_its_name_where_lines_are_short():
 def test_a_table_of_measured_stages_keeps_to_a_page():
     text = shown(network_table(msgspec.structs.replace(RUN, cycles=None)), 100)
     assert text == MEASURED
+
+
+def test_a_page_has_100_columns():
+    fits = f"{'x' * 49} {'y' * 50}"
+    assert len(fits) == COLUMNS
+    assert wrapped_line(fits) == fits
+    assert wrapped_line(f"{fits}y") == f"{'x' * 49}\n  {'y' * 51}"

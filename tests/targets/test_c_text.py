@@ -140,3 +140,11 @@ def test_long_calls_and_comments_are_broken():
         writer.call("g", ["argument_number_1"] * 7)
     assert all(len(line) <= 100 for line in writer.text().splitlines())
     assert writer.text().count("\n") == 6
+
+
+def test_a_call_that_fills_a_line_is_not_broken():
+    for size, lines in ((91, 1), (92, 2)):
+        writer = CWriter()
+        writer.call("g", ["abc", "x" * size])
+        first, *others = writer.text().splitlines()
+        assert (len(others) + 1, len(first)) == (lines, 100 if lines == 1 else 6)

@@ -10,6 +10,7 @@ from tilewright.common.errors import GraphError, ShapeError, TilewrightError
 from tilewright.graph.training import Optimiser, training_step
 from tilewright.training import Settings, train
 from tilewright.training.checkpoint import read_checkpoint, write_checkpoint
+from tilewright.training.epochs import _Task
 
 MOMENTUM = Optimiser("momentum", 0.1)
 
@@ -40,7 +41,14 @@ def test_epochs_are_the_steps_of_their_batches_and_learn():
         assert np.allclose(array, expected[name], rtol=1e-4, atol=1e-6)
     assert [epoch.number for epoch in found.epochs] == [1, 2, 3, 4]
     assert found.epochs[-1].loss < found.epochs[0].loss
+    assert 0.5 < found.epochs[-1].accuracy <= 1
     assert found.epochs[-1].test_accuracy == 1.0
+
+
+def test_a_single_batch_of_examples_is_enough():
+    step = training_step(linear(), Settings(1).optimiser)
+    task = _Task(step, linear(), blobs(16, 0), blobs(20, 1), Settings(1))
+    assert task.batch == len(task.examples)
 
 
 def test_who_goes_on_from_a_checkpoint_ends_where_one_who_never_stopped_does(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.common.errors import ShapeError
-from tilewright.training.epochs import Examples, read_examples
+from tilewright.training.epochs import Examples, digits, read_examples
 
 IMAGES = np.arange(40, dtype=np.float32).reshape(10, 2, 2)
 LABELS = np.arange(10) % 3
@@ -92,3 +92,8 @@ def test_a_file_with_other_arrays_or_wrong_labels_is_refused_by_its_name(tmp_pat
     with pytest.raises(ShapeError) as refused:
         read_examples(path)
     assert str(refused.value) == f"{path}: labels are integers, found float32"
+
+
+def test_shipped_digits_are_pixels_from_0_to_1():
+    images = digits().images
+    assert (images.shape, images.min(), images.max()) == ((1797, 1, 8, 8), 0, 1)

@@ -123,6 +123,21 @@ def refusal(path):
     return str(caught.value)
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_a_store_that_cannot_be_made_leaves_no_file_of_its_own(tmp_path, monkeypatch, before):
+    path = tmp_path / "r.db"
+
+    def refused(records):
+        raise RecordError("no room")
+
+    if before:
+        path.touch()
+    monkeypatch.setattr(Records, "_prepare", refused)
+    with pytest.raises(RecordError, match=r"\Ano room\Z"):
+        Records(path)
+    assert path.exists() is before
+
+
 @pytest.mark.parametrize(
     "text", ["not a database, however long it is\n" * 20, "not a database", "n"]
 )

@@ -60,8 +60,7 @@ class InMemory(Definition):
         between = [a for a in self.gathered if a < self.outer and self.extents[a] > 1]
         if between:
             raise ShapeError(f"reduce: axis {between[0]} stands before those of the result")
-        if any(access.fill is not None for access in self.operands):
-            self._require_neutral()
+        self._require_neutral()
 
     def _require_neutral(self) -> None:
         """Refuses a fill that changes the result where one operand ends and others do not."""

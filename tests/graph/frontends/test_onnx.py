@@ -91,6 +91,11 @@ CASES = {
     ),
     "flatten": ([node("Flatten", "x", "y", axis=2)], IMAGE, {}),
     "reshape": ([node("Reshape", "xs", "y")], IMAGE, {"s": ints(0, -1, 2)}),
+    "resize_cubic": (
+        [node("Resize", ["x", "", "s"], "y", mode="cubic", cubic_coeff_a=-0.5)],
+        {"x": (1, 2, 5, 6)},
+        {"s": np.array([1, 1, 2.5, 0.5], np.float32)},
+    ),
     "squeeze_unsqueeze": (
         [node("Unsqueeze", "xs", "z"), node("Squeeze", "zs", "y")],
         {"x": (3, 4)},
@@ -201,6 +206,17 @@ def test_batch_replaces_a_fixed_dimension_also_in_reshapes(tmp_path):
     proto = model([node("Reshape", "xs", "y")], {"x": (1, 4, 3, 3)}, {"s": ints(1, 36)})
     net = load_onnx(saved(tmp_path, proto), batch=5)
     assert net.tensors["y"].shape == (5, 36)
+
+
+def test_batch_leaves_reshapes_alone_that_do_not_begin_with_it(tmp_path):
+    proto = model([node("Reshape", "xs", "y")], {"x": (1, 4, 6)}, {"s": ints(-1, 8)})
+    assert load_onnx(saved(tmp_path, proto), batch=5).tensors["y"].shape == (15, 8)
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13])
+def test_pads_are_an_input_from_operator_set_11_on(tmp_path, opset):
+    proto = model([node("Pad", "xp", "y")], {"x": (2, 3)}, {"p": ints(0, 1, 2, 0)}, opset=opset)
+    assert load_onnx(saved(tmp_path, proto)).tensors["y"].shape == (4, 4)
 
 
 def test_the_element_type_can_be_chosen(tmp_path):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 
 from support.examples import examples
 from support.networks import networks, numbers_for
+from support.onnx_models import model, node, saved
 from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx.export import export_onnx
+from tilewright.graph.frontends.onnx.export import export_onnx, original_model
 from tilewright.graph.graph import Network
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.ir.scalar import FUNCTIONS
@@ -75,3 +79,18 @@ def test_numbers_are_needed() -> None:
     with pytest.raises(GraphError) as caught:
         export_onnx(zoo_network("lenet5", 1), {})
     assert str(caught.value) == "no numbers are given for the weight 'c1_weight'"
+
+
+@pytest.mark.parametrize("shape", [(2, 4), ("N", 4), (-1, 4)])
+@pytest.mark.parametrize("batch", [2, 3])
+def test_a_file_is_taken_as_it_is_where_it_has_the_shapes_or_leaves_them_open(
+    tmp_path: Path, shape: tuple[object, ...], batch: int
+) -> None:
+    path = saved(tmp_path, model([node("Relu", "x", "y")], {"x": shape}))
+    found = original_model(load_onnx(path, batch=batch))
+    if shape != (2, 4) or batch == 2:
+        assert found == str(path)
+    else:
+        assert isinstance(found, bytes)
+        extents = onnx.load_from_string(found).graph.input[0].type.tensor_type.shape.dim
+        assert [d.dim_value for d in extents] == [3, 4]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -26,6 +27,9 @@ from tilewright.ir.scalar import (
     operations,
     parse_scalar,
 )
+from tilewright.ir.scalar.c_text import LIBRARY_FUNCTIONS
+from tilewright.ir.scalar.error_function import error_function
+from tilewright.ir.scalar.functions import Composite
 
 EDGES = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -3.0, 20.0, -20.0, 1e9, np.inf, -np.inf, np.nan)
 DENSE = np.random.default_rng(7).uniform(-4, 4, (3, 4000))
@@ -192,3 +196,20 @@ def test_a_function_that_is_entered_is_known_everywhere(monkeypatch: pytest.Monk
     assert c_text(scalar, ["v"], F32) == ("((2.0f * v) * tanhf(log1pf(expf((2.0f * v)))))")
     assert operations(scalar) == operations(parse_scalar("2 * x0 * tanh(log1p(exp(2 * x0)))"))
     require_slope(scalar, 0, x, SMOOTH)
+
+
+def test_functions_of_the_library_are_those_that_texts_call():
+    assert {"exp", "expm1", "tanh", "erf", "log"} <= set(LIBRARY_FUNCTIONS)
+    for name in FUNCTIONS:
+        called = set(re.findall(r"([a-z]\w*)\(", c_text(of_operands(name), ("a", "b", "c"), F64)))
+        assert called <= {*LIBRARY_FUNCTIONS, name}, name
+
+
+@pytest.mark.parametrize("name", [n for n, own in FUNCTIONS.items() if isinstance(own, Composite)])
+def test_an_expression_reads_every_operand_of_its_function(name):
+    used = {int(number) for number in re.findall(r"\bx(\d+)", FUNCTIONS[name].expression)}
+    assert used == set(range(FUNCTIONS[name].arity))
+
+
+def test_where_the_polynomials_of_the_error_function_meet_it_is_exact():
+    assert error_function([1.0, -1.0]).tolist() == [math.erf(1.0), math.erf(-1.0)]

@@ -11,6 +11,7 @@ from tilewright.graph.tables import RATE
 from tilewright.papers.cns1.all_nodes import forward_of, weights_after
 from tilewright.papers.cns1.cases import (
     HANDLING,
+    MAPS,
     MODEL,
     PRODUCTS,
     WORST,
@@ -23,6 +24,7 @@ from tilewright.papers.cns1.conventions import InterleavedProgram, interleaved_r
 from tilewright.papers.cns1.digits import SHIFT
 from tilewright.targets.cns1.node import assembled, node_table
 from tilewright.targets.cns1.nodes.run import cycles_of_labels
+from tilewright.targets.cns1.timing.forward import interleaving
 from tilewright.targets.cns1.timing.layers import on_each_node
 
 FABRIC = SMALL.fabrics["torrents"]
@@ -77,6 +79,23 @@ def test_parts_of_the_closed_form_sum_up_to_it():
     recall, training = MODEL.recall(WORST), MODEL.training(WORST)
     assert sum(recall_parts(recall).values()) == pytest.approx(recall.total_cycles)
     assert sum(training_parts(training).values()) == pytest.approx(training.total_cycles)
+
+
+def test_products_and_maps_of_the_closed_form_take_the_time_of_their_rounds():
+    """The processor works for sums beside each product but the first; the last sums have none."""
+    recall, training = MODEL.recall(WORST), MODEL.training(WORST)
+    back = training.backward
+    local = back.rounds * (back.local_cycles + back.sum_processor_cycles) + back.parameter_cycles
+    scaling = back.rounds * back.scaling_cycles + training.error_cycles
+    for parts, forward, *behind in (
+        (recall_parts(recall), recall.forward, 0, 0),
+        (training_parts(training), training.forward, local, scaling),
+    ):
+        spent = {"product": forward.outputs.sum_processor_cycles, "sigmoid": 0, "sums": 0}
+        for each in interleaving(forward):
+            spent[each.what] += each.end_cycle - each.start_cycle
+        assert parts[PRODUCTS] + parts[HANDLING] == spent["product"] + behind[0]
+        assert parts[MAPS] == spent["sigmoid"] + behind[1]
 
 
 def test_cycles_go_to_the_label_that_an_instruction_stands_behind():

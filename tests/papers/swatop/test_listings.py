@@ -17,6 +17,7 @@ from tilewright.papers.swatop.listings import (
 def test_listing1_has_the_225_cases_of_the_text():
     assert Counter(op.batch for op in listing1()) == {1: 75, 32: 75, 128: 75}
     assert len(set(listing1())) == 225
+    assert {op.out_height for op in listing1()} == {32, 64, 128}
 
 
 def test_listing1_as_printed_has_180():

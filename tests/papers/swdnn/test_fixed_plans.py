@@ -8,7 +8,13 @@ import pytest
 
 from tilewright.machine import load_machine
 from tilewright.papers.swatop.against import TUNED
-from tilewright.papers.swdnn.fixed_plans import SEEDS, Plan, layer, swdnn_plan
+from tilewright.papers.swdnn.fixed_plans import (
+    SEEDS,
+    Plan,
+    execution_efficiency,
+    layer,
+    swdnn_plan,
+)
 from tilewright.seeds.space import seeds_for
 from tilewright.tune.choose import choose
 
@@ -45,3 +51,9 @@ def test_a_layer_without_shared_columns_has_no_plan_by_columns() -> None:
     """At stride 2 neighbouring outputs do not read what neighbouring taps read."""
     strided = replace(LAYERS["wide"], stride=(2, 2))
     assert "implicit_columns" not in [seed.name for seed in seeds_for(strided)]
+
+
+def test_a_loop_is_as_efficient_as_its_cycles_leave_time_for_products() -> None:
+    """Section VI-B: 8 channels an iteration; the first takes 5 + 16 cycles, others 17 each."""
+    assert execution_efficiency(8) == 16 / (5 + 16)
+    assert execution_efficiency(24) == pytest.approx(48 / (5 + 2 * 17 + 16))

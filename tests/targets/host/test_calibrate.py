@@ -18,6 +18,7 @@ from tilewright.common.errors import ScheduleError, ToolError
 from tilewright.targets.host.calibrating import measure as calibrate
 from tilewright.targets.host.calibrating.measure import (
     KernelSample,
+    ProductExtents,
     default_kernel,
     measure_host,
     working_sets,
@@ -151,3 +152,7 @@ def test_a_calibration_is_complete(monkeypatch):
         assert len(kernel.samples) == 36
         assert len(kernel.exposed_cycles_per_byte) == len(measured.host.caches)
     assert all(math.isfinite(x) and x > 0 for x in numbers)
+
+
+def test_each_multiplication_and_each_addition_of_a_product_counts():
+    assert ProductExtents(3, 5, 7).flops == 2 * 3 * 5 * 7

@@ -460,7 +460,7 @@ def _syntax_fault(error: UnexpectedInput, text: str) -> Fault:
             return _character_fault(error)
         case UnexpectedToken() | UnexpectedEOF():
             found, span = "the line ends too early", Span(max(len(text.rstrip()), 1))
-            expected = set(error.accepts or () if isinstance(error, UnexpectedToken) else ())
+            expected = set(error.accepts if isinstance(error, UnexpectedToken) else ())
         case _:
             found, span, expected = "not understood", Span(1), set()
     return Fault(SourceError.SYNTAX, found, span, fix=_expected(expected))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from math import prod
 
 from matplotlib.figure import Figure
 from msgspec import Struct
@@ -99,7 +100,7 @@ def volumes(strategy: str) -> dict[str, dict[str, int]]:
             continue
         size = planned.layer.op.input_shapes[0]
         found["read"][name] = reads[name][0]
-        found["halo"][name] = reads[name][0] - size[1] * size[2] * size[3]
+        found["halo"][name] = reads[name][0] - prod(size[1:])
         found[MOVED][name] = moved[name]
         behind = moved[following] if following.startswith("pool") else 0
         found["moved with the pool"][name] = moved[name] + behind

@@ -189,8 +189,8 @@ def _encoded(executor: Executor, units: tuple[str, ...]) -> Code | None:
         for r in executor.memories.read_only
     ]
     rest: Any = (
-        np.array([c for c, _ in codes] or [0], np.int64),
-        np.array([a for _, a in codes] or [0], np.float64),
+        np.array([c for c, _ in codes], np.int64),
+        np.array([a for _, a in codes], np.float64),
         np.array([executor.memories.sizes[m] for m in memories] or [0], np.int64),
         np.array(read_only, np.int64).reshape(-1, 3),
     )

@@ -20,16 +20,20 @@ from tilewright.simulate.window.memories import ElementRange
 
 @dataclass
 class Stepper:
-    """A run that stops on request. `executed` instructions have issued so far."""
+    """A run that stops on request."""
 
     make: Callable[[], Executor]
     register_names: Sequence[str]
     breakpoints: set[int] = field(default_factory=set)
     watches: list[Watch] = field(default_factory=list)
-    executed: int = 0
 
     def __post_init__(self) -> None:
         self.executor = self.make()
+
+    @property
+    def executed(self) -> int:
+        """Instructions that have issued so far."""
+        return self.executor.issued
 
     @property
     def time(self) -> int:
@@ -75,12 +79,11 @@ class Stepper:
         for _ in range(count):
             if not self.executor.step():
                 return
-            self.executed += 1
 
     def back(self, count: int = 1) -> None:
         """Go back by `count` instructions. Errors: SimulationError."""
-        target = max(self.executed - count, 0)
-        self.executor, self.executed = self.make(), 0
+        target = max(self.executor.issued - count, 0)
+        self.executor = self.make()
         self.forward(target)
 
     def go(self) -> str:
@@ -92,7 +95,6 @@ class Stepper:
             before = [self.elements(watch.place).copy() for watch in self.watches]
             if not self.executor.step():
                 return "the program has ended"
-            self.executed += 1
             for watch, old in zip(self.watches, before, strict=True):
                 text = watch.changed(old, self.elements(watch.place))
                 if text:
