@@ -1,12 +1,14 @@
-"""A core of the instruction-level simulator one step at a time: all that issues in one cycle.
+"""Runs one step at a time, with breakpoints, watched elements and steps back: of a core and of a
+window.
 
-In: a program. Out: the core as it is before a step. The whole run is made once, which tells when
-what issues; a state is a run anew up to its cycle, as runs are repeatable.
+In: a program, or what makes a fresh executor. Out: the state before a step, and why the run stopped.
+Runs are repeatable, so a state, or a step back, is a run anew up to its place. A core's steps are
+the cycles in which something issues; its whole run is made once, which tells what issues when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -19,6 +21,7 @@ from tilewright.simulate.image import LoadedImage
 from tilewright.simulate.instruction_level import core_after, simulate_core
 from tilewright.simulate.runs import CoreRun, IssuedInstruction
 from tilewright.simulate.stepping import Watch
+from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.memories import ElementRange
 
 _ELEMENT_BYTES = 8
@@ -128,3 +131,88 @@ class CoreStepper:
             registers=self.image.registers,
             local_memory=self.image.local_memory,
         )
+
+
+@dataclass
+class Stepper:
+    """A run that stops on request."""
+
+    make: Callable[[], Executor]
+    register_names: Sequence[str]
+    breakpoints: set[int] = field(default_factory=set)
+    watches: list[Watch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.executor = self.make()
+
+    @property
+    def executed(self) -> int:
+        """Instructions that have issued so far."""
+        return self.executor.issued
+
+    @property
+    def time(self) -> int:
+        """The current cycle."""
+        return self.executor.time
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """Instructions by label."""
+        steps = self.executor.steps
+        return {label: step.number for step in steps for label in step.instruction.labels}
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Number of elements of each memory."""
+        return self.executor.memories.sizes
+
+    @property
+    def instructions(self) -> Sequence[Instruction]:
+        """The whole program."""
+        return [step.instruction for step in self.executor.steps]
+
+    def upcoming(self, count: int) -> Sequence[tuple[int, Instruction]]:
+        """The next instructions of the program with their numbers; none at the end."""
+        executor = self.executor
+        if executor.is_done:
+            return ()
+        steps = executor.steps[executor.number : executor.number + count]
+        return [(step.number, step.instruction) for step in steps]
+
+    def registers(self) -> Mapping[str, int]:
+        """The registers that are not zero."""
+        values = zip(self.register_names, self.executor.registers, strict=True)
+        return {name: value for name, value in values if value}
+
+    def elements(self, place: ElementRange) -> NDArray[Any]:
+        """Elements of a memory."""
+        array = self.executor.memories.arrays[place.memory]
+        return array[place.address : place.address + place.count]
+
+    def forward(self, count: int = 1) -> None:
+        """Issue the next `count` instructions. Errors: SimulationError."""
+        for _ in range(count):
+            if not self.executor.step():
+                return
+
+    def back(self, count: int = 1) -> None:
+        """Go back by `count` instructions. Errors: SimulationError."""
+        target = max(self.executor.issued - count, 0)
+        self.executor = self.make()
+        self.forward(target)
+
+    def go(self) -> str:
+        """Run on to a breakpoint, to a write of watched elements, or to the end; says which.
+
+        Errors: SimulationError.
+        """
+        while True:
+            before = [self.elements(watch.place).copy() for watch in self.watches]
+            if not self.executor.step():
+                return "the program has ended"
+            for watch, old in zip(self.watches, before, strict=True):
+                text = watch.changed(old, self.elements(watch.place))
+                if text:
+                    return text
+            if self.executor.number in self.breakpoints:
+                return "breakpoint"
