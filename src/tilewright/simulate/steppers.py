@@ -1,7 +1,7 @@
 """Runs one step at a time, with breakpoints, watched elements and steps back: of a core and of a
 window.
 
-In: a program, or what makes a fresh executor. Out: the state before a step, and why the run stopped.
+In: a program, or what makes a fresh executor. Out: the state before a step, and why a run stopped.
 Runs are repeatable, so a state, or a step back, is a run anew up to its place. A core's steps are
 the cycles in which something issues; its whole run is made once, which tells what issues when.
 """
