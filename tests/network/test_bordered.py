@@ -7,10 +7,11 @@ from support.plans import GROUP
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.network.build import build_plan
 from tilewright.network.interpret import interpret_plan
-from tilewright.network.planning.bordered import Bordered, Borders, bordered
+from tilewright.network.planning.bordered import Bordered, bordered
 from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.memory import unbordered
 from tilewright.network.planning.memory import with_border as with_border
+from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import one_group
 from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
@@ -77,9 +78,9 @@ def test_a_border_is_priced_and_what_is_none_is_refused():
     assert bordered(candidate, own, with_border(own, (0, 1, 0, 0), (0,) * 4), single) is None
     assert bordered(candidate, own, own, single) is None
     assert bordered(inside, own, around, single) is None
-    borders = Borders(single)
-    assert borders.around(candidate, own, around) is borders.around(candidate, own, around)
-    assert borders.around(candidate, own, own) is None
+    planner = Planner(GROUP)
+    assert planner.bordered(candidate, own, around) is planner.bordered(candidate, own, around)
+    assert planner.bordered(candidate, own, own) is None
 
 
 def test_who_needs_no_border_reads_inside_it_and_is_exact():

@@ -19,7 +19,7 @@ from tilewright.network.planning.form import (
     row_major,
     same_memory,
 )
-from tilewright.network.planning.forms import Forms, _plain_form
+from tilewright.network.planning.forms import Forms, _sent_through
 from tilewright.ops import Conv2d, conv2d
 from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
@@ -120,9 +120,9 @@ def test_the_form_of_many_images_is_found_on_few(
 
     def counted(op: Conv2d, *rest: Any) -> Form:
         images.append(op.batch)
-        return _plain_form(op, *rest)
+        return _sent_through(op, *rest)
 
-    monkeypatch.setattr("tilewright.network.planning.forms._plain_form", counted)
+    monkeypatch.setattr("tilewright.network.planning.forms._sent_through", counted)
     forms = [Forms().of(candidate) for candidate in candidates]
     assert max(images) == (8 if "fours" in algorithm else 2), "two blocks, or two images"
     monkeypatch.setattr("tilewright.network.planning.forms._FEW_IMAGES", ())

@@ -240,14 +240,17 @@ def moved_bytes_per_block(transaction_bytes: int, shape: TransferShape) -> Value
 
 def _in_turns(shape: TransferShape, length: Value, g: Value, size: int) -> Value:
     """Bytes of the transactions that a run of this length touches, starts of one turn being g
-    apart.
+    apart. Turns that all end before the next of these touch as many as the first one.
     """
     first = (length - 1 + shape.offset_bytes % g) // g * g + size
     least: Value = g
     turns: Value = 1
+    end: Value = shape.offset_bytes % g + length
     for move, count in shape.moves:
         shifts = np.greater(count, 1) & np.greater(move % g, 0)
         least, turns = np.gcd(least, np.where(shifts, move, 0)), turns * np.where(shifts, count, 1)
+        end = end + np.where(shifts, move * (count - 1), 0)
+    turns = np.where(end <= g, 1, turns)
     places = g // least
     turns = np.minimum(turns, places)
     if np.all(np.equal(turns, 1)):

@@ -63,8 +63,8 @@ def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
     """Distinct pixels of a row that so many windows side by side have, `stride` pixels apart, of
     `columns` points each, `step` apart.
 
-    >>> row_pixels(7, 3, 1, 1), row_pixels(7, 3, 2, 1), row_pixels(7, 3, 1, 7)
-    (9, 15, 21)
+    >>> [int(row_pixels(7, 3, *steps)) for steps in ((1, 1), (2, 1), (1, 7))]
+    [9, 15, 21]
     """
     common = gcd(stride, step)
     again = np.maximum(windows - step // common, 0) * max(columns - stride // common, 0)
