@@ -123,7 +123,7 @@ class Crowd(Protocol):
 
 
 class KeptAction(Protocol):
-    """What a crowd does: the cycles of a call, or the part of the cores that ask for a transfer;
+    """An action of a crowd: the cycles of a call, or the part of the cores that ask for a transfer;
     the row of its cost, and the place of what it waits for.
     """
 

@@ -127,8 +127,8 @@ def with_windows(network: Network, machine: Machine) -> tuple[Network, tuple[Hos
 
 
 def _first_windows(network: Network, node: Node) -> HostWindows | None:
-    """What a first convolution reads as windows; None where others than the gradient of its weights
-    read the image, too.
+    """The windows that a first convolution reads; None where others than the gradient of its
+    weights read the image, too.
     """
     assert node.op.convolution
     own = HostWindows(node.inputs[0], node.op.convolution)
