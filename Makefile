@@ -13,7 +13,7 @@ EVERY ?= 1
 NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
-COMPILED := $(shell grep -rlE 'common.compiled import|pipeline_types import' src --include=*.py)
+COMPILED := $(shell grep -rlE 'common.compiled import|pipeline_types import' src --include=*.py) src/tilewright/cost/pipeline_types.py
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
