@@ -32,7 +32,7 @@ A `map`, a `reduce` and the elementwise operators of a network compute expressio
 functions below. An elementary function is computed as it stands, by NumPy, by C and by a routine of
 each family that has its own; another one is the expression that its row gives.
 
-Truths are 1 and 0; whatever is not zero holds. What is no number fails every comparison but `!=`.
+Truths are 1 and 0; whatever is not zero holds. NaN fails every comparison but `!=`.
 `%` has the sign of the divisor as in Python (a zero that of the dividend), `fmod` that of the
 dividend as in C; `x0 // x1` is the floor of the rounded quotient; `round` takes halves to even;
 `sinh` and `cosh` of doubles are infinite from 709.79 on.
@@ -41,8 +41,8 @@ Integers wrap to the type that they are computed in: results are exact modulo 2 
 values count (comparisons, truths, `if`, shifts) operands are wrapped to the type first. A shift by
 less than 0 or by 64 and more leaves nothing but the sign.
 
-A derivative is that of the branch that gives the value: of `max` and `min` where both are equal
-that of the second operand, of `relu` at 0 that of `x0`. Those of `abs` and of steps are 0 there.
+A derivative follows the branch that gives the value: the second operand's for `max` and `min` of
+equal operands, `x0`'s for `relu` at 0. Derivatives of `abs` and of steps are 0 there.
 
 *Cost* counts vector operations, an assumption for machines that have no routine of their own.
 

@@ -4,14 +4,14 @@ An *elementary* function is computed as it stands: by NumPy, by C, and by a rout
 that has one; its `operations` are the cost of a vector of results. A *composite* one is an
 expression over others, and has all of that from them. So a new function is one row.
 
-Truths are 1 and 0; whatever is not zero holds. What is no number fails every comparison but `!=`.
+Truths are 1 and 0; whatever is not zero holds. NaN fails every comparison but `!=`.
 `%` has the sign of the divisor as in Python (a zero that of the dividend), `fmod` that of the
 dividend as in C; `quo` and `rem` are quotients of integers towards zero and what these leave,
 `rem_floor` has the sign of the divisor; `x // y` is the floor of the rounded quotient; `round`
 takes halves to even; sinh and cosh of doubles are infinite where exp is, from 709.79 on.
 
-Derivatives are those of the branch that gives the value: of `max` and `min` where both are equal
-that of the second operand, of `relu` at 0 that of x. Those of `abs` and of what steps are 0 there.
+A derivative follows the branch that gives the value: the second operand's for `max` and `min` of
+equal operands, x's for `relu` at 0. Derivatives of `abs` and of steps are 0 there.
 """
 
 from __future__ import annotations
