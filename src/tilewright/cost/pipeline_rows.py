@@ -96,17 +96,6 @@ def first_kinds(s: PipelineState) -> None:
 
 
 @piece
-def last_kinds(s: PipelineState, loops: int) -> None:
-    """Put the outermost `loops` loops at the kinds of their last iterations."""
-    first_kinds(s)
-    for d in range(loops):
-        kind = 0
-        while kind >= 0:
-            at(s.levels, d).kind = kind
-            kind = kind_after(s, d, kind)
-
-
-@piece
 def kinds_at(s: PipelineState, place: int, loops: int) -> None:
     """Put the outermost `loops` loops at one combination of kinds, by its number."""
     first_kinds(s)
@@ -123,15 +112,6 @@ def combinations_of(s: PipelineState, loops: int) -> int:
     for d in range(loops):
         combinations *= at(s.levels, d).kinds
     return combinations
-
-
-@piece
-def happens(s: PipelineState, loops: int) -> bool:
-    """True if the candidate has any iterations of the present kinds."""
-    exists = True
-    for d in range(loops):
-        exists = exists and _share(s, d) > 0.0
-    return exists
 
 
 @piece
