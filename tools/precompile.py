@@ -1,9 +1,9 @@
-"""Compiles this installation's modules, and makes what the first command would else take time for.
+"""Compiles this installation's modules, and makes ahead what first commands would take time for.
 
-That are the functions of its simulators and cost models, structures of schedules ready to be
-priced, and software pipelines; nothing of it depends on the extents of operators. Each of
-`COMMANDS` runs with a cache of its own; what it made of these `KINDS` is put beside the installed
-modules (`common.cache.INSTALLED`), that of earlier sources is removed.
+These are the compiled functions of its simulators and cost models, software pipelines, cycles of
+routines, and the structures of schedules for the products of known networks: nothing that depends
+on how large an operator is. All is made in a cache of its own, and put beside the installed modules
+(`common.cache.INSTALLED`); what was made of earlier sources is removed.
 """
 
 from __future__ import annotations
@@ -18,31 +18,51 @@ from pathlib import Path
 
 import tilewright
 from tilewright.common.cache import INSTALLED
+from tilewright.graph.zoo import list_networks, network
+from tilewright.machine.load import find_machine
+from tilewright.network.planning.products import one_group
+from tilewright.tune.prepared import ready_structures
+from tilewright.tune.ways import ways
 
 COMMANDS = (
     "compile lenet5 --machine sw26010",
     "compile digits --machine bwdsp-56",
     "compile gemm --m 64 --n 64 --k 64 --machine dla-al",
 )
-KINDS = ("functions", "structures", "pipelines")
+KINDS = ("functions", "pipelines", "primitives", "structures")
+MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
+"""What structures are made for; they are the same on machines that differ in numbers alone."""
 
 
 def main() -> None:
     """Compile everything, and say what there is then."""
     compileall.compile_dir(Path(str(tilewright.__file__)).parent, quiet=1)
+    for kind in KINDS:
+        shutil.rmtree(INSTALLED / kind, ignore_errors=True)
     with tempfile.TemporaryDirectory() as cache:
-        own = {**os.environ, "XDG_CACHE_HOME": cache}
+        os.environ["XDG_CACHE_HOME"] = cache
         for command in COMMANDS:
             line = [sys.executable, "-m", "tilewright", *command.split()]
-            subprocess.run(line, env=own, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+        _make_structures()
         for kind in KINDS:
             made = sorted(Path(cache, "tilewright", kind).glob("*/value"))
             _install({path.parent.name: path.read_bytes() for path in made}, INSTALLED / kind)
 
 
+def _make_structures() -> None:
+    """Make the structures of each way to compute a product of a known network."""
+    machine = find_machine(MACHINE)
+    networks = [network(name, b, dtype=DTYPE) for name in list_networks() for b in BATCHES]
+    ops = list(dict.fromkeys(op for own in networks for _, op in own.layers()))
+    for own in (machine, one_group(machine)):
+        for part, seed in (way for found in ways(ops, own) for way in found):
+            for space in seed.spaces:
+                ready_structures(own, seed, space, part.piece.dtype)
+
+
 def _install(made: dict[str, bytes], folder: Path) -> None:
-    """Make the folder hold these values by their keys, each in one step."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Make the folder hold these values by their keys."""
     folder.mkdir(parents=True)
     for key, content in made.items():
         filling = folder / f".{key}"
