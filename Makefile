@@ -13,7 +13,7 @@ EVERY ?= 1
 NETWORKS ?= 500
 SANITIZED := tests/targets/host/test_kernel_memory.py tests/compiler/test_network_memory.py
 NATIVE := tests/targets/host tests/end_to_end/test_host.py tests/compiler tests/cli/test_run_network.py
-COMPILED := $(shell grep -rlE 'common.compiled import|pipeline_types import' src --include=*.py) src/tilewright/cost/pipeline_types.py
+SOURCES := $(shell find src/tilewright -type f -not -path '*/__pycache__/*')
 DEMO := compile vgg16 --layers --machine sw26010 --batch 128 -o out/vgg16 --check-each-algorithm
 
 .DEFAULT_GOAL := help
@@ -161,7 +161,7 @@ onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package; g
 models: $(VENV)/installed-dev $(VENV)/installed-models ## model files of packages and of torch: reference, this computer, SW26010, onnxruntime; goes on where it was
 	PYTHONPATH=tests:benchmarks $(BIN)/python tools/models.py --install --csv docs/results/models.csv
 
-$(VENV)/precompiled: $(COMPILED) tools/precompile.py | $(VENV)/installed
+$(VENV)/precompiled: $(SOURCES) tools/precompile.py | $(VENV)/installed
 	$(BIN)/python tools/precompile.py
 	touch $@
 

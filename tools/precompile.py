@@ -1,48 +1,74 @@
-"""Compiles this installation's modules and the functions of its simulators and cost models.
+"""Compiles this installation's modules, and makes ahead what first commands would take time for.
 
-The first command from an empty cache would compile them otherwise, which takes most of its time.
-Each of `COMMANDS` runs with a cache of its own; the functions that it compiled are put beside the
-installed modules (`common.compiled.INSTALLED`), those of earlier sources are removed.
+These are the compiled functions of its simulators and cost models, software pipelines, cycles of
+routines, and the structures of schedules for the products of known networks: nothing that depends
+on how large an operator is. All is made in a cache of its own, and put beside the installed modules
+(`common.cache.INSTALLED`); what was made of earlier sources is removed.
 """
 
 from __future__ import annotations
 
 import compileall
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import tilewright
-from tilewright.common.compiled import FUNCTIONS, INSTALLED
+from tilewright.common.cache import INSTALLED
+from tilewright.graph.zoo import list_networks, network
+from tilewright.machine.load import find_machine
+from tilewright.network.planning.products import one_group
+from tilewright.tune.prepared import ready_structures
+from tilewright.tune.ways import ways
 
 COMMANDS = (
-    "compile digits --machine sw26010",
+    "compile lenet5 --machine sw26010",
     "compile digits --machine bwdsp-56",
     "compile gemm --m 64 --n 64 --k 64 --machine dla-al",
 )
+KINDS = ("functions", "pipelines", "primitives", "structures")
+MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
+"""What structures are made for; they are the same on machines that differ in numbers alone."""
 
 
 def main() -> None:
     """Compile everything, and say what there is then."""
     compileall.compile_dir(Path(str(tilewright.__file__)).parent, quiet=1)
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for path in INSTALLED.iterdir():
-        path.unlink()
-    found: dict[str, bytes] = {}
+    for kind in KINDS:
+        shutil.rmtree(INSTALLED / kind, ignore_errors=True)
     with tempfile.TemporaryDirectory() as cache:
-        own = {**os.environ, "XDG_CACHE_HOME": cache}
+        os.environ["XDG_CACHE_HOME"] = cache
         for command in COMMANDS:
             line = [sys.executable, "-m", "tilewright", *command.split()]
-            subprocess.run(line, env=own, check=True, stdout=subprocess.DEVNULL)
-        for value in Path(cache, "tilewright", FUNCTIONS).glob("*/value"):
-            found[value.parent.name] = value.read_bytes()
-    for key, content in found.items():
-        filling = INSTALLED / f".{key}"
+            subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
+        _make_structures()
+        for kind in KINDS:
+            made = sorted(Path(cache, "tilewright", kind).glob("*/value"))
+            _install({path.parent.name: path.read_bytes() for path in made}, INSTALLED / kind)
+
+
+def _make_structures() -> None:
+    """Make the structures of each way to compute a product of a known network."""
+    machine = find_machine(MACHINE)
+    networks = [network(name, b, dtype=DTYPE) for name in list_networks() for b in BATCHES]
+    ops = list(dict.fromkeys(op for own in networks for _, op in own.layers()))
+    for own in (machine, one_group(machine)):
+        for part, seed in (way for found in ways(ops, own) for way in found):
+            for space in seed.spaces:
+                ready_structures(own, seed, space, part.piece.dtype)
+
+
+def _install(made: dict[str, bytes], folder: Path) -> None:
+    """Make the folder hold these values by their keys."""
+    folder.mkdir(parents=True)
+    for key, content in made.items():
+        filling = folder / f".{key}"
         filling.write_bytes(content)
-        filling.replace(INSTALLED / key)
-    print(f"{INSTALLED} holds {len(found)} functions, {sum(map(len, found.values())):,} bytes")
+        filling.replace(folder / key)
+    print(f"{folder} holds {len(made)} values, {sum(map(len, made.values())):,} bytes")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tilewright.common import compiled
-from tilewright.common.cache import CacheStore
+from tilewright.common.cache import CacheStore, store
 from tilewright.common.compiled import entry_point, piece
 
 BOX = """
@@ -81,8 +80,9 @@ def test_an_installation_may_bring_functions_compiled(
     home = "tilewright_installed_home"
     assert run(folder, monkeypatch, home, 1) == (6.0, 0)
     (kept,) = folder.glob("cache/tilewright/functions/*/value")
-    monkeypatch.setattr(compiled, "INSTALLED", folder)
-    kept.rename(folder / kept.parent.name)
+    monkeypatch.setattr(store, "INSTALLED", folder)
+    (folder / "functions").mkdir()
+    kept.rename(folder / "functions" / kept.parent.name)
     shutil.rmtree(folder / "cache")
     assert run(folder, monkeypatch, home, 1) == (6.0, 1)
     assert not (folder / "cache").exists()

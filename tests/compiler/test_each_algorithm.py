@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.common.errors import CheckFailed, SimulationError
 from tilewright.compiler import alone
-from tilewright.compiler.adding import simulated_run
+from tilewright.compiler.adding import simulated_option
 from tilewright.compiler.alone import compile_layers, with_option
 from tilewright.compiler.settings import Settings
 from tilewright.machine import load_machine
@@ -87,17 +87,17 @@ PRODUCTS = [("a", gemm(128, 32, 32)), ("b", gemm(128, 64, 32))]
 def test_a_layer_is_checked_while_the_next_is_generated(monkeypatch):
     begun, simulated = threading.Event(), []
 
-    def run(programs, machine):
+    def run(option, machine):
         if simulated:
             assert begun.wait(60)
-        simulated.append(programs)
-        return simulated_run(programs, machine)
+        simulated.append(option)
+        return simulated_option(option, machine)
 
     def checked(kernel, option):
         begun.set()
         return replace(kernel, checked="exact")
 
-    monkeypatch.setattr(alone, "simulated_run", run)
+    monkeypatch.setattr(alone, "simulated_option", run)
     monkeypatch.setattr(alone, "_checked", checked)
     network = compile_layers("net", PRODUCTS, MACHINE, Settings(check="each layer", keep=1))
     assert {kernel.checked for kernel in network.kernels.values()} == {"exact"}

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tilewright.common.errors import CapacityError
+from tilewright.isa import modulo
 from tilewright.isa.dependence import MemoryAccess, Operation
 from tilewright.isa.modulo import Effort, modulo_schedule
 from tilewright.isa.table import IssueRules
@@ -130,6 +131,15 @@ def test_without_effort_the_list_schedule_stands_in_and_says_how_far_it_may_be_o
         f"list schedule, gap {gap} to the bound {schedule.lower_bound_cycles}"
         in schedule.statement()
     )
+
+
+def test_a_search_that_is_kept_loads_no_solver(monkeypatch):
+    body = loop(load(0), multiply_add(0, 0, 1), multiply_add(1, 1, 2))
+    first = modulo_schedule(body, RULES)
+    assert first.pipelined
+    modulo._searched.cache_clear()
+    monkeypatch.setattr(modulo, "modulo_solver", None)
+    assert modulo_schedule(body, RULES) == first
 
 
 def test_the_same_input_gives_the_same_schedule():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -133,11 +132,7 @@ class _PieceCompiler(CompilerBase):
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FUNCTIONS = "functions"
-INSTALLED = Path(sys.prefix, "share", "tilewright", FUNCTIONS)
-"""Compiled functions of this installation by their keys: as trusted as its modules beside them."""
-
-_KEPT = CacheStore(FUNCTIONS)
+_KEPT = CacheStore("functions")
 _pickled = cast(Callable[[Any], bytes], serialize.dumps)
 
 
@@ -182,8 +177,7 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The function compiled for these types of arguments; None where it is not there."""
-        key = self._key(signature, context.codegen())
-        content = _installed(key) or _KEPT.recall(key)
+        content = _KEPT.recall(self._key(signature, context.codegen()))
         if content is None:
             return None
         rtsys.initialize(context)  # all that code needs; what Numba refreshes is for compiling
@@ -196,12 +190,6 @@ class _FunctionCache:
 
     def _key(self, signature: Any, codegen: Any) -> str:
         return digest(*self._decides, repr(signature), repr(codegen.magic_tuple()))
-
-
-def _installed(key: str) -> bytes | None:
-    with suppress(OSError):
-        return (INSTALLED / key).read_bytes()
-    return None
 
 
 def piece(function: Function) -> Function:

@@ -14,9 +14,10 @@ arithmetic; `common.expr_parser` reads it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias, assert_never, final
 
 import numpy as np
@@ -175,12 +176,21 @@ def _both_and(a: Value, b: Value) -> Value:
     return np.logical_and(a, b).astype(np.int64) if _is_array(a, b) else int(bool(a) and bool(b))
 
 
-def _compared(compare: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    def result(a: Value, b: Value) -> Value:
-        value = compare(a, b)
-        return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+def _ceil_div(a: Value, b: Value) -> Value:
+    return -(-a // b)
 
-    return result
+
+def _smaller(a: Value, b: Value) -> Value:
+    return np.minimum(a, b) if _is_array(a, b) else min(a, b)
+
+
+def _larger(a: Value, b: Value) -> Value:
+    return np.maximum(a, b) if _is_array(a, b) else max(a, b)
+
+
+def _compared(compare: Callable[[Value, Value], Value], a: Value, b: Value) -> Value:
+    value = compare(a, b)
+    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
 
 
 def _is_array(a: Value, b: Value) -> bool:
@@ -188,20 +198,21 @@ def _is_array(a: Value, b: Value) -> bool:
 
 
 OPERATIONS: dict[str, Callable[[Value, Value], Value]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "ceil_div": lambda a, b: -(-a // b),
-    "min": lambda a, b: np.minimum(a, b) if _is_array(a, b) else min(a, b),
-    "max": lambda a, b: np.maximum(a, b) if _is_array(a, b) else max(a, b),
-    "<": _compared(lambda a, b: a < b),
-    "<=": _compared(lambda a, b: a <= b),
-    "==": _compared(lambda a, b: a == b),
-    "!=": _compared(lambda a, b: a != b),
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "ceil_div": _ceil_div,
+    "min": _smaller,
+    "max": _larger,
+    "<": partial(_compared, operator.lt),
+    "<=": partial(_compared, operator.le),
+    "==": partial(_compared, operator.eq),
+    "!=": partial(_compared, operator.ne),
     "and": _both_and,
 }
+"""The functions have names, so that code which holds them can be kept (`common.straight_line`)."""
 
 
 def expr(value: object) -> Expr:

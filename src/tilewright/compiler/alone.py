@@ -20,7 +20,7 @@ from msgspec import structs
 from tilewright.codegen.artifact import EMITS, READIES, Array
 from tilewright.common.errors import BusyError, GraphError, ScheduleError
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.adding import adding_program, simulated_run
+from tilewright.compiler.adding import adding_program, simulated_option
 from tilewright.compiler.checking import judge as judged_by_reference
 from tilewright.compiler.checking import random_operands, relative_error
 from tilewright.compiler.compiled import Compiled, Explaining, Outputs, Simulating, Way
@@ -150,7 +150,7 @@ def with_option(kernel: Kernel, option: Option) -> Kernel:
     other = replace(kernel, option=option, program=program, artifact=code, adding=adding)
     if kernel.simulated is None:
         return replace(other, measured=None)
-    return replace(other, simulated=simulated_run(other.programs, kernel.machine))
+    return replace(other, simulated=simulated_option(option, kernel.machine))
 
 
 def _checked(kernel: Kernel, option: Option) -> Kernel:
@@ -309,7 +309,7 @@ def _generated(
 def _timed(kernel: Kernel, chain: Toolchain, settings: Settings) -> Kernel:
     """The kernel with its time: simulated, or measured where the machine is this computer."""
     if not chain.executes_here:
-        return replace(kernel, simulated=simulated_run(kernel.programs, kernel.machine))
+        return replace(kernel, simulated=simulated_option(kernel.option, kernel.machine))
     if not settings.measure:
         return kernel
     return replace(kernel, measured=measured_seconds(kernel.artifact, kernel.machine))

@@ -57,6 +57,7 @@ from tilewright.tune.accuracy import expected_error
 from tilewright.tune.candidate import NestChoice
 from tilewright.tune.choose import Choice, Option, choose
 from tilewright.tune.measure import schedule_text
+from tilewright.tune.refills import simulated
 
 # Time of a kernel by cause, according to the simulator or to the model alone.
 #
@@ -268,7 +269,7 @@ def arranging_copies(work: GroupWork, machine: Machine) -> tuple[Arranged, ...]:
     def cycles(stage: Stage) -> int:
         key = id(stage.candidate)
         if key not in known:
-            known[key] = simulate(stage.candidate.program(single), single).cycles
+            known[key] = simulated(stage.candidate, single).cycles
         return known[key]
 
     def row(cut: CutTensor, direction: str) -> Arranged:

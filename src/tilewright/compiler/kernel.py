@@ -19,7 +19,7 @@ from tilewright.codegen.artifact import LOADS, RUNS, Array, Artifact, NativeKern
 from tilewright.codegen.folder import new_folder
 from tilewright.common.errors import GraphError, ShapeError, SimulationError
 from tilewright.common.progress import Progress, silent
-from tilewright.compiler.adding import simulated_run
+from tilewright.compiler.adding import simulated_option
 from tilewright.compiler.artifact import write_kernel, write_network
 from tilewright.compiler.checking import (
     Data,
@@ -163,7 +163,7 @@ class Kernel:
         fitted = None if self.simulated is None else fitted_variant(self.machine)
         if fitted is None:
             return None
-        return 1e3 * simulated_run(self.programs, fitted).cycles / fitted.clock_hz
+        return 1e3 * simulated_option(self.option, fitted).cycles / fitted.clock_hz
 
     @property
     def result(self) -> LayerResult:
@@ -235,10 +235,22 @@ class Kernel:
 
     @cached_property
     def _group_work(self) -> GroupWork:
+        (found,) = arranged_by_cores([self._unarranged], self.machine)
+        return found
+
+    @property
+    def _unarranged(self) -> GroupWork:
         option = self.option
         adding = None if option.adding is None else option.adding.best.candidate
-        work = group_work(option.partition, option.candidate, adding)
-        return arranged_by_cores(work, self.machine)
+        return group_work(option.partition, option.candidate, adding)
+
+    @staticmethod
+    def arrange(kernels: Sequence[Kernel], machine: Machine) -> None:
+        """Find out how the operands of these kernels are arranged, in one search."""
+        asked = [k for k in kernels if k.is_driven and "_group_work" not in vars(k)]
+        works = arranged_by_cores([kernel._unarranged for kernel in asked], machine)
+        for kernel, work in zip(asked, works, strict=True):
+            vars(kernel)["_group_work"] = work
 
     def check_groups(self) -> CheckResult:
         """Run the driver of all core groups on the host, on whole operands, and compare with the
@@ -382,6 +394,7 @@ class Kernels:
         found, folders = self.result(), self.folders
         layers = (structs.replace(x, artifact=folders[x.name]) for x in found.layers)
         with new_folder(Path(directory)) as folder:
+            Kernel.arrange(distinct, self.machine)
             for written, kernel in enumerate(distinct):
                 progress("write", written, len(distinct))
                 (folder / kernel.name).mkdir()

@@ -12,14 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from tilewright.common.cache import CacheStore
 from tilewright.common.deferred import Deferred
+from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
 from tilewright.common.errors import CapacityError
 from tilewright.isa.dependence import AliasRules, DependenceGraph, Operation, build_dependences
-from tilewright.isa.modulo_bounds import IntervalBounds, control_operations, interval_bounds
+from tilewright.isa.modulo_bounds import (
+    IntervalBounds,
+    control_operations,
+    crossings,
+    interval_bounds,
+)
 from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.reorder import list_schedule, steady_cycles_per_iteration
 from tilewright.isa.table import IssueRules
@@ -137,9 +144,8 @@ def search_interval(
     effort: Effort,
 ) -> ModuloSchedule | NothingFound:
     """The schedule with the least interval below `ceiling`, and at it the least lead-in."""
-    search = _Search(
-        graph, _decisive(graph), rules, bounds.minimum_interval, ceiling, control_operations(graph)
-    )
+    control = tuple(sorted(control_operations(graph)))
+    search = _Search(graph, _decisive(graph), rules, bounds.minimum_interval, ceiling, control)
     found, interval, best = _searched(search, effort)
     if best is None:
         return found
@@ -153,12 +159,12 @@ class _Search:
     packings of operands of different sizes do, have one result.
     """
 
-    graph: DependenceGraph = field(compare=False)
+    graph: DependenceGraph = field(compare=False, repr=False)
     decisive: Hashable
     rules: IssueRules
     least: int
     ceiling: int
-    control: frozenset[int]
+    control: tuple[int, ...]
 
 
 def _decisive(graph: DependenceGraph) -> Hashable:
@@ -166,16 +172,37 @@ def _decisive(graph: DependenceGraph) -> Hashable:
     return (
         tuple((e.source, e.target, e.distance, e.delay_cycles) for e in graph.edges),
         tuple((o.units, o.latency_cycles, o.occupancy_cycles, o.branch) for o in graph.operations),
-        tuple(
-            (u.access, u.increment, modulo_solver.crossings(graph, u)) for u in graph.address_uses
-        ),
-        graph.versions,
+        tuple((u.access, u.increment, crossings(graph, u)) for u in graph.address_uses),
+        tuple(tuple(sorted(version)) for version in graph.versions),
     )
 
 
+_KEPT = CacheStore("pipelines")
+
+
+class _Searched(NamedTuple):
+    """The intervals that were excluded, the least one that was not, its shortest placement."""
+
+    excluded: NothingFound
+    interval: int
+    best: Placement | None
+
+
 @cache
-def _searched(search: _Search, effort: Effort) -> tuple[NothingFound, int, Placement | None]:
-    """(the intervals that were excluded, the least one that was not, its shortest placement)."""
+def _searched(search: _Search, effort: Effort) -> _Searched:
+    """The result of a search, from the cache if the solver has found it before."""
+    key = digest(solver_sources(), repr((search, effort)))
+    return _KEPT.value(key, _Searched, partial(_solved, search, effort))
+
+
+@cache
+def solver_sources() -> str:
+    """A digest of the sources of the scheduler, which another version may change."""
+    folder = PACKAGE / "isa"
+    return digest_of_files(folder, names_below(folder))
+
+
+def _solved(search: _Search, effort: Effort) -> _Searched:
     # A quarter for each interval leaves room for three that stay undecided, and for the lead-in.
     limit = replace(effort, deterministic_units=effort.deterministic_units / 4)
     graph, rules = search.graph, search.rules
@@ -185,13 +212,13 @@ def _searched(search: _Search, effort: Effort) -> tuple[NothingFound, int, Place
     for interval in range(search.least, search.ceiling):
         placement = modulo_solver.place_operations(graph, rules, interval, limit)
         if placement.verdict is Verdict.FOUND:
-            control = search.control
+            control = frozenset(search.control)
             best = modulo_solver.shorten(graph, rules, interval, placement, control, limit)
             break
         (refuted if placement.verdict is Verdict.INFEASIBLE else undecided).append(interval)
         if len(undecided) == 3:
             break
-    return NothingFound(tuple(refuted), tuple(undecided)), interval, best
+    return _Searched(NothingFound(tuple(refuted), tuple(undecided)), interval, best)
 
 
 def _check_registers(operations: Sequence[Operation], limit: int | None) -> None:

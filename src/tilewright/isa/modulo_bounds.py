@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from tilewright.isa.dependence import Dependence, DependenceGraph
+from tilewright.isa.dependence import AddressUse, Dependence, DependenceGraph
 from tilewright.isa.table import IssueRules
 
 
@@ -142,3 +142,23 @@ def control_bound(graph: DependenceGraph) -> int:
                 reach = depth[edge.target] + edge.delay_cycles
                 depth[index] = max(depth.get(index, 0), reach)
     return 1 + max(depth.values())
+
+
+def crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
+    """Smallest and largest ceil((access - addition) / interval) that keep the displacement in its
+    range.
+    """
+    access = graph.operations[use.access].memory
+    assert access is not None
+    before = 1 if use.increment < use.access else 0
+    sharing = sum(other.access == use.access for other in graph.address_uses)
+    room_down = (access.displacement_bytes - access.smallest_displacement) // sharing
+    room_up = (access.largest_displacement - access.displacement_bytes) // sharing
+    if use.step_bytes == 0:
+        return -len(graph.operations), len(graph.operations)
+    if use.step_bytes < 0:
+        room_down, room_up = room_up, room_down
+    step = abs(use.step_bytes)
+    # The displacement grows by step for each addition that is passed later than in the original
+    # order.
+    return before - room_up // step, before + room_down // step

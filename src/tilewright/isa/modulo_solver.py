@@ -17,6 +17,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from tilewright.isa.dependence import AddressUse, DependenceGraph
+from tilewright.isa.modulo_bounds import crossings
 from tilewright.isa.placement import Effort, Placement, Verdict
 from tilewright.isa.table import IssueRules
 
@@ -297,23 +298,3 @@ def _constrain_address_use(
     phase = model.new_int_var_from_domain(domain, f"phase{name}")
     turns = model.new_int_var(-stages, stages, f"turns{name}")
     model.add(gap == interval * turns + phase)
-
-
-def crossings(graph: DependenceGraph, use: AddressUse) -> tuple[int, int]:
-    """Smallest and largest ceil((access - addition) / interval) that keep the displacement in its
-    range.
-    """
-    access = graph.operations[use.access].memory
-    assert access is not None
-    before = 1 if use.increment < use.access else 0
-    sharing = sum(other.access == use.access for other in graph.address_uses)
-    room_down = (access.displacement_bytes - access.smallest_displacement) // sharing
-    room_up = (access.largest_displacement - access.displacement_bytes) // sharing
-    if use.step_bytes == 0:
-        return -len(graph.operations), len(graph.operations)
-    if use.step_bytes < 0:
-        room_down, room_up = room_up, room_down
-    step = abs(use.step_bytes)
-    # The displacement grows by step for each addition that is passed later than in the original
-    # order.
-    return before - room_up // step, before + room_down // step

@@ -87,10 +87,10 @@ def structures(
 
     `staging` gives the passes from the seed stage to the staged one.
     """
-    return _structures(space, _own_layouts(seed, space), dtype, staging, rules)
+    return _structures(space, own_layouts(seed, space), dtype, staging, rules)
 
 
-def _own_layouts(seed: Seed, space: Space) -> tuple[tuple[Layout, ...], ...]:
+def own_layouts(seed: Seed, space: Space) -> tuple[tuple[Layout, ...], ...]:
     """The distinct layouts of the tensors of one nest, in the order the seed lists them."""
     used = {u.tensor.name for u in space.nest.every_use}
     kept = (tuple(x for x in chosen if x.tensor in used) for chosen in seed.layout_combinations())
@@ -127,7 +127,7 @@ def _structures(
 
 def combinations(seed: Seed, space: Space, rules: Rules) -> tuple[tuple[Step, ...], ...]:
     """Every step list of one nest, the illegal ones too."""
-    return _combinations(space, _own_layouts(seed, space), rules)
+    return _combinations(space, own_layouts(seed, space), rules)
 
 
 @cache

@@ -19,12 +19,12 @@ from tilewright.common.cache import CacheStore
 from tilewright.common.digest import digest, own_sources
 from tilewright.common.progress import Steps, uncounted
 from tilewright.machine import Machine
-from tilewright.machine.family import find_family
 from tilewright.ops import Op
 from tilewright.schedule.structures import combinations
-from tilewright.seeds.space import Seed, Space, parameters, users_own
+from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.legal import rules_of, structure_on
+from tilewright.tune.prepared import keeps
 from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
 
 _KEPT = CacheStore("rankings")
@@ -92,13 +92,6 @@ def kept_rankings(
         for case, ranking in zip(own, found[op] or (), strict=True)
     }
     return [by_case[op, id(seed), n] for (op, seed), n in zip(cases, together, strict=True)]
-
-
-def keeps(machine: Machine) -> bool:
-    """True if the seeds and the machine's prices ship with tilewright."""
-    own = __name__.partition(".")[0]
-    shipped = not machine.target or find_family(machine.target).package.partition(".")[0] == own
-    return shipped and not users_own()
 
 
 def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:

@@ -19,7 +19,7 @@ from tilewright.isa import load_table
 from tilewright.machine import Machine
 from tilewright.simulate.kernel.level import KernelTime, simulate, without_and_with
 from tilewright.tune.candidate import Candidate
-from tilewright.tune.kept import keeps
+from tilewright.tune.prepared import keeps
 
 _KEPT, _RUNS = CacheStore("refills"), CacheStore("runs")
 

@@ -20,21 +20,19 @@ import numpy.typing as npt
 
 from tilewright.common.errors import ScheduleError
 from tilewright.common.progress import Steps, uncounted
-from tilewright.cost.chain import Prepared, take_apart
+from tilewright.cost.chain import Prepared
 from tilewright.cost.estimate import Estimate, PricedNest, estimates
 from tilewright.cost.prices import prices_of
-from tilewright.ir.chains import ChainRules
 from tilewright.ir.nodes import Program
 from tilewright.machine import Machine
 from tilewright.ops import Op
-from tilewright.passes.lowering import lowering_of
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grids, side_by_side
 from tilewright.schedule.structures import Structure
 from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.seeds.steps import Layout, Schedule
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.fit import main_memory_bytes, mesh_values
-from tilewright.tune.legal import structures_on
+from tilewright.tune.prepared import prepared_of, ready_structures
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -166,7 +164,7 @@ def choice_of(
     not fit the machine.
     """
     (told,) = told_apart([shared], machine)
-    for structure in structures_on(machine, seed, space, op.dtype):
+    for structure in ready_structures(machine, seed, space, op.dtype):
         if structure.steps == schedule.steps:
             ((priced,),) = _price([sharing(structure, told)], [(op, blocks)], machine, seed, 0)
             every = priced.top(priced.cycles.size) if priced.cycles.size else []
@@ -182,7 +180,7 @@ def choices_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[NestC
     """
     op, seed, (own,) = candidate.op, candidate.seed, candidate.nests
     found: list[tuple[NestChoice, Program]] = []
-    for structure in structures_on(machine, seed, seed.spaces[0], op.dtype):
+    for structure in ready_structures(machine, seed, seed.spaces[0], op.dtype):
         if structure.layouts != own.structure.layouts:
             continue
         ((priced,),) = _price([structure], [(op, candidate.blocks)], machine, seed, 0)
@@ -216,7 +214,7 @@ def _asked(ops: Mapping[Op, Seed], shared: frozenset[str], machine: Machine) -> 
     seed, dtype = next(iter(ops.values())), next(iter(ops)).dtype
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     try:
-        nests = [structures_on(machine, seed, space, dtype) for space in seed.spaces]
+        nests = [ready_structures(machine, seed, space, dtype) for space in seed.spaces]
     except ScheduleError:  # no schedule is legal on this machine
         return _Asked(seed, cases)
     return _Asked(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests])
@@ -369,13 +367,9 @@ def _part(grids: _Grids, kinds: Floats, span: slice) -> _Priced:
 
 
 def _case(grids: _Grids, machine: Machine, keep: int) -> PricedNest:
-    """The priced program of a structure; tensors that the seed makes ahead of all calls are packed
-    as constants are.
-    """
-    seed, ahead = grids.seed, grids.structure.space.ahead
-    made = frozenset(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
-    divided = seed.together if machine.thread_count > 1 else None
-    prepared = _prepared(grids.structure, lowering_of(machine).chains, divided, made)
+    """The priced program of a structure."""
+    ahead = grids.structure.space.ahead
+    prepared = prepared_of(grids.structure, grids.seed, machine)
     contest = np.repeat(np.arange(len(grids.ends)), np.diff([0, *grids.ends]))
     values = {**grids.env, **grids.tiles.copies}
     return PricedNest(prepared, values, grids.wanted, contest, 0 if ahead else keep)
@@ -388,23 +382,6 @@ def _kinds(prepared: Prepared, found: Estimate, machine: Machine, *, ahead: bool
     kinds = [found.cycles, found.compute_cycles, np.maximum(found.compute_cycles, engine)]
     every = np.stack(kinds)
     return np.where(np.isfinite(every), 0.0, every) if ahead else every
-
-
-@cache
-def _prepared(
-    structure: Structure,
-    chains: ChainRules | None,
-    together: tuple[str, ...] | None,
-    made: frozenset[str],
-) -> Prepared:
-    staged = structure.staged
-    if not structure.space.ahead and any(t.name in made for t in staged.tensors):
-        kinds = ("constant" if t.name in made else t.kind for t in staged.tensors)
-        tensors = (replace(t, kind=k) for t, k in zip(staged.tensors, kinds, strict=True))
-        staged = replace(staged, tensors=tuple(tensors))
-    if structure.unmarked is not None:
-        return _prepared(structure.unmarked, chains, together, made).marked(staged)
-    return take_apart(staged, chains=chains, together=together)
 
 
 def _undominated(

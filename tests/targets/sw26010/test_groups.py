@@ -29,7 +29,7 @@ RESULTS = [Box((256 * g, 0), (256 * (g + 1), 256)) for g in range(4)]
 
 def driven(program: str, work: GroupWork) -> Artifact:
     kernel = CODE.emit(parse(program), MACHINE)
-    return GROUPS.drive(kernel, arranged_by_cores(work, MACHINE), MACHINE)
+    return GROUPS.drive(kernel, *arranged_by_cores([work], MACHINE), MACHINE)
 
 
 def product() -> Artifact:

@@ -7,9 +7,10 @@ if it is whole. `folders` decides which folders are trusted, `entries` what a wh
 
 from tilewright.common.cache.folders import CacheError, cache_folder
 from tilewright.common.cache.inventory import KindContent, clear, contents, damaged_entries
-from tilewright.common.cache.store import CacheStore, Make
+from tilewright.common.cache.store import INSTALLED, CacheStore, Make
 
 __all__ = [
+    "INSTALLED",
     "CacheError",
     "CacheStore",
     "KindContent",

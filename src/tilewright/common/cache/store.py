@@ -1,13 +1,15 @@
 """Entries by key: found and verified, or made aside and put in place in one step.
 
 Two processes that make the same entry agree on the first one in place. Where nothing can be
-written, entries are kept in a temporary folder of this process.
+written, entries are kept in a temporary folder of this process. An installation may bring entries
+that users then need not make, as others bring extension modules.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +32,8 @@ from tilewright.common.digest import digest, own_sources
 
 _LOG = logging.getLogger(__name__)
 _VALUE = "value"
+INSTALLED = Path(sys.prefix, "share", "tilewright")
+"""Values of this installation by kind and key: as trusted as its modules beside them."""
 
 T = TypeVar("T")
 
@@ -70,7 +74,9 @@ class CacheStore:
         remove(named(self._place(), key))
 
     def recall(self, key: str) -> bytes | None:
-        """The value remembered under this key, or None."""
+        """The value installed or remembered under this key, or None."""
+        with suppress(OSError):
+            return named(INSTALLED / self.kind, key).read_bytes()
         with suppress(OSError):
             entry = named(self._place(), key)
             if _is_whole(entry):

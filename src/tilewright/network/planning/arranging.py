@@ -8,15 +8,18 @@ that lies in the whole array as its form says needs none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 
 from tilewright.machine import Machine
 from tilewright.network.groups import CutTensor, GroupWork
+from tilewright.network.plan import Scheduled
 from tilewright.network.planning.access import access_of, blocked_loops
 from tilewright.network.planning.form import Form, row_major
 from tilewright.network.planning.memory import Draft, PlannedMemory
 from tilewright.network.planning.products import ranked_stages
+from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.ops.mapping import InMemory
 
@@ -24,23 +27,35 @@ WHOLE, PART = 0, 1
 """The values of the stages: the whole array from the region's first element on, and the tensor."""
 
 
-def arranged_by_cores(work: GroupWork, machine: Machine) -> GroupWork:
-    """`work` with stages that move each group's tensors, the fastest by the model.
+def arranged_by_cores(works: Sequence[GroupWork], machine: Machine) -> list[GroupWork]:
+    """`works` with stages that move each group's tensors, the fastest by the model, all searched
+    for together.
 
     Raises ScheduleError or CapacityError where a tensor can be moved in no way.
     """
+    every = [_drafts_of(work) for work in works]
+    groups = (group for drafts in every for cut in drafts for group in cut)
+    schedules = ranked_stages({d.op: d.name for group in groups for d in group}, machine)
+    return [_staged(work, drafts, schedules) for work, drafts in zip(works, every, strict=True)]
+
+
+def _drafts_of(work: GroupWork) -> list[list[list[Draft]]]:
+    """Of each operand and the result, the stages by which each group moves it."""
     cuts = (*work.operands, work.result)
-    drafts = [
+    return [
         [_drafts(cut, group, given=cut is not work.result) for group in _movers(cut)]
         for cut in cuts
     ]
-    ops = {draft.op: draft.name for cut in drafts for group in cut for draft in group}
-    schedules = ranked_stages(ops, machine)
 
+
+def _staged(
+    work: GroupWork, drafts: list[list[list[Draft]]], schedules: Mapping[Op, Scheduled]
+) -> GroupWork:
     def staged(cut: CutTensor, own: list[list[Draft]]) -> CutTensor:
         stages = (tuple(d.stage(schedules[d.op]) for d in group) for group in own)
         return replace(cut, stages=tuple(stages))
 
+    cuts = (*work.operands, work.result)
     *operands, result = (staged(cut, own) for cut, own in zip(cuts, drafts, strict=True))
     return replace(work, operands=tuple(operands), result=result)
 

@@ -16,10 +16,10 @@ from msgspec import Struct, json, structs
 
 from tilewright.asm import assemble
 from tilewright.common.cache import CacheStore
-from tilewright.common.digest import PACKAGE, digest, digest_of_files, names_below
+from tilewright.common.digest import digest
 from tilewright.isa import Instruction, Register, load_table
 from tilewright.isa.dependence import AliasRules, Operation, build_dependences
-from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule
+from tilewright.isa.modulo import Effort, ModuloSchedule, modulo_schedule, solver_sources
 from tilewright.isa.modulo_bounds import IntervalBounds, interval_bounds
 from tilewright.isa.operations import is_stream, operations_of
 from tilewright.isa.software_pipeline import PipelinedLoop, TripCount, emit_loop
@@ -89,7 +89,7 @@ def scheduled_loop(body: Body, ports: PortCycles) -> ModuloSchedule:
     asked = asked_of(body, ports)
     times = shipped().get(asked.key)
     if times is None:
-        times = SCHEDULES.value(digest(asked.key, _solver())[:32], _Times, asked.solved)
+        times = SCHEDULES.value(digest(asked.key, solver_sources())[:32], _Times, asked.solved)
     rules = load_table(TABLE).issue
     graph = build_dependences(asked.operations, rules=rules, aliases=asked.aliases)
     bounds = interval_bounds(graph, rules)
@@ -131,16 +131,9 @@ def solved_again(loops: Iterable[tuple[Body, PortCycles]]) -> dict[str, _Times]:
     found = {}
     for body, ports in loops:
         asked = asked_of(body, ports)
-        key = digest(asked.key, _solver())[:32]
+        key = digest(asked.key, solver_sources())[:32]
         found[asked.key] = SCHEDULES.value(key, _Times, asked.solved)
     return found
-
-
-@cache
-def _solver() -> str:
-    """A digest of the sources of the scheduler, which another version may change."""
-    folder = PACKAGE / "isa"
-    return digest_of_files(folder, names_below(folder))
 
 
 @cache

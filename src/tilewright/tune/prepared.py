@@ -1,0 +1,154 @@
+"""Structures ready to be priced: what extents do not decide is made once and kept.
+
+In: a machine, a seed and one of its spaces. Out: the space's legal structures, and of each what its
+pricing takes. An entry of the cache holds those of one space, as Python pickles them. Its key is a
+digest of all that decides them: the space with the layouts of its tensors, the rules by which the
+machine's programs are lowered, and the sources of tilewright; no number of the machine is among
+them. An installation brings some, so that the first search from an empty cache finds them, too.
+"""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple, cast
+
+from tilewright.common.cache import CacheStore
+from tilewright.common.digest import digest, own_sources
+from tilewright.common.errors import ProgramError
+from tilewright.common.expr import Expr
+from tilewright.cost.chain import Prepared, take_apart
+from tilewright.ir.chains import ChainRules
+from tilewright.ir.nodes import Program
+from tilewright.machine import Machine
+from tilewright.machine.family import find_family
+from tilewright.passes.lowering import lowering_of
+from tilewright.schedule.structures import Structure, own_layouts
+from tilewright.seeds.space import Seed, Space, users_own
+from tilewright.seeds.steps import Step
+from tilewright.tune.legal import rules_of, structure_on, structures_on
+
+_KEPT = CacheStore("structures")
+
+
+@dataclass(frozen=True)
+class _Pricing:
+    """How programs of a nest are priced: `chains` as in `Lowering`, the names of the loops that
+    nests share where threads divide them, and of the tensors that are made ahead of all calls.
+    """
+
+    chains: ChainRules | None
+    together: tuple[str, ...] | None
+    made: tuple[str, ...]
+
+
+class _Kept(NamedTuple):
+    """All of a structure that takes time to find; None where it is not priced."""
+
+    steps: tuple[Step, ...]
+    staged: Program
+    aligned: tuple[Expr, ...]
+    prepared: Prepared | None
+
+
+_PREPARED: dict[tuple[Structure, _Pricing], Prepared] = {}
+"""What this process has made or read."""
+
+
+def keeps(machine: Machine) -> bool:
+    """True if the seeds and the machine's prices ship with tilewright."""
+    own = __name__.partition(".")[0]
+    shipped = not machine.target or find_family(machine.target).package.partition(".")[0] == own
+    return shipped and not users_own()
+
+
+def ready_structures(
+    machine: Machine, seed: Seed, space: Space, dtype: str
+) -> tuple[Structure, ...]:
+    """`legal.structures_on`, from the cache where it has them."""
+    if not keeps(machine):
+        return structures_on(machine, seed, space, dtype)
+    key = _key(machine, seed, space, dtype)
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _KNOWN[key] = _found(machine, seed, space, dtype, key)
+    return found
+
+
+_KNOWN: dict[str, tuple[Structure, ...]] = {}
+
+
+def _found(
+    machine: Machine, seed: Seed, space: Space, dtype: str, key: str
+) -> tuple[Structure, ...]:
+    pricing, content = _pricing(seed, machine), _KEPT.recall(key)
+    if content is not None:
+        kept = cast(list[_Kept], pickle.loads(content))
+        return tuple(_recalled(own, pricing, machine, space, dtype) for own in kept)
+    found = structures_on(machine, seed, space, dtype)
+    made = [_Kept(s.steps, s.staged, s.aligned, _priceable(s, pricing)) for s in found]
+    _KEPT.remember(key, pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
+    return found
+
+
+def _recalled(
+    kept: _Kept, pricing: _Pricing, machine: Machine, space: Space, dtype: str
+) -> Structure:
+    found = structure_on(machine, space, kept.steps, dtype)
+    vars(found).setdefault("staged", kept.staged)
+    vars(found).setdefault("aligned", kept.aligned)
+    if kept.prepared is not None:
+        _PREPARED.setdefault((found, pricing), kept.prepared)
+    return found
+
+
+def _priceable(structure: Structure, pricing: _Pricing) -> Prepared | None:
+    with suppress(ProgramError):  # raised again where one of its tiles is priced
+        return _prepared(structure, pricing)
+    return None
+
+
+def prepared_of(structure: Structure, seed: Seed, machine: Machine) -> Prepared:
+    """A structure as it is priced; tensors that the seed makes ahead of all calls are packed as
+    constants are. Raises ProgramError as `take_apart` does.
+    """
+    return _prepared(structure, _pricing(seed, machine))
+
+
+def _pricing(seed: Seed, machine: Machine) -> _Pricing:
+    made = sorted(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
+    together = seed.together if machine.thread_count > 1 else None
+    return _Pricing(lowering_of(machine).chains, together, tuple(made))
+
+
+def _prepared(structure: Structure, pricing: _Pricing) -> Prepared:
+    found = _PREPARED.get((structure, pricing))
+    if found is None:
+        found = _PREPARED[structure, pricing] = _taken_apart(structure, pricing)
+    return found
+
+
+def _taken_apart(structure: Structure, pricing: _Pricing) -> Prepared:
+    staged, made = structure.staged, pricing.made
+    if not structure.space.ahead and any(t.name in made for t in staged.tensors):
+        kinds = ("constant" if t.name in made else t.kind for t in staged.tensors)
+        tensors = (replace(t, kind=k) for t, k in zip(staged.tensors, kinds, strict=True))
+        staged = replace(staged, tensors=tuple(tensors))
+    if structure.unmarked is not None:
+        return _prepared(structure.unmarked, pricing).marked(staged)
+    return take_apart(staged, chains=pricing.chains, together=pricing.together)
+
+
+def _key(machine: Machine, seed: Seed, space: Space, dtype: str) -> str:
+    """A digest of all that decides the structures of a nest and their pricing."""
+    staging = lowering_of(machine).staging
+    rules = f"{staging.__module__}.{staging.__qualname__} {rules_of(machine)!r}"
+    nest = _text(space, own_layouts(seed, space))
+    return digest(own_sources(), rules, repr(_pricing(seed, machine)), nest, dtype)
+
+
+@cache
+def _text(*own: object) -> str:
+    return repr(own)
