@@ -28,6 +28,7 @@ from tilewright.ops.op import (
     in_own_type,
     require_operands,
     rounded,
+    same_dimensions,
     show_shape,
 )
 from tilewright.ops.piece import Divided, pieces_along
@@ -243,6 +244,11 @@ class Shaped(Named):
     def out_shape(self) -> Shape:
         """Shape of the tensor."""
         return self.shape
+
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """As the only definition's dimensions do; through several they stay the tensor's."""
+        return super().follows if _is_one(self) else (same_dimensions(len(self.shape)),) * 2
 
     def part(self, result: Box, terms: Box | None = None) -> Self:
         """The operator on a smaller tensor."""
