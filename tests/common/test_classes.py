@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.common.classes import classes_of
-from tilewright.common.compiled_classes import FACTOR, SHIFT, classes_by_hashes
+from tilewright.common.classes import FACTOR, classes_of
+from tilewright.common.compiled_classes import SHIFT, classes_by_hashes
 
 FAR = 1 << 62
 
@@ -53,7 +53,7 @@ def test_different_rows_of_equal_hashes_are_told_apart(a, b, c):
     """The second number of the second row takes back what the first number changed."""
 
     def mixed(x: int) -> int:
-        whole = x * int(FACTOR) % (1 << 64)
+        whole = x * FACTOR % (1 << 64)
         return whole ^ (whole >> int(SHIFT))
 
     d = np.array((mixed(a) + c - mixed(b)) % (1 << 64), np.uint64).astype(np.int64).item()

@@ -12,7 +12,7 @@ from tilewright.graph.frontends.notation import define
 from tilewright.graph.gradient import with_gradients
 from tilewright.network.planning.form import StoredDim, canonical, permuted, row_major
 from tilewright.network.planning.lowering import lowered
-from tilewright.network.planning.memory import PlannedMemory, in_order
+from tilewright.network.planning.memory import Heading, PlannedMemory, in_order
 from tilewright.ops import max_pool2d
 from tilewright.seeds.mapping import mapping
 from tilewright.seeds.steps import Stage
@@ -39,7 +39,7 @@ def test_blocks_that_do_not_divide_each_other_are_left_by_a_copy(before, after, 
     x = memory.value("x", in_blocks(shape, before))
     bias = memory.numbers("bias", np.arange(12.0), (1,))
     y = memory.value("y", in_blocks(shape, after))
-    memory.map("sum", "elementwise", "x0 + x1", y, (x, bias))
+    memory.map(Heading("sum", "elementwise"), "x0 + x1", y, (x, bias))
     assert [draft.name for draft in memory.drafts] == names
 
     numbers = np.arange(36.0).reshape(shape)
@@ -57,7 +57,7 @@ def test_a_copy_into_the_order_of_c_needs_no_other():
     memory = PlannedMemory("f64")
     x = memory.value("x", in_blocks((3, 12), 6))
     y = memory.value("y", row_major((3, 12)))
-    memory.map("copy", "layout", "x0", y, (x,))
+    memory.map(Heading("copy", "layout"), "x0", y, (x,))
     assert [draft.name for draft in memory.drafts] == ["copy"]
 
 

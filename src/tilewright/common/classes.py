@@ -18,8 +18,8 @@ else:  # heavy: Numba
 Ints = npt.NDArray[np.int64]
 _MANY_ROWS = 1 << 16
 """From here on a table of hashes, which is compiled first, is faster."""
-_FACTOR = 0x9E3779B97F4A7C15
-"""An odd number whose powers spread over all bits of a sum: 2^64 over the golden ratio."""
+FACTOR = 0x9E3779B97F4A7C15
+"""An odd number whose multiples and powers spread over all bits: 2^64 over the golden ratio."""
 _PLACES = 8
 """Places of an array for each row; where values lie farther apart they are sorted."""
 
@@ -52,7 +52,7 @@ def _by_sums(table: Ints) -> tuple[Ints, Ints] | None:
     """
     sums, factor = np.zeros(table.shape[1], np.int64), 1
     for column in table:
-        factor = factor * _FACTOR % (1 << 64)
+        factor = factor * FACTOR % (1 << 64)
         sums += column * np.uint64(factor).astype(np.int64)
     _, first, code = np.unique(sums, return_index=True, return_inverse=True)
     code, first = _in_order(code, first)

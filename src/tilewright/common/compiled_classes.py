@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.common.classes import FACTOR
 from tilewright.common.compiled import entry_point
 
 _Ints = npt.NDArray[np.int64]
 _Hashes = npt.NDArray[np.uint64]
 
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number whose multiples spread over all bits: 2^64 over the golden ratio."""
 SHIFT = np.uint64(29)
 
 
@@ -22,13 +21,20 @@ def classes_by_hashes(table: _Ints) -> tuple[_Ints, _Ints] | None:
     rows = table.shape[1]
     code, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
     slots = np.full(2 << max(1, rows).bit_length(), -1, np.int64)
-    count = _find(table, table.view(np.uint64), np.zeros(rows, np.uint64), slots, code, first)
+    bits, hashes, factor = table.view(np.uint64), np.zeros(rows, np.uint64), np.uint64(FACTOR)
+    count = _find(table, bits, hashes, slots, code, first, factor)
     return None if count < 0 else (code, first[:count].copy())
 
 
 @entry_point()
 def _find(
-    table: _Ints, bits: _Hashes, hashes: _Hashes, slots: _Ints, code: _Ints, first: _Ints
+    table: _Ints,
+    bits: _Hashes,
+    hashes: _Hashes,
+    slots: _Ints,
+    code: _Ints,
+    first: _Ints,
+    factor: np.uint64,
 ) -> int:
     """Fill in the classes and return their number, -1 where different rows have equal hashes;
     `slots` are places of an open table, a power of two and more than twice the rows.
@@ -36,7 +42,7 @@ def _find(
     columns, rows = table.shape
     for c in range(columns):
         for i in range(rows):
-            mixed = (hashes[i] + bits[c, i]) * FACTOR
+            mixed = (hashes[i] + bits[c, i]) * factor
             hashes[i] = mixed ^ (mixed >> SHIFT)
     count = 0
     for i in range(rows):

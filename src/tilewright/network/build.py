@@ -11,7 +11,7 @@ next product reads. Operators without a lowering are refused before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -46,6 +46,7 @@ from tilewright.network.planning.layouts import Layouts, NodeChain, WholeNetwork
 from tilewright.network.planning.lowering import lowered
 from tilewright.network.planning.memory import (
     Draft,
+    Heading,
     Located,
     PlannedMemory,
     given_form,
@@ -273,9 +274,9 @@ class _Builder:
         nodes, first, behind = chain.finishing, chain.first, chain.finishing[1:]
         if first.op.kind in CONTRACTIONS:
             if first.name in self.layouts.fused:
-                self._fused(chain)
+                self.memory.held[chain.output] = [self._product(chain.nodes, chain)]
                 return
-            made = self._product(first)
+            made = self._product((first,))
             if chain.pool is not None:
                 self.memory.held[first.output] = [made]
                 first, made = chain.pool, self._other(chain.pool)
@@ -316,7 +317,7 @@ class _Builder:
                 self.memory.values[located.value] = replace(own, role="output")
             else:
                 copy = self.memory.value(name, form, "output")
-                self.memory.map(f"{name}_output", "layout", "x0", copy, (located,))
+                self.memory.map(Heading(f"{name}_output", "layout"), "x0", copy, (located,))
                 located = copy
             self.outputs.append((name, located.value, form))
         self._keep(self.network.states)
@@ -395,7 +396,7 @@ class _Builder:
 
     def _leaves_border(self, draft: Draft) -> bool:
         """True for a copy of a tensor out of its border."""
-        if draft.work != "layout" or draft.nodes or not keeps_order(draft.op):
+        if draft.work != "layout" or draft.heading.nodes or not keeps_order(draft.op):
             return False
         before, after = (self.memory.values[value] for _, value in draft.arguments)
         return before.form.has_zeros and not after.form.has_zeros and after.role == "scratch"
@@ -430,62 +431,39 @@ class _Builder:
             return self.memory.constant(("x0", (name,)), form, tuple(range(len(form.shape))))
         return self.memory.in_form(name, form)
 
-    def _fused(self, chain: NodeChain) -> None:
-        """Append the nodes as one product with an epilogue."""
-        nodes, node, output = chain.nodes, chain.first, chain.output
+    def _product(self, nodes: Sequence[Node], fused: NodeChain | None = None) -> Located:
+        """Append a product; of a `fused` chain with those behind it as its epilogue."""
+        node, *behind = nodes
         candidate = self.layouts.products[node.name]
-        form = self.forms.of(candidate, constants=False)[candidate.seed.result]
-        operands = self._product_operands(node, candidate)
-        assert chain.request is not None
-        beside = chain.request[1].beside
+        seed, forms = candidate.seed, self.forms.of(candidate)
+        pairs = zip(seed.operands, node.inputs, strict=True)
+        operands = [(tensor, self._tensor(name, forms[tensor]).value) for tensor, name in pairs]
+        beside: tuple[Beside, ...] = ()
+        if fused is not None and fused.request is not None:
+            beside = fused.request[1].beside
+            operands += self._operands_beside(fused, beside, candidate, forms[seed.result])
+        y = self.memory.value(nodes[-1].output, forms[seed.result])
+        label = " ".join((node.op.describe(), *(n.op.kind for n in behind)))
+        names, flops = tuple(n.name for n in nodes), sum(n.op.flops for n in nodes)
+        heading = Heading(node.name, "product", label, names, flops)
+        arguments, scheduled = (
+            (*operands, (seed.result, y.value)),
+            self._scheduled(candidate, beside),
+        )
+        scheduled = self._scheduled(candidate, beside)
+        self.memory.append(Draft(heading, node.op, arguments, scheduled))
+        self._fill(candidate, y)
+        return y
+
+    def _operands_beside(
+        self, chain: NodeChain, beside: Sequence[Beside], candidate: Candidate, form: Form
+    ) -> Iterator[tuple[str, int]]:
+        """The values of what an epilogue reads, whose result has a form."""
         reads = expressed(chain.finishing).reads[1:]
         for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
             own = candidate.beside if isinstance(candidate, Bordered) else form
             place = self._tensor(read.tensors[0], own) if as_result else self._read(read)
-            operands.append((operand_name(i), place.value))
-        y = self.memory.value(output, form)
-        self.memory.append(
-            Draft(
-                node.name,
-                f"{node.op.describe()} {' '.join(n.op.kind for n in nodes[1:])}",
-                "product",
-                node.op,
-                (*operands, (candidate.seed.result, y.value)),
-                tuple(n.name for n in nodes),
-                sum(n.op.flops for n in nodes),
-                self._scheduled(candidate, beside),
-            )
-        )
-        self._fill(candidate, y)
-        self.memory.held[output] = [y]
-
-    def _product_operands(self, node: Node, candidate: Candidate) -> list[tuple[str, int]]:
-        """The values of a product's own operands, in the forms that the candidate takes."""
-        forms = self.forms.of(candidate)
-        return [
-            (tensor, self._tensor(name, forms[tensor]).value)
-            for tensor, name in zip(candidate.seed.operands, node.inputs, strict=True)
-        ]
-
-    def _product(self, node: Node) -> Located:
-        candidate = self.layouts.products[node.name]
-        seed, forms = candidate.seed, self.forms.of(candidate)
-        operands = self._product_operands(node, candidate)
-        y = self.memory.value(node.output, forms[seed.result])
-        self.memory.append(
-            Draft(
-                node.name,
-                node.op.describe(),
-                "product",
-                node.op,
-                (*operands, (seed.result, y.value)),
-                (node.name,),
-                node.op.flops,
-                self._scheduled(candidate),
-            )
-        )
-        self._fill(candidate, y)
-        return y
+            yield operand_name(i), place.value
 
     def _fill(self, candidate: Candidate, y: Located) -> None:
         """Append the stage that fills the border around a product's result, if it has one."""
@@ -512,16 +490,9 @@ class _Builder:
         y = self.memory.value(last.output, form or own)
         work: Work = "layout" if found.scalar == Element(0) else "elementwise"
         nodes = nodes if made is None else nodes[1:]
-        self.memory.map(
-            last.name,
-            work,
-            str(found.scalar),
-            y,
-            operands,
-            nodes=tuple(n.name for n in nodes),
-            label=" ".join(n.op.kind for n in nodes),
-            flops=sum(n.op.flops for n in nodes),
-        )
+        label, flops = " ".join(n.op.kind for n in nodes), sum(n.op.flops for n in nodes)
+        heading = Heading(last.name, work, label, tuple(n.name for n in nodes), flops)
+        self.memory.map(heading, str(found.scalar), y, operands)
         self.memory.held[last.output] = [y]
 
     def _operands(self, found: Expressed, made: Located | None) -> list[Located]:
@@ -543,7 +514,7 @@ class _Builder:
         self._hold_weights(read.tensors)
         operands = [self.memory.held[name][0] for name in read.tensors]
         y = self.memory.value(f"{first}_made", row_major(operands[0].form.shape))
-        self.memory.map(f"{first}_made", "elementwise", read.made, y, operands)
+        self.memory.map(Heading(f"{first}_made", "elementwise"), read.made, y, operands)
         return replace(y, axes=read.axes)
 
     def plan(self, schedules: Schedules, machine: Machine, groups: int, least: float) -> Plan:

@@ -6,15 +6,14 @@ a `MeasuredExplanation` on this computer; `report.network` prints both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TypeVar
 
 from msgspec import Struct
 
 from tilewright.codegen.artifact import RoutineCycles
 from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds
 
-Amount = TypeVar("Amount", int, float)
 Routines = tuple[RoutineCycles, ...]
 """Routines that a stage's code calls, with their cycles."""
 _NO_BOUNDS = PlanBounds(0, 0, 0, 0)
@@ -93,13 +92,11 @@ class MeasuredExplanation(Struct, frozen=True):
 
 def measured_explanation(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> MeasuredExplanation:
     """The explanation of a network that was compiled for this computer."""
-    work: dict[str, float] = {}
-    causes: dict[str, int] = {}
+    work, causes = dict[str, float](), Counter[str]()
     for stage in run.stages:
         if stage.measured_milliseconds is not None:
             work[stage.work] = work.get(stage.work, 0.0) + stage.measured_milliseconds
-        for kind, cycles in stage.causes.items():
-            causes[kind] = causes.get(kind, 0) + cycles
+        causes.update(stage.causes)
     behind = [len(s.nodes) - 1 for s in run.stages if s.work == "product" and s.nodes]
     gathered = {node for s in run.stages if s.work == "window" for node in s.nodes}
     elementwise = [s for s in run.stages if s.work == "elementwise" and s.nodes]
@@ -107,15 +104,11 @@ def measured_explanation(run: NetworkRun, *, rewrites: tuple[str, ...] = ()) -> 
     in_products, merged = sum(behind), sum(passes) - len(passes)
     return MeasuredExplanation(
         run,
-        _largest_first(work),
-        _largest_first(causes),
+        dict(sorted(work.items(), key=lambda item: -item[1])),
+        dict(causes.most_common()),
         in_products + sum(passes),
         in_products,
         merged,
         len(passes),
         rewrites,
     )
-
-
-def _largest_first(parts: dict[str, Amount]) -> dict[str, Amount]:
-    return dict(sorted(parts.items(), key=lambda item: -item[1]))

@@ -17,20 +17,11 @@ from tilewright.codegen.artifact import Artifact
 from tilewright.common.dtypes import dtype
 from tilewright.machine import Capability, Machine
 from tilewright.network.plan import Stage
-from tilewright.network.planning.form import Form, StoredDim
+from tilewright.network.planning.form import Form
 from tilewright.network.planning.forms import Forms
-from tilewright.ops import Op
 from tilewright.ops.box import Box
 from tilewright.partition import Partition
-from tilewright.seeds.pooling import result_shape
 from tilewright.tune.candidate import Candidate
-
-_MANY = 8
-"""Forms are found on operators with no more images, channels, rows or columns of matrices: they are
-alike, and this is two blocks of any storage.
-"""
-_FREE_EXTENTS = ("batch", "m", "n", "k")
-_CHANNELS = ("in_channels", "out_channels")
 
 
 @dataclass(frozen=True)
@@ -97,7 +88,8 @@ def group_work(
 ) -> GroupWork:
     """Operands and result of a partition's operator, cut for the groups."""
     seed, pieces = candidate.seed, partition.pieces
-    found = [stored_forms(replace(candidate, op=piece.op)) for piece in pieces]
+    known = Forms()
+    found = [known.of(replace(candidate, op=piece.op)) for piece in pieces]
     shared, numerics = partition.shared_operands, partition.op.numerics
     operands = []
     for number, name in enumerate(seed.operands):
@@ -112,26 +104,3 @@ def group_work(
     shape, kind = partition.op.out_shape, numerics.result.name
     result = CutTensor(seed.result, kind, shape, forms, regions, partition.partial)
     return GroupWork(len(pieces), tuple(operands), result, adding)
-
-
-def stored_forms(candidate: Candidate) -> dict[str, Form]:
-    """The forms of a candidate's tensors, found where there are few elements."""
-    op = candidate.op
-    free = _FREE_EXTENTS if getattr(op, "groups", 1) > 1 else (*_FREE_EXTENTS, *_CHANNELS)
-    few = {f: min(getattr(op, f), _MANY) for f in free if hasattr(op, f)}
-    small: Op = replace(op, **few)  # type: ignore[type-var]  # operators are dataclasses
-    found = Forms().of(replace(candidate, op=small))
-    shapes = dict(zip(candidate.seed.operands, op.input_shapes, strict=True))
-    shapes[candidate.seed.result] = result_shape(candidate.seed, op)
-    return {name: _extended(form, shapes[name]) for name, form in found.items()}
-
-
-def _extended(form: Form, shape: tuple[int, ...]) -> Form:
-    """The form extended to `shape`: the outermost dimension along each axis grows."""
-    dims = []
-    for d in form.dims:
-        outermost = d.step == max(other.step for other in form.along(d.axis))
-        grown = shape[d.axis] - form.shape[d.axis]
-        extent = d.extent + -(-grown // d.step) if outermost else d.extent
-        dims.append(StoredDim(d.axis, d.step, extent))
-    return Form(shape, tuple(dims), form.before)

@@ -8,9 +8,9 @@ time is the whole's.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import ceil
-from typing import TypeVar
 
 from tilewright.common.progress import Progress, silent
 from tilewright.network.plan import Plan, Stage, Work
@@ -19,8 +19,6 @@ from tilewright.network.planning.products import one_group
 from tilewright.network.results import LayoutChange, NetworkRun, PlanBounds, StageResult
 from tilewright.simulate.kernel.level import KernelTime
 from tilewright.tune.refills import simulated
-
-Kind = TypeVar("Kind", bound=str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,26 +44,22 @@ class PlanRun:
 
     def causes_of(self, stage: int) -> dict[str, int]:
         """Cycles of a stage by kind of cause, the largest first; they sum to `cycles_of`."""
-        return _largest_first({**self.runs[stage].by_kind(), **self.plan.before[stage]})
+        own = Counter({**self.runs[stage].by_kind(), **self.plan.before[stage]})
+        return dict(own.most_common())
 
     def by_work(self) -> dict[Work, int]:
         """Cycles of each kind of work, the largest first; they sum to `cycles`."""
-        found: dict[Work, int] = {}
+        found = Counter[Work]()
         for number, stage in enumerate(self.plan.stages):
-            found[stage.work] = found.get(stage.work, 0) + self.cycles_of(number)
-        return _largest_first(found)
+            found[stage.work] += self.cycles_of(number)
+        return dict(found.most_common())
 
     def by_cause(self) -> dict[str, int]:
         """Cycles of each kind of cause, the largest first; they sum to `cycles`."""
-        found: dict[str, int] = {}
+        found = Counter[str]()
         for number in range(len(self.runs)):
-            for kind, cycles in self.causes_of(number).items():
-                found[kind] = found.get(kind, 0) + cycles
-        return _largest_first(found)
-
-
-def _largest_first(cycles: dict[Kind, int]) -> dict[Kind, int]:
-    return dict(sorted(cycles.items(), key=lambda item: -item[1]))
+            found.update(self.causes_of(number))
+        return dict(found.most_common())
 
 
 def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:

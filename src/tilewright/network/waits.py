@@ -1,4 +1,4 @@
-"""Waits between the stages of a plan, which a group runs in one launch.
+"""Waits between the stages of a plan, which a group runs in one launch, and the time of passes.
 
 In: for each stage the values that it reads and writes, and how many groups compute it. Out: where
 all groups wait for each other, and the cycles before each stage by cause.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tilewright.machine.model import Groups
+from tilewright.machine.model import Groups, Machine
 
 LAUNCH, BARRIER, MEETING = "launch", "barrier", "meeting"
 """The causes of the cycles before a stage: starting and joining the programs of a group, going on
@@ -64,6 +64,15 @@ def steps(uses: Sequence[StageUse]) -> tuple[int, ...]:
 def next_cycles(groups: Groups, *, meets: bool) -> int:
     """Cycles from the end of one stage to the begin of the next."""
     return groups.barrier_cycles + (groups.meet_cycles if meets else 0)
+
+
+def moving_cycles(
+    machine: Machine, read_bytes: float, written_bytes: float, groups: int = 1
+) -> float:
+    """Cycles to read and write so many bytes at the engine's best, by so many groups together."""
+    got = read_bytes / machine.dma.get.peak_bytes_per_second
+    put = written_bytes / machine.dma.put.peak_bytes_per_second
+    return (got + put) * machine.clock_hz / groups
 
 
 def cycles_before(uses: Sequence[StageUse], groups: Groups) -> tuple[dict[str, int], ...]:

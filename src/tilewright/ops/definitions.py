@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import gcd
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops.access import Access, Term, straight
@@ -28,6 +28,7 @@ from tilewright.ops.op import (
     in_own_type,
     require_operands,
     rounded,
+    same_dimensions,
     show_shape,
 )
 from tilewright.ops.piece import Divided, pieces_along
@@ -51,23 +52,21 @@ def moved(op: Op, extents: Shape, target: Access, source: Access) -> tuple[Compu
     return one(Definition(extents, target, (source,), "x0", None, "x0", op.out_dtype))
 
 
-def evaluated_in_order(op: Op, operands: Sequence[Array]) -> Array:
+def evaluated_in_order(op: Named, operands: Sequence[Array]) -> Array:
     """The result of an operator by its definitions; floats between them in double precision."""
     if op.numerics.in_reals:
-        stated: Any = op
-        real: Op = replace(stated, dtype="f64")
-        return rounded(op, real.reference(*in_double(op, operands)))
+        return rounded(op, op.in_doubles().reference(*in_double(op, operands)))
     held = list(operands)
     *before, last = op.definitions
     for tensor in before:
-        held.append(_sum(tensor, held, exact=op.numerics.is_float))
-    return _sum(last, held, exact=op.dtype == "f64")  # parts of an assembly have their own types
+        held.append(_sum(tensor, held, doubles=op.numerics.is_float))
+    return _sum(last, held)
 
 
-def _sum(tensor: Computed, held: Sequence[Array], *, exact: bool = False) -> Array:
+def _sum(tensor: Computed, held: Sequence[Array], *, doubles: bool = False) -> Array:
     parts = []
     for addend in tensor.addends:
-        own = replace(addend.definition, dtype="f64") if exact else addend.definition
+        own = replace(addend.definition, dtype="f64") if doubles else addend.definition
         parts.append(own.reference(*(held[i] for i in addend.reads)))
     total: Array = sum(parts[1:], parts[0])
     return total
@@ -118,6 +117,10 @@ class Named(Op):
     def needed(self, result: Box, terms: Box | None = None) -> tuple[Box, ...]:
         """The regions that the definitions read, from the last one back."""
         return needed_in_order(self, result, terms)
+
+    def in_doubles(self) -> Self:
+        """The operator on floats in double precision."""
+        return replace(self, dtype="f64")  # type: ignore[type-var]  # a dataclass
 
     def divided(self, groups: int) -> Divided:
         """Equal pieces along the named dimensions of the result, never over sums."""
@@ -242,6 +245,11 @@ class Shaped(Named):
         """Shape of the tensor."""
         return self.shape
 
+    @property
+    def follows(self) -> tuple[Follows, ...] | None:
+        """As the only definition's dimensions do; through several they stay the tensor's."""
+        return super().follows if _is_one(self) else (same_dimensions(len(self.shape)),) * 2
+
     def part(self, result: Box, terms: Box | None = None) -> Self:
         """The operator on a smaller tensor."""
         return replace(self, shape=self.needed(result)[0].shape)  # type: ignore[type-var]  # a dataclass
@@ -300,6 +308,10 @@ class Assembly(Named):
     def out_shape(self) -> Shape:
         """Any part's."""
         return self.parts[0].out_shape
+
+    def in_doubles(self) -> Assembly:
+        """All parts, too, which have types of their own."""
+        return replace(self, parts=tuple(replace(p, dtype="f64") for p in self.parts), dtype="f64")
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """The whole result: its parts do not lie side by side."""

@@ -328,8 +328,20 @@ def _require_each(kind: str, shape: Shape, **lists: tuple[int, ...]) -> None:
             )
 
 
+class Moved(Shaped):
+    """An operator that moves the elements of one tensor, of any type."""
+
+    def __post_init__(self) -> None:
+        require_shape(self.kind, "shape", self.shape)
+        require_one_type(self.kind, self.numerics)
+
+    def describe(self) -> str:
+        """Both shapes."""
+        return f"{self.kind} {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
+
+
 @dataclass(frozen=True)
-class Transpose(Shaped):
+class Transpose(Moved):
     """Dimension `i` of the result is dimension `order[i]` of the tensor."""
 
     kind: ClassVar[str] = "transpose"
@@ -338,8 +350,7 @@ class Transpose(Shaped):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        require_shape(self.kind, "shape", self.shape)
-        require_one_type(self.kind, self.numerics)
+        super().__post_init__()
         if sorted(self.order) != list(range(len(self.shape))):
             raise ShapeError(
                 f"transpose: order must name each of {len(self.shape)} dimensions once, found "
@@ -368,17 +379,13 @@ class Transpose(Shaped):
 
 
 @dataclass(frozen=True)
-class FromGroup(Shaped):
+class FromGroup(Moved):
     """The tensor of one core `group`, in all of them; of a group alone its own."""
 
     kind: ClassVar[str] = "from_group"
     shape: Shape
     group: int
     dtype: str = "f64"
-
-    def __post_init__(self) -> None:
-        require_shape(self.kind, "shape", self.shape)
-        require_one_type(self.kind, self.numerics)
 
     @property
     def of_group(self) -> int | None:
@@ -401,7 +408,7 @@ class FromGroup(Shaped):
 
 
 @dataclass(frozen=True)
-class Pad(Shaped):
+class Pad(Moved):
     """`value` stands `before` and `after` the elements along each dimension."""
 
     kind: ClassVar[str] = "pad"
@@ -412,8 +419,7 @@ class Pad(Shaped):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        require_shape(self.kind, "shape", self.shape)
-        require_one_type(self.kind, self.numerics)
+        super().__post_init__()
         _require_each(self.kind, self.shape, before=self.before, after=self.after)
         for name in ("before", "after"):
             if min(getattr(self, name), default=0) < 0:
@@ -444,7 +450,7 @@ class Pad(Shaped):
 
     def describe(self) -> str:
         """Both shapes and the value."""
-        return f"pad {show_shape(self.shape)} -> {show_shape(self.out_shape)} with {self.value:g}"
+        return f"{super().describe()} with {self.value:g}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
@@ -455,7 +461,7 @@ class Pad(Shaped):
 
 
 @dataclass(frozen=True)
-class Slice(Shaped):
+class Slice(Moved):
     """`counts` elements along each dimension, from `start` on, `step` apart."""
 
     kind: ClassVar[str] = "slice"
@@ -466,10 +472,9 @@ class Slice(Shaped):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        require_shape(self.kind, "shape", self.shape)
+        super().__post_init__()
         require_shape(self.kind, "counts", self.counts)
         require_shape(self.kind, "step", self.step)
-        require_one_type(self.kind, self.numerics)
         _require_each(self.kind, self.shape, start=self.start, counts=self.counts, step=self.step)
         numbers = zip(self.shape, self.start, self.counts, self.step, strict=True)
         for dimension, (extent, start, count, step) in enumerate(numbers):
@@ -489,10 +494,6 @@ class Slice(Shaped):
         shape = self.needed(result)[0].shape
         return replace(self, shape=shape, start=(0,) * len(shape), counts=result.shape)
 
-    def describe(self) -> str:
-        """Both shapes."""
-        return f"slice {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
-
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:
         """A copy of places a step apart."""
@@ -503,7 +504,7 @@ class Slice(Shaped):
 
 
 @dataclass(frozen=True)
-class Resize(Shaped):
+class Resize(Moved):
     """Each element stands `factors` times along each dimension (nearest neighbour)."""
 
     kind: ClassVar[str] = "resize"
@@ -512,9 +513,8 @@ class Resize(Shaped):
     dtype: str = "f64"
 
     def __post_init__(self) -> None:
-        require_shape(self.kind, "shape", self.shape)
+        super().__post_init__()
         require_shape(self.kind, "factors", self.factors)
-        require_one_type(self.kind, self.numerics)
         _require_each(self.kind, self.shape, factors=self.factors)
 
     @property
@@ -526,10 +526,6 @@ class Resize(Shaped):
         """Whole copies of elements."""
         pairs = zip(result.sides, self.factors, strict=True)
         return Box.of(*((a // by * by, -(-b // by) * by) for (a, b), by in pairs))
-
-    def describe(self) -> str:
-        """Both shapes."""
-        return f"resize {show_shape(self.shape)} -> {show_shape(self.out_shape)}"
 
     @cached_property
     def definitions(self) -> tuple[Computed, ...]:

@@ -40,13 +40,40 @@ class _Step:
     operands: tuple[int, ...]
 
 
+class _Steps:
+    """Steps in the making, of a definition of so many operands."""
+
+    def __init__(self, op: Definition) -> None:
+        self._count, self._made = len(op.operands), list[_Step]()
+
+    def add(self, op: Op, *operands: int) -> int:
+        """Append an operator; returns the number of its result."""
+        self._made.append(_Step(op, operands))
+        return self._count + len(self._made) - 1
+
+    def reduce(self, op: Definition, *operands: int) -> int:
+        """Append the steps of a definition; returns the number of its result."""
+        numbers = list(operands)
+        for step in normal_form(op):
+            numbers.append(self.add(step.op, *(numbers[n] for n in step.operands)))
+        return numbers[-1]
+
+    @property
+    def all(self) -> tuple[_Step, ...]:
+        """The steps."""
+        return tuple(self._made)
+
+
 def normal_form(op: Definition) -> tuple[_Step, ...]:
     """The steps, of which the last gives the result; the definition alone if it is one step."""
-    found = _without_diagonals(op) or _without_look_ups(op)
-    if found is not None:
-        return found
+    found = _without_diagonals(op) or _without_look_ups(op) or _by_kind(op)
+    return found or (_Step(op, tuple(range(len(op.operands)))),)
+
+
+def _by_kind(op: Definition) -> tuple[_Step, ...] | None:
+    """The steps of a product or a gathering, None for what is one step."""
     if op.has_look_ups:
-        return (_Step(op, tuple(range(len(op.operands)))),)
+        return None
     factors = factors_of(op.scalar)
     summed = op.gather == "sum" and factors is not None
     distinct = factors is not None and sorted(factors) == list(range(len(op.operands)))
@@ -57,17 +84,14 @@ def normal_form(op: Definition) -> tuple[_Step, ...]:
     if op.gather is not None and not _is_gathered_as_it_is(op):
         in_floats = summed and distinct and len(op.operands) > 1 and _is_exact_in_floats(op)
         return _product_in_floats(op) if in_floats else _gathered_in_floats(op)
-    if op.gather is not None and len(op.operands) > 1:
-        return _mapped(op)
-    return (_Step(op, tuple(range(len(op.operands)))),)
+    return _mapped(op) if op.gather is not None and len(op.operands) > 1 else None
 
 
 def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
     """The steps behind copies of operands that one axis runs through along several dimensions;
     None where no product has such an operand.
     """
-    copies: list[_Step] = []
-    accesses, moved = list(op.operands), dict[int, int]()
+    steps, accesses, numbers = _Steps(op), list(op.operands), list(range(len(op.operands)))
     for number, access in enumerate(op.operands):
         named = [a for terms in access.terms for a, _ in terms if op.extents[a] > 1]
         own = tuple(dict.fromkeys(named))
@@ -76,28 +100,22 @@ def _without_diagonals(op: Definition) -> tuple[_Step, ...] | None:
         shape = tuple(op.extents[a] for a in own)
         taken = access.renamed({a: i for i, a in enumerate(own)})
         copy = Definition(shape, straight(shape), (taken,), dtype=op.dtype)
-        copies.append(_Step(copy, (number,)))
+        numbers[number] = steps.add(copy, number)
         accesses[number] = straight(shape, own)
-        moved[number] = len(op.operands) + len(copies) - 1
-    if not copies:
+    if not steps.all:
         return None
-    count = len(op.operands)
-    moved |= {n: n for n in range(count) if n not in moved}
-    behind = [
-        _Step(step.op, tuple(moved[n] if n < count else n + len(copies) for n in step.operands))
-        for step in normal_form(replace(op, operands=tuple(accesses)))
-    ]
-    return (*copies, *behind)
+    steps.reduce(replace(op, operands=tuple(accesses)), *numbers)
+    return steps.all
 
 
 def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
     """The steps behind copies of what is looked up; None where nothing is, or nothing else done."""
-    numbers = [i for i, access in enumerate(op.operands) if access.read_from]
-    if not numbers or is_look_up(op):
+    looked_up = [i for i, access in enumerate(op.operands) if access.read_from]
+    if not looked_up or is_look_up(op):
         return None
-    count, copies = len(op.operands), list[_Step]()
-    accesses, kinds = list(op.operands), list(op.numerics.operands)
-    for number in numbers:
+    steps, count = _Steps(op), len(op.operands)
+    numbers, accesses, kinds = list(range(count)), list(op.operands), list(op.numerics.operands)
+    for number in looked_up:
         access = op.operands[number]
         indices = tuple(dict.fromkeys(access.looked_up.values()))
         axes = sorted(access.axes.union(*(op.operands[k].axes for k in indices)))
@@ -108,9 +126,8 @@ def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
         types = ",".join(op.numerics.operands[i].name for i in (number, *indices))
         kind = kinds[number].name
         copy = Definition(shape, straight(shape), given, "x0", None, "x0", f"{types}:{kind}:{kind}")
-        copies.append(_Step(copy, (number, *indices)))
+        numbers[number] = steps.add(copy, number, *indices)
         accesses[number] = straight(shape, tuple(axes))
-    moved = {n: count + i for i, n in enumerate(numbers)}
     left = [i for i in range(count) if i in _elements_of(op) or i in op.result.looked_up.values()]
     own_number = {n: Element(i) for i, n in enumerate(left)}
     body = renumbered_scalar(op.scalar, [own_number.get(i, Element(0)) for i in range(count)])
@@ -123,14 +140,9 @@ def _without_look_ups(op: Definition) -> tuple[_Step, ...] | None:
     )  # fmt: skip
     whole = straight(rest.out_shape)
     is_copy = rest.result == whole and rest.operands == (whole,) and is_look_up(rest)
-    if is_copy and str(left_types) == copies[-1].op.out_dtype:
-        return tuple(copies)
-    behind = []
-    for step in normal_form(rest):
-        at = (moved.get(left[n], left[n]) if n < len(left) else count + len(copies) + n - len(left)
-              for n in step.operands)  # fmt: skip
-        behind.append(_Step(step.op, tuple(at)))
-    return (*copies, *behind)
+    if not (is_copy and str(left_types) == steps.all[-1].op.out_dtype):
+        steps.reduce(rest, *(numbers[n] for n in left))
+    return steps.all
 
 
 def is_look_up(op: Definition) -> bool:
@@ -160,19 +172,20 @@ def _gathered_in_floats(op: Definition) -> tuple[_Step, ...]:
     kind = numerics.sums.name if numerics.is_float else F64.name
     body = f"1 if ({op.body}) != 0 else 0" if op.gather == "any" else op.body
     kinds = ",".join(own.name for own in numerics.operands)
+    steps = _Steps(op)
     first, shape, read = _body_of(op, body, f"{kinds}:{numerics.sums}")
-    steps = [_Step(first, tuple(range(count)))]
+    made = steps.add(first, *range(count))
     if not numerics.is_float:
-        steps.append(_Step(_cast(shape, f"{numerics.sums}:{kind}"), (count,)))
+        made = steps.add(_cast(shape, f"{numerics.sums}:{kind}"), made)
     gather = "max" if op.gather == "any" else op.gather
     gathered = replace(op, operands=(read,), body="x0", gather=gather, dtype=kind,
                        tensors=())  # fmt: skip
-    steps.append(_Step(gathered, (count + len(steps) - 1,)))
+    made = steps.add(gathered, made)
     wraps = gather in ("sum", "prod") and not numerics.is_float
     ways = _wrapping(kind, numerics.result) if wraps else [f"{kind}:{kind}:{numerics.result}"]
     for types in ways if numerics.result.name != kind else ():
-        steps.append(_Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
-    return tuple(steps)
+        made = steps.add(_cast(op.out_shape, types), made)
+    return steps.all
 
 
 def _is_exact_in_floats(op: Definition) -> bool:
@@ -183,14 +196,15 @@ def _is_exact_in_floats(op: Definition) -> bool:
 
 def _product_in_floats(op: Definition) -> tuple[_Step, ...]:
     """Operands as doubles, their product, and its elements in the type of the result."""
-    count, steps = len(op.operands), list[_Step]()
-    for number, (access, kind) in enumerate(zip(op.operands, op.numerics.operands, strict=True)):
-        steps.append(_Step(_cast(access.shape, f"{kind}:{F64}"), (number,)))
-    product = normal_form(replace(op, dtype=F64.name, tensors=()))
-    steps += [_Step(step.op, tuple(n + count for n in step.operands)) for step in product]
+    steps, kinds = _Steps(op), op.numerics.operands
+    doubles = [
+        steps.add(_cast(access.shape, f"{kind}:{F64}"), number)
+        for number, (access, kind) in enumerate(zip(op.operands, kinds, strict=True))
+    ]
+    made = steps.reduce(replace(op, dtype=F64.name, tensors=()), *doubles)
     for types in _wrapping(F64.name, op.numerics.result):
-        steps.append(_Step(_cast(op.out_shape, types), (count + len(steps) - 1,)))
-    return tuple(steps)
+        made = steps.add(_cast(op.out_shape, types), made)
+    return steps.all
 
 
 def _cast(shape: Shape, types: str) -> Definition:
@@ -204,17 +218,13 @@ def _wrapping(kind: str, result: DType) -> Iterator[str]:
         yield f"i64:i64:{result}:even:wrap"
 
 
-def _then(steps: Sequence[_Step], count: int, last: Definition) -> tuple[_Step, ...]:
-    """The steps, then a definition over the last one's result."""
-    return (*steps, _Step(last, (count + len(steps) - 1,)))
-
-
 def _finished(op: Definition) -> tuple[_Step, ...]:
     """The sums, then the expression over them."""
-    kept = tuple(op.extents[a] for a in op.kept)
+    kept, steps = tuple(op.extents[a] for a in op.kept), _Steps(op)
     sums = replace(op, result=straight(kept, op.kept), finish="x0", tensors=())
-    steps = normal_form(sums)
-    return _then(steps, len(op.operands), _placed(op, op.kept, op.finish))
+    made = steps.reduce(sums, *range(len(op.operands)))
+    steps.add(_placed(op, op.kept, op.finish), made)
+    return steps.all
 
 
 def _placed(op: Definition, order: Sequence[int], expression: str = "x0") -> Definition:
@@ -231,8 +241,9 @@ def _mapped(op: Definition) -> tuple[_Step, ...]:
     outer = replace(numerics, operands=(numerics.units,))
     body, _, read = _body_of(op, op.body, str(inner))
     gathered = replace(op, operands=(read,), body="x0", dtype=str(outer), tensors=())
-    steps = (_Step(body, tuple(range(len(op.operands)))),)
-    return _then(steps, len(op.operands), gathered)
+    steps = _Steps(op)
+    steps.add(gathered, steps.add(body, *range(len(op.operands))))
+    return steps.all
 
 
 def _body_of(op: Definition, body: str, types: str) -> tuple[Definition, Shape, Access]:
@@ -249,42 +260,36 @@ def _product(op: Definition) -> tuple[_Step, ...]:
     roles = matrix_roles(op)
     turning = backwards(op)
     accesses = [x.turned(op.extents, turning) for x in op.operands]
-    steps: list[_Step] = []
-    numbers: list[int] = []
+    steps, numbers = _Steps(op), list(range(len(op.operands)))
     for i, (access, cut) in enumerate(zip(accesses, roles.operands, strict=True)):
-        numbers.append(i)
         if not cut.as_it_lies:
             copy, accesses[i] = _copied(access, op.extents, op.dtype)
-            numbers[i] = len(op.operands) + len(steps)
-            steps.append(_Step(copy, (i,)))
+            numbers[i] = steps.add(copy, i)
     moving = [(a, s) for place in op.result.terms for a, s in sorted(place, key=lambda t: -t[1])]
     order = tuple(a for a, _ in moving if op.extents[a] > 1)
     whole = op.result.is_whole(op.extents)
     result = op.result if whole else straight(tuple(op.extents[a] for a in order), order)
-    made = replace(op, result=result, operands=tuple(accesses), tensors=())
-    steps += _named(made, numbers, len(op.operands) + len(steps))
-    return tuple(steps) if whole else _then(steps, len(op.operands), _placed(op, order))
+    made = _named(steps, replace(op, result=result, operands=tuple(accesses), tensors=()), numbers)
+    if not whole:
+        steps.add(_placed(op, order), made)
+    return steps.all
 
 
-def _named(op: Definition, numbers: Sequence[int], first: int) -> list[_Step]:
-    """The named operator that the contraction is, with the operators that arrange for it, or the
-    contraction itself; `first` is the number of the first step's result.
+def _named(steps: _Steps, op: Definition, numbers: Sequence[int]) -> int:
+    """Append the named operator that the contraction is, with the operators that arrange for it, or
+    the contraction itself; returns the number of its result.
     """
     found = recognised(op)
     if found is None:
-        return [_Step(op, tuple(numbers))]
-    steps: list[_Step] = []
-    taken: list[int] = []
-    for operand, chain in zip(found.operands, found.arranging, strict=True):
-        at = numbers[operand]
+        return steps.add(op, *numbers)
+    taken = [numbers[operand] for operand in found.operands]
+    for i, chain in enumerate(found.arranging):
         for each in chain:
-            steps.append(_Step(each, (at,)))
-            at = first + len(steps) - 1
-        taken.append(at)
-    steps.append(_Step(found.op, tuple(taken)))
+            taken[i] = steps.add(each, taken[i])
+    made = steps.add(found.op, *taken)
     for each in found.restoring:
-        steps.append(_Step(each, (first + len(steps) - 1,)))
-    return steps
+        made = steps.add(each, made)
+    return made
 
 
 def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Access]:
@@ -319,25 +324,16 @@ def _copied(access: Access, extents: Shape, dtype: str) -> tuple[Definition, Acc
 
 def _pairs(op: Definition) -> tuple[_Step, ...]:
     """Products of two factors at a time, in the order of the fewest operations."""
-    steps: list[_Step] = []
-    waiting = [(i, access) for i, access in enumerate(op.operands)]
+    steps, waiting = _Steps(op), list(enumerate(op.operands))
     for first, second in _order(op):
         left, right = waiting[first], waiting[second]
         rest = [x for i, x in enumerate(waiting) if i not in (first, second)]
         needed = op.result.axes.union(*(x.axes for _, x in rest))
-        last = not rest
-        made = _pair(op, left[1], right[1], needed, last=last)
-        inner = normal_form(made)
-        base = len(op.operands) + len(steps)
-        for step in inner:
-            own = (left[0], right[0])
-            steps.append(
-                _Step(step.op, tuple(own[i] if i < 2 else base + i - 2 for i in step.operands))
-            )
+        made = _pair(op, left[1], right[1], needed, last=not rest)
         axes = tuple(sorted((left[1].axes | right[1].axes) & needed))
         shape = tuple(op.extents[a] for a in axes)
-        waiting = [*rest, (len(op.operands) + len(steps) - 1, straight(shape, axes))]
-    return tuple(steps)
+        waiting = [*rest, (steps.reduce(made, left[0], right[0]), straight(shape, axes))]
+    return steps.all
 
 
 def _pair(

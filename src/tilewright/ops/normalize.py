@@ -14,12 +14,10 @@ from tilewright.ops.definition import Addend, Computed, Definition, Gather, one
 from tilewright.ops.definitions import Shaped, access, along
 from tilewright.ops.numerics import require_float
 from tilewright.ops.op import (
-    Follows,
     Shape,
     require_axis,
     require_positive,
     require_shape,
-    same_dimensions,
     show_shape,
 )
 
@@ -42,11 +40,6 @@ class Softmax(Shaped):
     def flops(self) -> int:
         """Five per element: maximum, difference, exponential, sum, quotient."""
         return 5 * math.prod(self.shape)
-
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """The tensor's dimensions follow the result's."""
-        return (same_dimensions(len(self.shape)),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """Whole vectors along the axis."""
@@ -142,11 +135,6 @@ class LocalResponseNorm(Shaped):
     def flops(self) -> int:
         """A multiply-add per neighbour, then a multiply-add, a power and a quotient."""
         return math.prod(self.shape) * (2 * self.size + 4)
-
-    @property
-    def follows(self) -> tuple[Follows, ...] | None:
-        """The tensor's dimensions follow the result's."""
-        return (same_dimensions(len(self.shape)),) * 2
 
     def computable(self, result: Box, terms: Box | None = None) -> Box:
         """All channels: sums over neighbours are not cut elsewhere than at the ends."""

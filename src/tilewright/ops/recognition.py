@@ -178,12 +178,8 @@ def _product(
         made = BatchedMatmul(count, height, width, depth, *turned, op.dtype)
     first = (*batch, *terms, *m) if transpose_a else (*batch, *m, *terms)
     second = (*batch, *n, *terms) if transpose_b else (*batch, *terms, *n)
-    arranging = (
-        _arranged(left, first, made.input_shapes[0], op.dtype),
-        _arranged(right, second, made.input_shapes[1], op.dtype),
-    )
-    restoring = _restored(op, result, (*batch, *m, *n), made.out_shape)
-    return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
+    orders = first, second, (*batch, *m, *n)
+    return _arranged(op, made, (left, right, result), orders, swapped=swapped)
 
 
 def _of_single_places(
@@ -208,12 +204,8 @@ def _of_single_places(
         prod(op.extents[a] for a in axes) for axes in (images, terms, rows, places[:1], places[1:])
     )
     made = Conv2d(batch, depth, count, height, width, (1, 1), dtype=op.dtype)
-    arranging = (
-        _arranged(x, x.axes, made.input_shapes[0], op.dtype),
-        _arranged(w, (*rows, *terms), made.input_shapes[1], op.dtype),
-    )
-    restoring = _restored(op, result, result.axes, made.out_shape)
-    return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
+    orders = x.axes, (*rows, *terms), result.axes
+    return _arranged(op, made, (x, w, result), orders, swapped=swapped)
 
 
 def _convolution(
@@ -223,7 +215,7 @@ def _convolution(
     *,
     swapped: bool,
 ) -> Recognised | None:
-    (x, w, result), (images, groups, rows, terms) = held, roles
+    (x, *_), (images, groups, rows, terms) = held, roles
     windows = x.windows
     sizes = [size for size, p in zip(x.extents, x.parts, strict=True) if isinstance(p, _Window)]
     count = [prod(op.extents[a] for a in axes) for axes in (images, groups, rows, terms)]
@@ -251,13 +243,10 @@ def _convolution(
     if made.out_shape[4 - len(wide) :] != wide:
         return None
     taps = tuple(p.tap for p in windows)
-    arranging = (
-        _arranged(x, (*images, *groups, *terms, *windows), made.input_shapes[0], op.dtype),
-        _arranged(w, (*groups, *rows, *terms, *taps), made.input_shapes[1], op.dtype),
-    )
     axes = (*images, *groups, *rows, *(p.axis for p in windows))
-    restoring = _restored(op, result, axes, made.out_shape)
-    return Recognised(made, (int(swapped), int(not swapped)), arranging, restoring)
+    pixels: tuple[_Part, ...] = (*images, *groups, *terms, *windows)
+    orders = pixels, (*groups, *rows, *terms, *taps), axes
+    return _arranged(op, made, held, orders, swapped=swapped)
 
 
 def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, int, int, int]:
@@ -268,16 +257,25 @@ def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, in
     return size, taps, window.stride, window.dilation, window.before, after
 
 
-def _arranged(held: _Held, parts: Sequence[_Part], shape: Shape, dtype: str) -> tuple[Op, ...]:
-    """Operators that bring a tensor into the order of `parts`, in `shape`."""
-    order = tuple(held.parts.index(p) for p in parts)
-    return _moved(held.shape, held.extents, order, shape, dtype)
-
-
-def _restored(op: Definition, result: _Held, axes: Sequence[int], shape: Shape) -> tuple[Op, ...]:
-    """Operators that bring a result from the order of `axes` into the definition's."""
-    order = tuple(axes.index(a) for a in result.axes)
-    return _moved(shape, tuple(op.extents[a] for a in axes), order, result.shape, op.dtype)
+def _arranged(
+    op: Definition,
+    made: Op,
+    held: tuple[_Held, _Held, _Held],
+    orders: tuple[Sequence[_Part], Sequence[_Part], Sequence[int]],
+    *,
+    swapped: bool,
+) -> Recognised:
+    """The operator `made` of the operands and the result `held`, whose dimensions are in `orders`
+    there; `swapped` if its first operand is the definition's second.
+    """
+    kind, (*operands, result), (*taken, given) = op.dtype, held, orders
+    first, second = (
+        _moved(own.shape, own.extents, tuple(own.parts.index(p) for p in order), shape, kind)
+        for own, order, shape in zip(operands, taken, made.input_shapes, strict=True)
+    )
+    extents, back = tuple(op.extents[a] for a in given), tuple(given.index(a) for a in result.axes)
+    restoring = _moved(made.out_shape, extents, back, result.shape, kind)
+    return Recognised(made, (int(swapped), int(not swapped)), (first, second), restoring)
 
 
 def _moved(

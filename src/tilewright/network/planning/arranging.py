@@ -17,7 +17,7 @@ from tilewright.network.groups import CutTensor, GroupWork
 from tilewright.network.plan import Scheduled
 from tilewright.network.planning.access import access_of, blocked_loops
 from tilewright.network.planning.form import Form, row_major
-from tilewright.network.planning.memory import Draft, PlannedMemory
+from tilewright.network.planning.memory import Draft, Heading, PlannedMemory
 from tilewright.network.planning.products import ranked_stages
 from tilewright.ops import Op
 from tilewright.ops.box import Box
@@ -76,7 +76,7 @@ def _drafts(cut: CutTensor, group: int, *, given: bool) -> list[Draft]:
     extents, index = blocked_loops(region.shape, [form])
     to, of = (access_of(place.form, index, extents) for place in (target, source))
     mapping = InMemory(extents, to, (of,), "x0", dtype=cut.dtype)
-    memory.mapped(cut.name, "layout", mapping, target, (source,))
+    memory.mapped(Heading(cut.name, "layout"), mapping, target, (source,))
     if given:
         memory.fill(cut.name, target)
     return memory.drafts

@@ -23,7 +23,7 @@ from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Beside, Pieces, Share
 from tilewright.network.planning.products import Ranked, by_cycles, constants_of, one_group
 from tilewright.network.planning.together import shares_in
-from tilewright.network.waits import next_cycles
+from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import Op
 from tilewright.ops.op import Shape
 from tilewright.passes.base import Observer
@@ -325,12 +325,9 @@ def _saved(op: Op, epilogue: Epilogue, ranked: Ranked, machine: Machine) -> floa
         passes.append((whole, size))
     if epilogue.computes:
         passes.append(((1 + sum(alike for _, alike in epilogue.beside)) * size, size))
-    engine = machine.dma
     between = next_cycles(machine.groups, meets=ranked.groups > 1)
     saved = 0.0
     for read, written in passes:
-        get = read / engine.get.peak_bytes_per_second
-        put = written / engine.put.peak_bytes_per_second
-        moving = (get + put) * machine.clock_hz / ranked.groups
-        saved += moving + 2 * engine.latency_cycles + between
+        moving = moving_cycles(machine, read, written, ranked.groups)
+        saved += moving + 2 * machine.dma.latency_cycles + between
     return _PATIENCE * saved

@@ -27,7 +27,7 @@ from tilewright.tune.candidate import Candidate
 _FEW_IMAGES = (2, 8)
 """Images on which forms are found: enough to show where the next one lies, in blocks too."""
 _FEW_TERMS = 8
-"""Rows, columns and terms of a product on which they are found."""
+"""Channels, and rows, columns and terms of a product on which they are found."""
 
 
 class Forms:
@@ -67,8 +67,8 @@ class Forms:
 
 
 def _as_declared(candidate: Candidate, name: str) -> Form:
-    """The form with the dimensions as the seed declares them, found on few images, rows or columns
-    where many are only more of the same.
+    """The form with the dimensions as the seed declares them, found on few images, channels, rows
+    or columns where many are only more of the same.
     """
     op, seed = candidate.op, candidate.seed
     operand = None if name == seed.result else seed.operands.index(name)
@@ -89,10 +89,13 @@ def _is_pooled(seed: Seed, name: str) -> bool:
 
 
 def _smaller(op: Op) -> Sequence[Op]:
-    """A convolution of fewer images, a product of less in every direction."""
-    if (convolution := op.convolution) is not None:
-        few = (images for images in _FEW_IMAGES if images < convolution.batch)
-        return [replace(convolution, batch=images) for images in few]
+    """Convolutions of fewer images, of few channels too, a product of less in every direction."""
+    if (conv := op.convolution) is not None:
+        names = ("in_channels", "out_channels") if conv.groups == 1 else ()
+        channels = {name: min(getattr(conv, name), _FEW_TERMS) for name in names}
+        batches = [min(images, conv.batch) for images in _FEW_IMAGES]
+        every = [replace(conv, batch=n, **few) for few in (channels, {}) for n in batches]
+        return [few for few in dict.fromkeys(every) if few != conv]
     if (product := op.matrix_product) is not None:
         m, n, k = (min(extent, _FEW_TERMS) for extent in (product.m, product.n, product.k))
         return [replace(product, m=m, n=n, k=k)]

@@ -34,7 +34,7 @@ from tilewright.network.planning.memory import (
     unbordered,
 )
 from tilewright.network.planning.products import Ranked, constants_of
-from tilewright.network.waits import next_cycles
+from tilewright.network.waits import moving_cycles, next_cycles
 from tilewright.ops import CONTRACTIONS, Op
 from tilewright.ops.definitions import definitions_in
 from tilewright.ops.op import Shape
@@ -496,11 +496,9 @@ class WholeNetwork:
         """Cycles to read a tensor, of the shape `read` if it is another, and write one in a form,
         at the engines' best.
         """
-        engine, machine = self._machine.dma, self._machine
-        got = prod(read or form.shape) * self._bytes / engine.get.peak_bytes_per_second
-        written = form.elements * self._bytes / engine.put.peak_bytes_per_second
-        moving = (got + written) * machine.clock_hz / self.ranked.groups
-        return moving + 2 * engine.latency_cycles
+        got, written = (n * self._bytes for n in (prod(read or form.shape), form.elements))
+        moving = moving_cycles(self._machine, got, written, self.ranked.groups)
+        return moving + 2 * self._machine.dma.latency_cycles
 
 
 def _writes_any(op: Op) -> bool:

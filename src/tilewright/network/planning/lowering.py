@@ -22,6 +22,7 @@ from tilewright.network.plan import Work
 from tilewright.network.planning.access import Index, access_of, forwards_gathered, normalised
 from tilewright.network.planning.form import Form, canonical, permuted, row_major
 from tilewright.network.planning.memory import (
+    Heading,
     Located,
     PlannedMemory,
     in_order,
@@ -338,8 +339,8 @@ class _Stages:
         """Zeros in all places of the result."""
         shape, kind = y.form.shape, self.memory.values[y.value].dtype
         zeros = InMemory(shape, straight(shape), (), "0.0", dtype=real_types(kind))
-        name = f"{self.node.name}_zeros"
-        self.memory.mapped(name, "layout", zeros, y, (), nodes=(self.node.name,))
+        heading = Heading(f"{self.node.name}_zeros", "layout", nodes=(self.node.name,))
+        self.memory.mapped(heading, zeros, y, ())
 
     def _map(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
         """Append a mapping over all elements; the last one has the operations that are left."""
@@ -349,16 +350,10 @@ class _Stages:
         for source, access in zip(sources, op.operands, strict=True):
             axes = tuple(p[0][0] if p else d for d, p in enumerate(access.terms))
             operands.append(replace(source.place, axes=axes))
-        self.memory.map(
-            self.node.name,
-            "elementwise",
-            op.body,
-            y,
-            operands,
-            nodes=(self.node.name,),
-            label=self._label(op),
-            flops=own.flops - self.gathered_flops if last else 0,
-        )
+        flops = own.flops - self.gathered_flops if last else 0
+        name, label = self.node.name, self._label(op)
+        heading = Heading(name, "elementwise", label, (name,), flops)
+        self.memory.map(heading, op.body, y, operands)
 
     def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
         """Append the stages that write the places of a definition's result."""
@@ -386,16 +381,8 @@ class _Stages:
         """Append the stage of some work, behind copies that it needs."""
         if not op.has_look_ups:
             found, places = self._apart(self._gathered_forwards(found), places)
-        self.memory.mapped(
-            self.node.name,
-            work,
-            found,
-            y,
-            places,
-            nodes=(self.node.name,),
-            label=self._label(op) if op.gather is not None else "",
-            flops=flops,
-        )
+        name, label = self.node.name, self._label(op) if op.gather is not None else ""
+        self.memory.mapped(Heading(name, work, label, (name,), flops), found, y, places)
 
     def _gathered_forwards(self, op: InMemory) -> InMemory:
         """The work with the fewest loops, those that it gathers along forwards."""

@@ -46,30 +46,40 @@ class Located:
 
 
 @dataclass(frozen=True)
+class Heading:
+    """The name of a stage, its work, label, nodes and operations."""
+
+    name: str
+    work: Work
+    label: str = ""
+    nodes: tuple[str, ...] = ()
+    flops: int = 0
+
+
+@dataclass(frozen=True)
 class Draft:
     """A stage whose schedule is not chosen yet, unless it came with one."""
 
-    name: str
-    label: str
-    work: Work
+    heading: Heading
     op: Op
     arguments: tuple[tuple[str, int], ...]
-    nodes: tuple[str, ...] = ()
-    flops: int = 0
     scheduled: Scheduled | None = None
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+        return self.heading.name
+
+    @property
+    def work(self) -> Work:
+        """The kind of its work."""
+        return self.heading.work
 
     def stage(self, scheduled: Scheduled) -> Stage:
         """The stage as it was scheduled."""
-        return Stage(
-            self.name,
-            self.label,
-            self.work,
-            self.op,
-            scheduled,
-            self.arguments,
-            self.nodes,
-            self.flops,
-        )
+        own = self.heading
+        return Stage(own.name, own.label, own.work, self.op, scheduled, self.arguments, own.nodes,
+                     own.flops)  # fmt: skip
 
 
 class PlannedMemory:
@@ -146,7 +156,7 @@ class PlannedMemory:
             if fits and (not form.has_zeros or own.filled == filled):
                 return replace(located, form=form)
         made = self.value(tensor, form, filled=filled)
-        self.map(f"{tensor}_layout", "layout", "x0", made, (self.held[tensor][0],))
+        self.map(_copy(tensor), "x0", made, (self.held[tensor][0],))
         self.held[tensor].append(made)
         return made
 
@@ -215,22 +225,13 @@ class PlannedMemory:
         return self.value(tensor, wanted if is_unblocked(wanted) else form)
 
     def map(
-        self,
-        name: str,
-        work: Work,
-        expression: str,
-        result: Located,
-        operands: Sequence[Located],
-        *,
-        nodes: tuple[str, ...] = (),
-        label: str = "",
-        flops: int = 0,
+        self, heading: Heading, expression: str, result: Located, operands: Sequence[Located]
     ) -> None:
         """Append the expression over all elements of the result, and fill its border."""
         shape = result.form.shape
         if self.aligned and (len(operands), expression) != (1, "x0"):
-            operands = [self._in_order(name, result.form, o) for o in operands]
-        operands = self._side_by_side(name, result.form, operands)
+            operands = [self._in_order(heading.name, result.form, o) for o in operands]
+        operands = self._side_by_side(heading.name, result.form, operands)
         full = [o.form for o in operands if o.form.shape == shape]
         extents, index = blocked_loops(shape, [result.form, *full])
         accesses = []
@@ -244,8 +245,8 @@ class PlannedMemory:
         kinds = [self.values[x.value].dtype for x in operands]
         types = _types_text(kinds, self.dtype, self.values[result.value].dtype)
         op = InMemory(extents, to, tuple(accesses), expression, dtype=types)
-        self.mapped(name, work, op, result, operands, nodes=nodes, label=label, flops=flops)
-        self.fill(name, result)
+        self.mapped(heading, op, result, operands)
+        self.fill(heading.name, result)
 
     def _side_by_side(self, name: str, form: Form, operands: Sequence[Located]) -> list[Located]:
         """The operands, to be read along the same loops. One whose blocks do not fit the others',
@@ -258,7 +259,7 @@ class PlannedMemory:
                 copied = run_together(own.shape, [plain, own])
                 if copied and not run_together(own.shape, [*forms, own]):
                     made = self._copy_of(operand, f"{name}_unblocked", plain)
-                    self.map(f"{name}_layout", "layout", "x0", made, (operand,))
+                    self.map(_copy(name), "x0", made, (operand,))
                     operand = replace(made, axes=operand.axes)
                 forms.append(operand.form)
             found.append(operand)
@@ -270,7 +271,7 @@ class PlannedMemory:
         if own.shape != form.shape or own.dims[-1].axis == order[-1]:
             return operand
         made = self._copy_of(operand, f"{name}_ordered", in_order(own.shape, order))
-        self.map(f"{name}_layout", "layout", "x0", made, (operand,))
+        self.map(_copy(name), "x0", made, (operand,))
         return replace(made, axes=operand.axes)
 
     def _copy_of(self, operand: Located, name: str, form: Form) -> Located:
@@ -280,31 +281,13 @@ class PlannedMemory:
         return made
 
     def mapped(
-        self,
-        name: str,
-        work: Work,
-        op: InMemory,
-        result: Located,
-        operands: Sequence[Located],
-        *,
-        nodes: tuple[str, ...] = (),
-        label: str = "",
-        flops: int = 0,
+        self, heading: Heading, op: InMemory, result: Located, operands: Sequence[Located]
     ) -> None:
-        """Append a mapping as it stands."""
+        """Append a mapping as it stands, labelled by itself where it has no label."""
         arguments = tuple((f"x{i}", operand.value) for i, operand in enumerate(operands))
         found = normalised(op)
-        self.append(
-            Draft(
-                name,
-                label or found.describe(),
-                work,
-                found,
-                (*arguments, ("y", result.value)),
-                nodes,
-                flops,
-            )
-        )
+        heading = replace(heading, label=heading.label or found.describe())
+        self.append(Draft(heading, found, (*arguments, ("y", result.value))))
 
     def append(self, draft: Draft) -> None:
         """Append a stage under a name of its own."""
@@ -313,7 +296,7 @@ class PlannedMemory:
         while name in self._names:
             name, number = f"{plain}_{number}", number + 1
         self._names.add(name)
-        self.drafts.append(replace(draft, name=name))
+        self.drafts.append(replace(draft, heading=replace(draft.heading, name=name)))
 
     def merge(self, others: Mapping[int, int]) -> list[int]:
         """Have all stages use the `others` in place of values, which are no more; returns the new
@@ -347,7 +330,12 @@ class PlannedMemory:
             for part in ((0, before), (before + size, extent)):
                 if part[0] < part[1]:
                     op = _strip(form, dims[0], part, filled, kind)
-                    self.mapped(f"{name}_border", "layout", op, result, ())
+                    self.mapped(Heading(f"{name}_border", "layout"), op, result, ())
+
+
+def _copy(name: str) -> Heading:
+    """The heading of a change of layout."""
+    return Heading(f"{name}_layout", "layout")
 
 
 def _types_text(operands: Sequence[str], computed: str, result: str) -> str:

@@ -15,8 +15,8 @@ from tilewright.common.errors import ScheduleError
 from tilewright.common.expr import evaluate
 from tilewright.common.progress import Progress
 from tilewright.machine import Machine
-from tilewright.network.groups import stored_forms
 from tilewright.network.plan import Scheduled
+from tilewright.network.planning.forms import Forms
 from tilewright.network.planning.pieces import Pieces, Share, pieces_of
 from tilewright.network.planning.products import by_cycles, one_group, ranked_stages
 from tilewright.network.planning.shares import ELEMENTS, StageDivision, share_of
@@ -56,8 +56,10 @@ def ranked_shares(
 
 def shares_in(pieces: Pieces, candidates: Sequence[Candidate]) -> tuple[Share, ...]:
     """Shares from candidates of a piece, where its tensors are parts of the whole ones."""
+    forms = Forms()
     found = (Share(c.op, c.seed, c.nests, c.blocks, pieces=pieces) for c in candidates)
-    return tuple(share for c, share in zip(candidates, found, strict=True) if _lies(c, share))
+    pairs = zip(candidates, found, strict=True)
+    return tuple(share for c, share in pairs if _lies(c, share, forms))
 
 
 def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
@@ -79,10 +81,10 @@ def _seeds(pieces: Pieces, single: Machine, search: Search) -> list[Seed]:
     return [seed for _, seed in found]
 
 
-def _lies(piece: Candidate, share: Share) -> bool:
+def _lies(piece: Candidate, share: Share, forms: Forms) -> bool:
     """True if the piece's tensors lie as parts of the whole ones."""
     extents = {t.name: [e for _, e in t.dims] for t in piece.seed.tensors}
-    for name, form in stored_forms(piece).items():
+    for name, form in forms.of(piece).items():
         stored = prod(int(evaluate(e, piece.values)) for e in extents[name])
         if form.elements != stored or share.whole_form(name, form) is None:
             return False

@@ -6,6 +6,7 @@ several kernels; each is generated once, named after the first layer that has it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -63,13 +64,13 @@ class StageKernels:
 
     def _causes(self, candidate: Candidate) -> dict[str, int]:
         """Cycles of a priced candidate by kind of cause; empty if it has no finite price."""
-        cycles, found = candidate.cycles, dict[str, int]()
+        cycles, found = candidate.cycles, Counter[str]()
         if not isfinite(cycles):
-            return found
+            return {}
         _, program = split_ahead(self._rules.program(candidate))
         for (kind, _), part in model_causes(program, self._machine, cycles):
-            found[kind] = found.get(kind, 0) + part
-        return found
+            found[kind] += part
+        return dict(found)
 
 
 def arguments(stage: Stage, kernel: ProductKernel) -> Iterator[tuple[TensorInfo, int]]:

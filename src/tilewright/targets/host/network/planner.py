@@ -29,6 +29,7 @@ from tilewright.network.planning.planner import Planner
 from tilewright.network.planning.products import Ranked, by_cycles
 from tilewright.network.planning.variants import Variant, as_it_stands
 from tilewright.network.search import Search
+from tilewright.network.waits import moving_cycles
 from tilewright.ops import Op
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.kernel_epilogue import KernelEpilogue, can_fuse, fusing_pays
@@ -146,14 +147,11 @@ class HostPlanner(Planner):
         own = op.in_memory
         assert own is not None
         read, written = bytes_read_and_written(own)
-        engine = self._machine.dma
-        got = read / engine.get.peak_bytes_per_second
-        put = written / engine.put.peak_bytes_per_second
         kind, results = own.numerics.sums, prod(own.extents[: own.outer])
         gathered = Apply("+", (Element(0), own.scalar)) if own.gather else own.scalar
         computed = self._computed(gathered, prod(own.extents), kind)
         computed += self._computed(parse_scalar(own.finish), results, kind)
-        return max((got + put) * self._machine.clock_hz, computed)
+        return max(moving_cycles(self._machine, read, written), computed)
 
     def _computed(self, scalar: Scalar, elements: int, kind: DType) -> float:
         """Cycles of an expression over so many elements."""
