@@ -21,27 +21,31 @@ import numpy as np
 from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
+from tilewright.ir.scalar import FUNCTIONS
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
 _ELEMENTS, _ROUNDS = 1 << 14, 401
+_ARRAYS = "const float *restrict x, const float *restrict z"
 _WALK = """\
 void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at)
 {
-    static float x[4096], y[4096];
+    static float x[4096], z[4096], y[4096];
     for (unsigned long first = 0; first < 1ul << 32; first += 4096 * every) {
         for (long i = 0; i < 4096; i++) {
             const unsigned bits = first + i * every;
             memcpy(&x[i], &bits, sizeof bits);
+            const int other = (int)(bits * 2654435769u) >> 8;
+            z[i] = other & 3 ? other * 0x1p-20f : other >> 18;
         }
-        own_NAME(x, y, 4096);
+        own_NAME(x, z, y, 4096);
         for (long i = 0; i < 4096; i++) {
             unsigned bits;
             memcpy(&bits, &y[i], sizeof bits);
             *sum += y[i] == y[i] ? bits * (2ul * i + 1) : 0;
         }
         for (long i = 0; worst && i < 4096; i++) {
-            const double exact = NAME((double)x[i]);
+            const double exact = NAME(EXACT);
             const float nearest = (float)exact;
             const int power = nearest == 0 ? -149 : ilogb(nearest) - 23;
             const double unit = ldexp(1, power < -149 ? -149 : power);
@@ -57,8 +61,8 @@ void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at
     }
 }
 """
-"""Bit patterns, one of so many: a sum of the results' bits, and the largest error with its argument
-where that is wanted.
+"""Bit patterns, one of so many, beside a second operand from -8 to 8 or an integer: a sum of the
+results' bits, and the largest error with its argument where that is wanted.
 """
 
 
@@ -109,18 +113,26 @@ def _library(flags: tuple[str, ...]) -> ctypes.CDLL:
     calls = {f"own_{name}": c for name, c in vector_names().items()}
     calls |= {f"libm_{name}": f"{name}f" for name in vector_names()}
     loops = [
-        f"void {loop}(const float *restrict x, float *restrict y, long n)\n"
-        f"{{ for (long i = 0; i < n; i++) y[i] = {c}(x[i]); }}\n"
+        f"void {loop}({_ARRAYS}, float *restrict y, long n)\n"
+        f"{{ for (long i = 0; i < n; i++) y[i] = {c}({_operands(loop.split('_')[-1])}); }}\n"
         for loop, c in {**calls, "copy": ""}.items()
     ]
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names())
-    text += "".join(loops) + "".join(_WALK.replace("NAME", name) for name in vector_names())
+    text += "".join(loops)
+    for name in vector_names():
+        text += _WALK.replace("NAME", name).replace("EXACT", _operands(name, "(double)"))
     return load_library({"functions.c": text}, [*COMPILE_FLAGS, *flags, SEPARATE])
 
 
-def _loop(library: ctypes.CDLL, name: str, x: Any, y: Any) -> Callable[[], None]:
-    given = (x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p))
-    return lambda: library[name](*given, ctypes.c_long(x.size))
+def _operands(name: str, kind: str = "") -> str:
+    """The operands of a function, or of a copy, as C."""
+    arity = FUNCTIONS[name].arity if name in FUNCTIONS else 1
+    return ", ".join((f"{kind}x[i]", f"{kind}z[i]")[:arity])
+
+
+def _loop(library: ctypes.CDLL, name: str, *arrays: Any) -> Callable[[], None]:
+    given = [array.ctypes.data_as(ctypes.c_void_p) for array in arrays]
+    return lambda: library[name](*given, ctypes.c_long(arrays[0].size))
 
 
 def _walked(
@@ -138,8 +150,8 @@ def _walked(
 def _seconds(name: str, library: ctypes.CDLL) -> tuple[float, float, float]:
     """Nanoseconds an element: own, libm's, a copy's."""
     x = np.random.default_rng(0).uniform(0.01, 8, _ELEMENTS).astype(np.float32)
-    y = np.empty_like(x)
-    loops = [_loop(library, loop, x, y) for loop in (f"own_{name}", f"libm_{name}", "copy")]
+    z, y = x[::-1] - np.float32(4), np.empty_like(x)
+    loops = [_loop(library, loop, x, z, y) for loop in (f"own_{name}", f"libm_{name}", "copy")]
     times: list[list[float]] = [[], [], []]
     for _ in range(_ROUNDS):
         for loop, own in zip(loops, times, strict=True):

@@ -9,6 +9,7 @@ import pytest
 from support.sanitized import have_sanitizers
 from tilewright.codegen.c.compiler import compiled_files
 from tilewright.common.dtypes import F32
+from tilewright.ir.scalar import FUNCTIONS
 from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
 from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
@@ -16,11 +17,14 @@ from tilewright.targets.host.vectors.instruction_sets import vector_text
 
 REFERENCES = {
     "atan": np.arctan,
+    "cos": np.cos,
     "erf": error_function,
     "exp": np.exp,
     "expm1": np.expm1,
     "log": np.log,
     "log1p": np.log1p,
+    "pow": np.power,
+    "sin": np.sin,
     "tanh": np.tanh,
 }
 SPECIAL = np.float32(
@@ -28,34 +32,46 @@ SPECIAL = np.float32(
 )
 BITS = np.arange(0, 2**32, 9973, dtype=np.uint32)
 """Arguments of every size, of both signs, subnormal and no numbers."""
-ARGUMENTS = np.concatenate([SPECIAL, BITS.view(np.float32)])
+ARGUMENTS = np.concatenate([np.repeat(SPECIAL, SPECIAL.size), BITS.view(np.float32)])
+_SMALL = np.random.default_rng(0).uniform(-9, 9, BITS.size).astype(np.float32)
+_SHUFFLED = np.random.default_rng(1).permutation(BITS).view(np.float32)
+_OTHERS = np.choose(BITS % 3, [_SMALL, np.rint(_SMALL), _SHUFFLED])
+SECOND = np.concatenate([np.tile(SPECIAL, SPECIAL.size), _OTHERS])
+"""Every pair of special arguments; small ones, integers among them, and any."""
 
 
 VECTORS = """\
-void all_NAME(const float *x, float *y, long n)
+void all_NAME(const float *x, const float *z, float *y, long n)
 {
     const long step = sizeof(tw_vector_f32) / sizeof *x;
     for (long i = 0, m; i < n; i += step) {
         m = n - i < step ? n - i : step;
-        tw_store_first_f32(y + i, m, tw_NAME_vector(tw_load_first_f32(x + i, m)));
+        tw_store_first_f32(y + i, m, tw_NAME_vector(OPERANDS));
     }
 }
 """
+
+
+def given(name, first, second):
+    """The operands of a function, of which it may take the first alone."""
+    return ", ".join((first, second)[: FUNCTIONS[name].arity])
 
 
 def on_vectors(isa):
     """The functions on whole vectors."""
     text = "#include <math.h>\n" + vector_text(isa, (F32,))
     text += functions_text(vector_names(), vectors=True)
-    text += "".join(VECTORS.replace("NAME", name) for name in vector_names())
+    loads = [f"tw_load_first_f32({x} + i, m)" for x in "xz"]
+    for name in vector_names():
+        text += VECTORS.replace("NAME", name).replace("OPERANDS", given(name, *loads))
     return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE])
 
 
 def computed(isa):
     """The results of each function by code for an instruction set."""
     loops = "".join(
-        f"void all_{name}(const float *x, float *y, long n)\n"
-        f"{{ for (long i = 0; i < n; i++) y[i] = {c}(x[i]); }}\n"
+        f"void all_{name}(const float *x, const float *z, float *y, long n)\n"
+        f"{{ for (long i = 0; i < n; i++) y[i] = {c}({given(name, 'x[i]', 'z[i]')}); }}\n"
         for name, c in vector_names().items()
     )
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names()) + loops
@@ -68,7 +84,8 @@ def results(text, flags):
     found = {}
     for name in vector_names():
         found[name] = np.empty_like(ARGUMENTS)
-        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (ARGUMENTS, found[name]))
+        arrays = (ARGUMENTS, SECOND, found[name])
+        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in arrays)
         library[f"all_{name}"](*pointers, ctypes.c_long(ARGUMENTS.size))
     return found
 
@@ -90,7 +107,7 @@ int main(void)
 @pytest.mark.skipif(not have_sanitizers(), reason="the compiler has no sanitizers")
 def test_no_argument_leads_to_what_c_leaves_undefined():
     """Also those that are no numbers, of either sign."""
-    calls = " + ".join(f"{c}(x)" for c in vector_names().values())
+    calls = " + ".join(f"{c}({given(name, 'x', 'sum')})" for name, c in vector_names().items())
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names())
     text += UNDEFINED.replace("SUM", calls)
     flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-o", "program", "-lm")
@@ -111,7 +128,8 @@ def test_every_function_with_a_text_has_a_reference():
 @pytest.mark.parametrize("name", REFERENCES)
 def test_errors_are_below_two_units_in_the_last_place(best, name):
     with np.errstate(all="ignore"):
-        exact = REFERENCES[name](ARGUMENTS.astype(np.float64))
+        operands = (ARGUMENTS.astype(np.float64), SECOND.astype(np.float64))
+        exact = REFERENCES[name](*operands[: FUNCTIONS[name].arity])
         nearest = exact.astype(np.float32)
     found = best[name]
     plain = np.isfinite(nearest)
@@ -135,3 +153,14 @@ def test_other_instruction_sets_give_the_same_bits(best, isa):
     for name, found in computed(isa).items():
         same = (found.view(np.uint32) == best[name].view(np.uint32)) | np.isnan(found)
         assert same.all(), name
+
+
+def test_powers_that_are_numbers_are_exact():
+    """Of integers and halves by small integers, all of them below 2 ** 24."""
+    base, power = np.meshgrid(np.arange(-15, 16) / 2, np.arange(6))
+    text = "#include <math.h>\n#include <string.h>\n" + functions_text(["pow"])
+    text += "float one(float x, float y) { return tw_powf(x, y); }\n"
+    library = load_library({"powers.c": text}, [*COMPILE_FLAGS, SEPARATE])
+    library.one.restype = ctypes.c_float
+    for x, y in zip(base.ravel(), power.ravel(), strict=True):
+        assert library.one(ctypes.c_float(x), ctypes.c_float(y)) == x**y, (x, y)

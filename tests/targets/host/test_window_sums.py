@@ -19,6 +19,7 @@ from tilewright.targets.host.vectors.window_text import (
     block_pixels,
     emit_window_function,
     row_pixels,
+    rows_behind,
     shares_pixels,
 )
 
@@ -27,10 +28,10 @@ FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-saniti
 CHECK = """\
 static void check_NAME(long channels, long apart)
 {
-    const long in_x = (ROWS - 1) * X_ROW + (WINDOWS - 1) * X_WINDOW + (COLUMNS - 1) * X_COLUMN
-            + (TERMS - 1) * apart + channels;
+    const long in_x = (LINES - 1) * X_LINE + (ROWS - 1) * X_ROW + (WINDOWS - 1) * X_WINDOW
+            + (COLUMNS - 1) * X_COLUMN + (TERMS - 1) * apart + channels;
     const long in_w = (ROWS * COLUMNS * TERMS - 1) * apart + channels;
-    const long in_y = (WINDOWS - 1) * apart + channels;
+    const long in_y = (LINES * WINDOWS - 1) * apart + channels;
     TYPE *x = fenced(in_x * sizeof *x), *w = fenced(in_w * sizeof *w);
     TYPE *y = fenced(in_y * sizeof *y);
     for (long i = 0; i < in_x; i++)
@@ -40,13 +41,14 @@ static void check_NAME(long channels, long apart)
     for (long i = 0; i < in_y; i++)
         y[i] = 99;
     NAME(channels, x, w, y);
-    for (long t = 0; t < WINDOWS; t++)
+    for (long t = 0; t < LINES * WINDOWS; t++)
         for (long g = 0; g < apart && t * apart + g < in_y; g++) {
             TYPE sum = g < channels ? 0 : 99;
             for (long i = 0; i < ROWS * (g < channels); i++)
                 for (long j = 0; j < COLUMNS; j++)
                     for (long k = 0; k < TERMS; k++)
-                        sum += x[i * X_ROW + t * X_WINDOW + j * X_COLUMN + k * apart + g]
+                        sum += x[t / WINDOWS * X_LINE + t % WINDOWS * X_WINDOW
+                                 + i * X_ROW + j * X_COLUMN + k * apart + g]
                                 * w[((i * COLUMNS + j) * TERMS + k) * apart + g];
             if (y[t * apart + g] != sum) {
                 printf("NAME %ld: window %ld, channel %ld\\n", channels, t, g);
@@ -61,9 +63,10 @@ static void check_NAME(long channels, long apart)
 
 
 def windows(kind: DType, isa: InstructionSet, **numbers: int) -> WindowFunction:
-    """Windows of pixels 41 elements apart, 9 of them in a row."""
+    """Windows of pixels 41 elements apart, 30 of them in a row."""
     found = {"windows": 8, "rows": 3, "columns": 3, "terms": 1, "stride": 1, "step": 1, **numbers}
-    apart, terms, columns = 41, found["terms"], found["columns"]
+    found = {"lines": 1, "down": 1, "row_step": 1, **found}
+    apart, terms, columns, step = 41, found["terms"], found["columns"], found["row_step"]
     return WindowFunction(
         kind,
         isa.lanes(kind),
@@ -72,14 +75,18 @@ def windows(kind: DType, isa: InstructionSet, **numbers: int) -> WindowFunction:
         rows=found["rows"],
         columns=columns,
         terms=terms,
-        x_row=30 * terms * apart,
+        x_row=30 * step * terms * apart,
         x_column=found["step"] * terms * apart,
         x_term=apart,
         x_window=found["stride"] * terms * apart,
         y_window=apart,
         w_point=terms * apart,
         w_term=apart,
+        lines=found["lines"],
+        x_line=30 * found["down"] * terms * apart,
+        y_line=found["windows"] * apart,
         shares_pixels=shares_pixels(columns, terms, isa.registers),
+        behind=rows_behind(found["rows"], columns, terms, found["down"], step, isa.registers),
     )
 
 
@@ -91,10 +98,12 @@ def check(one: WindowFunction, name: str) -> str:
         "ROWS": one.rows,
         "COLUMNS": one.columns,
         "WINDOWS": one.windows,
+        "LINES": one.lines,
         "TERMS": one.terms,
         "X_ROW": one.x_row,
         "X_WINDOW": one.x_window,
         "X_COLUMN": one.x_column,
+        "X_LINE": one.x_line,
     }
     text = CHECK
     for word in sorted(words, key=len, reverse=True):
@@ -111,6 +120,10 @@ def program(isa: InstructionSet) -> str:
         "flat": windows(F32, isa, rows=1, columns=5, step=2),
         "strided": windows(F32, isa, columns=4, stride=2, step=3),
         "broad": windows(F32, isa, rows=2, columns=20),
+        "lines": windows(F32, isa, lines=5),
+        "down": windows(F32, isa, lines=4, down=2, stride=2, rows=5, row_step=2),
+        "separate": windows(F64, isa, lines=3, down=3, rows=3),
+        "terms": windows(F32, isa, lines=2, terms=2),
         "tall": windows(F64, isa, rows=4, columns=1, terms=2),
     }
     parts = [FENCE, vector_text(isa, (F32, F64))]

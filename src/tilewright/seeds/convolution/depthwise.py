@@ -1,7 +1,7 @@
 """Convolution with few channels a group on operands in place, by vectors over the groups.
 
 For machines whose cores address main memory through caches. The channels of a pixel lie side by
-side, those of one number of all groups together; the windows of a row of results are multiplied and
+side, those of one number of all groups together; the windows of rows of results are multiplied and
 added in one call, which keeps its sums in registers. Rows go outside groups, so that neighbouring
 lines are wanted soon after each other; groups where the rows of all of them are too many bytes.
 Depthwise layers have one channel a group.
@@ -44,7 +44,7 @@ def _depthwise(window: Window) -> Seed:
     sums = _window_sums(window)
     space = (
         Space(sums)
-        .split(sums.axis("group"))
+        .split(sums.axis("group"), sums.axis("out_row"))
         .reorder(
             ("image", "out_row", "group", "out_channel"),
             ("image", "group", "out_row", "out_channel"),
@@ -57,7 +57,7 @@ def _depthwise(window: Window) -> Seed:
 
 
 def _window_sums(window: Window) -> Nest:
-    """The results of one row, of one channel of all groups."""
+    """The results of rows, of one channel of all groups."""
     kernel, stride, dilation = window
     inside = reach_of(window)
     c = convolution_loops(window, *inside, inner="kernel_row kernel_col")
@@ -68,6 +68,7 @@ def _window_sums(window: Window) -> Nest:
             "image out_row out_channel out_col group in_channel kernel_row kernel_col in_row in_col"
         ),
         c.roles(
+            u="out_row",
             t="out_col",
             r="in_row",
             c="in_col",
@@ -81,6 +82,7 @@ def _window_sums(window: Window) -> Nest:
         rows=kernel[0],
         cols=kernel[1],
         stride=stride[1],
+        row_stride=stride[0],
         row_step=dilation[0],
         col_step=dilation[1],
     )

@@ -37,7 +37,12 @@ from tilewright.targets.host.cost.buffers import has_room
 from tilewright.targets.host.cost.caches import exposed_cycles
 from tilewright.targets.host.cost.threads import meeting_cycles, memory_cycles
 from tilewright.targets.host.sections import Caches, CoreCache
-from tilewright.targets.host.vectors.window_text import block_pixels, row_pixels, shares_pixels
+from tilewright.targets.host.vectors.window_text import (
+    block_pixels,
+    row_pixels,
+    rows_behind,
+    shares_pixels,
+)
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -67,21 +72,35 @@ def window_sums_cycles(machine: Machine, call: PricedCall[WindowSums]) -> Value:
     of factors once for a block. Results are stored once.
     """
     windows, core, vector = call.primitive, machine.core, machine.section(VectorPrimitive)
-    lanes, pixels = core.lanes(call.dtype), call.dims["t"]
-    block, terms = block_pixels(core.registers), call.dims["k"]
-    blocks = -(-pixels // block)
-    vectors = call.dims["elements"] // pixels
+    lanes, dims = core.lanes(call.dtype), call.dims
+    pixels, lines, terms, block = dims["t"], dims["u"], dims["k"], block_pixels(core.registers)
+    depth = _block_lines(windows, terms, machine)
+    blocks = -(-pixels // block) * -(-lines // depth)
+    vectors = dims["elements"] // (pixels * lines)
     vectors = -(-vectors // lanes)
     points = windows.rows * windows.cols * terms
-    loaded = points * pixels
+    loaded = points * pixels * lines
     if shares_pixels(windows.cols, 1, core.registers):
         row = windows.cols, windows.stride, windows.col_step
         once = pixels // block * row_pixels(block, *row) + row_pixels(pixels % block, *row)
-        loaded = np.where(terms == 1, windows.rows * once, loaded)
-    loads = vectors * (loaded + points * blocks + pixels) * vector.load_cycles
-    added = points * pixels * vectors * (2 * lanes / core.peak_flops_per_cycle(call.dtype))
+        loaded = np.where(terms == 1, once * _rows_read(windows, lines, depth), loaded)
+    loads = vectors * (loaded + points * blocks + pixels * lines) * vector.load_cycles
+    per_cycle = core.peak_flops_per_cycle(call.dtype)
+    added = points * pixels * lines * vectors * (2 * lanes / per_cycle)
     gemm = _timing(machine, call.dtype)
     return gemm.call_cycles + vectors * blocks * vector.loop_cycles + np.maximum(loads, added)
+
+
+def _block_lines(windows: WindowSums, terms: Value, machine: Machine) -> Value:
+    """Lines of windows of a block."""
+    steps = windows.row_stride, windows.row_step, machine.core.registers
+    return np.where(terms == 1, 1 + (rows_behind(windows.rows, windows.cols, 1, *steps) > 0), 1)
+
+
+def _rows_read(windows: WindowSums, lines: Value, depth: Value) -> Value:
+    """Rows of pixels that blocks of `depth` lines read, those that blocks share each time."""
+    row = windows.rows, windows.row_stride, windows.row_step
+    return lines // depth * row_pixels(depth, *row) + row_pixels(lines % depth, *row)
 
 
 def _timing(machine: Machine, kind: str) -> GemmTiming:
@@ -186,8 +205,8 @@ class HostPrices(Prices):
         cycles: Value,
     ) -> Value:
         """With what the core waits for caches, for other threads, and for main memory."""
-        cycles = cycles + exposed_cycles(prepared, machine, env, buffer_bytes, cycles)
-        cycles = cycles + streamed_cycles(prepared, machine, env)
+        busy, exposed = cycles, exposed_cycles(prepared, machine, env, buffer_bytes, cycles)
+        cycles = cycles + exposed + streamed_cycles(prepared, machine, env, busy)
         cycles = cycles + meeting_cycles(prepared, machine, env)
         return np.maximum(cycles, memory_cycles(prepared, machine, env))
 
@@ -201,11 +220,14 @@ _STREAMING = (WindowSums, WinogradInput, WinogradOutput)
 
 @dataclass(frozen=True)
 class _Stream:
-    """One operand: bytes of a call and of its whole tensor, and which loops move it."""
+    """One operand: bytes of a call and of its whole tensor, which loops move it, and the extents
+    of its rows, lines and terms.
+    """
 
     call_bytes: Value
     tensor_bytes: Value
     moved_by: tuple[bool, ...]
+    extents: Mapping[str, Value]
 
     def touched(self, depth: int, counts: Sequence[Value]) -> Value:
         """Bytes that the loops inside `depth` loops touch together."""
@@ -224,8 +246,12 @@ class _Stream:
         return self.tensor_bytes * turns
 
 
-def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Value]) -> Value:
-    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed."""
+def streamed_cycles(
+    prepared: Prepared, machine: Machine, env: Mapping[str, Value], busy: Value = 0.0
+) -> Value:
+    """Cycles that the core waits, beyond the calls' own time, for operands that are streamed. Those
+    of windows come from beyond the second cache while it is `busy` or fills the first one.
+    """
     caches, tiles = machine.find_section(Caches), _tiles(prepared)
     if caches is None or not tiles:
         return 0.0
@@ -236,6 +262,7 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
         calls = calls * count
     streams = [_stream(tile, prepared, at_start) for tile in tiles]
     called = [s.primitive for s in walk(prepared.program.body) if isinstance(s, Call)]
+    windows = next((p for p in called if isinstance(p, WindowSums)), None)
     put, get = (e.peak_bytes_per_second for e in (machine.dma.put, machine.dma.get))
     cycles: Value = 0.0
     for stream, rate in zip(streams, (put, *[get] * (len(streams) - 1)), strict=True):
@@ -245,13 +272,12 @@ def streamed_cycles(prepared: Prepared, machine: Machine, env: Mapping[str, Valu
             between = between + other.touched(depth, counts)
         gone = np.maximum(0.0, 1 - caches.l2.capacity_bytes / np.maximum(between, 1))
         moved = stream.call_bytes * calls
-        if any(isinstance(primitive, WindowSums) for primitive in called):
+        if windows:
             moved = np.minimum(moved, stream.every_turn(counts))
         cycles = cycles + gone * moved * (machine.clock_hz / rate)
-    for primitive in called:
-        if isinstance(primitive, WindowSums) and _side_by_side(primitive, machine) > caches.streams:
-            cycles = cycles + calls * _refilled(streams, caches.l1)
-    return cycles
+    if windows is None:
+        return cycles
+    return np.maximum(_refilled(windows, streams, counts, machine, caches), cycles - busy)
 
 
 def _side_by_side(windows: WindowSums, machine: Machine) -> int:
@@ -260,11 +286,30 @@ def _side_by_side(windows: WindowSums, machine: Machine) -> int:
     return windows.rows * (2 * windows.cols + (pixels - 1) * windows.stride)
 
 
-def _refilled(streams: Sequence[_Stream], l1: CoreCache) -> Value:
-    """Cycles in which a call reads what the one before it had, too, from behind the first cache."""
-    read = sum((stream.call_bytes for stream in streams[1:]), start=0.0)
-    gone = np.maximum(0.0, 1 - l1.capacity_bytes / (streams[0].call_bytes + read))
-    return gone * read / l1.fill_bytes_per_cycle
+def _refilled(
+    windows: WindowSums,
+    streams: Sequence[_Stream],
+    counts: Sequence[Value],
+    machine: Machine,
+    caches: Caches,
+) -> Value:
+    """Cycles in which the first cache is filled: a block of lines reads what the one before it had
+    again, where the lines of all channels exceed the cache. Blocks of fewer channels, whose lines
+    would stay, come as slowly, for they are not fetched ahead; but where more lines than are lie
+    side by side, those that do not stay come twice.
+    """
+    (y, x, w), l1 = streams, caches.l1
+    lines = y.extents.get("u", 1)
+    depth = np.minimum(lines, _block_lines(windows, x.extents.get("k", 1), machine))
+    read = x.call_bytes * (_rows_read(windows, depth, depth) / x.extents["r"]) + w.call_bytes
+    held = read + y.call_bytes * (depth / lines)
+    turns, across = -(-lines // depth), held
+    for moves, count in zip(w.moved_by, counts, strict=True):
+        turns, across = turns * count, across * (count if moves else 1)
+    gone = np.maximum(0.0, 1 - l1.capacity_bytes / across)
+    if _side_by_side(windows, machine) > caches.streams:
+        gone = gone + np.maximum(0.0, 1 - l1.capacity_bytes / held)
+    return turns * gone * read / l1.fill_bytes_per_cycle
 
 
 def _tiles(prepared: Prepared) -> tuple[Tile, ...]:
@@ -286,7 +331,10 @@ def _stream(tile: Tile, prepared: Prepared, env: Mapping[str, Value]) -> _Stream
         tensor_bytes = tensor_bytes * extent
         call_bytes = call_bytes * np.minimum(evaluate(r.extent, env), extent)
     used = frozenset().union(*(free_vars(r.start) for r in tile.ranges))
-    return _Stream(call_bytes, tensor_bytes, tuple(f.var in used for f in prepared.loops))
+    moved_by = tuple(f.var in used for f in prepared.loops)
+    letters = zip(tile.roles, tile.ranges, strict=True)
+    extents = {letter: evaluate(r.extent, env) for letter, r in letters if letter in "urk"}
+    return _Stream(call_bytes, tensor_bytes, moved_by, extents)
 
 
 PRICES = HostPrices()

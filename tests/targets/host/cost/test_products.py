@@ -96,6 +96,18 @@ def test_windows_are_loaded_or_multiplied_whichever_takes_longer(load_cycles, lo
     vector = {f"primitives.vector.{key}": value for key, value in given.items()}
     on = load_machine("host", {**vector, "primitives.gemm.f64.call_cycles": 100})
     assert (2 * (18 * (20 + 2) + 20), 18 * 20 * 2) == (832, 720)
-    dims = {"t": 20, "elements": 20 * 12, "k": 3}
+    dims = {"t": 20, "u": 1, "elements": 20 * 12, "k": 3}
     call = PricedCall(WindowSums(rows=2, cols=3), dims, "f64")
     assert float(window_sums_cycles(on, call)) == 100 + 2 * 2 * 5 + longer
+
+
+def test_a_block_of_two_lines_loads_what_they_share_once():
+    """Five lines of 14 windows of 3 x 3 points are blocks of 2, 2 and 1: 4, 4 and 3 rows of 16
+    pixels, 3 x 9 factors and 70 results for each of two vectors.
+    """
+    given = {"primitives.vector.load_cycles": 9.0, "primitives.vector.loop_cycles": 5.0}
+    on = load_machine("host", {**given, "primitives.gemm.f64.call_cycles": 100})
+    dims = {"t": 14, "u": 5, "elements": 5 * 14 * 16, "k": 1}
+    call = PricedCall(WindowSums(rows=3, cols=3), dims, "f64")
+    loads = 2 * ((4 + 4 + 3) * 16 + 3 * 9 + 70)
+    assert float(window_sums_cycles(on, call)) == 100 + 2 * 3 * 5 + loads * 9

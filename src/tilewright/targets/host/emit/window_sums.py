@@ -25,6 +25,7 @@ from tilewright.targets.host.vectors.instruction_sets import InstructionSet
 from tilewright.targets.host.vectors.window_text import (
     WindowFunction,
     block_pixels,
+    rows_behind,
     shares_pixels,
 )
 
@@ -39,7 +40,7 @@ def window_function(
     y, x, w = (as_view(operand, program) for operand in call.operands)
     channels = y.roles[-1]
     for view in (y, x, w):
-        if view.roles[-1] != channels or view.ranges[-1].step != Const(1) or channels in "trckx":
+        if view.roles[-1] != channels or view.ranges[-1].step != Const(1) or channels in "utrckx":
             raise ProgramError(
                 f"window_sums of {view.buffer!r}: its innermost dimension is not that of the "
                 "vectors",
@@ -62,7 +63,13 @@ def window_function(
         y_window=_step(y, "t"),
         w_point=point,
         w_term=_step(w, "k"),
+        lines=_extent(y, "u"),
+        x_line=_step(x, "r") * windows.row_stride,
+        y_line=_step(y, "u"),
         shares_pixels=shares_pixels(windows.cols, terms, isa.registers),
+        behind=rows_behind(
+            windows.rows, windows.cols, terms, windows.row_stride, windows.row_step, isa.registers
+        ),
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
 

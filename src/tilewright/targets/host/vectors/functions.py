@@ -4,10 +4,11 @@ In: names of elementary functions of `ir.scalar`. Out: C text. Results are withi
 last place on every fourth bit pattern, subnormal, infinite and no numbers included (`make
 host-functions`). Products are added by fused instructions, without these in double precision, where
 the sum of an exact product rounds twice: that no result differs is seen by trying arguments, all of
-them for exp, expm1 and log.
-Other products and sums round apart (`SEPARATE`), so that every instruction set gives the same bits.
-The polynomials are fits of our own, of the least relative error; reductions are Cody and Waite's,
-"Software Manual for the Elementary Functions" (1980).
+them for exp, expm1 and log. Where single precision does not suffice, terms are of double precision.
+Its products and sums, and others, round apart (`SEPARATE`), so that every instruction set gives the
+same bits. The polynomials are fits of our own, of the least relative error; reductions are Cody and
+Waite's, "Software Manual for the Elementary Functions" (1980), and of angles Payne and Hanek's,
+"Radian Reduction for Trigonometric Functions" (1983).
 """
 
 from __future__ import annotations
@@ -65,8 +66,10 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
     if not found:
         return ""
     text = "\n".join([_VECTOR if vectors else _SCALAR, _HELPERS, *found.values()])
-    words = ("tw_vector_f32", "tw_truth_f32", "_vector") if vectors else ("float", "int", "f")
-    for word, value in zip(("FLOAT", "INT", "@"), words, strict=True):
+    words = ("float", "int", "double", "f")
+    if vectors:
+        words = ("tw_vector_f32", "tw_truth_f32", "tw_doubles", "_vector")
+    for word, value in zip(("FLOAT", "INT", "DOUBLE", "@"), words, strict=True):
         text = text.replace(word, value)
     return text
 
@@ -86,18 +89,22 @@ _OPERATION = re.compile(r" (?:[-+*/&|<>]|<<|>>|[<>=!]=) |tw_(\w+)@\(")
 
 
 def _operations(text: str) -> int:
-    """Operations of one function of C, helpers by those inside them."""
+    """Operations of one function of C, helpers by those inside them, doubles by two vectors."""
     found = 0
-    for match in _OPERATION.finditer(text.partition("{")[2]):
-        one = match[0].strip() == "/"
-        found += _QUOTIENT if one else _HELPER_OPERATIONS.get(match[1], 0) if match[1] else 1
+    for line in text.partition("{")[2].splitlines():
+        vectors = 2 if " DOUBLE " in line else 1
+        for match in _OPERATION.finditer(line):
+            one = match[0].strip() == "/"
+            cost = _QUOTIENT if one else _HELPER_OPERATIONS.get(match[1], 0) if match[1] else 1
+            found += vectors * cost
     return found
 
 
 _QUOTIENT = operations(parse_scalar("x0 / x1"))
 _HELPER_OPERATIONS = {
-    "absolute": 1, "choose": 1, "converted": 1, "fused": 1, "larger": 1, "less": 1,
-    "power_of_2": 1, "signed": 3, "smaller": 1,
+    "absolute": 1, "choose": 1, "converted": 1, "first": 1, "fused": 1, "larger": 1, "less": 1,
+    "narrow": 2, "near": 1, "pick": 1, "power_of_2": 1, "signed": 3, "smaller": 1, "whole": 1,
+    "wide": 1,
 }  # fmt: skip
 
 
@@ -124,6 +131,15 @@ def _horner(into: str, of: str, coefficients: Sequence[float]) -> str:
     return "\n".join(lines)
 
 
+def _doubles(of: str, coefficients: Sequence[float]) -> str:
+    """Horner's rule in double precision, products and sums rounded apart."""
+    first, *others = coefficients
+    text = f"{first!r}"
+    for c in others:
+        text = f"({text} * {of} + {c!r})"
+    return text
+
+
 _HELPERS = """\
 static inline FLOAT tw_absolute@(FLOAT x) { return tw_from_bits@(tw_bits@(x) & 0x7fffffff); }
 static inline FLOAT tw_signed@(FLOAT size, FLOAT x)
@@ -144,8 +160,24 @@ static inline float tw_smallerf(float high, float x)
     const int a = tw_bitsf(high), b = tw_bitsf(x);
     return tw_from_bitsf(a < b ? a : b);
 }
+static inline int tw_firstf(int i) { return (int)((unsigned)i << 31); }
 static inline float tw_convertedf(int i) { return (float)i; }
 static inline float tw_fillf(float x) { return x; }
+static inline double tw_widef(float x) { return x; }
+static inline float tw_narrowf(double x) { return (float)x; }
+static inline double tw_pickf(int c, double a, double b) { return c ? a : b; }
+static inline double tw_spreadf(double x) { return x; }
+#ifdef __SSE4_1__
+static inline double tw_nearf(double x) { return __builtin_rint(x); }
+static inline double tw_wholef(double x) { return __builtin_rint(x); }
+#else
+static inline double tw_nearf(double x) { return x + 0x1.8p52 - 0x1.8p52; }
+static inline double tw_wholef(double x)
+{
+    const double near = tw_nearf(x);
+    return near + tw_nearf(x - near);
+}
+#endif
 static inline float tw_power_of_2f(int n) { return tw_from_bitsf((int)((unsigned)n << 23)); }
 #ifdef __FP_FAST_FMAF
 static inline float tw_fusedf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -156,23 +188,36 @@ static inline int tw_lessf(int a, int b) { return (int)((unsigned)a - (unsigned)
 """
 
 _VECTOR = """\
+typedef double tw_doubles __attribute__((vector_size(2 * sizeof(FLOAT))));
+typedef long long tw_longs __attribute__((vector_size(2 * sizeof(FLOAT))));
+static inline DOUBLE tw_wide@(FLOAT x) { return __builtin_convertvector(x, DOUBLE); }
+static inline FLOAT tw_narrow@(DOUBLE x) { return __builtin_convertvector(x, FLOAT); }
+static inline DOUBLE tw_pick@(tw_longs c, DOUBLE a, DOUBLE b)
+{
+    return (DOUBLE)((c & (tw_longs)a) | (~c & (tw_longs)b));
+}
+static inline DOUBLE tw_spread@(double x) { return (DOUBLE){0} + x; }
+static inline DOUBLE tw_near@(DOUBLE x) { return x + 0x1.8p52 - 0x1.8p52; }
+static inline DOUBLE tw_whole@(DOUBLE x)
+{
+    const DOUBLE near = tw_near@(x);
+    return near + tw_near@(x - near);
+}
 static inline FLOAT tw_from_bits@(INT i) { return (FLOAT)i; }
 static inline INT tw_bits@(FLOAT x) { return (INT)x; }
 static inline FLOAT tw_choose@(INT c, FLOAT a, FLOAT b) { return tw_select_f32(c, a, b); }
 static inline FLOAT tw_larger@(FLOAT low, FLOAT x) { return tw_maximum_f32(low, x); }
 static inline FLOAT tw_smaller@(FLOAT high, FLOAT x) { return tw_minimum_f32(high, x); }
+static inline INT tw_first@(INT i) { return i << 31; }
 static inline FLOAT tw_converted@(INT i) { return __builtin_convertvector(i, FLOAT); }
 static inline FLOAT tw_fill@(float x) { return tw_broadcast_f32(x); }
 static inline FLOAT tw_power_of_2@(INT n) { return tw_from_bits@(n << 23); }
 #ifdef tw_fused_f32
 #define tw_fused@ tw_multiply_add_f32
 #else
-typedef double tw_doubles __attribute__((vector_size(2 * sizeof(FLOAT))));
 static inline FLOAT tw_fused@(FLOAT a, FLOAT b, FLOAT c)
 {
-    const tw_doubles x = __builtin_convertvector(a, tw_doubles);
-    const tw_doubles y = __builtin_convertvector(b, tw_doubles);
-    return __builtin_convertvector(x * y + __builtin_convertvector(c, tw_doubles), FLOAT);
+    return tw_narrow@(tw_wide@(a) * tw_wide@(b) + tw_wide@(c));
 }
 #endif
 #define tw_less@(a, b) ((a) - (b))
@@ -307,12 +352,108 @@ static inline FLOAT tw_atan@(FLOAT x)
 }}
 """
 
+_TURN = (
+    ("0x1.45f3068p-3", "0x1.7272208p-29", "0x1.4a7f09p-56", "0x1.abe8fa9a6ee06p-81"),
+    ("0x1.836e4ep-18", "0x1.1054a78p-44", "0x1.c2757dp-70", "0x1.f534ddc0db628p-98"),
+    ("0x1.3f84eap-63", "0x1.f47d4dp-88", "0x1.bb81b6p-115", "0x1.8a5664f10e41p-140"),
+)
+"""1 / (2 pi) in parts of 26 bits, which a number times is exact in double precision, and one of 53:
+for sizes below 2 ** 40, below 2 ** 84, and others, without the bits that make whole turns alone.
+"""
+_SIN_FIT = (-0.000195171378, 0.00833217707, -0.166666552)
+_COS_FIT = (2.44329694e-05, -0.00138873141, 0.0416666456, -0.5)
+
+
+def _turned(part: int) -> str:
+    near, far, farther = (f"tw_spread@({row[part]})" for row in _TURN)
+    beyond = f"tw_pick@(square < 0x1p168, {far}, {farther})"
+    return f"wide * tw_pick@(square < 0x1p80, {near}, {beyond})"
+
+
+def _circular(name: str, ahead: int) -> str:
+    """The sine of an angle so many quarters ahead. Of the part of a turn, what makes whole ones is
+    taken away after each product, so that sums stay exact until they are as small as any argument
+    leaves. Then comes the nearest quarter. Squares are compared since compilers compare numbers in
+    single precision and widen the truths for each choice. The sine of a zero has its sign.
+    """
+    result = "turned" if ahead else "tw_choose@(x == 0.0f, x, turned)"
+    return f"""\
+static inline FLOAT tw_{name}@(FLOAT x)
+{{
+    const DOUBLE wide = tw_wide@(x), square = wide * wide;
+    const DOUBLE first = {_turned(0)};
+    const DOUBLE high = first - tw_whole@(first);
+    const DOUBLE more = high - tw_near@(high) + {_turned(1)};
+    const DOUBLE most = more - tw_near@(more) + {_turned(2)};
+    const DOUBLE part = most - tw_near@(most) + {_turned(3)};
+    const DOUBLE nearest = part + 0x1.8p50 - 0x1.8p50;
+    const DOUBLE angle = (part - nearest) * 0x1.921fb54442d18p2;
+    const FLOAT quarters = tw_narrow@(nearest) * 4.0f + {12582912 + ahead}.0f;
+    const INT n = tw_bits@(quarters);
+    const FLOAT r = tw_narrow@(angle), z = r * r;
+{_horner("p", "z", _SIN_FIT)}
+{_horner("q", "z", _COS_FIT)}
+    const FLOAT lost = tw_narrow@(angle - tw_wide@(r)), sine = r + tw_fused@(r * z, p, lost);
+    const FLOAT cosine = tw_fused@(q, z, tw_fill@(1.0f));
+    const FLOAT y = tw_choose@((n & 1) == 0, sine, cosine);
+    const FLOAT turned = tw_from_bits@(tw_bits@(y) ^ tw_first@(n >> 1));
+    return {result};
+}}
+"""
+
+
+_LOG2_FIT = (
+    0.3407301086687153, 0.4116727180317792, 0.5770835849941093, 0.9617966733415659,
+    2.88539008179009,
+)  # fmt: skip
+_EXP2_FIT = (
+    0.0001535336062090902, 0.00133988748663455, 0.009618437366442738, 0.05550332469694381,
+    0.24022647913498832, 0.6931472028559703, 1,
+)  # fmt: skip
+# In double precision log2 of the size as that of log, of 1 + f by s = f / (2 + f), then 2 to the
+# power: powers that are numbers of single precision are those. An end is what powers of 0 and of
+# infinity are, or infinite powers.
+_POW = f"""\
+static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
+{{
+    const FLOAT a = tw_absolute@(x), b = tw_absolute@(y);
+    const FLOAT more = tw_from_bits@(tw_less@(tw_bits@(a * 0x1p25f), 25 << 23));
+    const INT i = tw_bits@(tw_choose@(a < 0x1p-126f, more, a));
+    const INT above = tw_less@(i, 0x3f3504f3);
+    const DOUBLE f = tw_wide@(tw_from_bits@(tw_less@(i, above & ~0x7fffff)) - 1.0f);
+    const DOUBLE s = f / (f + 2.0), z = s * s;
+    const DOUBLE log2 = {_doubles("z", _LOG2_FIT)} * s + tw_wide@(tw_converted@(above >> 23));
+    const DOUBLE least = log2 * tw_wide@(y);
+    const DOUBLE low = tw_pick@(least > -200.0, least, tw_spread@(-200.0));
+    const DOUBLE power = tw_pick@(low < 200.0, low, tw_spread@(200.0));
+    const DOUBLE whole = tw_near@(power);
+    const DOUBLE rest = power - whole, root = {_doubles("rest", _EXP2_FIT)};
+    const FLOAT shifted = tw_narrow@(whole) + {12582912 + 2 * 127}.0f;
+    const INT n = tw_bits@(shifted), half = n >> 1;
+    const FLOAT inner = tw_narrow@(root) * tw_power_of_2@(half) * tw_power_of_2@(n - half);
+    const INT ends = (a == 0.0f) | (a == INFINITY) | (b == INFINITY);
+    const FLOAT end = tw_choose@((a > 1.0f) == (y > 0.0f), tw_fill@(INFINITY), tw_fill@(0.0f));
+    const FLOAT value = tw_choose@(ends, end, inner), unit = b + 8388608.0f;
+    const INT bits = tw_bits@(tw_choose@(b < 8388608.0f, unit, b));
+    const INT split = (b < 8388608.0f) & (unit - 8388608.0f != b);
+    const FLOAT odd = tw_from_bits@(tw_bits@(x) & tw_first@(bits));
+    const FLOAT sign = tw_choose@(split | (b >= 16777216.0f), tw_fill@(0.0f), odd);
+    const FLOAT even = tw_from_bits@(tw_bits@(value) ^ tw_bits@(sign));
+    const INT none = ((x < 0.0f) & (a < INFINITY) & split) | (x != x) | (y != y);
+    const INT one = (x == 1.0f) | (y == 0.0f) | ((a == 1.0f) & (b == INFINITY));
+    return tw_choose@(one, tw_fill@(1.0f), tw_choose@(none, tw_fill@(NAN), even));
+}}
+"""
+
 _FUNCTIONS = {
     "atan": _Vectorised(_ATAN),
+    "cos": _Vectorised(_circular("cos", 1)),
     "erf": _Vectorised(_ERF, ("exp",)),
     "exp": _Vectorised(_EXP),
     "expm1": _Vectorised(_EXPM1),
     "log": _Vectorised(_LOG),
     "log1p": _Vectorised(_LOG1P, ("log",)),
+    "pow": _Vectorised(_POW),
+    "sin": _Vectorised(_circular("sin", 0)),
     "tanh": _Vectorised(_TANH, ("exp",)),
 }

@@ -1,18 +1,19 @@
 """Sums of windows as C on vectors of channels: the sums of several pixels stay in registers.
 
 In: a `WindowFunction`, for an instruction set whose `vector_text` comes first. Out: a static
-function for a row of windows. A block is one vector of channels by some windows: each pixel of a
-row is loaded once and multiplied by the factors of all points at which windows of the block have
-it. Where those factors exceed the registers, it is two vectors by as many windows, multiplied and
-added point by point. Fewer windows and channels that are left take smaller blocks, the last
-channels with masks. The epilogue is applied to complete sums.
+function for lines of windows. A block is one vector of channels by some windows of two lines, or of
+one: each pixel of a row is loaded once and multiplied by the factors of all points at which windows
+of the block have it. Where those factors exceed the registers, it is two vectors by as many windows
+of a line, multiplied and added point by point. Fewer lines, windows and channels that are left take
+smaller blocks, the last channels with masks. The epilogue is applied to complete sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import product
 from math import gcd
 
 import numpy as np
@@ -59,6 +60,22 @@ def shares_pixels(columns: int, terms: int, registers: int | None) -> bool:
     return columns > 1 and terms == 1 and held <= (registers or _REGISTERS)
 
 
+def rows_behind(
+    rows: int, columns: int, terms: int, row_stride: int, row_step: int, registers: int | None
+) -> int:
+    """Rows of points by which the windows of a block's second line are below those of the first, 0
+    where blocks have one line: no row of pixels is shared, or registers do not hold the sums of
+    two, a pixel and a factor.
+
+    >>> [rows_behind(rows, 3, 1, *steps, 16) for rows, *steps in ((3, 2, 1), (2, 2, 1), (3, 1, 2))]
+    [2, 0, 0]
+    """
+    enough = 2 * block_pixels(registers) + 2 <= (registers or _REGISTERS)
+    behind, between = divmod(row_stride, row_step)
+    shared = between == 0 and behind < rows and shares_pixels(columns, terms, registers)
+    return behind if shared and enough else 0
+
+
 def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
     """Distinct pixels of a row that so many windows side by side have, `stride` pixels apart, of
     `columns` points each, `step` apart.
@@ -73,11 +90,12 @@ def row_pixels(windows: Value, columns: int, stride: int, step: int) -> Value:
 
 @dataclass(frozen=True)
 class WindowFunction:
-    """The sums of `windows` windows of a row, for neighbouring channels.
+    """The sums of `lines` of `windows` windows each, for neighbouring channels.
 
     A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
-    to row, column to column and term to term of the pixels, from window to window of pixels and
-    results, from point to point and term to term of the factors.
+    to row, column to column and term to term of the pixels, from window to window and line to line
+    of pixels and results, from point to point and term to term of the factors. Those of a block's
+    second line are so many rows of points `behind` the first.
     """
 
     dtype: DType
@@ -94,7 +112,11 @@ class WindowFunction:
     y_window: int
     w_point: int
     w_term: int
+    lines: int = 1
+    x_line: int = 0
+    y_line: int = 0
     shares_pixels: bool = False
+    behind: int = 0
     epilogue: Finish = PLAIN_SUMS
 
     @property
@@ -105,9 +127,18 @@ class WindowFunction:
     @property
     def heights(self) -> tuple[int, ...]:
         """Pixels of the blocks, largest first."""
-        whole = (self.pixels,) if self.windows >= self.pixels else ()
-        rest = self.windows % self.pixels
-        return (*whole, rest) if rest else whole
+        return _sizes(self.windows, self.pixels)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Lines of the blocks, largest first."""
+        return _sizes(self.lines, 2 if self.behind else 1)
+
+
+def _sizes(whole: int, block: int) -> tuple[int, ...]:
+    """Sizes of the blocks of a whole: that of full ones, and what these leave."""
+    full = (block,) if whole >= block else ()
+    return (*full, whole % block) if whole % block else full
 
 
 def emit_window_function(one: WindowFunction, name: str) -> str:
@@ -116,10 +147,10 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
     """
     writer = CWriter()
     writer.lines(finish_function(one.epilogue, name, one.dtype))
-    for height in one.heights:
+    for block in product(one.depths, one.heights):
         for vectors in range(one.vectors, 0, -1):
-            _write_block(one, name, height, vectors, writer)
-        _write_block(one, name, height, 1, writer, "tail")
+            _write_block(one, name, (*block, vectors), writer)
+        _write_block(one, name, (*block, 1), writer, "tail")
     kind = one.dtype.c_name
     operands = [f"const {kind} *x", f"const {kind} *w", f"{kind} *y"]
     writer.head(
@@ -127,50 +158,68 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
         ["long channels", *operands, *epilogue_parameters(one.epilogue, one.dtype)],
     )
     with writer.block():
-        first = 0
-        for height in one.heights:
-            end = first + (one.windows - first) // height * height
-            with writer.block(f"for (long t = {first}; t < {end}; t += {height})"):
-                _write_channels(one, name, height, writer)
-            first = end
+        for depth, line in _write_loops("u", one.lines, one.depths, writer):
+            with line:
+                for height, pixels in _write_loops("t", one.windows, one.heights, writer):
+                    with pixels:
+                        _write_channels(one, name, (depth, height), writer)
     return writer.text()
 
 
-def _write_channels(one: WindowFunction, name: str, height: int, writer: CWriter) -> None:
+def _write_loops(
+    variable: str, whole: int, sizes: Sequence[int], writer: CWriter
+) -> Iterator[tuple[int, AbstractContextManager[None]]]:
+    """A loop over the blocks of each size, with that size."""
+    first = 0
+    for size in sizes:
+        end = first + (whole - first) // size * size
+        head = f"for (long {variable} = {first}; {variable} < {end}; {variable} += {size})"
+        yield size, writer.block(head)
+        first = end
+
+
+def _write_channels(
+    one: WindowFunction, name: str, block: tuple[int, int], writer: CWriter
+) -> None:
     """The calls for all channels of some pixels."""
     writer.line("long g = 0;")
     for vectors in range(one.vectors, 0, -1):
         width = vectors * one.lanes
         with writer.block(f"for (; g + {width} <= channels; g += {width})"):
-            writer.call(_block_name(name, height, vectors), _places(one))
+            writer.call(_block_name(name, (*block, vectors)), _places(one))
     writer.line("if (g < channels)")
     with writer.deeper():
         tail = [*_places(one), "channels - g"]
-        writer.call(_block_name(name, height, 1, "tail"), tail)
+        writer.call(_block_name(name, (*block, 1), "tail"), tail)
 
 
-def _block_name(name: str, height: int, vectors: int, tail: str = "") -> str:
-    return f"{name}_{height}x{vectors}{'_tail' if tail else ''}"
+_Block = tuple[int, int, int]
+"""Lines, windows and vectors of a block."""
+
+
+def _block_name(name: str, block: _Block, tail: str = "") -> str:
+    return f"{name}_{'x'.join(map(str, block))}{'_tail' if tail else ''}"
 
 
 def _places(one: WindowFunction) -> list[str]:
-    """The arguments for the pixels from t and the channels from g on."""
-    y = f"t * {one.y_window} + g"
-    own = [f"x + t * {one.x_window} + g", "w + g", f"y + {y}"]
+    """The arguments for the lines from u, the pixels from t and the channels from g on."""
+    y = f"u * {one.y_line} + t * {one.y_window} + g"
+    own = [f"x + u * {one.x_line} + t * {one.x_window} + g", "w + g", f"y + {y}"]
     return own + advanced(one.epilogue, lambda _: "g", y)
 
 
 def _write_block(
-    one: WindowFunction, name: str, height: int, vectors: int, writer: CWriter, tail: str = ""
+    one: WindowFunction, name: str, block: _Block, writer: CWriter, tail: str = ""
 ) -> None:
     """The function of a block; `tail` is the text of the number of channels of one with fewer than
     a vector has lanes.
     """
     kind, vector = one.dtype, f"tw_vector_{one.dtype}"
-    c = kind.c_name
+    depth, width, vectors = block
+    height, c = depth * width, kind.c_name
     operands = [f"const {c} *restrict x", f"const {c} *restrict w", f"{c} *restrict y"]
     writer.head(
-        f"static __attribute__((noinline)) void {_block_name(name, height, vectors, tail)}",
+        f"static __attribute__((noinline)) void {_block_name(name, block, tail)}",
         [
             *operands,
             *epilogue_parameters(one.epilogue, one.dtype),
@@ -183,7 +232,8 @@ def _write_block(
 
     def place(row: str, v: int) -> VectorPosition:
         column = str(v * one.lanes)
-        return VectorPosition(row, column, f"{row} * {one.y_window} + {column}", tail)
+        line, window = f"{row} / {width} * {one.y_line}", f"{row} % {width} * {one.y_window}"
+        return VectorPosition(row, column, f"{line} + {window} + {column}", tail)
 
     cells = [(p, v) for p in range(height) for v in range(vectors)]
     with writer.block():
@@ -192,13 +242,13 @@ def _write_block(
             names = ", ".join(f"s{p}_{v} = zero" for v in range(vectors))
             writer.line(f"{vector} {names};")
         if one.shares_pixels:
-            _write_rows(one, height, load, writer)
+            _write_rows(one, depth, width, load, writer)
         else:
             _write_points(one, cells, load, writer)
         if one.epilogue:
             write_finished(height, vectors, one.epilogue, name, kind, place, "n", writer)
         for p, v in cells:
-            offset = p * one.y_window + v * one.lanes
+            offset = p // width * one.y_line + p % width * one.y_window + v * one.lanes
             if tail:
                 writer.line(f"tw_store_first_{kind}(y + {offset}, {tail}, s{p}_{v});")
             else:
@@ -207,23 +257,47 @@ def _write_block(
 
 
 def _write_rows(
-    one: WindowFunction, height: int, load: Callable[[str], str], writer: CWriter
+    one: WindowFunction, depth: int, width: int, load: Callable[[str], str], writer: CWriter
 ) -> None:
-    """Products of a block of one vector, row by row: each pixel for all windows that have it."""
+    """Products of a block of one vector, row by row of the pixels: those of two lines without a
+    loop, in which compilers would keep factors for the next turn, not sums.
+    """
+    if depth == 1:
+        with writer.block(f"for (long i = 0; i < {one.rows}; i++)"):
+            _write_row(one, {0: "i"}, width, load, writer)
+        return
+    for row in range(one.rows + one.behind):
+        points = {line: row - line * one.behind for line in range(depth)}
+        used = {line: str(i) for line, i in points.items() if 0 <= i < one.rows}
+        with writer.block():
+            _write_row(one, used, width, load, writer)
+
+
+def _write_row(
+    one: WindowFunction,
+    rows: Mapping[int, str],
+    width: int,
+    load: Callable[[str], str],
+    writer: CWriter,
+) -> None:
+    """Products of a row of pixels, each loaded once for all windows that have it; `rows` of points
+    by the lines that have one there.
+    """
     kind, vector = one.dtype, f"tw_vector_{one.dtype}"
+    for (line, row), point in product(rows.items(), range(one.columns)):
+        factor = load(f"w + {row} * {one.columns * one.w_point} + {point * one.w_point}")
+        writer.line(f"const {vector} w{line}_{point} = {factor};")
+    first = f"{rows[0]} * {one.x_row}" if 0 in rows else f"{rows[1]} * {one.x_row} + {one.x_line}"
     users: dict[int, list[tuple[int, int]]] = {}
-    for window in range(height):
-        for point in range(one.columns):
-            pixel = window * one.x_window + point * one.x_column
-            users.setdefault(pixel, []).append((window, point))
-    with _points(replace(one, columns=1, w_point=one.columns * one.w_point), writer):
-        for point in range(one.columns):
-            writer.line(f"const {vector} w{point} = {load(f'b + {point * one.w_point}')};")
-        for number, (pixel, pairs) in enumerate(sorted(users.items())):
-            writer.line(f"const {vector} x{number} = {load(f'a + {pixel}')};")
-            for window, point in pairs:
-                s = f"s{window}_0"
-                writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{point}, {s});")
+    for window, point in product(range(width), range(one.columns)):
+        pixel = window * one.x_window + point * one.x_column
+        users.setdefault(pixel, []).append((window, point))
+    for number, (pixel, pairs) in enumerate(sorted(users.items())):
+        x = load(f"x + {first} + {pixel}")
+        writer.line(f"const {vector} x{number} = {x};")
+        for line, (window, point) in product(rows, pairs):
+            s = f"s{line * width + window}_0"
+            writer.line(f"{s} = tw_multiply_add_{kind}(x{number}, w{line}_{point}, {s});")
 
 
 def _write_points(
