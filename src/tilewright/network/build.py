@@ -367,7 +367,8 @@ class _Builder:
     def take_arranged(self) -> None:
         """Have inputs lie as the only stage that reads them copies them: the host lays them out."""
         values, memory = self.memory.values, self.memory
-        for name, value in list(self.inputs):
+        for name, _ in list(self.inputs):
+            value = dict(self.inputs)[name]  # numbers change with each input that is taken
             readers = [d for d in memory.drafts if value in (v for _, v in d.arguments[:-1])]
             if len(readers) != 1 or readers[0].work != "layout" or len(readers[0].arguments) != 2:
                 continue

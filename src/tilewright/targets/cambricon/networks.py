@@ -39,6 +39,7 @@ from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.host_windows import HostWindows, with_windows
 from tilewright.targets.cambricon.instructions import instruction_cycles
+from tilewright.targets.cambricon.phases import with_phases
 from tilewright.targets.cambricon.rewrites import (
     with_band_products,
     with_outer_products,
@@ -133,6 +134,7 @@ class CambriconNetworks:
         self.require(network, machine)
         own, windows = with_windows(network, machine)
         elements = machine.core.elements or ""
+        own = with_phases(own, machine)
         own = with_outer_products(with_band_products(own, elements), elements)
         own = with_planes(with_whole_images(own, elements))
         own = with_vectors_first(with_separate_pools(own))
