@@ -1,6 +1,7 @@
 """The best by simulation: what is left out could not have won."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune import brute_force
 from tilewright.tune.brute_force import BOUND_MARGIN, search_by_simulation
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.measure import EVERYTHING
@@ -31,6 +33,21 @@ def test_leaving_out_what_cannot_win_loses_nothing(algorithm):
     program = Candidate(op, seed, few.best).program(MACHINE)
     warm = simulate(program, MACHINE, refills=False).cycles
     assert warm == pytest.approx(few.best_cycles, rel=0.01)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_the_best_is_found_whatever_the_model_picks(monkeypatch, everything):
+    """A model that puts the slowest first loses what the search finds."""
+    op = gemm(100, 128, 8)
+    (seed,) = seeds_for(op, "gemm")
+    right = search_by_simulation(op, seed, MACHINE)
+    (ranking,) = rank([(op, seed)], MACHINE, keep=EVERYTHING)
+    turned = replace(ranking, best=ranking.best[::-1])
+    monkeypatch.setattr(brute_force, "rank", lambda *_, **__: [turned])
+    found = search_by_simulation(op, seed, MACHINE, everything=everything)
+    assert found.picked is ranking.best[-1]
+    assert found.best_cycles == right.best_cycles < found.picked_cycles
+    assert 0 < found.loss < 1
 
 
 @pytest.mark.parametrize("algorithm", ["implicit", "explicit", "winograd4"])
