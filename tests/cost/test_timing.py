@@ -22,6 +22,7 @@ from tilewright.cost.prices import call_costs
 from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import (
     TransferShape,
+    _parts_of_line,
     asked_bytes,
     call_dims,
     issue_cycles,
@@ -346,6 +347,23 @@ def test_another_table_and_an_unknown_primitive() -> None:
     with pytest.raises(ProgramError) as error:
         call_cycles(MACHINE, PricedCall(Copy(), {}), costs)
     assert str(error.value) == "primitive 'copy' has no cost; those with one are gemm"
+
+
+@given(st.integers(1, 20), st.integers(1, 25), st.integers(1, 9), st.integers(0, 80))
+def test_parts_of_a_line_of_cores_are_what_its_cores_have(
+    extent: int, distance: int, cores: int, beyond: int
+) -> None:
+    """Cores `distance` apart have `extent` places each, as far as there are so many, `beyond` those
+    of the first; none if that is all that every core has.
+    """
+    left = extent + beyond
+    own = [min(max(left - core * distance, 0), extent) for core in range(cores)]
+    parts = _parts_of_line(extent, distance, cores, left)
+    assert (parts == []) == (own == [extent] * cores)
+    if parts:
+        assert sum(share * size for share, size in parts) * cores == pytest.approx(sum(own))
+        assert sum(share for share, _ in parts) * cores == pytest.approx(np.count_nonzero(own))
+        assert parts[0][0] * cores == own.count(extent)
 
 
 TAPS = """\

@@ -12,7 +12,7 @@ from tilewright.ops import Op, conv2d, gemm
 from tilewright.ops.access import Access
 from tilewright.ops.mapping import InMemory
 from tilewright.ops.notation import operator_of
-from tilewright.seeds.mapping import mapping
+from tilewright.seeds.mapping import LETTERS, mapping
 from tilewright.seeds.nest import Nest, Use
 from tilewright.seeds.space import Seed, Space, bindings, seeds_for
 from tilewright.seeds.steps import Reorder, Split, Stage
@@ -132,6 +132,30 @@ def test_sums_by_element_cut_the_inner_axis_of_each_dimension() -> None:
     assert [s.axis for s in steps if isinstance(s, Split)] == ["i2", "i3"]
     for outer, inner in (("x0", "x1"), ("x1", "x0")):
         assert (Stage(outer, "i0"), Stage(inner, "i1")) in alternatives(space)
+
+
+def test_sums_by_element_cut_as_many_axes_as_a_call_has_dimensions() -> None:
+    names = "abcdefghij"
+    text = f"y[{','.join(names)}] += x[{','.join(names)},u] * w[u]"
+    (seed,) = seeds_for(operator_of(text, **dict.fromkeys(names, 2), u=3), "elementwise")
+    steps = chain.from_iterable(alternatives(seed.spaces[0]))
+    cut = [s.axis for s in steps if isinstance(s, Split)]
+    assert cut == [f"i{n}" for n in range(10)][-len(LETTERS) :]
+
+
+@pytest.mark.parametrize(("algorithm", "size"), [("winograd2", 2), ("winograd4", 4)])
+def test_blocks_of_tiles_cover_what_they_divide(algorithm: str, size: int) -> None:
+    """From all rows of tiles down to a row each; several images together have all of their rows."""
+    op = filled((3, 3), (112, 14), batch=6, out_channels=256)
+    (seed,) = seeds_for(op, algorithm, addressed=True)
+    every, rows = bindings(op, seed), 112 // size
+    assert {1, rows} <= {own["block_rows"] for own in every}
+    assert {32, 256} <= {own["group_channels"] for own in every}
+    for own in every:
+        assert (own["blocks"] - 1) * own["block_rows"] < rows <= own["blocks"] * own["block_rows"]
+        assert own["group_channels"] * own["channel_groups"] == 256
+        assert own["block_images"] * own["image_blocks"] == 6
+        assert own["block_images"] == 1 or own["block_rows"] == rows
 
 
 def test_an_operand_that_moves_within_blocks_alone_may_be_fetched_once() -> None:

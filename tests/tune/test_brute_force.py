@@ -11,7 +11,7 @@ from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
 from tilewright.tune import brute_force
 from tilewright.tune.brute_force import BOUND_MARGIN, search_by_simulation
-from tilewright.tune.candidate import Candidate
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import rank
 
@@ -66,3 +66,20 @@ def test_there_is_no_best_where_nothing_fits():
     op = gemm(256, 256, 256)
     (seed,) = seeds_for(op, "gemm")
     assert search_by_simulation(op, seed, machine) is None
+
+
+def test_only_what_could_win_is_simulated():
+    """By its bound, against the room that other nests leave and the fastest one so far."""
+    bounds, cycles = (4.0, 9.0, 5.0, 3.0, 1.0), (8, 1, 6, 7, 5)
+    choices = [NestChoice(None, {}, 0.0, bound_cycles=b / (1 - BOUND_MARGIN)) for b in bounds]
+    ran = []
+
+    def run(choice):
+        ran.append(choices.index(choice))
+        return cycles[ran[-1]]
+
+    assert brute_force._fastest(choices, run, 10.0) is choices[4]
+    assert 1 not in ran
+    ran.clear()
+    assert brute_force._fastest(choices, run, 2.0) is choices[4]
+    assert {*ran} == {0, 4}
