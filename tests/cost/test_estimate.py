@@ -245,6 +245,43 @@ def stored_inside(x_copies):
 """The inner loop dissolves: the next row is fetched only when the store has left."""
 
 
+COLUMNS = """\
+def columns(width, rows, x_copies):
+    x: tensor("f64", "input", rows=100, cols=64)
+    y: tensor("f64", "output", rows=100, cols=64)
+    x_tile: buffer("f64", 640, copies=x_copies)
+    y_tile: buffer("f64", 640)
+    for step in range(2):
+        get(x[at(step * 80, min(rows, 100 - step * 80)), at(0, width)], x_tile[0])
+        wait(x_tile[0])
+        if step == 0:
+            copy(y_tile[0](shape=(width,), roles="p"), x_tile[0](shape=(width,), roles="p"))
+        copy(
+            y_tile[0](shape=(min(80, 100 - step * 80), width), roles="pq"),
+            x_tile[0](shape=(min(80, 100 - step * 80), width), roles="pq"),
+        )
+        put(y_tile[0], y[at(step * 80, min(80, 100 - step * 80)), at(0, width)])
+        wait(y_tile[0])
+"""
+"""Numbers of one call differ from step to step, or from tile to tile, or both."""
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("tiles", [[(8, 80)], [(3, 5), (4, 80), (8, 10), (4, 5)]])
+def test_steps_and_tiles_that_differ_are_priced_as_each_alone(
+    tiles: list[tuple[int, int]], copies: int
+) -> None:
+    program = parse(COLUMNS)
+    width, rows = np.transpose(tiles)
+    found = estimate(program, SW26010, {"width": width, "rows": rows, "x_copies": copies})
+    every = [
+        estimate(program, SW26010, {"width": w, "rows": r, "x_copies": copies}) for w, r in tiles
+    ]
+    for name in ("cycles", "compute_cycles", "dma_cycles"):
+        alone = [getattr(one, name).item() for one in every]
+        assert np.ravel(getattr(found, name)).tolist() == alone
+
+
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("text", [TWO_TILES, STORED_INSIDE], ids=["two tiles", "stored inside"])
 def test_a_small_nest_is_estimated_almost_exactly(text: str, copies: int) -> None:

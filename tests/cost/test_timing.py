@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 import pytest
@@ -16,11 +16,13 @@ from support.examples import examples
 from support.meshes import with_timings
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Const, Value, Var, evaluate
-from tilewright.cost.calls import Costs, PricedCall, call_cycles
+from tilewright.cost.calls import Costs, PricedCall, call_cycles, priced_call
 from tilewright.cost.elementwise import LoopForm, elementwise_costs, matrix_operations
 from tilewright.cost.prices import call_costs
+from tilewright.cost.reductions import starts_of_vectors
 from tilewright.cost.timing import (
     TransferShape,
+    _parts_of_line,
     asked_bytes,
     call_dims,
     issue_cycles,
@@ -32,6 +34,7 @@ from tilewright.cost.timing import (
     with_edges,
 )
 from tilewright.ir.nodes import Call, Direction, View, at
+from tilewright.ir.parser import parse
 from tilewright.ir.primitive import Primitive
 from tilewright.ir.primitives import (
     Copy,
@@ -43,6 +46,7 @@ from tilewright.ir.primitives import (
     WinogradInput,
     WinogradOutput,
 )
+from tilewright.ir.visit import walk
 from tilewright.ir.winograd import TEXTBOOK_POINTS, transforms
 from tilewright.machine import load_machine
 from tilewright.machine.sections import GemmTiming
@@ -343,3 +347,87 @@ def test_another_table_and_an_unknown_primitive() -> None:
     with pytest.raises(ProgramError) as error:
         call_cycles(MACHINE, PricedCall(Copy(), {}), costs)
     assert str(error.value) == "primitive 'copy' has no cost; those with one are gemm"
+
+
+@given(st.integers(1, 20), st.integers(1, 25), st.integers(1, 9), st.integers(0, 80))
+def test_parts_of_a_line_of_cores_are_what_its_cores_have(
+    extent: int, distance: int, cores: int, beyond: int
+) -> None:
+    """Cores `distance` apart have `extent` places each, as far as there are so many, `beyond` those
+    of the first; none if that is all that every core has.
+    """
+    left = extent + beyond
+    own = [min(max(left - core * distance, 0), extent) for core in range(cores)]
+    parts = _parts_of_line(extent, distance, cores, left)
+    assert (parts == []) == (own == [extent] * cores)
+    if parts:
+        assert sum(share * size for share, size in parts) * cores == pytest.approx(sum(own))
+        assert sum(share for share, _ in parts) * cores == pytest.approx(np.count_nonzero(own))
+        assert parts[0][0] * cores == own.count(extent)
+
+
+TAPS = """\
+def taps():
+    y_tile: buffer("f64", 40)
+    x_tile: buffer("f64", 80)
+    w_tile: buffer("f64", 4)
+    for tap in range(3):
+        for line in range(5):
+            multiply_accumulate(
+                y_tile[0](line, at(0, 8), shape=(5, 8), roles=".q"),
+                x_tile[0](line, at(tap * {step}, 8), shape=(5, {width}), roles=".q"),
+                w_tile[0](tap, shape=(3,), roles="."),
+            )
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "width", "start", "turns"),
+    [(4, 16, 1, 1), (2, 16, 2, 3), (1, 12, 4, 3), (2, 14, 2, 15), (4, 15, 4, 5)],
+)
+def test_where_operands_start_within_a_vector(
+    step: int, width: int, start: int, turns: int
+) -> None:
+    """Taps move x by `step` elements, lines by `width`; y keeps its place, whatever w does."""
+    program = parse(TAPS.format(step=step, width=width))
+    (call,) = (s for s in walk(program.body) if isinstance(s, Call))
+    found = starts_of_vectors(call, {"tap": Const(3), "line": Const(5)})
+    places = [line * width + tap * step for tap in range(3) for line in range(5)]
+    assert start == max(4 // gcd(place, 4) for place in places)
+    assert {name: evaluate(e, {}) for name, e in found.items()} == {
+        "y_starts": 1, "x_starts": start, "x_turns": turns
+    }  # fmt: skip
+
+
+PRODUCTS = """\
+def products():
+    c: tensor("f64", "output", m=4, n=8)
+    a: tensor("f64", "{kind}", m=4, k=4)
+    b: tensor("f64", "input", k=4, n=8)
+    c_tile: buffer("f64", 32)
+    a_tile: buffer("f64", 16)
+    b_tile: buffer("f64", 64)
+    get(a[at(0, 4), at(0, 4)], a_tile[0])
+    gemm(c_tile[0](shape=(4, 8), roles="mn"), {a}, {b}, vector="n")
+"""
+A, B = (f'{x}_tile[0](shape=({shape}), roles="{roles}")' for x, shape, roles in
+        (("a", "4, 4", "mk"), ("b", "4, 8", "kn")))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "a", "b", "packed"),
+    [
+        ("input", A, B, True),
+        ("input", 'a[at(0, 4), at(0, 4)]("mk")', B, False),
+        ("input", A, 'b[at(0, 4), at(0, 8)]("kn")', False),
+        ("input", A, 'b_tile[0](at(0, 4), at(0, 8), shape=(4, 16), roles="kn")', False),
+        ("input", 'a_tile[0](shape=(2, 2, 4), roles="mmk")', B, False),
+        ("constant", A, B, False),
+    ],
+)
+def test_a_product_is_packed_if_both_factors_are_whole_matrices_in_buffers(
+    kind: str, a: str, b: str, packed: bool
+) -> None:
+    program = parse(PRODUCTS.format(kind=kind, a=a, b=b))
+    (call,) = (s for s in walk(program.body) if isinstance(s, Call))
+    assert priced_call(call, {}, program).packed is packed

@@ -30,6 +30,20 @@ def test_the_order_of_what_is_gathered_is_free() -> None:
     assert forwards_gathered(normalised(op)).operands == (forwards,)
 
 
+def test_a_single_number_is_one_place_of_one_loop() -> None:
+    """Tensors of more places keep theirs, however few iterations there are."""
+    number, third = Access((), (), ()), Access((4,), ((),), (2,))
+    for given in (number, third):
+        op = InMemory((), number, (number, given), "x0 - x1")
+        found = normalised(op)
+        assert found.extents == (1,)
+        alone = given is number
+        assert (straight((1,)) == found.result) is alone
+        assert found.operands[1].shape == ((1,) if alone else (4,))
+        x, y = np.full(found.operands[0].shape, 7.0), np.full(found.operands[1].shape, 5.0)
+        assert found.reference(x, y).ravel().tolist() == [2.0]
+
+
 @pytest.mark.parametrize(
     "op",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from tilewright.network.planning.form import (
     Form,
     StoredDim,
     canonical,
+    chain,
     form_of,
     like,
     row_major,
     same_memory,
 )
 from tilewright.network.planning.forms import Forms, _sent_through
+from tilewright.network.planning.memory import given_form
 from tilewright.ops import Conv2d, conv2d
 from tilewright.tune.search import rank
 from tilewright.tune.ways import ways
@@ -52,6 +55,8 @@ def test_a_form_is_found_from_the_numbers_of_its_elements() -> None:
     assert form_of((1, 1, 1, 1), single).places().tolist() == [
         [-1, -1, -1], [-1, 0, -1], [-1, -1, -1],
     ]  # fmt: skip
+    for number in (np.array(1), np.array([1]), np.array([[1]])):
+        assert form_of((), number).places().tolist() == (number - 1).tolist()
     with pytest.raises(ProgramError) as caught:
         form_of((4,), np.array([1, 3, 2, 4]))
     assert str(caught.value) == ("a tensor of shape (4,) lies in memory in a way that has no form")
@@ -83,6 +88,37 @@ def test_equal_memory_has_equal_forms() -> None:
     outer = canonical((6,), [StoredDim(0, 3, 2), StoredDim(0, 1, 3)], (0,))
     assert outer == row_major((6,))
     assert like(BLOCKED, (1, 20, 2, 3)).elements == 2 * 2 * 3 * 16
+
+
+def test_loops_over_several_forms_take_the_blocks_of_all() -> None:
+    """None where no loops are affine in all: blocks across each other, a border along blocks."""
+    shape = (24, 2)
+
+    def blocked(*steps: int, before: int = 0) -> Form:
+        counts = [outer // inner for outer, inner in pairwise((24, *steps))]
+        dims = [StoredDim(0, step, count) for step, count in zip(steps, counts, strict=True)]
+        return Form(shape, (*dims, StoredDim(1, 1, 2)), (before, 0))
+
+    plain, fours, both = row_major(shape), blocked(4, 1), blocked(12, 4, 1)
+    assert chain([plain], 0) == (1,)
+    assert chain([plain, fours], 0) == (4, 1)
+    assert chain([fours, both], 0) == chain([both], 0) == (12, 4, 1)
+    assert chain([both, fours], 1) == (1,)
+    assert chain([fours, blocked(6, 1)], 0) is None
+    assert chain([plain, blocked(4, 1, before=1)], 0) is None
+    for size, found in ((1, (1,)), (2, None), (24, None)):
+        assert (
+            chain([Form((size, 2), (StoredDim(0, 2, size), StoredDim(1, 1, 2)), (0, 0))], 0)
+            == found
+        )
+
+
+def test_images_that_are_arranged_come_with_their_channels_together() -> None:
+    images, rows = np.arange(120.0).reshape(2, 3, 4, 5), np.arange(6.0).reshape(1, 2, 3)
+    arranged, plain = (given_form(images.shape, arranged=own) for own in (True, False))
+    np.testing.assert_array_equal(arranged.stored(images), images.transpose(0, 2, 3, 1).ravel())
+    np.testing.assert_array_equal(plain.stored(images), images.ravel())
+    assert given_form(rows.shape, arranged=True) == row_major(rows.shape)
 
 
 def test_what_is_needed_at_the_same_time_never_overlaps() -> None:

@@ -98,6 +98,8 @@ def test_layouts_are_chosen_for_the_whole_network(monkeypatch):
     monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
     plan = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
     copies = [[s.name for s in p.stages if s.work == "layout"] for p in (plan, whole)]
+    own = [sum(s.flops for s in p.stages) for p in (plan, whole)]
+    assert own == [sum(n.op.flops for n in network("lenet5", 1).nodes)] * 2, "copies have none"
     assert copies == [["s4_layout"], []], "c5 takes the layout of c3, and is hardly slower"
     assert whole.estimate_cycles < plan.estimate_cycles
     assert whole.lower_bound_cycles == plan.lower_bound_cycles < whole.estimate_cycles

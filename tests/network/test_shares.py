@@ -144,6 +144,29 @@ def test_pieces_of_rows_are_slices_of_an_image_with_its_border() -> None:
     assert rows.steps([whole, row_major(op.input_shapes[1]), row_major(op.out_shape)])[0] == 256
 
 
+def test_pieces_of_rows_compute_their_rows_whatever_the_window() -> None:
+    """Each on its places of the image with its border, under a stride and a dilation of its own."""
+    op = conv2d(
+        batch=1, in_channels=2, out_channels=3, height=18, width=9, kernel=(3, 2),
+        stride=(3, 2), dilation=(2, 1), padding=(1, 2, 1, 0),
+    )  # fmt: skip
+    rows = next(p for p in pieces_of(op, 3) if p.kind == "rows")
+    taken, weights, made = rows.spacings
+    assert (weights, rows.count, made) == (None, 3, Spacing(2, 2, 2))
+    assert taken is not None
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype(float) for shape in op.input_shapes)
+    top, left, bottom, right = op.padding
+    whole = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    alone = replace(op, height=taken.places, width=whole.shape[3], padding=(0, 0, 0, 0))
+    found = [
+        alone.reference(whole[:, :, start : start + taken.places], w)
+        for start in range(0, 3 * taken.step, taken.step)
+    ]
+    np.testing.assert_array_equal(np.concatenate(found, axis=2), op.reference(x, w))
+    assert rows.piece.height + top + bottom == taken.places
+
+
 def test_pieces_that_overlap_along_an_inner_dimension_are_no_parts_of_one_tensor() -> None:
     op = conv2d(batch=1, in_channels=16, out_channels=16, height=8, width=6, kernel=3, padding=1)
     rows = next(p for p in pieces_of(op, 4) if p.kind == "rows")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tilewright.ir.parser import parse
 from tilewright.passes.split_ahead import split_ahead
 
@@ -14,6 +16,26 @@ def scaled():
     barrier()
     copy(y[at(0, 4)]("p"), {later}[at(0, 4)]("p"))
 """
+
+
+TWO_MADE = """\
+def two():
+    y: tensor("f32", "output", cols=4)
+    w: tensor("f32", "constant", cols=4)
+    v: tensor("f32", "constant", cols=4)
+    u: tensor("f32", "scratch", cols=4)
+    t: tensor("f32", "scratch", cols=4)
+    copy(u[at(0, 4)]("p"), w[at(0, 4)]("p"))
+    copy({made}[at(0, 4)]("p"), {given}[at(0, 4)]("p"))
+    barrier()
+    copy(y[at(0, 4)]("p"), u[at(0, 4)]("p"))
+"""
+
+
+@pytest.mark.parametrize(("made", "given"), [("t", "w"), ("u", "v"), ("t", "v")])
+def test_only_one_tensor_of_one_constant_is_computed_ahead(made, given):
+    program = parse(TWO_MADE.format(made=made, given=given))
+    assert split_ahead(program) == (None, program)
 
 
 def split(kind="constant", later="u"):

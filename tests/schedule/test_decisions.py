@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from support.nests import PRODUCT, WINDOWS
+from support.nests import COL, PRODUCT, ROW, WINDOWS, A, M
 from tilewright.common.errors import ScheduleError
+from tilewright.common.expr import evaluate
 from tilewright.ops import conv2d
-from tilewright.schedule.decisions import decisions
+from tilewright.schedule.decisions import Rules, decisions
+from tilewright.schedule.lower import tile
+from tilewright.seeds.nest import Use, nest, tensor
 from tilewright.seeds.space import seeds_for
 from tilewright.seeds.steps import parse_schedule
 
@@ -52,6 +57,51 @@ def test_how_operands_of_a_matrix_product_are_cut() -> None:
 def test_what_is_not_spread_is_whole_in_every_core() -> None:
     p = decisions(WINDOWS, parse_schedule("split(row, r)\nsplit(col, c)\nspread(col, rows)").steps)
     assert [p.direction(0, a) for a in ("row", "col", "tap")] == ["", "rows", ""]
+
+
+PLACES = nest(
+    "places",
+    "copy",
+    (ROW, COL),
+    {"p": ROW, "q": COL},
+    Use(tensor("y", "output", places=M * 8), (ROW.var * 8 + COL.var,), exact=True),
+    A.at(rows=ROW, depth=COL),
+)
+"""Rows of n columns lie eight places apart."""
+
+
+@pytest.mark.parametrize(
+    ("text", "rows_are_loops", "end"),
+    [
+        ("split(col, c)", True, None),
+        ("split(col, c)\nspread(col, rows)", True, 2 * 8 + 5),
+        ("split(col, c)\nspread(col, rows)", False, 6 * 8 + 5),
+        ("split(row, r)\nsplit(col, c)\nspread(col, rows)", False, (2 * 3 + 2) * 8 + 5),
+        ("split(row, r)\nsplit(col, c)\nspread(row, rows)", False, 6 * 8 + 2 * 2 + 2),
+    ],
+)
+def test_tiles_of_an_exact_result_end_with_what_their_axes_reach(
+    text: str, rows_are_loops: bool, end: int | None
+) -> None:
+    """In iteration 2 of 7 rows and 5 columns, in tiles of 3 and 2: what is spread or whole ends
+    with its axis, other axes with their own tile. Nothing is cut where nothing is spread.
+    """
+    roles = (("q", COL),) if rows_are_loops else (("p", ROW), ("q", COL))
+    own = replace(PLACES, roles=tuple((a.name, letter) for letter, a in roles))
+    (found,) = tile(decisions(own, parse_schedule(text).steps), own.output, 0).ranges
+    at = {"row": 2, "col": 2, "m": 7, "n": 5, "r": 3, "c": 2}
+    assert (found.stop if found.stop is None else evaluate(found.stop, at)) == end
+
+
+def test_two_axes_share_a_line_of_cores_only_where_blocks_need_not_be_full() -> None:
+    steps = parse_schedule(
+        "split(row, r)\nsplit(col, c)\nspread(row, rows)\nspread(col, rows)"
+    ).steps
+    assert decisions(WINDOWS, steps, Rules(partial_blocks=True)).spreads == {
+        "row": "rows", "col": "rows"
+    }  # fmt: skip
+    with pytest.raises(ScheduleError, match=r"spread\(row, rows\): col is cut over rows already"):
+        decisions(WINDOWS, steps)
 
 
 REFUSALS = {

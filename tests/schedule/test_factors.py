@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.nests import PRODUCT, WINDOWS
+from tilewright.machine import load_machine
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
 from tilewright.schedule.factors import (
@@ -14,6 +18,7 @@ from tilewright.schedule.factors import (
     Granularity,
     SplitAxis,
     balanced_tiles,
+    blocks_of,
     divisors,
     factor_grid,
     granule_of,
@@ -62,6 +67,20 @@ def test_the_grid_of_a_matrix_product() -> None:
         (96, 256, 40), (96, 256, 24), (96, 128, 40), (96, 128, 24),
     ]  # fmt: skip
     assert found.tile_count == 8
+
+
+def test_the_block_is_the_family_s_or_one_vector_by_one_element() -> None:
+    group = load_machine("sw26010_cg")
+    assert blocks_of(group, "f64") == SW26010
+    plain = msgspec.structs.replace(group, target="")
+    assert blocks_of(plain, "f64") == replace(SW26010, vector=4, scalar=1)
+
+
+def test_blocks_that_need_not_be_full_have_tiles_within_the_extents_and_no_granules() -> None:
+    found = grid(product(), replace(SW26010, partial=True, rows=1, columns=1), m=30, n=77, k=5)
+    assert {*found.tiles} == {"row_tile", "col_tile", "depth_tile"}
+    for name, extent in (("row_tile", 30), ("col_tile", 77), ("depth_tile", 5)):
+        assert found.tiles[name].max() == extent
 
 
 def test_vectorising_moves_the_larger_block() -> None:
@@ -128,8 +147,10 @@ def swdnn_grid(algorithm: str, batch: int, cols: int) -> FactorGrid:
 
 def test_copies_are_tried_for_the_named_tensors() -> None:
     found = grid(product("vectorize(n)", FactorLimits(most=1), "a", "b"))
-    copies = {name: column[:, 0].tolist() for name, column in found.copies.items()}
-    assert copies == {"c_copies": [1] * 4, "a_copies": [1, 1, 2, 2], "b_copies": [1, 2, 1, 2]}
+    copies = {name: column.T.tolist() for name, column in found.copies.items()}
+    assert copies == {
+        "c_copies": [[1] * 4], "a_copies": [[1, 1, 2, 2]], "b_copies": [[1, 2, 1, 2]]
+    }  # fmt: skip
     assert found.chosen(2, 0) == {
         "row_tile": 512, "col_tile": 512, "depth_tile": 512,
         "row_granule": 32, "col_granule": 128, "depth_granule": 8,
@@ -212,9 +233,10 @@ def test_granules_give_each_core_whole_register_blocks(
     mesh: Granularity, vector: str, others: int, packs: bool
 ) -> None:
     """`others` columns of each pixel are inside the product with the spread images."""
-    image = SplitAxis("image", "image_tile", "n", "columns", 99)
-    channel = SplitAxis("channel", "channel_tile", "k", "both", 99)
-    axes = (image, SplitAxis("col", "col_tile", "n", "", 99), channel)
+    plain = {"beside": 1, "padded": False, "uneven": False, "whole": False, "even": False}
+    image = SplitAxis("image", "image_tile", "n", "columns", 99, **plain)
+    channel = SplitAxis("channel", "channel_tile", "k", "both", 99, **plain)
+    axes = (image, SplitAxis("col", "col_tile", "n", "", 99, **plain), channel)
     images, channels = (
         granule_of(a, axes, {"col": others}, vector, mesh, packs) for a in (image, channel)
     )

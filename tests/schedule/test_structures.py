@@ -10,6 +10,7 @@ from support.nests import COL, DEPTH, PRODUCT, ROW, WINDOWS, A, B, C
 from tilewright.common.errors import ProgramError, ScheduleError
 from tilewright.ops import conv2d
 from tilewright.passes.staging import staging
+from tilewright.schedule.decisions import Rules
 from tilewright.schedule.structures import build, legal, structures
 from tilewright.seeds.space import Seed, Space, layout, seeds_for
 from tilewright.seeds.steps import Layout, parse_schedule
@@ -198,4 +199,34 @@ def test_a_step_that_makes_no_sense_is_never_left_out_silently() -> None:
         build(Space(PRODUCT), parse_schedule("split(rows, tile)").steps, "f64", staging)
     assert str(caught.value) == (
         "split(rows, tile): nest 'product' has no axis 'rows'; its axes are row, col, depth"
+    )
+
+
+@pytest.mark.parametrize(
+    ("vector", "operand", "contiguous"), [("n", "b", "cols"), ("m", "a", "rows")]
+)
+@pytest.mark.parametrize("fits", [True, False])
+def test_what_is_read_by_vectors_in_place_is_contiguous_along_them(
+    vector: str, operand: str, contiguous: str, fits: bool
+) -> None:
+    order = f"depth, {contiguous}" if fits else f"{contiguous}, depth"
+    result = "rows, cols" if vector == "n" else "cols, rows"
+    text = f"""\
+layout({operand}, {order})
+layout(c, {result})
+split(row, row_tile)
+split(col, col_tile)
+split(depth, depth_tile)
+vectorize({vector})
+stage({operand}, in_place)"""
+    rules = Rules(partial_blocks=True, in_place=True)
+    taken = (Space(PRODUCT), parse_schedule(text).steps, "f64", staging, rules)
+    if fits:
+        assert legal(*taken).decisions.vector == vector
+        return
+    with pytest.raises(ScheduleError) as error:
+        legal(*taken)
+    assert str(error.value) == (
+        f"'{operand}' is used in place and not contiguous along {vector}; another layout of it, or "
+        "a copy that packs it"
     )

@@ -14,6 +14,7 @@ from support.examples import examples
 from tilewright.simulate.instruction_level import simulate_core
 from tilewright.simulate.program import AssembledProgram
 from tilewright.simulate.runs import CoreRun
+from tilewright.simulate.units.layout import core_dtype
 
 Assemble = Callable[..., AssembledProgram]
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -171,3 +172,13 @@ def test_branches(assemble: Assemble, branch: str, taken_for: tuple[int, ...]) -
     text = f"{branch} $1, end\nldi $2, 1($31)\nend:\nnop"
     taken = [v for v in (-1, 0, 1) if _run(assemble, text, r1=v).integer_registers[2, 0] == 0]
     assert tuple(taken) == taken_for
+
+
+def test_views_of_a_core_s_bytes_share_all_of_them() -> None:
+    """What is stored as one kind of number is loaded as another, up to the last byte."""
+    sizes: dict[int, set[int]] = {}
+    for kind, offset, *_ in core_dtype(40, 4, 2, 4, 1000, 1).fields.values():
+        sizes.setdefault(offset, set()).add(kind.itemsize)
+    assert all(len(own) == 1 for own in sizes.values())
+    ends = [offset + max(own) for offset, own in sorted(sizes.items())]
+    assert ends[:-1] == sorted(sizes)[1:]

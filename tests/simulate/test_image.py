@@ -46,6 +46,8 @@ def test_an_image_runs_with_its_data_and_its_calls(through_file: bool) -> None:
     assert run.local_memory[32:64].view(np.float64).tolist() == [2.0, 4.0, 0.0, 6.0]
     assert run.instructions == 7
     assert run.program.entry("double") == 5
+    addresses = map(image.address_of, ("main", "double"))
+    assert list(map(run.program.number_at, addresses)) == [0, 5]
 
 
 def test_instructions_keep_their_source_lines() -> None:

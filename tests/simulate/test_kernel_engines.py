@@ -12,6 +12,7 @@ from tilewright.ir.parser import parse
 from tilewright.machine import Machine
 from tilewright.machine.model import Arithmetic, Core
 from tilewright.machine.parts import Direction, Engine, MemorySpace
+from tilewright.simulate.kernel import level
 from tilewright.simulate.kernel.cost import MoveCost, Participants
 from tilewright.simulate.kernel.engines import EngineRule, Request
 from tilewright.simulate.kernel.level import simulate
@@ -95,6 +96,16 @@ def test_each_memory_has_its_own_capacity() -> None:
         "the buffers of 'both' take 800 bytes of memory 'far' that offers 700; "
         "use smaller tiles or fewer buffer copies"
     )
+
+
+def test_a_rule_that_remembers_and_says_no_more_changes_nothing(monkeypatch) -> None:
+    class Remembering(EngineRule):
+        remembers = True
+
+    program = parse(PROGRAM.replace("    wait(w_tile[0])\n", "    wait(w_tile[0])\n" * 2))
+    usual = simulate(program, MACHINE).cycles
+    monkeypatch.setattr(level, "engine_rule_of", lambda _: Remembering())
+    assert simulate(program, MACHINE).cycles == usual
 
 
 def test_a_state_is_the_same_whichever_queue_was_used_before() -> None:

@@ -130,6 +130,49 @@ def test_a_row_synchronisation_waits_for_the_last_core(assemble: Assemble) -> No
     assert run.cores[1].stalls == {"sync": 7 + 3}
 
 
+@pytest.mark.parametrize(("instruction", "axis"), [("synr", 1), ("sync", 0)])
+@pytest.mark.parametrize("mask", [0b111, 0b001, 0b110, 0b000])
+def test_a_synchronisation_joins_the_masked_cores_of_the_own_line(
+    assemble: Assemble, instruction: str, axis: int, mask: int
+) -> None:
+    """Cores of two rows of three arrive one by one; each leaves with the last that it waits for."""
+    delays = np.array([[2, 30, 7], [23, 11, 17]])
+
+    def cycles(own_mask: int) -> np.ndarray:
+        texts = ["addl $1, 1, $1\n" * n + f"{instruction} {own_mask}" for n in delays.flat]
+        run = simulate_mesh([assemble(text) for text in texts], SimulatedMesh(2, 3, QUICK))
+        return np.reshape([core.cycles for core in run.cores], delays.shape)
+
+    alone = cycles(0)
+    assert alone[0, 1] - alone[0, 0] == delays[0, 1] - delays[0, 0]
+    waited = np.arange(delays.shape[axis])
+    waited = waited[mask >> waited & 1 == 1]
+    last = np.take(alone, waited, axis).max(axis, keepdims=True, initial=0)
+    np.testing.assert_array_equal(cycles(mask), np.maximum(alone, last))
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+def test_puts_go_to_places_of_the_own_line(assemble: Assemble, everyone: bool) -> None:
+    """In a mesh of two rows of three each core hears the one before it, or all others."""
+    place = np.arange(6).reshape(2, 3)
+
+    def text(row: int, col: int) -> str:
+        own = f"rcsr $1, 0\nputr $1, {8 if everyone else (col + 1) % 3}\ngetr $2\n"
+        own += "getr $3\n" if everyone else ""
+        return f"{own}putc $1, {8 if everyone else 1 - row}\ngetc $4"
+
+    programs = [assemble(text(*divmod(c, 3))) for c in range(6)]
+    run = simulate_mesh(programs, SimulatedMesh(2, 3, QUICK))
+    heard = np.array([core.integer_registers[1:5, 0] for core in run.cores])
+    assert heard[:, 0].tolist() == place.ravel().tolist()
+    assert heard[:, 3].tolist() == place[::-1].ravel().tolist()
+    before = [np.roll(place, shift, axis=1).ravel() for shift in (1, 2)]
+    if everyone:
+        np.testing.assert_array_equal(np.sort(heard[:, 1:3]), np.sort(np.transpose(before)))
+    else:
+        assert heard[:, 1].tolist() == before[0].tolist()
+
+
 def test_every_core_knows_its_place(assemble: Assemble) -> None:
     run = simulate_mesh(assemble("rcsr $1, 0\nrcsr $2, 1\nrcsr $3, 2"), SimulatedMesh(2, 3))
     places = [core.integer_registers[1:4, 0].tolist() for core in run.cores]

@@ -1,6 +1,7 @@
 """The best by simulation: what is left out could not have won."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,8 +9,9 @@ from tilewright.machine import load_machine
 from tilewright.ops import conv2d, gemm
 from tilewright.seeds.space import seeds_for
 from tilewright.simulate.kernel.level import simulate
+from tilewright.tune import brute_force
 from tilewright.tune.brute_force import BOUND_MARGIN, search_by_simulation
-from tilewright.tune.candidate import Candidate
+from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.measure import EVERYTHING
 from tilewright.tune.search import rank
 
@@ -33,6 +35,21 @@ def test_leaving_out_what_cannot_win_loses_nothing(algorithm):
     assert warm == pytest.approx(few.best_cycles, rel=0.01)
 
 
+@pytest.mark.parametrize("everything", [True, False])
+def test_the_best_is_found_whatever_the_model_picks(monkeypatch, everything):
+    """A model that puts the slowest first loses what the search finds."""
+    op = gemm(100, 128, 8)
+    (seed,) = seeds_for(op, "gemm")
+    right = search_by_simulation(op, seed, MACHINE)
+    (ranking,) = rank([(op, seed)], MACHINE, keep=EVERYTHING)
+    turned = replace(ranking, best=ranking.best[::-1])
+    monkeypatch.setattr(brute_force, "rank", lambda *_, **__: [turned])
+    found = search_by_simulation(op, seed, MACHINE, everything=everything)
+    assert found.picked is ranking.best[-1]
+    assert found.best_cycles == right.best_cycles < found.picked_cycles
+    assert 0 < found.loss < 1
+
+
 @pytest.mark.parametrize("algorithm", ["implicit", "explicit", "winograd4"])
 def test_no_candidate_runs_below_its_bound(algorithm):
     op = conv2d(batch=1, in_channels=32, out_channels=48, height=14, width=14, kernel=3, padding=1)
@@ -49,3 +66,20 @@ def test_there_is_no_best_where_nothing_fits():
     op = gemm(256, 256, 256)
     (seed,) = seeds_for(op, "gemm")
     assert search_by_simulation(op, seed, machine) is None
+
+
+def test_only_what_could_win_is_simulated():
+    """By its bound, against the room that other nests leave and the fastest one so far."""
+    bounds, cycles = (4.0, 9.0, 5.0, 3.0, 1.0), (8, 1, 6, 7, 5)
+    choices = [NestChoice(None, {}, 0.0, bound_cycles=b / (1 - BOUND_MARGIN)) for b in bounds]
+    ran = []
+
+    def run(choice):
+        ran.append(choices.index(choice))
+        return cycles[ran[-1]]
+
+    assert brute_force._fastest(choices, run, 10.0) is choices[4]
+    assert 1 not in ran
+    ran.clear()
+    assert brute_force._fastest(choices, run, 2.0) is choices[4]
+    assert {*ran} == {0, 4}

@@ -91,3 +91,11 @@ def test_a_port_that_takes_connections_and_says_nothing(monkeypatch):
         "no Dask scheduler answers at host:8786 within 0.1 s; see whether one runs there and what "
         "listens at this port"
     )
+
+
+@pytest.mark.parametrize(("count", "expected"), [(6, 6), (None, 1)])
+def test_local_takes_all_processors_or_one_if_nobody_knows_how_many(monkeypatch, count, expected):
+    monkeypatch.setattr(executors.os, "cpu_count", lambda: count)
+    for name, workers in (("local", expected), ("local:3", 3)):
+        with open_executor(name) as executor:
+            assert executor._max_workers == workers

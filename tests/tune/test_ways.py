@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from support.cambricon_operators import KINDS
 from tilewright.common.errors import ScheduleError
 from tilewright.cost.prices import call_costs
 from tilewright.machine import load_machine
 from tilewright.ops import Op, conv2d, gemm
+from tilewright.seeds.space import takes_whole_depth
 from tilewright.tune.ways import ways
 
 ONE, FOUR = load_machine("sw26010_cg"), load_machine("sw26010")
@@ -101,3 +103,14 @@ def test_a_seed_whose_operands_are_prepared_by_what_the_machine_lacks_is_left_ou
     left = [seed.name for _, seed in ways([CONV], ONE)[0]]
     assert fused[0] not in left
     assert "implicit" in left
+
+
+def test_sums_are_cut_where_products_round_only_if_several_roundings_are_allowed() -> None:
+    op = gemm(40, 50, 600, dtype=KINDS)
+    machine = load_machine("dla-al")
+    once, twice = (
+        [seed.name for _, seed in ways([op], machine, max_roundings=n)[0]] for n in (1, 2)
+    )
+    assert all(takes_whole_depth(op.kind, name) for name in once)
+    assert not all(takes_whole_depth(op.kind, name) for name in twice)
+    assert [seed.name for _, seed in ways([op], machine)[0]] == once

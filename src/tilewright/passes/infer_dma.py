@@ -42,7 +42,6 @@ from tilewright.common.expr import (
     product,
     round_up,
     substitute,
-    total,
 )
 from tilewright.ir.nodes import (
     Buffer,
@@ -387,11 +386,12 @@ def _at(s: _Staged, roles: str, loops: list[For], depth: int) -> Operand:
     between = loops[s.depth : depth]
     if not any(f.var in symbols_of(s.tile) for f in between) or not isinstance(s.view, View):
         return _whole(s, roles)
+    at_start = {f.var: Const(0) for f in loops[depth:]}
     ranges = []
     for r in s.tile.ranges:
-        region, _ = _union(r, loops[depth:], s.tile.tensor)
-        steps = (Var(f.var) * coefficient(r.start, f.var) for f in between)
-        ranges.append(replace(region, start=total(steps), stop=None))
+        (whole, place), (part, _) = (_union(r, loops[d:], s.tile.tensor) for d in (s.depth, depth))
+        step = Const(1) if part.step == whole.step else part.step
+        ranges.append(Range(substitute(place.start, at_start), part.extent, step))
     return replace(s.view, ranges=tuple(ranges), roles=roles)
 
 

@@ -82,11 +82,11 @@ class SplitAxis:
     letter: str
     over: str
     extent: int
-    beside: int = 1
-    padded: bool = False
-    uneven: bool = False
-    whole: bool = False
-    even: bool = False
+    beside: int
+    padded: bool
+    uneven: bool
+    whole: bool
+    even: bool
 
     @property
     def rounded(self) -> bool:

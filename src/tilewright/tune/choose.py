@@ -212,7 +212,7 @@ def _is_close(case: _Case, found: Sequence[Sequence[Option]]) -> bool:
     """True if the algorithm with whole sums is at most `_MOST_BEHIND` times as slow as the best."""
     number, _, seed = case
     alike = [option for option in found[number] if option.algorithm == seed.name]
-    return not found[number] or _least(alike) <= _MOST_BEHIND * _least(found[number])
+    return _least(alike) <= _MOST_BEHIND * _least(found[number])
 
 
 def _least(options: Sequence[Option]) -> float:

@@ -82,6 +82,22 @@ def test_generated_code(changes: dict[str, str]):
         assert_equal(*both(image_of(artifact, machine), changes))
 
 
+@pytest.mark.parametrize(
+    ("a", "b"), [(7, 2), (-7, 2), (7, -2), (-6, -4), (5, 0), (0, -3), (3, 3), (30000, 30000)]
+)
+def test_scalars(a: int, b: int) -> None:
+    """All computations on registers; a quotient is cut towards zero, and 0 where b is."""
+    names = ("sadd", "ssub", "smul", "sdiv", "sgt", "se", "sand", "sor")
+    text = f"smove $1, #{a}\nsmove $2, #{b}\nsnot $3, $1\nsnot $4, $2\n"
+    text += "".join(f"{name} ${i}, $1, $2\n" for i, name in enumerate(names, 5))
+    found, expected = both(image(text), {})
+    assert_equal(found, expected)
+    quotient = abs(a) // abs(b) * (-1 if a * b < 0 else 1) if b else 0
+    assert found.registers[5:9] == (a + b, a - b, a * b, quotient)
+    assert found.registers[3:5] == (a == 0, b == 0)
+    assert found.registers[9:11] == (a > b, a == b)
+
+
 def test_records_grow():
     """Sixty thousand operations, more than there is room for at first."""
     loop = "smove $1, #20000\nsmove $2, #64\nnext:\nvav $0, $2, $0, $0\nvmove $2, $2, $0\n"

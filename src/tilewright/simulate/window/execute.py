@@ -66,8 +66,6 @@ _BINARY = ("+", "-", "*", "//", "ceil_div", "min", "max")
 _CAUSES = tuple(WaitCause)
 _OPERANDS, _DEPTH = 8, 16
 _FIRST_RECORDS = _PLACES = 1 << 14
-_COLUMNS = 14
-"""Arrays of a program that have a row for each step."""
 
 
 def timed_run(executor: Executor) -> WindowRun | None:
@@ -183,7 +181,7 @@ def _encoded(executor: Executor, units: tuple[str, ...]) -> Code | None:
     rows = [_row(step, units, memories, executor.parameters, codes, known) for step in steps]
     if any(row is None for row in rows):
         return None
-    columns: Any = [np.array([row[i] for row in rows if row], np.int64) for i in range(_COLUMNS)]
+    columns: Any = [np.array(column, np.int64) for column in zip(*filter(None, rows), strict=True)]
     read_only = [
         (memories.index(r.memory), r.address, r.address + r.count)
         for r in executor.memories.read_only

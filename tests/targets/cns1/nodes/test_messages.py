@@ -114,6 +114,28 @@ def test_a_node_that_runs_ahead_receives_in_the_order_of_arrival(rounds, kinds):
     assert accepting - alone in (0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("topology", "joined"), [("mesh", ()), ("ring_mesh", ("row",)), ("torus", ("row", "column"))]
+)
+@pytest.mark.parametrize("line", ["row", "column"])
+def test_messages_go_around_the_ends_that_a_topology_joins(topology, joined, line):
+    """From the first node to the last one of its row, or its column: one link back."""
+    fabric = structs.replace(fabric_of(SMALL), topology=topology)
+    last = 7 if line == "row" else 8
+    way = "$0, $5" if line == "row" else "$5, $0"
+    texts = {0: f"$5 = -1\n$v1 = m[$0].w\nsend({way}, $v1, 1)\n", last: "$v2 = receive(1)\n"}
+    nodes = [
+        NodeStart(texts.get(n, "") + "goto $31\nnop\n", {"main": {0: np.full(32, 5, "<i4")}})
+        for n in range(16)
+    ]
+    if line not in joined:
+        with pytest.raises(SimulationError, match="would leave the fabric of 2 rows and 8 columns"):
+            run_nodes(SMALL, nodes, fabric)
+        return
+    core = run_nodes(SMALL, nodes, fabric).cores[last]
+    assert core.integer_registers[core.program.table.register_numbers["$v2"], 0] == 5
+
+
 def test_administration_below_the_handlers_own_instructions_is_refused():
     machine = load_machine("cns1-128", {"messages.sum_cycles": 10})
     one = SumMessages(closed.hidden_sum(machine), 1, 0, "$22")

@@ -83,7 +83,8 @@ def test_short_work_is_repeated():
     assert calls_for(Contender("nothing", lambda calls: sum(range(calls))), 1e-3) > 100
 
 
-def test_a_slow_first_run_does_not_shorten_the_samples():
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_slow_first_run_does_not_shorten_the_samples(threads):
     """Threads that sleep and cold caches: the first runs say nothing of the later ones."""
     runs = []
 
@@ -91,9 +92,9 @@ def test_a_slow_first_run_does_not_shorten_the_samples():
         def sample(self, calls):
             runs.append(calls)
             seconds = 1e-3 * calls + (0.5 if len(runs) == 1 else 0.0)
-            return Sample(seconds, seconds, calls)
+            return Sample(seconds, self.threads * seconds, calls)
 
-    assert calls_for(WakesUp("wakes up", print), 0.9) == 900
+    assert calls_for(WakesUp("wakes up", print, threads), 0.9) == 900
     assert runs == [1, 1, 8, 64, 512]
 
 
