@@ -230,6 +230,7 @@ def test_not_text(tmp_path):
             "primitives.gemm.lanes: expected core.vector_lanes = 4, found 8",
         ),
         ('name = "sw26010"', 'nom = "x"', "unknown key nom; did you mean name?"),
+        ('name = "sw26010"', 'dna = "x"', "unknown key dna; did you mean dma?"),
         ('target = "sw26010"', 'target = ""', "target: expected a text of length >= 1, found ''"),
     ],
 )

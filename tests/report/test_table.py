@@ -137,6 +137,7 @@ def test_the_share_of_a_machine_says_whose_it_is_where_one_of_its_nodes_computes
     one = msgspec.structs.replace(RESULT, layers=(LAYER,), total_milliseconds=2.0)
     assert ", 25.0 % of peak; " in total_lines(one, 1e12)
     assert ", 0.2 % of the whole machine's peak; " in total_lines(one, 128e12)
+    assert ", 0.2 % of peak; " in total_lines(RESULT, 128e12)
 
 
 def test_a_narrow_table_breaks_no_name_of_an_algorithm():

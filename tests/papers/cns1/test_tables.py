@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from decimal import Decimal
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from msgspec.structs import replace
 
 from tilewright.machine import load_machine
-from tilewright.papers.cns1 import printed
+from tilewright.papers.cns1 import design, printed
+from tilewright.papers.cns1.formulas import _terms
 from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
     Printed,
@@ -26,7 +28,7 @@ from tilewright.papers.cns1.printed import (
 )
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError
+from tilewright.papers.model import ExperimentError, Result, compare
 
 COUNTS = {
     "table2_1": (5, 0, 0, 0, 9),
@@ -304,3 +306,24 @@ def test_design_questions_follow_the_machine():
     slower = Lab(options={"memory.rdram.read_hit_ns": "200"})
     found = {row.name: row.ours for row in load_experiment("cns1/design").run(slower).rows}
     assert found["loop, as described"] > 64
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4, 5, 6), (9, -4, 0, 7, 5, -2)])
+def test_coefficients_come_back_from_the_values_of_their_formula(numbers):
+    c, a, b, d, e, f = numbers
+
+    def value(h, o, log_pi, log_ph):
+        return c + h * (a * log_pi + b) + o * (d * log_ph + e) - f * log_ph
+
+    counted = {key: value(*key) for key in product((0, 1), repeat=4)}
+    assert list(_terms(counted).values()) == list(numbers)
+
+
+def test_shares_of_the_time_are_drawn_over_the_speed_of_the_memory():
+    names = {f"recall, {s} times as fast: share of the time": s / 8 for s in design.SPEEDS}
+    names |= {"recall, total": 3.0, "kernel, as it is": 7.0, "training, share of the time": None}
+    rows = tuple(compare(name, None, ours, "model") for name, ours in names.items())
+    memory, kernel = design.draw(Result("cns1", "design", "t", rows, {}, ())).axes
+    (line,) = memory.lines
+    assert [tuple(point) for point in line.get_xydata()] == [(s, s / 8) for s in design.SPEEDS]
+    assert [bar.get_width() for bar in kernel.patches] == [7.0]
