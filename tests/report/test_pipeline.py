@@ -131,6 +131,13 @@ def test_the_steady_state_of_the_innermost_loop() -> None:
     }
 
 
+def test_a_loop_repeats_from_its_second_iteration_on() -> None:
+    loop = hottest_loop(_nest(outer=1, inner=2))
+    assert loop is not None
+    assert (loop.iterations, loop.iteration_cycles) == (2, (7,))
+    assert hottest_loop(_nest(outer=1, inner=1)) is None
+
+
 def test_the_longest_loop_has_no_other_in_it() -> None:
     program = [
         _i("vaddd", _r(3), _r(4), _r(3), label="outer"),
