@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from tilewright.asm import LinkErrors, Object, assemble, elf_bytes, link, read_elf
+from tilewright.asm import LinkErrors, Object, SourceErrors, assemble, elf_bytes, link, read_elf
 from tilewright.asm.objects.elf import _signed
+from tilewright.asm.text.macros import split_arguments
 from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 
@@ -134,3 +136,38 @@ def test_signed_numbers_of_a_line_table_take_the_fewest_bytes(value: int) -> Non
         found = found << 7 | byte & 0x7F
     assert found == value
     assert len(low) == (value if value >= 0 else ~value).bit_length() // 7
+
+
+def test_room_for_nothing_takes_none() -> None:
+    made = source(".data\n.space 0\nx: .byte 1\n.space 2, 7\n", "room.s")
+    assert made.section(".data").data == bytes([1, 7, 7])
+
+
+def test_a_half_of_an_address_has_no_difference_from_another() -> None:
+    assert source(".data\nd: .quad (d + 3) - d", "d.s").section(".data").data[0] == 3
+    for halves in ("hi(d) - hi(d)", "lo(d) - d", "d - lo(d)"):
+        with pytest.raises(SourceErrors, match=r"the difference of d and d is not known here"):
+            source(f".data\nd: .quad {halves}", "d.s")
+
+
+@pytest.mark.parametrize("a", [0, 1, -4])
+@pytest.mark.parametrize("b", [0, 1, -4])
+def test_conditions_are_one_or_zero(a: int, b: int) -> None:
+    made = source(f".data\n.byte {a} || {b}, {a} && {b}", "c.s").section(".data").data
+    assert list(made) == [bool(a) or bool(b), bool(a) and bool(b)]
+
+
+def test_commas_in_brackets_and_quotes_part_nothing() -> None:
+    assert split_arguments('(a, b), "c, d", [e, (f)], g', "([)]") == [
+        "(a, b)", '"c, d"', "[e, (f)]", "g",
+    ]  # fmt: skip
+    assert split_arguments('"a, b", c', "()") == ['"a, b"', "c"]
+    assert split_arguments(", a", "()") == ["", "a"]
+
+
+def test_without_a_memory_data_has_no_limit_and_code_lies_behind_it() -> None:
+    table = structs.replace(CPE, memories=())
+    text = "nop\n.data\n.byte 7\n.bss\n.balign 8\n.space 1 << 20\n"
+    image = link([assemble(text, table)], table)
+    places = {section.name: section.address for section in image.sections}
+    assert places == {".text": 8 + (1 << 20), ".data": 0, ".bss": 8}

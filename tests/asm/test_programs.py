@@ -141,6 +141,24 @@ def test_the_line_table_leads_back_to_the_source(tmp_path: Path) -> None:
     assert tool("addr2line", "-e", str(tmp_path / "k.o"), "0x8") == "k.s:5\n"
 
 
+def lines_of(source: Object) -> list[tuple[int, int]]:
+    """Addresses and lines that another reader of DWARF finds."""
+    dwarf = ELFFile(io.BytesIO(elf_bytes(source))).get_dwarf_info()
+    (unit,) = dwarf.iter_CUs()
+    states = [entry.state for entry in dwarf.line_program_for_CU(unit).get_entries()]
+    return [(s.address, s.line) for s in states if s is not None and not s.end_sequence]
+
+
+def test_an_image_has_the_lines_of_all_its_code_and_an_object_those_of_the_first() -> None:
+    text = 'nop\n.section .more, "ax"\nnop\nnop\n.section .last, "ax"\nhalt\n'
+    source = assemble(text, CPE)
+    assert lines_of(source) == [(0, 1)]
+    image = link([source], CPE)
+    more, last = (image.section(name).address for name in (".more", ".last"))
+    text_start = image.section(".text").address
+    assert lines_of(image) == [(text_start, 1), (more, 3), (more + 4, 4), (last, 6)]
+
+
 def test_a_file_is_written_whole_and_read_back(program: Object, tmp_path: Path) -> None:
     path = tmp_path / "a.o"
     path.write_bytes(b"old")

@@ -49,3 +49,8 @@ def test_the_fix_is_a_question_or_nothing() -> None:
 def test_the_fewest_edits_count(word: str, found: str) -> None:
     """An exchange of neighbours is one edit, and a longer word is no better for its length."""
     assert closest(word, load_table("cambricon").mnemonics) == found
+
+
+@pytest.mark.parametrize(("word", "known"), [("ad", "a"), ("a", "ad"), ("da", "ad"), ("add", "ad")])
+def test_short_words_are_near_with_one_letter_more_or_less(word: str, known: str) -> None:
+    assert closest(word, [known, "multiply"]) == known

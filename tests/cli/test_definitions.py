@@ -66,6 +66,11 @@ def test_a_file_of_statements_is_a_network(tmp_path):
     file.write_text("x = 6x4\ns[n] += x[n,k]  # rows\ny[n,k] = x[n,k] / s[n]\n", encoding="utf-8")
     text = run("compile", str(file), "-m", "sw26010_cg").stdout
     assert "defined on sw26010_cg" in text
+    assert run("check", str(file), "-m", "sw26010_cg").stdout == (
+        "ok       defined: a stage for every operator\n"
+        "ok       defined: live tensors fit main memory\n"
+        "2 checks on sw26010_cg, 0 refused\n"
+    )
 
 
 @pytest.mark.parametrize(

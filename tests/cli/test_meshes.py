@@ -4,6 +4,7 @@ import json
 
 from typer.testing import CliRunner
 
+from support.onnx_models import floats, model, node, saved
 from tilewright.cli.main import app
 
 NOT_SQUARE = (
@@ -43,6 +44,14 @@ def test_check_of_a_network_says_it_once():
     alone = run("check", "lenet5", *SEVEN_ROWS, "--layers", code=3).stdout
     assert "ok       c1, direct_vectors over rows: fits scratchpad and main memory\n" in alone
     assert alone.endswith("8 checks on sw26010, 1 refused\n")
+
+
+def test_check_counts_the_layers_that_it_does_not_name(tmp_path):
+    nodes = [node("Gemm", [f"y{n - 1}", f"w{n}"], [f"y{n}"], name=f"fc{n}") for n in range(1, 6)]
+    weights = {f"w{n}": floats(n + 3, n + 4) for n in range(1, 6)}
+    path = saved(tmp_path, model(nodes, {"y0": (8, 4)}, weights, outputs=["y5"]))
+    found = run("check", path, *SEVEN_ROWS, code=3).stdout
+    assert f"refused  fc1, fc2, fc3 and 2 more: an algorithm for the machine: {NOT_SQUARE}" in found
 
 
 def test_what_needs_no_product_has_code_that_is_exact():

@@ -23,6 +23,17 @@ loop:   vldd $2, 0($3)
         bne $1, loop
         halt
 """
+LOADS = """
+main:   ldi $1, 3($31)
+loop:   vldd $2, 0($3)
+        vldd $4, 32($3)
+        vldd $5, 64($3)
+        vldd $6, 96($3)
+        vldd $7, 128($3)
+        subl $1, 1, $1
+        bne $1, loop
+        halt
+"""
 ONCE = """
 main:   ldi $1, 1($31)
 loop:   vaddd $2, $2, $2
@@ -49,6 +60,11 @@ def test_a_program_without_a_loop_has_no_minimum(tmp_path: Path) -> None:
 
 def test_a_loop_that_ran_once_has_one(tmp_path: Path) -> None:
     assert "shortest schedule found: 7 cycles" in pipeline(tmp_path, ONCE, "--minimum")
+
+
+def test_an_iteration_is_all_of_its_loads_and_the_branch(tmp_path: Path) -> None:
+    """One pipeline issues them."""
+    assert "shortest schedule found: 6 cycles" in pipeline(tmp_path, LOADS, "--minimum")
 
 
 def test_the_minimum_needs_no_run_that_succeeds(tmp_path: Path) -> None:

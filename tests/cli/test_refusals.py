@@ -88,6 +88,27 @@ REFUSALS = [
         "--check already checks every layer: leave --check-each-algorithm",
         "",
     ),
+    *[
+        ([*words, "--layers"], 2, f"{words[1]} is no network that is planned: leave --layers", "")
+        for words in (
+            ("check", "gemm", "--m", "8", "--n", "8", "--k", "8"),
+            ("check", "lenet5", "-m", "bwdsp-56"),
+        )
+    ],
+    *[
+        (
+            ["simulate", "x.ir", *words],
+            2,
+            "--input, --output, --timing and --max-cycles are for programs in assembly language",
+            "",
+        )
+        for words in (
+            ("--input", "x.npz"),
+            ("--output", "y.npz"),
+            ("--timing",),
+            ("--max-cycles", "5"),
+        )
+    ],
     (["compile", "gemm", "--layers"], 2, "--layers is for networks, found gemm", ""),
     *[
         (

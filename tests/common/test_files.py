@@ -3,6 +3,7 @@
 Reading never waits for what has no end.
 """
 
+import errno
 import os
 import socket
 import stat
@@ -79,6 +80,13 @@ def test_a_pipe_is_written_to(tmp_path):
     write(tmp_path / "pipe")
     reader.join(timeout=30)
     assert (found, os.listdir(tmp_path)) == ([b"new"], ["pipe"])
+
+
+def test_an_error_without_a_number_is_one_of_reading_or_writing(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(OSError, match=f"the disk is gone: '{path}'$") as caught, new_file(path):
+        raise OSError("the disk is gone")
+    assert (caught.value.errno, os.listdir(tmp_path)) == (errno.EIO, [])
 
 
 def test_an_error_names_the_file(tmp_path):

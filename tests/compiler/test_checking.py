@@ -182,3 +182,25 @@ def test_a_large_result_that_is_wrong_is_refused_by_its_worst_element(monkeypatc
     found[1, 2] = 6
     with pytest.raises(CheckFailed, match=r"^gemm of gemm m4 n3 k5: element \[1, 2\] is 6, the"):
         judge(OP, ones, found, "gemm")
+
+
+def test_sums_of_integers_are_compared_element_by_element(monkeypatch):
+    """They wrap, so that sums of sums say nothing of them."""
+    monkeypatch.setattr(checking, "_MOST_COMPARED", 0)
+    op = gemm(4, 3, 5, dtype="i16:i32")
+    operands = random_operands(op, "integers", 2)
+    assert not checking._sums_agree(op, operands, op.reference(*operands))
+    assert judge(op, operands, op.reference(*operands), "gemm") == "exact"
+
+
+@pytest.mark.parametrize("op", [gemm(1, 1, 1), gemm(2, 1, 1), gemm(1, 1, 3)])
+def test_each_term_may_be_rounded_eight_times(op):
+    ones = tuple(np.ones(shape) for shape in op.input_shapes)
+    terms = op.input_shapes[0][1]
+    bound = 8 * terms * np.finfo("f8").eps * terms
+    found = op.reference(*ones)
+    found[0, 0] = terms + bound
+    assert judge(op, ones, found, "gemm") == "within bound"
+    found[0, 0] = terms + 1.5 * bound
+    with pytest.raises(CheckFailed, match=r"element \[0, 0\] is "):
+        judge(op, ones, found, "gemm")

@@ -177,6 +177,10 @@ def test_declarations_that_are_none(declaration: str, message: str) -> None:
             "for i in range(1, 3): pass",
             "expected 'for name in range(extent):' without else, found 'for i in range(1, 3):'",
         ),
+        (
+            "for i in range(n, threads=1025): pass",
+            "expected range(extent, threads=2 .. 1024), found 'range(n, threads=1025)'",
+        ),
         ("if n or 1: pass", "'n or 1' is not an integer expression"),
         ("barrier(1)", "expected barrier(), found 'barrier(1)'"),
         ("wait(b)", "expected wait(buffer[slot]), found 'wait(b)'"),

@@ -3,6 +3,7 @@
 import sys
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from support.packages import installed_family
@@ -12,8 +13,10 @@ from tilewright.ir.primitive import Argument, Primitive
 from tilewright.ir.primitives import (
     Copy,
     Fill,
+    Map,
     MatrixProduct,
     MultiplyAccumulate,
+    Reduce,
     Repack,
     ScaleAdd,
     WinogradOutput,
@@ -106,3 +109,17 @@ def test_a_family_brings_a_primitive_of_its_own(tmp_path, monkeypatch):
         registry._load_brought.cache_clear()
     assert print_program(program) == text
     assert program.body[0].primitive.arguments == (Argument("", "writes"), Argument(""))
+
+
+def test_a_sum_depends_on_all_of_its_terms_and_on_what_was_there():
+    y, x = np.zeros((1, 1, 3)), np.zeros((1, 1, 4, 3))
+    y[0, 0, 0] = x[0, 0, 2, 1] = np.nan
+    found = Reduce("largest").dependence((y, x))
+    assert np.isnan(found).tolist() == [[[True, True, False]]]
+
+
+def test_a_map_depends_on_every_element_beside_it_and_on_no_other():
+    y, a, b = (np.zeros((2, 3)) for _ in range(3))
+    a[0, 1] = b[1, 2] = np.nan
+    found = Map("x0 if x0 > x1 else 0").dependence((y, a, b))
+    assert np.array_equal(np.isnan(found), np.isnan(a) | np.isnan(b))

@@ -73,6 +73,13 @@ GEMM = (
         ),
         (
             'b_tile[1](shape=(4, 8), roles="kn")',
+            'b_tile[1](at(0, 4), at(-1, 8), shape=(4, 8), roles="kn")',
+            GEMM.format("").replace("b_tile[1](", "b_tile[1](at(0, 4), at(-1, 8), ")
+            + 'b_tile[1](at(0, 4), at(-1, 8), shape=(4, 8), roles="kn") reaches out of its tile in '
+            "dimension 1: at(-1, 8) of 8",
+        ),
+        (
+            'b_tile[1](shape=(4, 8), roles="kn")',
             'b_tile[1](at(0, 4), shape=(4, 8), roles="kn")',
             GEMM.format("").replace("b_tile[1](", "b_tile[1](at(0, 4), ")
             + 'b_tile[1](at(0, 4), shape=(4, 8), roles="kn") has 2 extents and 1 ranges; '

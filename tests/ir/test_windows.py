@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.ir.primitives import Windows, make_primitive
+from tilewright.ir.primitives import Windows, WindowSums, make_primitive
 
 
 def gathered(windows: Windows, tiles: int, pixels: np.ndarray) -> list[list[float]]:
@@ -26,3 +26,11 @@ def test_windows_stand_a_stride_apart_and_points_their_steps() -> None:
 
 def test_steps_are_one_where_nothing_is_said() -> None:
     assert make_primitive("windows", {"rows": 3, "cols": 1}) == Windows(3, 1, 1, 1, 1)
+
+
+def test_window_sums_multiply_and_add_for_each_point_of_each_term() -> None:
+    """Of ones each element of the result is the number of its products."""
+    sums = WindowSums(2, 3)
+    pixels, factors = np.ones((1, 1, 2, 6, 7, 5)), np.ones((1, 1, 6, 7, 5))
+    found = sums.meaning((np.zeros((1, 1, 4, 5)), pixels, factors))
+    assert sums.flops({"elements": 4 * 5, "k": 7}, 8) == 2 * found.sum()

@@ -6,8 +6,10 @@ import pytest
 
 from tilewright.common.errors import CapacityError
 from tilewright.isa import modulo
-from tilewright.isa.dependence import MemoryAccess, Operation
+from tilewright.isa.dependence import AddressUse, DependenceGraph, MemoryAccess, Operation
 from tilewright.isa.modulo import Effort, modulo_schedule
+from tilewright.isa.modulo_bounds import control_operations
+from tilewright.isa.modulo_solver import is_schedule
 from tilewright.isa.table import IssueRules
 
 RULES = IssueRules(width=2)
@@ -147,3 +149,37 @@ def test_the_same_input_gives_the_same_schedule():
     limit = Effort(deterministic_units=0.4)
     times = [modulo_schedule(body, RULES, effort=limit).times for _ in range(2)]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("rule", ["same_cycle", "next_cycle"])
+@pytest.mark.parametrize("latency", [1, 2, 3])
+def test_an_access_crosses_as_many_additions_as_its_displacement_holds(rule, latency):
+    """It is nowhere within the latency of one, and each that it crosses is 8 bytes."""
+    access = MemoryAccess(40, 0, 8, smallest_displacement=-8, largest_displacement=8)
+    body = (
+        Operation("load", (40,), (1,), P1, memory=access),
+        Operation("add", (40,), (40,), P0, latency, increment_bytes=8),
+    )
+    graph = DependenceGraph(body, (), (AddressUse(0, 1, 8),))
+    rules, interval, addition = IssueRules(2, write_after_read=rule), 4, 8
+    turns = range(-9, 9)
+    for load_time in range(20):
+        additions = [(turn, addition + interval * turn) for turn in turns]
+        crossed = sum(turn >= 0 and time < load_time for turn, time in additions)
+        missed = sum(turn < 0 and time >= load_time for turn, time in additions)
+        within = any(time < load_time < time + latency for _, time in additions)
+        within |= rule == "next_cycle" and load_time in dict(map(reversed, additions))
+        allowed = abs(8 * (crossed - missed)) <= 8 and not within
+        assert is_schedule(graph, rules, interval, (load_time, addition)) == allowed, load_time
+
+
+@pytest.mark.parametrize(
+    "kept", [{"channels": ("row",)}, {"memory": MemoryAccess(40, 0, 8)}, {"writes": ()}], ids=str
+)
+def test_what_has_another_effect_does_not_only_feed_the_branch(kept):
+    compare = Operation("compare", (2,), (3,), P0)
+    branch = Operation("branch", (3,), (), P1, branch=True)
+    count = Operation("count", (2,), (2,), P0)
+    assert control_operations(DependenceGraph((count, compare, branch), ())) == {0, 1, 2}
+    other = Operation("count", (2,), **{"writes": (2,), **kept}, units=P0)
+    assert control_operations(DependenceGraph((other, compare, branch), ())) == {1, 2}

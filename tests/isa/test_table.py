@@ -6,11 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tilewright.asm import assemble, link, read_object, write_object
 from tilewright.common.errors import AssemblyError, MachineError
 from tilewright.isa import Memory, Operand, Register, SymbolReference, load_table, make_instruction
-from tilewright.isa.load import parse_table, read_table, table_files, table_names
+from tilewright.isa.load import _check_distinct, parse_table, read_table, table_files, table_names
 from tilewright.isa.table import fixed_bits
 
 CPE = load_table("sw26010_cpe")
@@ -286,3 +287,16 @@ def test_an_unknown_table_names_the_known_ones() -> None:
         load_table("../secrets")
     known = ", ".join(table_names())
     assert str(error.value) == f"no instruction table '../secrets'; use one of: {known}"
+
+
+def test_words_that_one_instruction_fixes_are_none_that_another_leaves_open() -> None:
+    """Whichever of the two is listed first."""
+    narrow = next(spec for spec in CPE.instructions if spec.mnemonic == "vmsd")
+    wide = structs.replace(narrow, mnemonic="any", fixed={"opcode": narrow.fixed["opcode"]})
+    for first, second in ((narrow, wide), (wide, narrow)):
+        table = structs.replace(CPE, instructions=(first, second))
+        with pytest.raises(MachineError) as error:
+            _check_distinct(table, "t.toml")
+        assert str(error.value) == (
+            f"t.toml: '{second.mnemonic}' and '{first.mnemonic}' share an encoding"
+        )

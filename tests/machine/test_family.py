@@ -8,7 +8,7 @@ import pytest
 
 from support.installed import declared, install
 from tilewright.common.errors import ToolError
-from tilewright.machine import Family
+from tilewright.machine import Family, family
 from tilewright.machine.family import family_names, find_family, machine_files
 from tilewright.targets.sw26010 import FAMILY
 
@@ -44,6 +44,16 @@ def test_an_unknown_target(packages):
         find_family("sw26020")
     known = ", ".join(family_names())
     assert str(caught.value) == f"unknown target 'sw26020'; known targets: {known}"
+
+
+def test_where_nothing_is_installed_the_package_is_the_way_out(monkeypatch):
+    monkeypatch.setattr(family, "registered", lambda *_: {})
+    with pytest.raises(ToolError) as caught:
+        find_family("a target")
+    assert str(caught.value) == (
+        "unknown target 'a target'; "
+        "known targets: none; install the package, `pip install -e .` in a checkout"
+    )
 
 
 def test_two_targets_of_one_name(packages):

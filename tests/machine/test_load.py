@@ -118,6 +118,8 @@ def test_a_base_may_be_a_sibling_file(tmp_path):
     write(tmp_path, "first.toml", 'base = "sw26010"\nname = "first"')
     path = write(tmp_path, "second.toml", 'base = "first"\ndescription = "second of its name"')
     assert load_machine(path).name == "first"
+    path = write(tmp_path, "sw26010.toml", 'base = "sw26010"\nname = "mine"')
+    assert load_machine(path).memory == load_machine("sw26010").memory
 
 
 def test_a_derived_number_needs_a_source_of_its_own(tmp_path):
@@ -230,6 +232,7 @@ def test_not_text(tmp_path):
             "primitives.gemm.lanes: expected core.vector_lanes = 4, found 8",
         ),
         ('name = "sw26010"', 'nom = "x"', "unknown key nom; did you mean name?"),
+        ('name = "sw26010"', 'dna = "x"', "unknown key dna; did you mean dma?"),
         ('target = "sw26010"', 'target = ""', "target: expected a text of length >= 1, found ''"),
     ],
 )

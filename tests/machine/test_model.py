@@ -8,6 +8,7 @@ from msgspec import structs
 from tilewright.common.errors import MachineError
 from tilewright.machine import describe, load_machine
 from tilewright.machine.load import fitted_variant
+from tilewright.machine.parts import Engine
 
 
 def test_rates_are_of_all_cores_threads_and_groups():
@@ -95,3 +96,10 @@ def test_the_fitted_description_is_that_of_the_machine_as_it_comes():
     assert fitted_variant(load_machine("sw26010_cg")) is None
     assert fitted_variant(load_machine("host")) is None
     assert fitted_variant(load_machine("sw26010", {"clock_hz": 1_000_000_000})) is None
+
+
+def test_an_engine_of_which_nothing_is_said_adds_nothing_to_its_transfers():
+    engine = Engine()
+    overheads = engine.shared_block_overhead_transactions
+    assert (engine.latency_cycles, engine.issue_cycles, overheads) == (0, 0, 0)
+    assert (engine.transaction_bytes, engine.count, engine.limits) == (1, 1, None)

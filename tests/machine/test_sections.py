@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tilewright.common.errors import MachineError
 from tilewright.machine import GemmPrimitive, Machine, Section, Sections, describe, load_machine
-from tilewright.machine.build import SECTIONS, stored_machine
+from tilewright.machine.build import SECTIONS, stored_machine, usual_value
 from tilewright.machine.model import document_of
 
 
@@ -169,3 +169,29 @@ def test_refusals_name_the_key(tmp_path, old, new, message):
 def test_a_family_that_is_not_installed(tmp_path):
     with pytest.raises(Exception, match="unknown target 'nobody'; known targets: "):
         load_machine(written(tmp_path, 'target = "sw26010"', 'target = "nobody"'))
+
+
+class Paint(Section, frozen=True, forbid_unknown_fields=True):
+    """Numbers with and without a default."""
+
+    key: ClassVar[str] = "paint"
+
+    layers: int
+    litres: float = 2.5
+    colors: tuple[str, ...] = ("red",)
+
+
+def test_a_number_has_the_usual_value_that_its_section_says(monkeypatch):
+    declared = Sections(optional=(Paint,))
+    monkeypatch.setattr(type(SECTIONS), "of_family", lambda self, family: declared)
+    tree = {"target": "sw26010"}
+    keys = ("paint.litres", "paint.layers", "paint.colors", "paint.brush", "wires.litres")
+    assert [usual_value(tree, key, "") for key in keys] == [2.5, None, None, None, None]
+
+
+def test_a_family_that_declares_nothing_has_machines_without_sections(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(SECTIONS), "of_family", lambda self, family: None)
+    lines = [line for line in TEXT.splitlines() if "wires" not in line and "racks" not in line]
+    path = tmp_path / "odd.toml"
+    path.write_text("\n".join(lines))
+    assert load_machine(str(path)).sections == ()

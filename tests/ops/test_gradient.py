@@ -1,11 +1,13 @@
 """Gradients of definitions: exact on integers, against differences, of gradients again."""
 
+from math import prod
+
 import numpy as np
 import pytest
 
 from support.definitions import integers_for, random_definition
 from tilewright.common.errors import ShapeError
-from tilewright.ops.gradient import gradient
+from tilewright.ops.gradient import extremes_of_few, gradient
 from tilewright.ops.notation import operator_of
 
 
@@ -104,6 +106,17 @@ def test_a_gradient_has_a_gradient():
     dy, ddx = rng.integers(-3, 4, (3, 4)), rng.integers(-3, 4, (3, 5))
     found = again.definition.reference(*(x.astype(float) for x in (ddx, dy)))
     assert np.array_equal(found, ddx.T @ dy)
+
+
+@pytest.mark.parametrize("extents", [(1, 3), (1, 10), (2, 10), (10, 2), (5, 7)])
+def test_the_largest_of_many_is_that_of_the_largest_of_few(extents):
+    op = operator_of("y[n] max= x[n,a,b]", n=3, a=extents[0], b=extents[1])
+    x = np.random.default_rng(0).permutation(3 * prod(extents)).reshape(3, *extents)
+    found = x.astype(float)
+    for stage in extremes_of_few(op, 4):
+        assert prod(stage.extents[a] for a in stage.gathered) <= 4
+        found = stage.reference(found)
+    assert np.array_equal(found, x.max(axis=(1, 2)))
 
 
 def test_an_operand_that_does_not_matter_has_no_gradient():

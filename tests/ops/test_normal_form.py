@@ -13,7 +13,7 @@ from support.definitions import (
 from tilewright.ops import Conv2d
 from tilewright.ops.definition import Definition
 from tilewright.ops.matrix_roles import matrix_roles
-from tilewright.ops.normal_form import normal_form
+from tilewright.ops.normal_form import _is_exact_in_floats, normal_form
 from tilewright.ops.notation import operator_of
 from tilewright.ops.recognition import recognised
 
@@ -82,6 +82,10 @@ def test_a_product_of_every_pixel_is_a_convolution_of_single_places():
         "reshape 4x3 -> 4x3x1x1",
         "conv2d 2x3x5x6 -> 4, 1x1 s1 p0",
     ]
+    op = operator_of("y[n,o,r,c] += x[n,i,r,c] * w[o,i]", n=2, i=3, o=4, r=5, c=6)
+    turned = operator_of("y[n,o,r,c] += w[o,i] * x[n,i,r,c]", n=2, i=3, o=4, r=5, c=6)
+    assert recognised(op).op == recognised(turned).op
+    assert (recognised(op).operands, recognised(turned).operands) == ((0, 1), (1, 0))
     strided = "y[n,o,2*r,2*c] += x[n,i,r,c] * w[o,i]"
     assert steps(strided, n=2, i=3, o=4, r=5, c=6, y=(2, 4, 10, 12)) == [
         "reshape 4x3 -> 4x3x1x1",
@@ -127,3 +131,28 @@ def test_a_convolution_is_recognised(seed):
             op.groups,
             op.stride,
         )
+
+
+@pytest.mark.parametrize(
+    ("types", "terms", "expected"),
+    [
+        ("i16:i64", 2**20, True),
+        ("i16:i64", 2**21, False),
+        ("i8:i64", 2**37 // 2**10, True),
+        ("i32:i64", 1, False),
+    ],
+)
+def test_doubles_hold_the_sums_of_so_many_products(types, terms, expected):
+    """Each product has as many bits as its operands together, and the number of terms adds its own
+    to the 53 that a double has.
+    """
+    op = operator_of("y[n] += x[n,k] * w[k]", dtype=types, n=2, k=terms)
+    assert _is_exact_in_floats(op) == expected
+
+
+def test_an_axis_that_counts_blocks_is_a_cell_of_its_own():
+    op = operator_of("y[i,j,l,o] += x[8*i+2*j+l,k] * w[k,o]", i=3, j=4, l=2, k=5, o=6)
+    rows = matrix_roles(op).operands[0].cells
+    assert [(cell.extent, cell.terms) for cell in rows] == [
+        (op.extents[axis], ((axis, 1),)) for axis in (0, 1, 2, 4)
+    ]

@@ -132,6 +132,14 @@ def test_one_rounding(value, divisor, rounding, saturate):
     assert int(found) == expected
 
 
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("divisor", range(1, 9))
+def test_halves_are_rounded_as_they_should_be_and_others_to_the_nearest(rounding, divisor):
+    values = np.arange(-40, 41)
+    found = requantised(values, divisor, rounding, saturate=False, to=I16.numpy)
+    assert found.tolist() == [ROUNDED[rounding](Fraction(int(v), divisor)) for v in values]
+
+
 @given(st.sampled_from(INTEGERS), st.sampled_from(INTEGERS), st.integers(0, 2**32))
 def test_products_are_exact_modulo_64_bits(left, right, seed):
     generator = np.random.default_rng(seed)

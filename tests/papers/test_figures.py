@@ -60,3 +60,17 @@ def test_equal_figures_give_equal_files(tmp_path):
     assert first[0].read_bytes() == second[0].read_bytes()
     assert "$a_1$" in first[0].read_text()  # a label is no formula
     assert first[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_legend_of_more_than_four_series_stands_beside_the_bars():
+    def legend_and_axes(count):
+        figure = bars(["a"], {str(i): [1.0] for i in range(count)}, title="t", y_label="y")
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        (axes,) = figure.axes
+        legend = axes.get_legend().get_window_extent(canvas.get_renderer())
+        return legend, axes.get_window_extent(canvas.get_renderer())
+
+    for count in (2, 4, 5):
+        legend, axes = legend_and_axes(count)
+        assert (legend.x0 >= axes.x1) == (count > 4)

@@ -11,6 +11,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.machine import load_machine
 from tilewright.ops import gemm
 from tilewright.ops.box import Box
+from tilewright.partition.choices import choices_of
 from tilewright.partition.grids import Grids
 from tilewright.partition.layers import layers_of
 from tilewright.partition.moves import Held, Move, held, moves_to, needs, reductions, rounds
@@ -187,3 +188,10 @@ def test_cores_that_keep_what_they_need_move_nothing_however_much_that_is():
     for rows in ((1 << 15) - 1, 1 << 15, (1 << 15) + 1):
         whole = np.array([[[(0, rows), (0, 1 << 16)]]])
         assert moved_values(whole, whole).tolist() == [[0]]
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+def test_channels_are_shared_where_a_strategy_finds_only_one_part(cores):
+    layer = VGG["fc6"]
+    assert [grid.cells for grid in find_strategy("batch").grids(layer, cores)] in ([], [1])
+    assert choices_of(layer, cores, ("batch",), None).grids.cells.tolist() == [cores]

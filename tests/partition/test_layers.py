@@ -7,7 +7,7 @@ from tilewright.graph import network
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.ops import Softmax, add, flatten, gemm, relu
 from tilewright.ops.box import Box
-from tilewright.partition.layers import layers_of
+from tilewright.partition.layers import _as_convolution, layers_of
 
 
 def shown(layers):
@@ -70,3 +70,12 @@ def test_a_product_of_flattened_images_takes_rows_of_them():
     expected = whole.evaluate({"x": x, "w": w})["fc"]
     found = layer.steps[1].op.reference(layer.op.reference(x, w.reshape(7, 3, 4, 5)))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_only_images_that_a_product_takes_one_by_one_are_its_convolution():
+    op = gemm(2, 5, 24, transpose_b=True)
+    assert _as_convolution(op, (2, 4, 2, 3)).out_shape == (2, 5, 1, 1)
+    others = (gemm(2, 5, 24), gemm(2, 5, 24, transpose_b=True, alpha=2.0))
+    assert [_as_convolution(one, (2, 4, 2, 3)) for one in others] == [None, None]
+    for shape in ((2, 24), (1, 4, 4, 3), (2, 4, 6)):
+        assert _as_convolution(op, shape) is None

@@ -1,5 +1,6 @@
 """Time of plans, by busiest links and on one clock, and tiles that do not fit."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from tilewright.common.errors import PartitionError
 from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.machine.messages import route
+from tilewright.machine.parts import Fabric
 from tilewright.partition.clock import finish_cycles
 from tilewright.partition.compiled import busiest_links, busiest_sums
 from tilewright.partition.core_model import core_model
@@ -185,3 +187,24 @@ def test_the_planner_takes_only_what_fits():
     (fc6,) = (layer for layer in VGG if layer.name == "fc6")
     plan = best_plan([fc6], 56, model=replace(MODEL, buffer_values=3 * 25_088 - 1))
     assert plan.layers[0].division.partial
+
+
+def test_what_a_core_keeps_itself_is_not_sent_to_it():
+    owned, kept, need = np.zeros((3, 1, 2, 1, 2), np.int64)
+    owned[0, 0, 0], kept[0, 1, 0], need[0, 1, 0] = (0, 4), (2, 5), (0, 4)
+    busiest, _ = busiest_links(owned, kept, need, (1, 2, 0), False)
+    assert busiest.item() == 2
+
+
+@pytest.mark.parametrize(("topology", "rings"), [("mesh", 0), ("ring_mesh", 1), ("torus", 3)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 6), (4, 4), (2, 3)])
+def test_links_of_messages_are_those_of_their_routes(topology, rings, rows, columns):
+    """Each core sends its value to the one as far behind as the last is from the first."""
+    fabric, cores = Fabric(topology, 1.0, rows=rows, columns=columns), rows * columns
+    owned = np.stack([np.arange(cores), np.arange(1, cores + 1)], -1)[None, :, None]
+    for away in range(1, cores):
+        need = np.roll(owned, away, axis=1)
+        routes = [route(fabric, (core - away) % cores, core) for core in range(cores)]
+        loads = Counter(link for one in routes for link in one)
+        found = busiest_links(owned, owned, need, (rows, columns, rings), False)
+        assert [n.item() for n in found] == [max(loads.values()), max(map(len, routes))]

@@ -81,3 +81,26 @@ def test_a_matrix_has_one_panel():
     picture = layer_picture(replace(PLAN, parts=parts, moves=()), (1, 1000), 2, "fc", 0)
     texts = re.findall(r">([^<>]+)</text>", picture)
     assert texts[:4] == ["fc", "kept by cores, of 1x1000", "0", "1"]
+
+
+def test_drawings_fill_the_picture_up_to_its_margins_and_lie_below_each_other():
+    """The two halves have a margin on all sides; the scale stands below the matrix."""
+    picture = layer_picture(PLAN, SHAPE, 4, HEADING, 0)
+    number = r'"(-?[\d.]+)"'
+    width, height = (int(n) for n in re.search(r'viewBox="0 0 (\d+) (\d+)"', picture).groups())
+    found = re.findall(rf"<rect x={number} y={number} width={number} height={number}", picture)
+    boxes = [tuple(map(float, box)) for box in found]
+    left, right = min(x for x, *_ in boxes), max(x + w for x, _, w, _ in boxes)
+    assert (left, width - right) == pytest.approx((40, 40 + 14), abs=1)
+    matrix = next(box for box in boxes if box[2] == box[3] == pytest.approx(480 - 14, abs=0.2))
+    scale = [box for box in boxes if box[2:] == (14, 12)]
+    assert len(scale) == 6
+    assert min(y for _, y, *_ in scale) == pytest.approx(matrix[1] + matrix[3] + 14, abs=0.2)
+    lowest = max(y + h for _, y, _, h in boxes)
+    assert height - 20 - lowest == pytest.approx(20, abs=1)
+
+
+def test_every_eighth_core_of_many_is_numbered():
+    picture = layer_picture(replace(PLAN, moves=()), SHAPE, 20, HEADING, 0)
+    behind = picture.partition("no core sends anything to another")[2]
+    assert re.findall(r">(\d+)</text>", behind) == ["0", "0", "8", "8", "16", "16"]

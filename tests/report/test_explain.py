@@ -151,6 +151,20 @@ def test_changes_of_many_numbers_are_listed_below_the_table():
     )
 
 
+@pytest.mark.parametrize(("digits", "is_listed"), [(27, False), (28, True)])
+def test_flags_of_up_to_60_characters_stand_in_the_table(digits, is_listed):
+    settings = ("clock_hz=1", f"mesh.rows={9:0{digits}}")
+    change = msgspec.structs.replace(MANY[0], settings=settings)
+    text = explain_text(msgspec.structs.replace(EXPLANATION, changes=(change,), rejected=()))
+    flags = " ".join(f"--set {setting}" for setting in settings)
+    assert len(flags) == 33 + digits
+    assert (f"  {flags} " in text) != is_listed
+    assert ("(a) 2 numbers of " in text) == is_listed
+    one = msgspec.structs.replace(change, settings=(f"mesh.rows={9:050}",))
+    alone = msgspec.structs.replace(EXPLANATION, changes=(one,), rejected=())
+    assert f"  --set {one.settings[0]} " in explain_text(alone)
+
+
 THREADS = msgspec.structs.replace(
     EXPLANATION,
     layer=msgspec.structs.replace(

@@ -69,6 +69,10 @@ def test_few_bytes_and_cut_labels_are_told():
     )
     cells = network_table(msgspec.structs.replace(RUN, stages=(long,)), 200).columns[1].cells
     assert list(cells) == ["conv2d 1x64x56x56 -> 64, 3x3 s1 p1 batch_norm..."]
+    for label, shown in (("n" * 48, "n" * 48), ("n" * 49, "n" * 45 + "...")):
+        stage = msgspec.structs.replace(STAGE, label=label)
+        table = network_table(msgspec.structs.replace(RUN, stages=(stage,)), 200)
+        assert list(table.columns[1].cells) == [shown]
 
 
 def test_the_totals_of_a_plan_say_how_far_from_the_best_it_is():
@@ -142,6 +146,18 @@ def test_passes_share_the_simulated_time_by_their_cycles():
     run = msgspec.structs.replace(RUN, milliseconds=4.0, cycles=400, stages=(forward, backward))
     found = run.with_passes({"a": "forward", "b": "backward"}, images=16)
     assert (found.passes, found.images) == ({"forward": 3.0, "backward": 1.0}, 16)
+
+
+def test_what_is_outside_the_products_is_all_other_work():
+    times = {"product": 3.0, "elementwise": 0.75, "layout": 0.25}
+    stages = tuple(
+        msgspec.structs.replace(STAGE, name=work, work=work, measured_milliseconds=time)
+        for work, time in times.items()
+    )
+    text = measured_explanation_text(
+        measured_explanation(msgspec.structs.replace(RUN, stages=stages))
+    )
+    assert "; 25.0 % outside the products\n" in text
 
 
 def test_stages_that_were_not_measured_are_the_last_of_the_slowest():

@@ -14,6 +14,7 @@ from tilewright.isa.operations import operations_of
 from tilewright.report.perfetto import pipeline_perfetto_json
 from tilewright.report.pipeline import (
     hottest_loop,
+    longest_loop,
     minimum_text,
     pipeline_report,
     pipeline_text,
@@ -128,6 +129,29 @@ def test_the_steady_state_of_the_innermost_loop() -> None:
         "units": {unit: busy / run.cycles for unit, busy in run.unit_busy.items()},
         "proven_minimum": 7,
     }
+
+
+def test_a_loop_repeats_from_its_second_iteration_on() -> None:
+    loop = hottest_loop(_nest(outer=1, inner=2))
+    assert loop is not None
+    assert (loop.iterations, loop.iteration_cycles) == (2, (7,))
+    assert hottest_loop(_nest(outer=1, inner=1)) is None
+
+
+def test_the_longest_loop_has_no_other_in_it() -> None:
+    program = [
+        _i("vaddd", _r(3), _r(4), _r(3), label="outer"),
+        _i("vaddd", _r(3), _r(4), _r(3), label="inner"),
+        _i("bne", _r(1), SymbolReference("inner")),
+        _i("subl", _r(2), 1, _r(2)),
+        _i("bne", _r(2), SymbolReference("outer")),
+        _i("subl", _r(1), 1, _r(1), label="last"),
+        _i("subl", _r(2), 1, _r(2)),
+        _i("bne", _r(1), SymbolReference("last")),
+    ]
+    assert longest_loop(encode_program(program[:5], CPE)) == (1, 2)
+    assert longest_loop(encode_program(program, CPE)) == (5, 7)
+    assert longest_loop(encode_program(program[3:4], CPE)) is None
 
 
 def test_a_program_without_a_loop_is_one_iteration() -> None:

@@ -88,3 +88,9 @@ def test_a_page_has_100_columns():
     assert len(fits) == COLUMNS
     assert wrapped_line(fits) == fits
     assert wrapped_line(f"{fits}y") == f"{'x' * 49}\n  {'y' * 51}"
+
+
+def test_a_stage_of_two_groups_says_how_they_share_it():
+    two = msgspec.structs.replace(CONV, groups=2, divided="rows")
+    table = plan_table(msgspec.structs.replace(RUN, stages=(two,)), 200)
+    assert "2 by rows" in shown(table, 200)

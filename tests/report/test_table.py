@@ -6,8 +6,10 @@ import re
 import msgspec
 from rich.console import Console
 
+from tilewright.machine import load_machine
+from tilewright.report.figures import figures_text
 from tilewright.report.table import layer_table, main_schedule, short_schedule, total_lines
-from tilewright.report.view import LayerResult, NetworkResult
+from tilewright.report.view import LayerResult, NetworkResult, RunResult
 
 SCHEDULE = """\
 algorithm winograd2
@@ -137,6 +139,18 @@ def test_the_share_of_a_machine_says_whose_it_is_where_one_of_its_nodes_computes
     one = msgspec.structs.replace(RESULT, layers=(LAYER,), total_milliseconds=2.0)
     assert ", 25.0 % of peak; " in total_lines(one, 1e12)
     assert ", 0.2 % of the whole machine's peak; " in total_lines(one, 128e12)
+    assert ", 0.2 % of peak; " in total_lines(RESULT, 128e12)
+
+
+def test_an_operator_that_was_run_says_where_its_result_was_written():
+    layer = msgspec.structs.replace(LAYER, timed_by="measured", expected_error=1e-15)
+    run = RunResult(layer, "toy", "exact", "y[b].npz", 0.0)
+    head, result, _ = figures_text(run, load_machine("sw26010")).splitlines()
+    assert head == "conv1: conv2d 8x16x8x8 -> 16, 3x3 s1 p1, winograd2 on toy"
+    said = "result: exact, error 0.0e+00 of the largest value, 1.0e-15 expected"
+    assert result == f"{said}, written to y[b].npz"
+    nowhere = msgspec.structs.replace(run, output=None)
+    assert f"\n{said}\n" in figures_text(nowhere, load_machine("sw26010"))
 
 
 def test_a_narrow_table_breaks_no_name_of_an_algorithm():

@@ -110,12 +110,21 @@ def test_identifiers_are_words_of_c(name):
     assert not word.startswith(("tw_", "spm_", "_"))
 
 
-@given(st.lists(st.text(max_size=8), unique=True, max_size=20))
-def test_names_never_share_an_identifier(names):
-    table = Names()
+_WORDS = st.text("ax_2", min_size=1, max_size=4)
+
+
+@given(st.lists(st.text(max_size=8) | _WORDS, unique=True, max_size=20), st.frozensets(_WORDS))
+def test_names_never_share_an_identifier(names, reserved):
+    table = Names(reserved)
     given_out = [table.of("tensor", n) for n in names] + [table.of("buffer", n) for n in names]
     assert len(set(given_out)) == len(given_out)
+    assert reserved.isdisjoint(given_out)
     assert given_out[: len(names)] == [table.of("tensor", n) for n in names]
+
+
+def test_words_that_are_taken_elsewhere_get_an_underscore():
+    assert identifier("while") == identifier("while", frozenset({"x"})) == "while_"
+    assert [identifier(word, frozenset({"x"})) for word in ("x", "y")] == ["x_", "y"]
 
 
 def test_companions_of_a_name_are_kept_free():

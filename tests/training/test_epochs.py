@@ -20,18 +20,62 @@ def trained(settings, network=None, examples=None, told=lambda _: None):
     return train(network or linear(), examples or given, test, "host", settings, told=told)
 
 
+class ByReference:
+    """A session that computes every operator by its reference, and keeps what its steps say."""
+
+    def __init__(self, step, states):
+        self.network, self.held, self.steps = step, dict(states), []
+
+    def _run(self, inputs):
+        return self.network.evaluate({**inputs, **self.held})
+
+    def step(self, inputs):
+        found = self._run(inputs)
+        self.held = {state.tensor: found[state.next] for state in self.network.states}
+        scores = found[self.network.outputs[1]]
+        right = (scores.argmax(1) == inputs["labels"].argmax(1)).mean()
+        self.steps.append((float(found["loss"][0]), float(right)))
+        return found
+
+    def until(self, output, inputs):
+        return self._run(inputs)[output]
+
+    def states(self):
+        return dict(self.held)
+
+    def give(self, states):
+        self.held = dict(states)
+
+
+def test_an_epoch_tells_the_means_of_its_steps_and_how_many_epochs_are_done():
+    sessions, progress = [], []
+
+    def begun(step, states):
+        sessions.append(ByReference(step, states))
+        return sessions[0]
+
+    found = train(
+        linear(), blobs(64, 0), blobs(20, 1), settings=Settings(3, MOMENTUM),
+        progress=lambda *done: progress.append(done), begun=begun,
+    )  # fmt: skip
+    steps = np.array(sessions[0].steps).reshape(3, 64 // 16, 2)
+    told = [(epoch.loss, epoch.accuracy) for epoch in found.epochs]
+    assert np.allclose(told, steps.mean(axis=1))
+    assert progress == [("train", done, 3) for done in range(4)]
+    usual = train(linear(), blobs(16, 0), blobs(20, 1), begun=begun)
+    assert len(usual.epochs) == Settings().epochs
+
+
 def stepped_by_reference(settings, epochs):
     """The states after so many epochs, every operator computed by its reference."""
     step, examples = training_step(linear(), settings.optimiser), blobs(64, 0)
     states = {s.tensor: np.zeros(step.tensors[s.tensor].shape, "f4") for s in step.states}
-    states |= linear().values
+    session = ByReference(step, states | linear().values)
     for epoch in range(1, epochs + 1):
         for numbers in examples.shuffled(16, settings.seed, epoch):
             labels = np.eye(3, dtype="f4")[examples.labels[numbers]]
-            feeds = {"x": examples.images[numbers], "labels": labels, **states}
-            found = step.evaluate(feeds)
-            states = {state.tensor: found[state.next] for state in step.states}
-    return states
+            session.step({"x": examples.images[numbers], "labels": labels})
+    return session.states()
 
 
 def test_epochs_are_the_steps_of_their_batches_and_learn():

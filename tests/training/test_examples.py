@@ -97,3 +97,10 @@ def test_a_file_with_other_arrays_or_wrong_labels_is_refused_by_its_name(tmp_pat
 def test_shipped_digits_are_pixels_from_0_to_1():
     images = digits().images
     assert (images.shape, images.min(), images.max()) == ((1797, 1, 8, 8), 0, 1)
+
+
+@pytest.mark.parametrize("size", range(1, 11))
+def test_an_epoch_has_every_whole_batch_and_no_example_twice(size):
+    batches = list(Examples(IMAGES, LABELS).shuffled(size, 0, 1))
+    assert [len(batch) for batch in batches] == [size] * (10 // size)
+    assert len({int(number) for batch in batches for number in batch}) == size * (10 // size)

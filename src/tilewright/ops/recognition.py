@@ -129,7 +129,7 @@ def _by_roles(
 ) -> Recognised | None:
     """`x` has the windows, if there are any."""
     wide, taps = [p.axis for p in x.windows], [p.tap for p in x.windows]
-    in_x, in_w, kept = {*x.axes}, {*w.axes} - {*taps}, {*result.axes} - {*wide}
+    in_x, in_w, kept = {*x.axes}, {*w.axes}, {*result.axes} - {*wide}
     both = in_x & in_w
     plain = w.windows == () and len(wide) <= _MOST_WINDOWS and {*taps} <= {*w.axes}
     summed = {a for a, n in enumerate(op.extents) if n > 1} - kept - {*wide, *taps}

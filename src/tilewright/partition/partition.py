@@ -76,8 +76,9 @@ def split(op: Op, groups: int) -> list[Partition]:
     """
     if groups < 1:
         raise ShapeError(f"{op.kind} cannot be divided over {groups} core groups")
-    found = op.divided(groups) if groups > 1 else []
-    partitions = [Partition(kind, op, pieces) for kind, pieces in found if len(pieces) > 1]
+    partitions = [
+        Partition(kind, op, pieces) for kind, pieces in op.divided(groups) if len(pieces) > 1
+    ]
     return partitions or [Partition(WHOLE, op, (whole_piece(op),))]
 
 

@@ -6,11 +6,14 @@ LRN at the batch size; the models keep clear of both.
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from support.onnx_models import IMAGE, floats, ints, model, node, saved
 from tilewright.graph.frontends.onnx import load_onnx
+from tilewright.graph.frontends.onnx.operators.resize import _cut
 from tilewright.ops import Conv2d, Gemm
 
 CASES = {
@@ -83,6 +86,9 @@ CASES = {
     ),
     "global_average_pool": ([node("GlobalAveragePool", "x", "y")], IMAGE, {}),
     "global_max_pool": ([node("GlobalMaxPool", "x", "y")], IMAGE, {}),
+    "global_average_of_lines": ([node("GlobalAveragePool", "x", "y")], {"x": (2, 3, 5)}, {}),
+    "top": ([node("TopK", "xk", ["y", "i"], axis=1)], {"x": (2, 5, 3)}, {"k": ints(2)}),
+    "spectrum": ([node("DFT", "x", "y", axis=1)], {"x": (2, 5, 2)}, {}),
     "reduce_mean": ([node("ReduceMean", "x", "y", axes=[-1, 2], keepdims=0)], IMAGE, {}),
     "batch_norm": (
         [node("BatchNormalization", "xabcd", "y", epsilon=1e-3)],
@@ -95,6 +101,19 @@ CASES = {
         [node("Resize", ["x", "", "s"], "y", mode="cubic", cubic_coeff_a=-0.5)],
         {"x": (1, 2, 5, 6)},
         {"s": np.array([1, 1, 2.5, 0.5], np.float32)},
+    ),
+    "resize_to_the_first": (
+        [
+            node(
+                "Resize",
+                ["x", "", "", "n"],
+                "y",
+                coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor",
+            )
+        ],
+        {"x": (1, 2, 3, 4)},
+        {"n": ints(1, 2, 2, 8)},
     ),
     "squeeze_unsqueeze": (
         [node("Unsqueeze", "xs", "z"), node("Squeeze", "zs", "y")],
@@ -150,7 +169,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_the_onnx_reference(tmp_path, name):
     nodes, inputs, weights = CASES[name]
-    proto = model(nodes, inputs, weights, opset=15 if name == "batch_norm" else 13)
+    proto = model(nodes, inputs, weights, opset=17 if name in ("batch_norm", "spectrum") else 13)
     net = load_onnx(saved(tmp_path, proto))
     feeds = {key: floats(*shape, seed=7) for key, shape in inputs.items()}
     (expected,) = ReferenceEvaluator(proto).run(None, feeds)
@@ -158,6 +177,21 @@ def test_results_are_those_of_the_onnx_reference(tmp_path, name):
     assert result.dtype == np.float32
     assert result.shape == expected.shape
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
+
+
+def elements(cut):
+    start, count, step, copies = cut
+    return [start + step * (i // copies) for i in range(count * copies)]
+
+
+@given(st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4)))
+def test_regular_places_are_a_slice_of_which_each_element_is_repeated(cut):
+    assert elements(_cut(elements(cut))) == elements(cut)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=7).map(sorted))
+def test_places_that_are_no_such_slice_are_none(places):
+    assert (found := _cut(places)) is None or elements(found) == places
 
 
 def test_slopes_before_operator_set_7_lie_along_channels(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from tilewright.common.errors import GraphError
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.frontends.onnx import load_onnx
 from tilewright.graph.frontends.onnx.export import export_onnx, original_model
-from tilewright.graph.graph import Network
+from tilewright.graph.graph import Network, Tensor
 from tilewright.graph.zoo import network as zoo_network
 from tilewright.ir.scalar import FUNCTIONS
 from tilewright.ops import Binary, Unary
@@ -94,3 +95,18 @@ def test_a_file_is_taken_as_it_is_where_it_has_the_shapes_or_leaves_them_open(
         assert isinstance(found, bytes)
         extents = onnx.load_from_string(found).graph.input[0].type.tensor_type.shape.dim
         assert [d.dim_value for d in extents] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("declared", "fits"),
+    [
+        ((2, 3), True), (("n", 3), True), ((None, None), True), ((-1, 3), True),
+        ((4, 3), False), ((2, 4), False), (("n", 4), False),
+    ],
+)  # fmt: skip
+def test_a_model_whose_shapes_fit_stays_as_it_stands(declared, fits, tmp_path) -> None:
+    stored = model([node("Relu", "x", "y")], {"x": declared}, {})
+    path = saved(tmp_path, stored)
+    given = Tensor("x", (2, 3), "f32")
+    network = SimpleNamespace(source=str(path), inputs=(given,), bound={})
+    assert (original_model(network) == str(path)) == fits

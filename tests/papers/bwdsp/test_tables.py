@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from tilewright.papers.bwdsp.plans import mobilenet1
 from tilewright.papers.discovery import load_experiment
 from tilewright.papers.lab import Lab
 
@@ -119,3 +120,12 @@ def test_programs_take_a_little_more_than_the_peak():
     peak, streamed = map(float, re.findall(r"[\d.]+(?= ms)", row.note))
     assert peak < row.ours < 1.05 * peak
     assert row.ours < streamed < 1.15 * peak
+
+
+def test_mobilenet_multiplies_as_often_as_its_authors_count():
+    """569 million times (Howard et al. 2017, Table 4), of which the classifier 1024 x 1000."""
+    network = mobilenet1()
+    products = sum(node.op.flops for node in network.nodes if node.op.kind == "conv2d") / 2
+    assert round((products + 1024 * 1000) / 1e6) == 569
+    (output,) = network.outputs
+    assert network.tensors[output].shape == (1, 1024, 7, 7)

@@ -1,6 +1,7 @@
 """The report's own program: values, cycles in parts, codes that evict each other."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from msgspec import structs
 
 from support.cns1_shapes import SMALL
 from tilewright.graph.tables import RATE
+from tilewright.papers.cns1 import conventions
 from tilewright.papers.cns1.all_nodes import forward_of, weights_after
 from tilewright.papers.cns1.cases import (
     HANDLING,
@@ -117,3 +119,20 @@ def test_recall_of_the_model_network_is_near_the_closed_form_under_its_conventio
     assert found.same_bits
     assert found.cycles == pytest.approx(closed.hidden_cycles + closed.outputs_cycles, rel=0.02)
     assert sum(found.parts.values()) == found.cycles
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 1])
+def test_training_has_the_same_bits_where_both_matrices_do(wrong, monkeypatch):
+    expected = np.zeros((2, 3)), np.ones((4, 2))
+    found = [values + (number == wrong) for number, values in enumerate(expected)]
+    core = SimpleNamespace(
+        trace_complete=True, issues=[SimpleNamespace(cycle=0, instruction=0)], spans=[],
+        program=SimpleNamespace(labels={}), instruction_cache_misses=0,
+    )  # fmt: skip
+    run = SimpleNamespace(cores=[core], cycles=1)
+    monkeypatch.setattr(conventions, "random_numbers", lambda *_: {})
+    monkeypatch.setattr(conventions, "weights_after", lambda *_, **__: expected)
+    monkeypatch.setattr(
+        conventions, "interleaved_run", lambda *_, **__: SimpleNamespace(run=run, weights=found)
+    )
+    assert simulate_program(("training", "hardware")).same_bits is (wrong is None)

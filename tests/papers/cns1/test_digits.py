@@ -3,7 +3,14 @@
 import pytest
 
 from support.examples import one_in
-from tilewright.papers.cns1.digits import Trial, accuracy, bits_agree, first_weights, recall_agrees
+from tilewright.papers.cns1.digits import (
+    Trial,
+    _accuracy,
+    accuracy,
+    bits_agree,
+    first_weights,
+    recall_agrees,
+)
 
 
 def test_scaled_arithmetic_learns_digits_and_the_literal_one_does_not():
@@ -26,3 +33,12 @@ def test_nodes_learn_with_the_bits_of_the_fixed_point_network(shape, together, s
 def test_nodes_recall_digits_with_the_bits_of_the_fixed_point_network(shape):
     same, _ = recall_agrees(shape, 8, first_weights(0))
     assert same
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(("scaled", 1), "scaled arithmetic"), (("literal", 3), "literal arithmetic, sets of 3")],
+)
+def test_a_row_is_the_mean_over_seeds_and_names_larger_sets(kind, name):
+    row = _accuracy(kind, [95.0, 97.0])
+    assert (row.name, row.ours, row.note) == (name, 96.0, "2 seeds, 95.0 to 97.0")

@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from decimal import Decimal
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -14,19 +15,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from msgspec.structs import replace
 
 from tilewright.machine import load_machine
-from tilewright.papers.cns1 import printed
+from tilewright.papers.cns1 import design, printed
+from tilewright.papers.cns1.formulas import _terms
 from tilewright.papers.cns1.node_steps import closed_form, simulate_step
 from tilewright.papers.cns1.printed import (
     Printed,
     Reading,
     Verdict,
+    _require_counterparts,
     prints_as,
     reproduced,
     verdicts,
 )
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
-from tilewright.papers.model import ExperimentError
+from tilewright.papers.model import ExperimentError, Result, compare
 
 COUNTS = {
     "table2_1": (5, 0, 0, 0, 9),
@@ -245,6 +248,7 @@ def test_machines_and_networks_have_the_numbers_that_describe_them(name, judged)
         (21.55, Printed("x", "21.6"), True),
         (21.54, Printed("x", "21.6"), False),
         (0.1726, Printed("x", "0.17"), True),
+        (2.6499999996, Printed("x", "2.7"), True),  # a half, but for what doubles add
         (5.6, Printed("x", "7", "<"), True),
         (5.2, Printed("x", "5.5", ">"), False),
         (5.5, Printed("x", "5.5", ">"), False),
@@ -269,6 +273,45 @@ def test_a_users_rows_take_the_place_of_the_printed_ones(tmp_path):
     ours = {"a": 1.52, "b": 2.16}
     result = reproduced(Lab(rows=path), "chapter3", "sizes", ours)
     assert [row.note for row in result.rows] == ["", "off by +0.16"]
+
+
+VERDICTS = """\
+# source: mine
+name,value,relation,column,fitted
+a,1.5,=,c,
+b,2.5,=,c,
+c,3.5,=,c,
+d,4.5,=,c,
+e,7,<,,
+f,2.0,=,,
+g,3.0,=,,the text
+h,9.0,=,,
+"""
+
+
+def test_numbers_are_counted_by_what_became_of_them(tmp_path):
+    """One that is not ours is no row; the reading gives its whole column."""
+    path = tmp_path / "mine.csv"
+    path.write_text(VERDICTS)
+    ours = {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 2.16, "g": 3.0}
+    half = Reading("a half more", {"a": 1.5, "b": 2.5, "c": 3.5, "d": 4.5})
+    result = reproduced(Lab(rows=path), "chapter3", "sizes", ours, {"c": half})
+    assert result.summary == {
+        "rows": 7, "as printed": 1, "within a printed limit": 1, "slip": 3, "off": 1, "fitted": 1,
+    }  # fmt: skip
+    assert [row.note for row in result.rows] == [
+        "", *(f"slip: a half more gives {n}.5" for n in (2, 3, 4)), "printed as an upper limit",
+        "off by +0.16", "fitted: the text",
+    ]  # fmt: skip
+
+
+def test_a_reading_of_other_numbers_than_those_of_its_column_is_refused():
+    table = [Printed(name, "2", column="c") for name in "abcd"] + [Printed("e", "3")]
+    ours = dict.fromkeys("abcde", 2.0)
+    whole = Reading("two", dict.fromkeys("abcd", 2.0))
+    _require_counterparts("t", table, ours, {"c": whole})
+    with pytest.raises(ExperimentError, match=r"^t: rows without a counterpart: d, x$"):
+        _require_counterparts("t", table, ours, {"c": Reading("two", dict.fromkeys("abcx", 2.0))})
 
 
 def test_steps_of_a_simulated_node_are_near_the_closed_form():
@@ -304,3 +347,24 @@ def test_design_questions_follow_the_machine():
     slower = Lab(options={"memory.rdram.read_hit_ns": "200"})
     found = {row.name: row.ours for row in load_experiment("cns1/design").run(slower).rows}
     assert found["loop, as described"] > 64
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4, 5, 6), (9, -4, 0, 7, 5, -2)])
+def test_coefficients_come_back_from_the_values_of_their_formula(numbers):
+    c, a, b, d, e, f = numbers
+
+    def value(h, o, log_pi, log_ph):
+        return c + h * (a * log_pi + b) + o * (d * log_ph + e) - f * log_ph
+
+    counted = {key: value(*key) for key in product((0, 1), repeat=4)}
+    assert list(_terms(counted).values()) == list(numbers)
+
+
+def test_shares_of_the_time_are_drawn_over_the_speed_of_the_memory():
+    names = {f"recall, {s} times as fast: share of the time": s / 8 for s in design.SPEEDS}
+    names |= {"recall, total": 3.0, "kernel, as it is": 7.0, "training, share of the time": None}
+    rows = tuple(compare(name, None, ours, "model") for name, ours in names.items())
+    memory, kernel = design.draw(Result("cns1", "design", "t", rows, {}, ())).axes
+    (line,) = memory.lines
+    assert [tuple(point) for point in line.get_xydata()] == [(s, s / 8) for s in design.SPEEDS]
+    assert [bar.get_width() for bar in kernel.patches] == [7.0]

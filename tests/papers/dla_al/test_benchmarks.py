@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tilewright.graph.zoo import network as zoo_network
 from tilewright.machine import load_machine
 from tilewright.papers.dla_al import backward, figure10, segments
 from tilewright.papers.dla_al.benchmarks import (
@@ -13,6 +16,7 @@ from tilewright.papers.dla_al.benchmarks import (
     published,
     published_layers,
 )
+from tilewright.papers.dla_al.figure10 import vgg16_blocks
 from tilewright.papers.dla_al.layers import LAYERS
 from tilewright.papers.lab import Lab
 from tilewright.papers.published import read_published
@@ -97,3 +101,22 @@ def test_gradients_read_what_the_layer_made() -> None:
     made = [n.name for n in network.nodes if n.name.startswith(backward.FORWARD)]
     assert made == ["forward_of_y"]
     assert network.tensors[network.outputs[0]].shape == (1, 512, 28, 28)
+
+
+def test_the_program_of_vgg16_has_the_weights_of_the_network() -> None:
+    """Its first layer of features is a convolution with kernels as large as the image."""
+    found = re.findall(r"@synapse \w+, (\d+), (\d+), (\d+), (\d+),", vgg16_blocks())
+    vgg16 = zoo_network("vgg16", batch=1)
+    shapes = [w.shape for w in vgg16.weights if len(w.shape) > 1]
+    expected = [(s[0], *s[2:], s[1]) if len(s) == 4 else (s[0], 1, 1, s[1]) for s in shapes]
+    expected[13] = (4096, 7, 7, 512)
+    assert [tuple(map(int, shape)) for shape in found] == expected
+
+
+@pytest.mark.parametrize("row", published_layers(), ids=lambda row: row.name)
+def test_a_block_takes_and_makes_what_the_table_says(row: LayerRow) -> None:
+    block = next(block for block in LAYERS if block.name == row.name)
+    found = dict(re.findall(r"@neuron (\w+), ((?:\d+, ){3}\d+)", block.program))
+    sides = {"x": row.in_side or 1, "y": row.out_side or 1}
+    for name, maps in (("x", row.in_maps), ("y", row.out_maps)):
+        assert [int(n) for n in found[name].split(", ")] == [1, sides[name], sides[name], maps]

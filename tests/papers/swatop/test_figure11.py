@@ -32,14 +32,15 @@ def test_a_product_without_boundaries_re_packs_nothing():
     assert light.overhead == pytest.approx(0, abs=0.01)
 
 
-def test_only_cases_above_the_limit_of_the_classic_way_are_shown():
-    costs = Costs(BoundaryCost(100, 0.02, 0.06), BoundaryCost(150, 0.3, 0.4))
+@pytest.mark.parametrize(("overhead", "above"), [(0.05, 0), (0.06, 1)])
+def test_only_cases_above_the_limit_of_the_classic_way_are_shown(overhead, above):
+    costs = Costs(BoundaryCost(100, 0.02, overhead), BoundaryCost(150, 0.3, 0.4))
     rows = list(_limits({gemm(200, 200, 200): costs}, {"classic": 0.1, "lightweight": 0.05}, ""))
     assert (rows[0].name, rows[0].ours) == (
         "cases with classic copying above 10 %, the ones shown", 1,
     )  # fmt: skip
     assert (rows[1].published, rows[1].ours) == (0.05, 0.02)
-    assert rows[3].note == "1 cases above 5 %, for their zeros"
+    assert rows[3].note == f"{above} cases above 5 %, for their zeros"
     assert (rows[0].note, rows[1].note.partition(";")[0]) == ("", "printed as an upper bound")
 
 

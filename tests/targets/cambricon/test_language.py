@@ -177,10 +177,66 @@ def test_macros_and_blocks_of_ones_own() -> None:
             "4:2 @fc_fp cannot be fused behind another block; fuse @relu_fp, @sigmoid_fp, "
             "@tanh_fp, @maxpool_fp or @avgpool_fp behind a block"
         ]),
+        ("MEND", ["1:1 mend without a macro; write C-Macro, IO-Macro or Block before"]),
+        (f".code\n@fuse\n@fc_fp y, x, w\nsmove $1, #1\nsmove $2, #1\n@endfuse{DATA}", [
+            "4:1 only blocks stand between @fuse at p.dla:2 and @endfuse; write @endfuse behind "
+            "the blocks"
+        ]),
+        (f".code\n@fuse\n@fc_fp y, z, w\n@relu_fp y, y\n@endfuse{DATA}", [
+            "3:11 'z' is not declared; declare @neuron z, ..."
+        ]),
+        (f".code\n@fuse\n@fc_fp y, x, w\n@relu_fp y, fixed\n@endfuse{DATA}", [
+            "4:13 @relu_fp: it has to take what the block before writes, not fixed"
+        ]),
+        (f".code\n@fc_fp z, q, w{DATA}@neuron q, 1, 1, 1, 64\n@neuron q 1, 1, 1, 64", [
+            "2:8 'z' is not declared; declare @neuron z, ...",
+            "10:9 @neuron q has no comma behind its name; write @neuron q, 1, 1, 1, 64",
+        ]),
+        (f".code\n@maxpool_fp y, z, p, p, #1, #1{DATA}@parameter p, 1\n@parameter p 1", [
+            "2:16 'z' is not declared; declare @neuron z, ...",
+            "10:12 @parameter p has no comma behind its name; write @parameter p, 1",
+        ]),
+        (f".code\n@relu_fp y{DATA}", ["2:2 @relu_fp takes 2 arguments (out, in), 1 given"]),
+        (f".code\n@fc_fp y, #z, w{DATA}", [
+            "2:12 undefined symbol 'z'; define it above this line"
+        ]),
+        (f".code\n@maxpool_fp y, x, #2, # 2 * (q), #1, #1{DATA}", [
+            "2:30 undefined symbol 'q'; define it above this line"
+        ]),
+        (".static_rw\n@neuron x, 1, 1, 1, 4,\n@neuron y, 1, 1, 1, 4\n.code\n@relu_fp y, y", [
+            "2:22 the declaration ends with a comma; remove it"
+        ]),
+        (".static_rw\n  @neuron", ["2:4 @neuron needs a name; write @neuron name, ..."]),
     ],
 )  # fmt: skip
 def test_what_is_refused(text: str, errors: list[str]) -> None:
     assert refusal(text) == errors
+
+
+def test_comments_stand_between_fused_blocks_and_results_in_place_are_taken_again() -> None:
+    calls = "@fuse ; one\n\n@fc_fp y, x, w\n  ; two\n@relu_fp y, y // three\n@endfuse\n"
+    fused = code(f".code\n{calls}@tanh_fp z, y{DATA}.static_rw\n@neuron z, 1, 1, 1, 32")
+    stores = [line for line in fused if line.startswith("vstore")]
+    assert len(stores) == 2
+
+
+SEGMENTED = """
+.code
+@fc_fp y, x, w
+.static_rw
+@neuron x, 1, 1, 1, 64, 1, 1, 1, 16
+@neuron y, 1, 1, 1, 32, 1, 1, 1, 16
+.static_ro
+@synapse w, 32, 1, 1, 64, 16, 1, 1, 16
+"""
+
+
+def test_the_order_of_loads_is_a_number_that_ends_at_the_last_one() -> None:
+    order = {n: tuple(code(f"{SEGMENTED}@parameter prefetch, {n}\n")) for n in range(-2, 5)}
+    assert order[-2] == order[-1] == order[0]
+    assert order[2] == order[3] == order[4]
+    assert len({order[0], order[1], order[2]}) == 3
+    assert order[1] == tuple(code(SEGMENTED))
 
 
 def test_what_the_paper_prints_with_errors_is_refused_with_a_way_out() -> None:

@@ -4,6 +4,8 @@ product, sum and quotient rounded once and saturated, in the order that the bloc
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -107,6 +109,17 @@ def test_normalisation_by_statistics_of_a_channel(part: int) -> None:
     assert np.array_equal(found.download("dbeta").reshape(-1), dbeta)
     gradient = wide(wide(dy - div(dbeta, 30 * 256)) - mul(normal, div(dgamma, 30 * 256)))
     assert np.array_equal(found.download("dx"), mul(gradient, mul(gamma, inverse)))
+
+
+def test_an_activation_is_fused_behind_a_normalisation() -> None:
+    fused = "@fuse\n@bn_fp y, x, gamma, beta, mean, var, #1\n@relu_fp r, y\n@endfuse"
+    text = f".code\n{fused}{BATCH.partition('var, #1')[2]}@neuron r, 2, 5, 3, 7, 1, 2, 3, 3\n"
+    text = re.sub("@bn_bp.*\n", "", text.format(part=3))
+    x, var = elements(1, 2, 5, 3, 7), elements(6, 7, low=20, high=900)
+    gamma, beta, mean = elements(3, 7), elements(4, 7), elements(5, 7)
+    found = launched(text, MACHINE, x=x, gamma=gamma, beta=beta, mean=mean, var=var)
+    normal = mul(wide(x - mean), mul(gamma, power(var + 1, -128)))
+    assert np.array_equal(found.download("r"), np.maximum(wide(normal + beta), 0))
 
 
 ACTIVATION = """

@@ -8,7 +8,12 @@ import pytest
 from tilewright.common.errors import ShapeError
 from tilewright.machine import load_machine
 from tilewright.papers.cns1.cases import BEST, CASES, MODEL, WORST
-from tilewright.targets.cns1.timing.forward import Conditions, interleaving, product_cycles
+from tilewright.targets.cns1.timing.forward import (
+    Conditions,
+    forward_times,
+    interleaving,
+    product_cycles,
+)
 from tilewright.targets.cns1.timing.layers import Layers, on_each_node
 from tilewright.targets.cns1.timing.memory import refresh_factor
 from tilewright.targets.cns1.timing.messages import (
@@ -252,3 +257,18 @@ def test_writing_the_results_follows_the_misses_of_the_instruction_cache():
     found, usual = (recall_times(m, network, worst) for m in (slow, MODEL.machine()))
     assert usual.writing_penalty_cycles == 11 * 512 / 8  # section 4.3.2
     assert found.writing_penalty_cycles == 2 * usual.writing_penalty_cycles
+
+
+def test_small_hidden_vectors_are_loaded_before_they_are_summed():
+    """Where the inputs do not fit the cache beside them: as many bytes as all patterns have hidden
+    nodes, four accesses that miss and others in open lines.
+    """
+    machine = load_machine("cns1-128")
+    limit = machine.memory["cache"].capacity_bytes
+    for patterns, hidden in ((1, 1024), (2, 1024), (2, 512)):
+        large = Layers(limit, hidden, 1024)
+        found = forward_times(machine, large, patterns, Conditions()).transfer_cycles
+        accesses = patterns * hidden // (4 * 32)
+        assert found == 4 * 27 + (accesses - 4) * 14
+        small = Layers(1024, hidden, 1024)
+        assert forward_times(machine, small, patterns, Conditions()).transfer_cycles == 0

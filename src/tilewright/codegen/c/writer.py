@@ -130,7 +130,7 @@ class Names:
     def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
         self._reserved = reserved
         self._given: dict[tuple[str, str], str] = {}
-        self._taken: set[str] = set()
+        self._taken = {*reserved}
 
     def of(self, kind: str, name: str, suffixes: tuple[str, ...] = ("",)) -> str:
         """The identifier for `name` of this `kind`, unique with each of the suffixes appended."""

@@ -81,7 +81,7 @@ def _value(scalar: Scalar, inputs: Sequence[Array], kind: DType) -> Any:
 
 def _as_held(values: Array, kind: DType) -> Array:
     found: Array = np.asarray(values).astype(np.int64).astype(kind.numpy)
-    return found if kind == U64 else found.astype(np.int64)
+    return found
 
 
 def c_text_of_integers(scalar: Scalar, operands: Sequence[str], kind: DType) -> str:

@@ -13,7 +13,7 @@ from tilewright.ir.chains import ANY_CHAIN
 from tilewright.ir.parser import parse
 from tilewright.ir.primitives import MatrixProduct
 from tilewright.machine import GemmPrimitive, load_machine
-from tilewright.targets.host.cost.caches import TouchedRows, exposed_cycles
+from tilewright.targets.host.cost.caches import TouchedRows, _anew, exposed_cycles
 from tilewright.targets.host.sections import Caches
 
 PRODUCT = """\
@@ -209,3 +209,14 @@ def test_a_partial_block_costs_its_part():
     assert cycles(14, 16) == cycles(7, 32)
     assert cycles(14, 17) == cycles(14, 32)
     assert cycles(15, 32) > cycles(14, 32) + timing.block_cycles
+
+
+def test_a_block_that_is_crowded_out_comes_again_at_the_rate_of_the_next_cache():
+    """Rows that begin in few sets fill a cache before its bytes do."""
+    caches = load_machine("host").section(Caches)
+    l1, l2 = caches.l1, caches.l2
+    loose = TouchedRows(16 * 64, 64, 64)
+    crowded = TouchedRows(64 * 64, 64, l1.capacity_bytes // l1.ways)
+    far = TouchedRows(2**12 * 64, 64, l2.capacity_bytes // l2.ways)
+    expected = [0.0, 1 / l1.fill_bytes_per_cycle, 1 / l2.fill_bytes_per_cycle]
+    assert [float(_anew(block, caches, 4)) for block in (loose, crowded, far)] == expected

@@ -1,0 +1,95 @@
+"""What an explanation says of copies and of candidates that lost, from made-up stages."""
+
+from types import SimpleNamespace
+
+import pytest
+from msgspec import Struct
+
+from tilewright.compiler import explanation, kernel
+from tilewright.compiler.explanation import _why, arranging_copies
+from tilewright.compiler.kernel import Kernel
+from tilewright.compiler.settings import Settings
+from tilewright.compiler.whole import _largest_deviation
+from tilewright.machine import load_machine
+from tilewright.report.view import TrafficRow
+
+MACHINE = load_machine("sw26010")
+
+
+class Changed(Struct, frozen=True):
+    """An explanation of which only the changes are looked at."""
+
+    changes: tuple[str, ...] = ()
+
+
+def stage(estimate: float, simulated: int) -> SimpleNamespace:
+    """A stage of so many cycles by the model and by the simulation."""
+    program = SimpleNamespace(cycles=simulated)
+    return SimpleNamespace(candidate=SimpleNamespace(cycles=estimate, program=lambda _: program))
+
+
+def test_copies_take_as_long_as_those_of_the_slowest_group(monkeypatch):
+    monkeypatch.setattr(explanation, "simulate", lambda program, _: program)
+    groups = ((stage(10.0, 12), stage(20.0, 25)), (stage(40.0, 35),), ())
+    cut = SimpleNamespace(name="x", shared=False, moved_bytes=600, stages=groups)
+    work = SimpleNamespace(groups=3, operands=(), result=cut)
+    (found,) = arranging_copies(work, MACHINE)
+    assert (found.estimate_cycles, found.cycles) == (40, 37)
+
+
+@pytest.mark.parametrize(
+    ("own", "measured", "text"),
+    [
+        ((10, 20), None, "no part is larger by the model; it is equally fast"),
+        ((9, 20), 40, "no part is larger by the model; its simulation takes 40 cycles"),
+        ((11, 20), None, "computing takes 1 cycles more"),
+        ((10, 21), None, "waiting for transfers takes 1 cycles more"),
+        ((15, 20), None, "computing takes 5 cycles more"),
+        ((10, 27), None, "waiting for transfers takes 7 cycles more"),
+        ((15, 22), None, "computing takes 5 cycles more, waiting for transfers 2 more"),
+        ((15, 17), None, "computing takes 5 cycles more, waiting for transfers 3 less"),
+        ((11, 27), None, "waiting for transfers takes 7 cycles more, computing 1 more"),
+        ((5, 27), None, "waiting for transfers takes 7 cycles more, computing 5 less"),
+    ],
+)
+def test_a_candidate_lost_by_the_larger_part(own, measured, text):
+    assert _why(own, (10, 20), measured) == text
+
+
+@pytest.mark.parametrize(("error", "bound"), [(None, None), (1e-9, None), (0.002, 0.02)])
+def test_a_network_of_less_exact_layers_may_deviate_ten_times_as_far(error, bound):
+    assert _largest_deviation(Settings(max_error=error)) == bound
+
+
+def test_a_row_of_traffic_counts_all_of_its_transfers(monkeypatch):
+    monkeypatch.setattr(explanation, "copy_cycles", lambda *_: 7.5)
+    monkeypatch.setattr(explanation, "moved_bytes", lambda *_: 3 * MACHINE.cores)
+    group = SimpleNamespace(
+        stmt=SimpleNamespace(tensor="x", direction="get"), count=4,
+        shape=SimpleNamespace(asked_bytes=8, requests=2),
+    )  # fmt: skip
+    assert explanation._traffic(group, MACHINE) == TrafficRow("x", "get", 32, 12, 8, 30)
+
+
+def test_only_a_simulated_kernel_says_what_the_fitted_machine_takes(monkeypatch):
+    monkeypatch.setattr(kernel, "simulated_run", lambda *_: SimpleNamespace(cycles=2900))
+    fitted = load_machine("sw26010_measured")
+    for simulated, expected in ((None, None), ("a run", 2.9e6 / fitted.clock_hz)):
+        made = SimpleNamespace(simulated=simulated, machine=MACHINE, programs=())
+        assert Kernel.fitted_milliseconds.func(made) == expected
+
+
+@pytest.mark.parametrize("simulated", [None, "a run"])
+@pytest.mark.parametrize("what_if", [False, True])
+def test_changes_are_looked_for_on_request_where_a_run_was_simulated(
+    simulated, what_if, monkeypatch
+):
+    monkeypatch.setattr(kernel, "explanation", lambda *_: Changed())
+    monkeypatch.setattr(kernel, "changes_that_help", lambda *_: ("a change",))
+    part = SimpleNamespace(piece=None)
+    made = SimpleNamespace(
+        result=None, choice=None, machine=MACHINE, account=None, programs=(), is_driven=False,
+        option=SimpleNamespace(partition=part, algorithm="gemm"), simulated=simulated,
+    )  # fmt: skip
+    found = Kernel.explanation(made, what_if=what_if)
+    assert found.changes == (("a change",) if what_if and simulated else ())
