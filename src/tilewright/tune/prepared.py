@@ -35,10 +35,12 @@ _KEPT = CacheStore("structures")
 
 @dataclass(frozen=True)
 class _Pricing:
-    """How programs of a nest are priced: `chains` as in `Lowering`, the names of the loops that
-    nests share where threads divide them, and of the tensors that are made ahead of all calls.
+    """How programs of a nest come to be priced: the name of the function that gives the passes of
+    `staging`, `chains` as in `Lowering`, the names of the loops that nests share where threads
+    divide them, and of the tensors that are made ahead of all calls.
     """
 
+    staging: str
     chains: ChainRules | None
     together: tuple[str, ...] | None
     made: tuple[str, ...]
@@ -120,7 +122,9 @@ def prepared_of(structure: Structure, seed: Seed, machine: Machine) -> Prepared:
 def _pricing(seed: Seed, machine: Machine) -> _Pricing:
     made = sorted(space.nest.output.tensor.name for space in seed.spaces if space.ahead)
     together = seed.together if machine.thread_count > 1 else None
-    return _Pricing(lowering_of(machine).chains, together, tuple(made))
+    lowering = lowering_of(machine)
+    staging = f"{lowering.staging.__module__}.{lowering.staging.__qualname__}"
+    return _Pricing(staging, lowering.chains, together, tuple(made))
 
 
 def _prepared(structure: Structure, pricing: _Pricing) -> Prepared:
@@ -143,9 +147,7 @@ def _taken_apart(structure: Structure, pricing: _Pricing) -> Prepared:
 
 def _key(machine: Machine, seed: Seed, space: Space, dtype: str) -> str:
     """A digest of all that decides the structures of a nest and their pricing."""
-    staging = lowering_of(machine).staging
-    rules = f"{staging.__module__}.{staging.__qualname__} {rules_of(machine)!r}"
-    nest = _text(space, own_layouts(seed, space))
+    nest, rules = _text(space, own_layouts(seed, space)), repr(rules_of(machine))
     return digest(own_sources(), rules, repr(_pricing(seed, machine)), nest, dtype)
 
 
