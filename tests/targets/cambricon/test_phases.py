@@ -14,7 +14,7 @@ from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import for_fixed_point
 from tilewright.machine import load_machine
 from tilewright.ops import conv2d
-from tilewright.targets.cambricon.phases import with_phases
+from tilewright.targets.cambricon.rewrites import with_phases
 
 MACHINE = load_machine("dla-al")
 

@@ -118,6 +118,61 @@ def test_faults_are_named_by_the_executor():
     assert run.registers[2] == 696
 
 
+def loops(random: np.random.Generator, depth: int) -> list[str]:
+    """Loops in loops, with statements before, in and behind them whose spans move at paces of their
+    own, and sizes that now and then grow.
+    """
+    counter, lines = f"${depth}", list[str]()
+
+    def register() -> str:
+        return f"${random.integers(10, 15)}"
+
+    def statements() -> None:
+        for _ in range(random.integers(0, 4)):
+            a, b, step = register(), register(), random.choice([-3, -1, 1, 2, 4])
+            lines.append(random.choice([
+                f"vav {a}, $20, {b}, {register()}", f"vmove {a}, $20, {b}",
+                f"vload {a}, $20, {b}, #64",
+                f"sadd {a}, {a}, #{step}", f"sadd {a}, {b}, #{step}", f"smove $16, {a}",
+                f"vexp {a}, $20, $16", f"vstore {a}, $20, {b}, #20000",
+                *(["sadd $20, $20, #1"] if random.random() < 0.1 else []),
+                *(["smul $16, $16, #3", "sgt $17, $16, $10"] if random.random() < 0.3 else []),
+            ]))  # fmt: skip
+
+    statements()
+    lines += [f"smove {counter}, #{random.integers(1, 14)}", f"next{depth}:"]
+    statements()
+    lines += loops(random, depth - 1) if depth > 1 else []
+    statements()
+    return [*lines, f"ssub {counter}, {counter}, #1", f"cb {counter}, next{depth}"]
+
+
+@pytest.mark.parametrize("changes", WINDOWS, ids=lambda c: "-".join(c.values()))
+def test_turns_of_loops_are_skipped_exactly(changes: dict[str, str]) -> None:
+    """Whatever moves into whose way, and where a run is at fault."""
+    random, same, data = np.random.default_rng(5), 0, ".static_rw\n@neuron m, 1, 1, 1, 60000"
+    for _ in range(40):
+        begin = [f"smove ${r}, #{random.integers(8000, 12000)}" for r in range(10, 17)]
+        program = image("\n".join([*begin, "smove $20, #40", *loops(random, 3), data]))
+        device = Device(program, find_machine("dla-al", changes))
+        executor = device.executor(values=False)
+        executor.keeps_events = False
+        found, expected = timed_run(executor), timed_run(device.executor(values=False))
+        assert (found is None) == (expected is None)
+        if found is not None and expected is not None:
+            same += 1
+            for name in ("cycles", "issue_cycles", "instructions", "unit_busy", "registers"):
+                assert getattr(found, name) == getattr(expected, name), name
+    assert same > 20
+
+
+def test_a_block_of_half_a_milliard_statements_is_timed_by_its_turns() -> None:
+    layer = next(own for own in BACKWARD if own.name == "Table 3 Conv3")
+    device = Device(image(layer.program), find_machine("dla-al"))
+    run = device.launch(values=False, max_cycles=1 << 34, keeps_events=False)
+    assert (run.cycles, run.instructions) == (813090737, 541533965)
+
+
 def test_a_run_that_forgets_its_events_has_the_same_numbers() -> None:
     """Records of a few thousand events are full again and again."""
     layer = next(own for own in BACKWARD if own.name == "conv3")

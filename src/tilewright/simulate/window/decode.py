@@ -1,7 +1,8 @@
 """Instructions as the window executor takes them: registers, units and spans looked up once.
 
 In: checked instructions of one table, meanings and parameters of its operations. Out: a tuple of
-`DecodedInstruction`s. Expressions become functions of the operands' values.
+`DecodedInstruction`s. Expressions become functions of the operands' values, or the arrays of the
+compiled executor.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import OPERATIONS, BinaryExpr, Const, Expr, Var, free_vars
 from tilewright.common.expr_parser import parse_expr
 from tilewright.isa import Effect, Instruction, Memory, Register, SymbolReference
 from tilewright.simulate.window.operations import Meaning
+from tilewright.simulate.window.state import READS, SPAN_COUNT, WRITES, Code, Ints
 
 # Integer effects on one register, and conditions of branches, as functions of Python integers.
 #
@@ -228,3 +233,146 @@ def function_of(expression: Expr) -> Function:
         case BinaryExpr(op, a, b):
             left, right, operation = function_of(a), function_of(b), OPERATIONS[op]
             return lambda values: operation(left(values), right(values))
+
+
+_SCALARS = (
+    Effect.INT_ADD, Effect.INT_ADD_WORD, Effect.INT_SUBTRACT, Effect.INT_SUBTRACT_WORD,
+    Effect.INT_MULTIPLY, Effect.INT_MULTIPLY_WORD, Effect.INT_AND, Effect.INT_OR, Effect.INT_XOR,
+    Effect.COMPARE_EQUAL, Effect.COMPARE_LESS, Effect.COMPARE_LESS_EQUAL,
+)  # fmt: skip
+_OPERATIONS = ("move", "quotient", "scalar_not")
+"""Operations on registers alone, numbered behind the scalars."""
+_BRANCHES = (
+    Effect.BRANCH_ALWAYS, Effect.BRANCH_EQUAL, Effect.BRANCH_NOT_EQUAL, Effect.BRANCH_LESS,
+    Effect.BRANCH_LESS_EQUAL, Effect.BRANCH_GREATER, Effect.BRANCH_GREATER_EQUAL,
+)  # fmt: skip
+_BINARY = ("+", "-", "*", "//", "ceil_div", "min", "max")
+OPERANDS = 8
+"""Most operands of a step."""
+
+
+def ordered(step: DecodedInstruction) -> list[tuple[str, int | None, int]]:
+    """The operands of a step, those of scalars first."""
+    first = ("a", "b")
+    return sorted(step.operands, key=lambda o: first.index(o[0]) if o[0] in first else 2)
+
+
+def encoded_steps(
+    steps: Sequence[DecodedInstruction],
+    units: tuple[str, ...],
+    sizes: Mapping[str, int],
+    read_only: Sequence[tuple[str, int, int]],
+    parameters: Mapping[str, float],
+) -> Code | None:
+    """The steps as arrays; None where there is one that the compiled loop does not know. `sizes`
+    are elements of memories, `read_only` ranges of them.
+    """
+    memories = list(sizes)
+    codes: list[tuple[int, float]] = []
+    known: dict[tuple[Expr, tuple[str, ...]], tuple[int, int]] = {}
+    rows = [_row(step, units, memories, parameters, codes, known) for step in steps]
+    if any(row is None for row in rows):
+        return None
+    columns: Any = [np.array(column, np.int64) for column in zip(*filter(None, rows), strict=True)]
+    ranges = [(memories.index(memory), first, end) for memory, first, end in read_only]
+    rest: Any = (
+        np.array([c for c, _ in codes], np.int64),
+        np.array([a for _, a in codes], np.float64),
+        np.array([sizes[m] for m in memories] or [0], np.int64),
+        np.array(ranges, np.int64).reshape(-1, 3),
+        _loops(steps),
+    )
+    return Code(*columns, *rest)
+
+
+def _loops(steps: Sequence[DecodedInstruction]) -> Ints:
+    """The number of the loop that each branch backwards closes; -1 for other steps."""
+    spec = (step.instruction.spec.effect in _BRANCHES for step in steps)
+    closes = np.array(
+        [b and step.target <= n for n, (b, step) in enumerate(zip(spec, steps, strict=True))]
+    )
+    return np.where(closes, np.cumsum(closes) - 1, -1).astype(np.int64)
+
+
+def _row(
+    step: DecodedInstruction,
+    units: tuple[str, ...],
+    memories: list[str],
+    parameters: Mapping[str, float],
+    codes: list[tuple[int, float]],
+    known: dict[tuple[Expr, tuple[str, ...]], tuple[int, int]],
+) -> tuple[Any, ...] | None:
+    """The numbers of one step in the order of `Code`; None for one that is not known."""
+    spec, scalar = step.instruction.spec, _scalar_of(step)
+    branch = _BRANCHES.index(spec.effect) if spec.effect in _BRANCHES else -1
+    known_branch = (step.taken is None) == (branch < 0) and not step.target_role
+    sizes = (len(step.units) == 1, len(step.reads) <= READS, len(step.writes) <= WRITES)
+    fits = all(sizes) and len(step.operands) <= OPERANDS and len(step.spans) <= SPAN_COUNT
+    if scalar is None or not known_branch or not fits:
+        return None
+    operands = ordered(step)
+    names = tuple(role for role, _, _ in operands)
+
+    def expression(text: str) -> tuple[int, int]:
+        key = parsed(text), names
+        if key not in known:
+            begin = len(codes)
+            _append(key[0], names, parameters, codes)
+            known[key] = begin, len(codes)
+        return known[key]
+
+    spans = [
+        (memories.index(s.memory), *expression(s.address), *expression(s.count),
+         int(s.access == "write"))
+        for s in spec.spans
+    ]  # fmt: skip
+    return (
+        units.index(step.units[0]),
+        _padded(step.reads, READS),
+        _padded(step.writes, WRITES),
+        int(step.cycles is not None),
+        step.instruction.latency_cycles,
+        spec.occupancy_cycles,
+        scalar,
+        _padded([-1 if r is None else r for _, r, _ in operands], OPERANDS),
+        _padded([n for _, _, n in operands], OPERANDS),
+        expression(spec.cycles) if spec.cycles else (0, 0),
+        spans + [(-1, 0, 0, 0, 0, 0)] * (SPAN_COUNT - len(spans)),
+        branch,
+        step.target,
+        int(step.halts),
+    )
+
+
+def _scalar_of(step: DecodedInstruction) -> int | None:
+    """The number of what computes a register, -1 for nothing, None for what is not known."""
+    spec = step.instruction.spec
+    if step.spans and (step.writes or step.cycles is None):
+        return None
+    if step.compute is not None:
+        return _SCALARS.index(spec.effect) if spec.effect in _SCALARS else None
+    if step.meaning is not None and not step.spans:
+        known = spec.operation in _OPERATIONS
+        return len(_SCALARS) + _OPERATIONS.index(spec.operation) if known else None
+    return -1
+
+
+def _padded(values: Any, count: int) -> list[int]:
+    return [*values, *([-1] * (count - len(values)))]
+
+
+def _append(
+    e: Expr, names: tuple[str, ...], parameters: Mapping[str, float], codes: list[tuple[int, float]]
+) -> None:
+    """Append the program of an expression."""
+    match e:
+        case Const(value):
+            codes.append((0, float(value)))
+        case Var(name) if name in names:
+            codes.append((1, float(names.index(name))))
+        case Var(name):
+            codes.append((0, float(parameters[name])))
+        case BinaryExpr(op, a, b):
+            _append(a, names, parameters, codes)
+            _append(b, names, parameters, codes)
+            codes.append((2 + _BINARY.index(op), 0.0))

@@ -12,37 +12,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any
 
 import numpy as np
 
 from tilewright.common.errors import SimulationError
-from tilewright.common.expr import BinaryExpr, Const, Expr, Var
-from tilewright.isa import Branch, Effect
+from tilewright.isa import Branch
 from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue as WindowRules
-from tilewright.simulate.window.decode import DecodedInstruction, parsed
-from tilewright.simulate.window.loop import (
-    DONE,
+from tilewright.simulate.window.decode import (
+    OPERANDS,
+    DecodedInstruction,
+    encoded_steps,
+    ordered,
+)
+from tilewright.simulate.window.loop import DONE, FULL, run
+from tilewright.simulate.window.memories import ElementRange, Memories, place_of
+from tilewright.simulate.window.run import Event, Table, WaitCause, WindowRun, WindowStall
+from tilewright.simulate.window.state import (
+    END,
     EVENTS,
-    FULL,
     GROUP,
     ISSUE,
     ISSUED,
     PLACES,
-    READS,
     SPAN_COUNT,
     STALLS,
     TIME,
-    WRITES,
-    Code,
     Ints,
     LoopRules,
     WindowState,
-    run,
 )
-from tilewright.simulate.window.memories import ElementRange, Memories, place_of
-from tilewright.simulate.window.run import Event, Table, WaitCause, WindowRun, WindowStall
+from tilewright.simulate.window.steady import room
 
 # The window executor compiled: the same rules on arrays.
 #
@@ -51,27 +51,19 @@ from tilewright.simulate.window.run import Event, Table, WaitCause, WindowRun, W
 # What is recorded grows by arrays: an operation takes 40 bytes. Values follow in program order
 # whenever the loop stops, of the operations since: no operation that it knows decides on time.
 
-_SCALARS = (
-    Effect.INT_ADD, Effect.INT_ADD_WORD, Effect.INT_SUBTRACT, Effect.INT_SUBTRACT_WORD,
-    Effect.INT_MULTIPLY, Effect.INT_MULTIPLY_WORD, Effect.INT_AND, Effect.INT_OR, Effect.INT_XOR,
-    Effect.COMPARE_EQUAL, Effect.COMPARE_LESS, Effect.COMPARE_LESS_EQUAL,
-)  # fmt: skip
-_OPERATIONS = ("move", "quotient", "scalar_not")
-"""Operations on registers alone, numbered behind the scalars."""
-_BRANCHES = (
-    Effect.BRANCH_ALWAYS, Effect.BRANCH_EQUAL, Effect.BRANCH_NOT_EQUAL, Effect.BRANCH_LESS,
-    Effect.BRANCH_LESS_EQUAL, Effect.BRANCH_GREATER, Effect.BRANCH_GREATER_EQUAL,
-)  # fmt: skip
-_BINARY = ("+", "-", "*", "//", "ceil_div", "min", "max")
 _CAUSES = tuple(WaitCause)
-_OPERANDS, _DEPTH = 8, 16
+_DEPTH = 16
 _FIRST_RECORDS = _PLACES = 1 << 14
 
 
 def timed_run(executor: Executor) -> WindowRun | None:
     """The run of an executor that has not begun; None where it is to be executed step by step."""
     units = tuple(dict.fromkeys(u for step in executor.steps for u in step.units))
-    program = _encoded(executor, units)
+    if executor.zero_registers or not executor.steps:
+        return None
+    memories = executor.memories
+    read_only = [(r.memory, r.address, r.address + r.count) for r in memories.read_only]
+    program = encoded_steps(executor.steps, units, memories.sizes, read_only, executor.parameters)
     if program is None:
         return None
     rules, window = executor.rules, executor.window
@@ -85,8 +77,9 @@ def timed_run(executor: Executor) -> WindowRun | None:
         executor.max_cycles,
     )
     registers = len(executor.registers)
+    loops = 0 if executor.keeps_events else int(program.loops.max(initial=-1)) + 1
     state = WindowState(
-        np.zeros(11, np.int64),
+        np.zeros(13, np.int64),
         np.array(executor.registers, np.int64),
         np.concatenate([np.zeros(registers, np.int64), np.full(registers, -1, np.int64)]),
         np.zeros(len(units), np.int64),
@@ -96,9 +89,10 @@ def timed_run(executor: Executor) -> WindowRun | None:
         np.zeros(_DEPTH),
         np.zeros((_FIRST_RECORDS, 5), np.int64),
         np.zeros((_FIRST_RECORDS, 4), np.int64),
-        np.zeros((_PLACES * executor.with_values, 1 + _OPERANDS + 2 * SPAN_COUNT), np.int64),
+        np.zeros((_PLACES * executor.with_values, 1 + OPERANDS + 2 * SPAN_COUNT), np.int64),
+        *room(loops * (not executor.with_values), registers, len(units), window.in_flight),
     )
-    status, forgotten = FULL, 0
+    status = FULL
     while status == FULL:
         status = run(program, state, own)
         _compute_places(executor, state)
@@ -108,18 +102,16 @@ def timed_run(executor: Executor) -> WindowRun | None:
             state = state._replace(events=_grown(state.events, state.at[EVENTS]),
                                    stalls=_grown(state.stalls, state.at[STALLS]))  # fmt: skip
         elif status == FULL:
-            forgotten = max(forgotten, _forgotten(state))
+            _forget(state)
     executor.with_values = executor.with_values and status == DONE
-    return _finished(executor, state, units, forgotten) if status == DONE else None
+    return _finished(executor, state, units) if status == DONE else None
 
 
-def _forgotten(s: WindowState) -> int:
-    """Forget all records but the last stall, which may go on; the last end of an event."""
-    end = int(s.events[: s.at[EVENTS], 2].max(initial=0))
+def _forget(s: WindowState) -> None:
+    """Forget all records but the last stall, which may go on."""
     if s.at[STALLS]:
         s.stalls[0] = s.stalls[s.at[STALLS] - 1]
     s.at[EVENTS], s.at[STALLS] = 0, min(1, s.at[STALLS])
-    return end
 
 
 def _grown(records: Ints, count: int) -> Ints:
@@ -132,28 +124,20 @@ def _compute_places(executor: Executor, s: WindowState) -> None:
     """Compute the recorded operations, which are done with."""
     arrays, saturated = executor.memories.arrays, executor.saturated
     for number, *numbers in s.places[: s.at[PLACES]].tolist():
-        step, ends = executor.steps[number], numbers[_OPERANDS:]
+        step, ends = executor.steps[number], numbers[OPERANDS:]
         assert step.meaning is not None
-        values = {o[0]: value for o, value in zip(_ordered(step), numbers, strict=False)}
+        values = {o[0]: value for o, value in zip(ordered(step), numbers, strict=False)}
         spans = [arrays[x.memory][ends[2 * i] : ends[2 * i + 1]] for i, x in enumerate(step.spans)]
         if found := step.meaning(spans, values):
             saturated[number] = saturated.get(number, 0) + found
     s.at[PLACES] = 0
 
 
-def _ordered(step: DecodedInstruction) -> list[tuple[str, int | None, int]]:
-    """The operands of a step, those of scalars first."""
-    first = ("a", "b")
-    return sorted(step.operands, key=lambda o: first.index(o[0]) if o[0] in first else 2)
-
-
-def _finished(
-    executor: Executor, s: WindowState, units: tuple[str, ...], forgotten: int
-) -> WindowRun:
-    """The numbers of the run, as the executor has them; events that are `forgotten` end there."""
+def _finished(executor: Executor, s: WindowState, units: tuple[str, ...]) -> WindowRun:
+    """The numbers of the run, as the executor has them."""
     finish = int(s.at[TIME]) + (1 if s.at[GROUP] else 0)
     events, stalls = s.events[: s.at[EVENTS]], s.stalls[: s.at[STALLS]]
-    cycles = int(max(finish, forgotten, events[:, 2].max(initial=0)))
+    cycles = int(max(finish, s.at[END]))
     if cycles > finish:
         drain = [finish, cycles, _CAUSES.index(WaitCause.DRAIN), len(executor.steps) - 1]
         stalls = np.concatenate([stalls, np.array([drain], np.int64)])
@@ -171,114 +155,6 @@ def _finished(
     )
 
 
-def _encoded(executor: Executor, units: tuple[str, ...]) -> Code | None:
-    """The steps as arrays; None where there is one that the compiled loop does not know."""
-    steps, memories = executor.steps, list(executor.memories.sizes)
-    if executor.zero_registers or not steps:
-        return None
-    codes: list[tuple[int, float]] = []
-    known: dict[tuple[Expr, tuple[str, ...]], tuple[int, int]] = {}
-    rows = [_row(step, units, memories, executor.parameters, codes, known) for step in steps]
-    if any(row is None for row in rows):
-        return None
-    columns: Any = [np.array(column, np.int64) for column in zip(*filter(None, rows), strict=True)]
-    read_only = [
-        (memories.index(r.memory), r.address, r.address + r.count)
-        for r in executor.memories.read_only
-    ]
-    rest: Any = (
-        np.array([c for c, _ in codes], np.int64),
-        np.array([a for _, a in codes], np.float64),
-        np.array([executor.memories.sizes[m] for m in memories] or [0], np.int64),
-        np.array(read_only, np.int64).reshape(-1, 3),
-    )
-    return Code(*columns, *rest)
-
-
-def _row(
-    step: DecodedInstruction,
-    units: tuple[str, ...],
-    memories: list[str],
-    parameters: Mapping[str, float],
-    codes: list[tuple[int, float]],
-    known: dict[tuple[Expr, tuple[str, ...]], tuple[int, int]],
-) -> tuple[Any, ...] | None:
-    """The numbers of one step in the order of `Code`; None for one that is not known."""
-    spec, scalar = step.instruction.spec, _scalar_of(step)
-    branch = _BRANCHES.index(spec.effect) if spec.effect in _BRANCHES else -1
-    known_branch = (step.taken is None) == (branch < 0) and not step.target_role
-    sizes = (len(step.units) == 1, len(step.reads) <= READS, len(step.writes) <= WRITES)
-    fits = all(sizes) and len(step.operands) <= _OPERANDS and len(step.spans) <= SPAN_COUNT
-    if scalar is None or not known_branch or not fits:
-        return None
-    operands = _ordered(step)
-    names = tuple(role for role, _, _ in operands)
-
-    def expression(text: str) -> tuple[int, int]:
-        key = parsed(text), names
-        if key not in known:
-            begin = len(codes)
-            _append(key[0], names, parameters, codes)
-            known[key] = begin, len(codes)
-        return known[key]
-
-    spans = [
-        (memories.index(s.memory), *expression(s.address), *expression(s.count),
-         int(s.access == "write"))
-        for s in spec.spans
-    ]  # fmt: skip
-    return (
-        units.index(step.units[0]),
-        _padded(step.reads, READS),
-        _padded(step.writes, WRITES),
-        int(step.cycles is not None),
-        step.instruction.latency_cycles,
-        spec.occupancy_cycles,
-        scalar,
-        _padded([-1 if r is None else r for _, r, _ in operands], _OPERANDS),
-        _padded([n for _, _, n in operands], _OPERANDS),
-        expression(spec.cycles) if spec.cycles else (0, 0),
-        spans + [(-1, 0, 0, 0, 0, 0)] * (SPAN_COUNT - len(spans)),
-        branch,
-        step.target,
-        int(step.halts),
-    )
-
-
-def _scalar_of(step: DecodedInstruction) -> int | None:
-    """The number of what computes a register, -1 for nothing, None for what is not known."""
-    spec = step.instruction.spec
-    if step.spans and (step.writes or step.cycles is None):
-        return None
-    if step.compute is not None:
-        return _SCALARS.index(spec.effect) if spec.effect in _SCALARS else None
-    if step.meaning is not None and not step.spans:
-        known = spec.operation in _OPERATIONS
-        return len(_SCALARS) + _OPERATIONS.index(spec.operation) if known else None
-    return -1
-
-
-def _padded(values: Any, count: int) -> list[int]:
-    return [*values, *([-1] * (count - len(values)))]
-
-
-def _append(
-    e: Expr, names: tuple[str, ...], parameters: Mapping[str, float], codes: list[tuple[int, float]]
-) -> None:
-    """Append the program of an expression."""
-    match e:
-        case Const(value):
-            codes.append((0, float(value)))
-        case Var(name) if name in names:
-            codes.append((1, float(names.index(name))))
-        case Var(name):
-            codes.append((0, float(parameters[name])))
-        case BinaryExpr(op, a, b):
-            _append(a, names, parameters, codes)
-            _append(b, names, parameters, codes)
-            codes.append((2 + _BINARY.index(op), 0.0))
-
-
 @dataclass(slots=True)
 class _Flight:
     """An operation in flight: where it works and when it is done."""
@@ -293,9 +169,10 @@ class Executor:
     """One run: `number` is the next instruction, `group` have issued before it in cycle `time`.
 
     Without values operations are timed and not computed, and the first events and stalls of a long
-    run are forgotten unless it `keeps_events`. `parameters` are the machine's numbers in
-    expressions of cycles. `code_address` is the first instruction's,
-    in units of the table's addresses. A long run calls `told` with its cycle now and then.
+    run are forgotten, and those of turns of loops that repeat skipped, unless it `keeps_events`.
+    `parameters` are the machine's numbers in expressions of cycles. `code_address` is the first
+    instruction's, in units of the table's addresses. A long run calls `told` with its cycle now
+    and then.
     """
 
     steps: Sequence[DecodedInstruction]

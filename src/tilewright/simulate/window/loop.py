@@ -1,80 +1,44 @@
 """The loop of the window executor compiled: the same rules of issue on arrays.
 
 In: a program as arrays (`Code`), a `WindowState`. Out: the state behind the program's end, or where
-records are full or a step is at fault (`simulate.window.timed` encodes programs and starts the
+records are full or a step is at fault (`simulate.window.execute` encodes programs and starts the
 loop).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.common.compiled import entry_point, piece
+from tilewright.simulate.window import state, steady
+from tilewright.simulate.window.state import (
+    END,
+    EVENTS,
+    FLIGHT,
+    FREED,
+    GROUP,
+    ISSUE,
+    ISSUED,
+    LAST,
+    NUMBER,
+    PLACES,
+    READS,
+    SPAN_COUNT,
+    STALLS,
+    TIME,
+    WRITES,
+    Code,
+    LoopRules,
+    WindowState,
+)
+from tilewright.simulate.window.steady import note, note_value, watch
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
-READS, WRITES, SPAN_COUNT = 6, 2, 3
-"""Most registers that a step reads and writes, and most of its spans."""
 DONE, FULL, FAULT = 1, 2, 3
 """Why the loop ends."""
 _DATA, _OUTPUT, _UNIT, _BRANCH, _WINDOW, _SPANS = range(6)
 """Causes of cycles without issue, by their places in `run.Cause`."""
-
-
-class Code(NamedTuple):
-    """Steps as arrays. Expressions are programs of a stack machine, from `begin` to `end`."""
-
-    unit: Ints
-    reads: Ints
-    writes: Ints
-    is_long: Ints
-    latency: Ints
-    occupancy: Ints
-    scalar: Ints  # number of what computes a register, -1 for none
-    registers: Ints  # of each operand, -1 for a number
-    numbers: Ints
-    cycles: Ints  # begin and end of the expression
-    spans: Ints  # of each span: memory, begin and end of address and count, whether it is written
-    branch: Ints  # number of the condition, -1 for none
-    target: Ints
-    halts: Ints
-    codes: Ints
-    arguments: Floats
-    sizes: Ints  # elements of each memory
-    read_only: Ints  # memory, first and end of each range
-
-
-class WindowState(NamedTuple):
-    """State of a running program; `at` holds the counters below."""
-
-    at: Ints
-    register: Ints
-    ready: Ints
-    unit_free: Ints
-    unit_busy: Ints
-    slots: Ints
-    flights: Ints  # end, then memory, first, end and write of each span
-    stack: Floats
-    events: Ints
-    stalls: Ints
-    places: Ints  # of operations since the last stop: step, operands, first and end of each span
-
-
-TIME, GROUP, NUMBER, ISSUED, ISSUE, FREED, EVENTS, STALLS, FLIGHT, LAST, PLACES = range(11)
-
-
-class LoopRules(NamedTuple):
-    width: int
-    ordered_writes: int
-    next_cycle_writes: int
-    branch_ends_group: int
-    penalty: int
-    in_order: int
-    most_cycles: int
 
 
 @piece
@@ -109,6 +73,20 @@ def _value(p: Code, s: WindowState, begin: int, end: int, number: int) -> Any:
                 a = max(a, b)
             s.stack[depth - 1] = a
     return s.stack[0]
+
+
+@piece
+def _noted(p: Code, s: WindowState, begin: int, end: int, number: int, fixed: bool) -> Any:
+    """The value of an expression: where it is `fixed`, or no sum, of the same operands in turns
+    alike.
+    """
+    if s.turns.shape[0]:
+        for i in range(begin, end):
+            fixed = fixed or p.codes[i] > 3
+        for i in range(begin, end):
+            if fixed and p.codes[i] == 1:
+                note_value(s, _operand(p, s, number, int(p.arguments[i])))
+    return _value(p, s, begin, end, number)
 
 
 @piece
@@ -164,6 +142,18 @@ def _computed(code: int, a: int, b: int) -> int:
 
 
 @piece
+def _note_scalar(s: WindowState, code: int, a: int, b: int) -> None:
+    """Note what a scalar's result is a sum in: sums that do not wrap, of others their operands."""
+    if code in (1, 3):
+        found = a + b if code == 1 else a - b
+        note(s, found + (1 << 31))
+        note(s, (1 << 31) - 1 - found)
+    elif code not in (0, 2, 12):
+        note_value(s, a)
+        note_value(s, b)
+
+
+@piece
 def _taken(code: int, a: int) -> bool:
     taken = code == 0
     taken = taken or (code == 1 and a == 0) or (code == 2 and a != 0) or (code == 3 and a < 0)
@@ -179,13 +169,17 @@ def _place_spans(p: Code, s: WindowState, number: int) -> bool:
         s.flights[row, 1 + 4 * i] = memory
         if memory < 0:
             continue
-        first = int(_value(p, s, p.spans[number, i, 1], p.spans[number, i, 2], number))
-        end = first + int(_value(p, s, p.spans[number, i, 3], p.spans[number, i, 4], number))
+        first = int(_noted(p, s, p.spans[number, i, 1], p.spans[number, i, 2], number, False))
+        end = first + int(_noted(p, s, p.spans[number, i, 3], p.spans[number, i, 4], number, True))
         writes = p.spans[number, i, 5]
+        note(s, first)
+        note(s, p.sizes[memory] - end)
         if first < 0 or end < first or end > p.sizes[memory]:
             return False
         for r in range(p.read_only.shape[0] if writes else 0):
             own = p.read_only[r, 0] == memory
+            note(s, first - p.read_only[r, 2])
+            note(s, p.read_only[r, 1] - end)
             if own and first < p.read_only[r, 2] and p.read_only[r, 1] < end:
                 return False
         s.flights[row, 2 + 4 * i] = first
@@ -195,9 +189,9 @@ def _place_spans(p: Code, s: WindowState, number: int) -> bool:
 
 
 @piece
-def _conflict_end(s: WindowState) -> int:
+def _conflict_end(s: WindowState) -> Any:
     """The cycle in which nothing in flight conflicts with the placed spans any more."""
-    row, end = s.flights.shape[0] - 1, 0
+    row, end = s.flights.shape[0] - 1, s.at[TIME]
     for f in range(s.at[FLIGHT]):
         if s.flights[f, 0] <= end:
             continue
@@ -209,9 +203,11 @@ def _conflict_end(s: WindowState) -> int:
                     continue
                 if s.flights[f, a + 3] == 0 and s.flights[row, b + 3] == 0:
                     continue
-                apart = s.flights[f, a + 2] <= s.flights[row, b + 1]
-                apart = apart or s.flights[row, b + 2] <= s.flights[f, a + 1]
-                meets = meets or not apart
+                behind = s.flights[row, b + 1] - s.flights[f, a + 2]
+                before = s.flights[f, a + 1] - s.flights[row, b + 2]
+                note(s, behind)
+                note(s, before)
+                meets = meets or (behind < 0 and before < 0)
         if meets:
             end = s.flights[f, 0]
     return end
@@ -294,7 +290,7 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     s.at[FLIGHT] = kept
     unit = p.unit[number]
     start = max(time, _conflict_end(s), s.unit_free[unit])
-    cycles = max(1, int(_value(p, s, p.cycles[number, 0], p.cycles[number, 1], number)))
+    cycles = max(1, int(_noted(p, s, p.cycles[number, 0], p.cycles[number, 1], number, True)))
     end = start + cycles
     s.unit_free[unit] = end
     s.unit_busy[unit] += cycles
@@ -311,6 +307,7 @@ def _fly(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     s.events[event, 0], s.events[event, 1], s.events[event, 2] = time, start, end
     s.events[event, 3], s.events[event, 4] = unit, number
     s.at[EVENTS] = event + 1
+    s.at[END] = max(s.at[END], end)
     if s.places.shape[0]:
         _keep_places(p, s, number)
 
@@ -369,6 +366,7 @@ def _commit(p: Code, s: WindowState, rules: LoopRules, number: int) -> None:
     if p.scalar[number] >= 0:
         a, b = _operand(p, s, number, 0), _operand(p, s, number, 1)
         found = _computed(p.scalar[number], a, b)
+        _note_scalar(s, p.scalar[number], a, b)
         for i in range(WRITES):
             if p.writes[number, i] >= 0:
                 s.register[p.writes[number, i]] = found
@@ -397,6 +395,9 @@ def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
     if not _place_spans(p, s, number):
         return False
     a = _operand(p, s, number, 0)
+    if p.branch[number] >= 0:
+        note(s, a)
+        note(s, -a)
     _commit(p, s, rules, number)
     following = number + 1
     if p.branch[number] >= 0 and _taken(p.branch[number], a):
@@ -411,10 +412,12 @@ def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
     if s.at[GROUP] == rules.width:
         _next_cycle(s, s.at[TIME] + 1)
     s.at[NUMBER] = following
+    if s.turns.shape[0] and following <= number:
+        watch(s, rules, p.loops[number])
     return s.at[TIME] <= rules.most_cycles
 
 
-@entry_point()
+@entry_point(state, steady)
 def run(p: Code, s: WindowState, rules: LoopRules) -> int:
     """Run until the program ends, records are full, or a fault."""
     while s.at[NUMBER] < p.unit.size:

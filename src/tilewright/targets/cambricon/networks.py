@@ -39,10 +39,10 @@ from tilewright.targets.cambricon.code import check_type, declared, image_of
 from tilewright.targets.cambricon.emit.program import emit_body
 from tilewright.targets.cambricon.host_windows import HostWindows, with_windows
 from tilewright.targets.cambricon.instructions import instruction_cycles
-from tilewright.targets.cambricon.phases import with_phases
 from tilewright.targets.cambricon.rewrites import (
     with_band_products,
     with_outer_products,
+    with_phases,
     with_planes,
     with_rows_first,
     with_separate_pools,

@@ -1,0 +1,239 @@
+"""Turns of loops that repeat, skipped exactly.
+
+In: the state of the compiled window executor behind each branch backwards. Out: the state as many
+turns later as are alike. What a turn does depends on times, which repeat relative to its begin; on
+registers, which are sums, so that what two turns add to them in the same way all later ones add;
+and on signs: of the distance between two spans, of that to the end of a memory, of what branches
+test. Each such number is noted. It grows by the same in each turn, and turns are alike as long as
+none changes its sign, or, of sizes, its value. Turns of the loops around note of those that are
+skipped the first and the last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.common.compiled import piece
+from tilewright.simulate.window.state import (
+    END,
+    FLIGHT,
+    FREED,
+    GROUP,
+    ISSUE,
+    ISSUED,
+    NOTES,
+    SPAN_COUNT,
+    TIME,
+    Ints,
+    LoopRules,
+    WindowState,
+)
+
+_ADDED, _REPEATED = 1, 2
+"""Rows of a loop's `turns` behind its numbers: what a turn added to them, and what repeats."""
+_ALIKE, _BEFORE, _BEGIN = 0, 1, 2
+"""A loop's `marks`: states alike one after the other, and where notes of the last turn but one
+and of the last begin.
+"""
+_NOTES = 1 << 18
+"""Numbers that are kept of the turns that are compared."""
+
+
+def room(loops: int, registers: int, units: int, slots: int) -> tuple[Ints, Ints, Ints]:
+    """Arrays for the turns of so many loops on a core of so much."""
+    flights = 2 * slots + 2
+    numbers = 3 + units + registers + 2 * SPAN_COUNT * flights
+    repeated = 3 + 2 * registers + units + slots + (1 + 2 * SPAN_COUNT) * flights
+    shapes = (loops, 3, max(numbers, repeated)), (loops, 3), (_NOTES * min(loops, 1), 2)
+    turns, marks, notes = (np.zeros(shape, np.int64) for shape in shapes)
+    return turns, marks, notes
+
+
+@piece
+def note(s: WindowState, number: int) -> None:
+    """Note a number whose sign decides: below zero, or not."""
+    _note(s, number, 0)
+
+
+@piece
+def note_value(s: WindowState, number: int) -> None:
+    """Note a number that decides."""
+    _note(s, number, 1)
+
+
+@piece
+def _note(s: WindowState, number: int, kind: int) -> None:
+    if s.turns.shape[0] == 0:
+        return
+    if s.at[NOTES] == s.notes.shape[0]:
+        s.at[NOTES] = 0
+        for loop in range(s.marks.shape[0]):
+            s.marks[loop, _ALIKE] = 0
+    place = s.at[NOTES]
+    s.notes[place, 0], s.notes[place, 1] = number, kind
+    s.at[NOTES] = place + 1
+
+
+@piece
+def watch(s: WindowState, rules: LoopRules, loop: int) -> None:
+    """Look at the state behind a turn of a loop, and skip the turns that are alike."""
+    _tidy(s)
+    repeats = _repeats(s, loop)
+    grows = _grows(s, loop)
+    if s.marks[loop, _ALIKE] == 0 or not repeats:
+        s.marks[loop, _ALIKE] = 1
+    elif s.marks[loop, _ALIKE] == 1 or not grows:
+        s.marks[loop, _ALIKE] = 2
+    else:
+        turns = _turns_alike(s, rules, loop)
+        if turns > 0:
+            _skip(s, loop, turns)
+    s.marks[loop, _BEFORE], s.marks[loop, _BEGIN] = s.marks[loop, _BEGIN], s.at[NOTES]
+
+
+@piece
+def _tidy(s: WindowState) -> None:
+    """Forget flights that are over, and put slots in the order of their ends."""
+    kept = 0
+    for f in range(s.at[FLIGHT]):
+        if s.flights[f, 0] > s.at[TIME]:
+            for column in range(s.flights.shape[1]):
+                s.flights[kept, column] = s.flights[f, column]
+            kept += 1
+    s.at[FLIGHT] = kept
+    for i in range(1, s.slots.size):
+        place = i
+        while place > 0 and s.slots[place - 1] > s.slots[place]:
+            s.slots[place - 1], s.slots[place] = s.slots[place], s.slots[place - 1]
+            place -= 1
+
+
+@piece
+def _is_kept(s: WindowState, loop: int, row: int, place: int, number: int) -> bool:
+    """Keep a number of a loop; True if it was that."""
+    same = s.turns[loop, row, place] == number
+    s.turns[loop, row, place] = number
+    return bool(same)
+
+
+@piece
+def _repeats(s: WindowState, loop: int) -> bool:
+    """Keep what a turn leaves behind relative to its end; True if the turn before left the same."""
+    time, registers = s.at[TIME], s.ready.size // 2
+    same = _is_kept(s, loop, _REPEATED, 0, s.at[GROUP])
+    same = _is_kept(s, loop, _REPEATED, 1, s.at[FLIGHT]) and same
+    same = _is_kept(s, loop, _REPEATED, 2, max(s.at[FREED] - time, 0)) and same
+    place = 3
+    for i in range(registers):
+        read_now = int(s.ready[registers + i] == time)
+        same = _is_kept(s, loop, _REPEATED, place, max(s.ready[i] - time, 0)) and same
+        same = _is_kept(s, loop, _REPEATED, place + 1, read_now) and same
+        place += 2
+    for i in range(s.unit_free.size):
+        same = _is_kept(s, loop, _REPEATED, place + i, max(s.unit_free[i] - time, 0)) and same
+    place += s.unit_free.size
+    for i in range(s.slots.size):
+        same = _is_kept(s, loop, _REPEATED, place + i, max(s.slots[i] - time, 0)) and same
+    place += s.slots.size
+    for f in range(s.at[FLIGHT]):
+        same = _is_kept(s, loop, _REPEATED, place, s.flights[f, 0] - time) and same
+        for i in range(SPAN_COUNT):
+            memory, writes = s.flights[f, 1 + 4 * i], s.flights[f, 4 + 4 * i]
+            same = _is_kept(s, loop, _REPEATED, place + 1 + 2 * i, memory) and same
+            same = _is_kept(s, loop, _REPEATED, place + 2 + 2 * i, writes) and same
+        place += 1 + 2 * SPAN_COUNT
+    return same
+
+
+@piece
+def _is_grown(s: WindowState, loop: int, place: int, number: int) -> bool:
+    """Keep a number of a loop, and what a turn added to it; True if the turn before added that."""
+    added = number - s.turns[loop, 0, place]
+    s.turns[loop, 0, place] = number
+    return _is_kept(s, loop, _ADDED, place, added)
+
+
+@piece
+def _grows(s: WindowState, loop: int) -> bool:
+    """Keep the numbers that grow from turn to turn; True if the turn before added the same."""
+    same = _is_grown(s, loop, 0, s.at[TIME])
+    same = _is_grown(s, loop, 1, s.at[ISSUED]) and same
+    same = _is_grown(s, loop, 2, s.at[ISSUE]) and same
+    place = 3
+    for i in range(s.unit_busy.size):
+        same = _is_grown(s, loop, place + i, s.unit_busy[i]) and same
+    place += s.unit_busy.size
+    for i in range(s.register.size):
+        same = _is_grown(s, loop, place + i, s.register[i]) and same
+    place += s.register.size
+    for f in range(s.at[FLIGHT]):
+        for i in range(SPAN_COUNT):
+            same = _is_grown(s, loop, place, s.flights[f, 2 + 4 * i]) and same
+            same = _is_grown(s, loop, place + 1, s.flights[f, 3 + 4 * i]) and same
+            place += 2
+    return same
+
+
+@piece
+def _turns_alike(s: WindowState, rules: LoopRules, loop: int) -> int:
+    """Later turns in which no noted number decides otherwise than in the last one."""
+    before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[NOTES]
+    count = end - begin
+    if count != begin - before or end + count > s.notes.shape[0]:
+        return 0
+    turns = (rules.most_cycles - s.at[TIME]) // s.turns[loop, _ADDED, 0]
+    for i in range(count):
+        number = s.notes[begin + i, 0]
+        added = number - s.notes[before + i, 0]
+        if s.notes[begin + i, 1] != s.notes[before + i, 1]:
+            turns = 0
+        elif s.notes[begin + i, 1]:
+            turns = turns if added == 0 else 0
+        elif number >= 0 and added < 0:
+            turns = min(turns, number // -added)
+        elif number < 0 and added > 0:
+            turns = min(turns, (-number - 1) // added)
+    return int(turns)
+
+
+@piece
+def _skip(s: WindowState, loop: int, turns: int) -> None:
+    """The state that many turns later; what these note is noted of the last one."""
+    before, begin, end = s.marks[loop, _BEFORE], s.marks[loop, _BEGIN], s.at[NOTES]
+    for i in range(end - begin):
+        number, kind = s.notes[begin + i, 0], s.notes[begin + i, 1]
+        s.notes[end + i, 0] = number + turns * (number - s.notes[before + i, 0])
+        s.notes[end + i, 1] = kind
+    s.marks[loop, _BEGIN], s.at[NOTES] = end, end + end - begin
+    for place in range(s.turns.shape[2]):
+        s.turns[loop, 0, place] += turns * s.turns[loop, _ADDED, place]
+    _advance_times(s, turns * s.turns[loop, _ADDED, 0])
+    s.at[TIME], s.at[ISSUED], s.at[ISSUE] = (
+        s.turns[loop, 0, 0], s.turns[loop, 0, 1], s.turns[loop, 0, 2]
+    )  # fmt: skip
+    place = 3
+    for i in range(s.unit_busy.size):
+        s.unit_busy[i] = s.turns[loop, 0, place + i]
+    place += s.unit_busy.size
+    for i in range(s.register.size):
+        s.register[i] = s.turns[loop, 0, place + i]
+    place += s.register.size
+    for f in range(s.at[FLIGHT]):
+        for i in range(SPAN_COUNT):
+            s.flights[f, 2 + 4 * i] = s.turns[loop, 0, place]
+            s.flights[f, 3 + 4 * i] = s.turns[loop, 0, place + 1]
+            place += 2
+
+
+@piece
+def _advance_times(s: WindowState, cycles: int) -> None:
+    s.at[FREED] += cycles
+    s.at[END] += cycles
+    for i in range(s.ready.size):
+        s.ready[i] += cycles
+    for i in range(s.unit_free.size):
+        s.unit_free[i] += cycles
+    for i in range(s.slots.size):
+        s.slots[i] += cycles
+    for f in range(s.at[FLIGHT]):
+        s.flights[f, 0] += cycles
