@@ -46,7 +46,7 @@ that pad whole matrices have whole tiles that hold nothing, priced as the middle
 tried here nine of ten of `padded` have 0.977 to 1.029, of `library` 0.919 to 1.06.
 
 They part most where calls that re-pack stand under a condition that holds in some of the iterations
-between a loop's first and its last, which are priced at their middle one.
+between a loop's first and its last, which are priced at their middle one where they are many.
 """
 
 LAYERS = ("conv1_1", "conv2_2", "conv4_2", "conv5_1")
@@ -97,6 +97,24 @@ def test_the_best_candidates_of_large_operators() -> None:
     assert len({c.candidate.seed.name for c in found}) >= 5
     for case in found:
         assert low <= estimate_ratio(case) <= high, str(case)
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [
+        (ops.gemm(360, 18, 368), "gemm"),
+        (ops.Conv2d(64, 8, 2, 14, 14, (1, 1)), "implicit"),
+        (ops.Conv2d(8, 48, 16, 8, 8, (3, 3), (2, 2), (1, 1, 0, 0), dtype="f32"), "implicit"),
+    ],
+    ids=["the others ask first", "tiles under way alternate", "each place of a kernel"],
+)
+def test_cores_without_a_part_keep_their_turn(op: ops.Op, algorithm: str) -> None:
+    """Few cores store, the others fetch their next tiles meanwhile, or have none at an edge."""
+    (seed,) = seeds_for(op, algorithm)
+    (ranking,) = rank([(op, seed)], SW26010, keep=6)
+    for candidate in ranking.best:
+        case = Case(SW26010, candidate)
+        assert estimate_ratio(case) == pytest.approx(1, abs=0.004), str(case)
 
 
 @pytest.mark.parametrize(("channels", "size"), [(64, 28), (128, 16)])

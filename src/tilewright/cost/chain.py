@@ -18,7 +18,6 @@ import numpy as np
 from tilewright.common.deferred import Deferred
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import (
-    BinaryExpr,
     Const,
     Expr,
     Value,
@@ -30,7 +29,7 @@ from tilewright.common.expr import (
 )
 from tilewright.common.intervals import interval
 from tilewright.cost.calls import PricedCall, priced_call
-from tilewright.cost.moments import Edges, Kinds, Moments, moments_of
+from tilewright.cost.moments import Edges, Kinds, Moments, edges_of, moments_of
 from tilewright.cost.pipeline_types import Flags, Floats, Ints, Rows, Tables
 from tilewright.cost.steps import BranchStep, CallStep, LoopStep, Step, TransferStep, steps_of
 from tilewright.ir.chains import ChainRules
@@ -186,7 +185,8 @@ def take_apart(
             for f, p in zip(loops, division.parts, strict=True)
         ]
     buffers = {b.name: i for i, b in enumerate(program.buffers)}
-    edges = [_edges(f, loops, found) for f in loops]
+    conditions = [(item.symbols, item.condition) for item in found]
+    edges = [edges_of(f, loops, conditions) for f in loops]
     kinds = [front + 1 + back for front, back in edges]
     items = [_completed(item, buffers) for item in _ordered(found)]
     outline = _outline(items, loops, kinds)
@@ -248,62 +248,6 @@ def _completed(item: ChainItem, buffers: Mapping[str, int]) -> ChainItem:
     if isinstance(item.step, CallStep):
         return item
     return replace(item, buffer=buffers[item.step.stmt.buffer])
-
-
-def _edges(loop: For, loops: Sequence[For], items: Sequence[ChainItem]) -> Edges:
-    """(0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
-    more last ones where as many conditions ask for one iteration each.
-
-    A condition on the difference of two loops holds for a window of the one that moves with the
-    other: every iteration of the shorter one is a kind of its own, of the other as many at both
-    ends.
-    """
-    touched = [i for i in items if loop.var in i.symbols]
-    others = [f for f in loops if any(_meet(i.condition, loop, f) for i in touched if f != loop)]
-    known = [f.extent.value for f in (loop, *others) if isinstance(f.extent, Const)]
-    if others and known:
-        turns = min(known) - 1
-        return (turns, 0) if loop.extent == Const(min(known)) else (turns, turns)
-    tests = frozenset[Expr]().union(*(_tested(i.condition, loop.var) for i in touched))
-    if Const(0) in tests or len(tests) > 1:
-        return int(Const(0) in tests), max(1, len(tests - {Const(0)}))
-    shortened = any(loop.var in free_vars(f.extent) for f in loops)
-    return (0, 1) if touched or shortened else (0, 0)
-
-
-def _meet(condition: Expr, one: For, other: For) -> bool:
-    """True if the condition compares sums of which both loops are terms."""
-    if not {one.var, other.var} <= free_vars(condition):
-        return False
-    match condition:
-        case BinaryExpr("<" | "<=", a, b):
-            return {one.var, other.var} <= _terms(a) | _terms(b)
-        case BinaryExpr("and" | "*", a, b):
-            return _meet(a, one, other) or _meet(b, one, other)
-        case _:
-            return False
-
-
-def _terms(e: Expr) -> frozenset[str]:
-    """The symbols that are terms of a sum."""
-    match e:
-        case Var(name):
-            return frozenset((name,))
-        case BinaryExpr("+" | "-", a, b):
-            return _terms(a) | _terms(b)
-        case _:
-            return frozenset()
-
-
-def _tested(condition: Expr, var: str) -> frozenset[Expr]:
-    """Values that the condition compares `var` with."""
-    match condition:
-        case BinaryExpr("==", Var(name), value) if name == var:
-            return frozenset((value,))
-        case BinaryExpr(_, a, b) if var in free_vars(condition):
-            return _tested(a, var) | _tested(b, var)
-        case _:
-            return frozenset()
 
 
 def _outline(items: Sequence[ChainItem], loops: Sequence[For], kinds: Sequence[int]) -> Outline:

@@ -327,6 +327,9 @@ def _levels(prepared: Prepared) -> npt.NDArray[Any]:
         back=back,
         base=outline.counts.base,
         varies=outline.counts.varies,
+        meets=[
+            any(_together(i.step) and i.level > d for i in prepared.items) for d in range(loops)
+        ],
     )
     return levels
 

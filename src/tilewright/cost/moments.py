@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.common.expr import Expr, Value, evaluate
+from tilewright.common.expr import BinaryExpr, Const, Expr, Value, Var, evaluate, free_vars
 from tilewright.common.straight_line import StraightLine, straight_line
 from tilewright.cost.pipeline_types import Ints, Rows
 from tilewright.cost.steps import CallStep, TransferStep
@@ -25,6 +25,11 @@ Edges: TypeAlias = tuple[int, int]
 Costed: TypeAlias = CallStep | TransferStep
 Kinds: TypeAlias = tuple[int, ...]
 """The kinds of iterations of each loop that something depends on, 1 of the others."""
+
+_PLACES_TOLD_APART = 7
+"""Iterations of a loop over a kernel's rows or columns, each of which is a kind of its own: as many
+as usual kernels have. Of more only the last is told from the others.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,69 @@ def moments_of(
     extents = tuple(_kinds(kinds, strides) for strides in counts.strides)
     code = straight_line(list(numbered))
     return Moments(tuple(loops), tuple(edges), code, tuple(found), extents)
+
+
+def edges_of(
+    loop: For, loops: Sequence[For], items: Sequence[tuple[frozenset[str], Expr]]
+) -> Edges:
+    """The edges of a loop by the symbols that items' costs depend on, and their conditions.
+
+    (0, 0): all iterations cost the same, (0, 1): the last may differ, (1, 1): the first may too;
+    more last ones where as many conditions ask for one iteration each. Where a kernel stands on an
+    image's edge may differ in each of its places.
+
+    A condition on the difference of two loops holds for a window of the one that moves with the
+    other: every iteration of the shorter one is a kind of its own, of the other as many at both
+    ends.
+    """
+    touched = [condition for symbols, condition in items if loop.var in symbols]
+    others = [f for f in loops if any(_meet(c, loop, f) for c in touched if f != loop)]
+    known = [f.extent.value for f in (loop, *others) if isinstance(f.extent, Const)]
+    if others and known:
+        turns = min(known) - 1
+        return (turns, 0) if loop.extent == Const(min(known)) else (turns, turns)
+    tests = frozenset[Expr]().union(*(_tested(c, loop.var) for c in touched))
+    if Const(0) in tests or len(tests) > 1:
+        return int(Const(0) in tests), max(1, len(tests - {Const(0)}))
+    if touched and isinstance(loop.extent, Const) and 2 < loop.extent.value <= _PLACES_TOLD_APART:
+        return loop.extent.value - 1, 0
+    shortened = any(loop.var in free_vars(f.extent) for f in loops)
+    return (0, 1) if touched or shortened else (0, 0)
+
+
+def _meet(condition: Expr, one: For, other: For) -> bool:
+    """True if the condition compares sums of which both loops are terms."""
+    if not {one.var, other.var} <= free_vars(condition):
+        return False
+    match condition:
+        case BinaryExpr("<" | "<=", a, b):
+            return {one.var, other.var} <= _terms(a) | _terms(b)
+        case BinaryExpr("and" | "*", a, b):
+            return _meet(a, one, other) or _meet(b, one, other)
+        case _:
+            return False
+
+
+def _terms(e: Expr) -> frozenset[str]:
+    """The symbols that are terms of a sum."""
+    match e:
+        case Var(name):
+            return frozenset((name,))
+        case BinaryExpr("+" | "-", a, b):
+            return _terms(a) | _terms(b)
+        case _:
+            return frozenset()
+
+
+def _tested(condition: Expr, var: str) -> frozenset[Expr]:
+    """Values that the condition compares `var` with."""
+    match condition:
+        case BinaryExpr("==", Var(name), value) if name == var:
+            return frozenset((value,))
+        case BinaryExpr(_, a, b) if var in free_vars(condition):
+            return _tested(a, var) | _tested(b, var)
+        case _:
+            return frozenset()
 
 
 def kind_indices(edges: Edges, count: Value, axes: Sequence[int]) -> Value:

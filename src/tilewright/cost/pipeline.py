@@ -89,6 +89,8 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
     before them, or if many are `played`; returns how many are left out.
     """
     now, period, settled = _mark(s, loop, played), 0.0, at(s.levels, loop).settled
+    if parted(s) and not at(s.levels, loop).meets:
+        go_on(s, True)  # crowds of different speed have no state that comes back
     _set_mark(s, now)
     if played > settled:
         one, two = _mark(s, loop, played - 1.0), _mark(s, loop, played - 2.0)
@@ -110,7 +112,8 @@ def _multiplied(s: PipelineState, loop: int, played: float, end: float) -> float
 def _alike(now: Mark, before: Mark, even: bool) -> bool:
     """True if the same is under way at two marks, or less where the iterations are `even`."""
     more = now.free - now.own - (before.free - before.own)
-    alike = abs(more) < _NEAR or (even and more < 0.0)
+    longer = now.waits - before.waits
+    alike = max(abs(more), abs(longer)) < _NEAR or (even and more < 0.0 and longer < _NEAR)
     return abs(now.moment - before.moment) < _NEAR and alike
 
 
@@ -123,14 +126,19 @@ def _mark(s: PipelineState, loop: int, played: float) -> Mark:
 @piece
 def _set_mark(s: PipelineState, mark: Mark) -> None:
     """Note the present state; the moment is a sum in which no two terms make up for each other."""
-    if parted(s):
-        go_on(s, True)
     own, apart = at(s.crowds, OWN), at(s.crowds, APART)
     mark.own, mark.apart, mark.free, mark.busy = own.last, apart.last, s.clock.free, s.clock.busy
     mark.moment = own.first - own.last + 1.3247179572 * (own.start - own.last)
+    mark.waits = 0.0
+    for place in range(s.clock.places):
+        served, crowd = at(s.served, place), at(s.crowds, place % 2 if parted(s) else OWN)
+        mark.waits += max(served.last - crowd.last, 0.0)
+        mark.waits += 1.3247179572 * max(served.first - crowd.first, 0.0)
     if parted(s):
         mark.moment += 2.4142135623 * (apart.last - own.last)
         mark.moment += 1.7320508075 * (apart.first - own.last)
+        mark.moment += 1.2599210499 * (own.known - own.done)
+        mark.moment += 1.4142135624 * (apart.known - apart.done)
 
 
 @piece

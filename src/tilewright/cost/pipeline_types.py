@@ -31,6 +31,11 @@ asked so long ago is served by then.
 MOST_BEHIND = 64
 """Actions of crowds that are kept back at most."""
 
+TURN_STATEMENTS = 2
+"""Statements of a loop's turn beside those that move places: the counter's and the branch's, each a
+cycle of issue.
+"""
+
 MARKS = 8
 """Iterations of a loop that are played at most before what they take is multiplied."""
 
@@ -75,6 +80,7 @@ class LoopLevel(Protocol):
     following: int  # kind of its next iteration, -1 at its end
     looped: int  # whether the body is inside a loop that runs more than once
     settled: int  # iterations after which it may be in its steady state
+    meets: int  # whether all cores wait for each other in every iteration
 
 
 class Item(Protocol):
@@ -164,7 +170,8 @@ class Count(Protocol):
 
 class Mark(Protocol):
     """The clocks of both crowds, when the engine is free, and its busy cycles, after an iteration
-    of a loop; equal numbers of a `moment` mean that the cores are as far from each other.
+    of a loop; equal numbers of a `moment` mean that the cores are as far from each other, of
+    `waits` that what is under way is as far ahead of them.
     """
 
     own: float
@@ -172,6 +179,7 @@ class Mark(Protocol):
     free: float
     busy: float
     moment: float
+    waits: float
 
 
 class Clock(Protocol):

@@ -35,6 +35,7 @@ from tilewright.cost.pipeline_rows import (
 from tilewright.cost.pipeline_types import (
     GET,
     PUT,
+    TURN_STATEMENTS,
     Cost,
     Flags,
     Floats,
@@ -45,8 +46,6 @@ from tilewright.cost.pipeline_types import (
 
 _PLAYED = 12
 """Iterations after which a loop that has not become steady is taken as steady."""
-_COUNTED = 2.0
-"""Cycles of issue of the statements that count and branch in a turn of a loop."""
 _FEW = 1e-9
 BESIDE, AHEAD = 1, 2
 """Kinds of writes to a buffer that is in use."""
@@ -289,7 +288,7 @@ def _turn(s: PipelineState, w: OperationWindow, loop: int) -> None:
     level, body = at(s.levels, loop), at(s.levels, loop + 1)
     w.left[loop] -= 1.0
     if iterations_of(s, loop) > 1.0:
-        w.state[0] += w.moved[loop] + _COUNTED
+        w.state[0] += w.moved[loop] + TURN_STATEMENTS
     for i in range(w.slots.size):
         if w.rotates[i] == loop + 1:
             w.slots[i] = 1 - w.slots[i]

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.common.errors import ProgramError
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, Dims, PricedCall, call_cycles
+from tilewright.cost.pipeline_types import TURN_STATEMENTS
 from tilewright.cost.prices import Prices
 from tilewright.cost.steps import CallStep, TransferStep
 from tilewright.cost.timing import TransferShape
@@ -39,9 +40,6 @@ from tilewright.targets.cambricon.primitives import (
     Turned,
 )
 
-_COUNTED = 2
-"""Statements of a turn beside those that move places: the counter's and the branch's."""
-
 
 class WrittenLoop(NamedTuple):
     """A loop's turns, and how many places move with it. Few turns are written out."""
@@ -57,7 +55,7 @@ class WrittenLoop(NamedTuple):
     @property
     def end(self) -> Value:
         """Statements behind a turn."""
-        return np.where(self.turns > UNROLLED_TURNS, self.moved + _COUNTED, 0)
+        return np.where(self.turns > UNROLLED_TURNS, self.moved + TURN_STATEMENTS, 0)
 
 
 @dataclass(frozen=True)
