@@ -38,9 +38,9 @@ def window_function(
     if not isinstance(windows, WindowSums):
         return None
     y, x, w = (as_view(operand, program) for operand in call.operands)
-    channels = y.roles[-1]
+    letter, channels = y.roles[-1], y.ranges[-1].extent
     for view in (y, x, w):
-        if view.roles[-1] != channels or view.ranges[-1].step != Const(1) or channels in "utrckx":
+        if view.roles[-1] != letter or view.ranges[-1].step != Const(1) or letter in "utrckx":
             raise ProgramError(
                 f"window_sums of {view.buffer!r}: its innermost dimension is not that of the "
                 "vectors",
@@ -70,6 +70,7 @@ def window_function(
         behind=rows_behind(
             windows.rows, windows.cols, terms, windows.row_stride, windows.row_step, isa.registers
         ),
+        whole=isinstance(channels, Const) and channels.value % isa.lanes(kind) == 0,
         epilogue=epilogue.finish if writes_result(call, program) else PLAIN_SUMS,
     )
 

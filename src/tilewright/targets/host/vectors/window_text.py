@@ -95,7 +95,8 @@ class WindowFunction:
     A window has `rows` x `columns` points of `terms` elements each. Steps are in elements: from row
     to row, column to column and term to term of the pixels, from window to window and line to line
     of pixels and results, from point to point and term to term of the factors. Those of a block's
-    second line are so many rows of points `behind` the first.
+    second line are so many rows of points `behind` the first. Channels that are `whole` vectors
+    need no masks.
     """
 
     dtype: DType
@@ -117,6 +118,7 @@ class WindowFunction:
     y_line: int = 0
     shares_pixels: bool = False
     behind: int = 0
+    whole: bool = False
     epilogue: Finish = PLAIN_SUMS
 
     @property
@@ -150,7 +152,8 @@ def emit_window_function(one: WindowFunction, name: str) -> str:
     for block in product(one.depths, one.heights):
         for vectors in range(one.vectors, 0, -1):
             _write_block(one, name, (*block, vectors), writer)
-        _write_block(one, name, (*block, 1), writer, "tail")
+        if not one.whole:
+            _write_block(one, name, (*block, 1), writer, "tail")
     kind = one.dtype.c_name
     operands = [f"const {kind} *x", f"const {kind} *w", f"{kind} *y"]
     writer.head(
@@ -187,6 +190,8 @@ def _write_channels(
         width = vectors * one.lanes
         with writer.block(f"for (; g + {width} <= channels; g += {width})"):
             writer.call(_block_name(name, (*block, vectors)), _places(one))
+    if one.whole:
+        return
     writer.line("if (g < channels)")
     with writer.deeper():
         tail = [*_places(one), "channels - g"]
