@@ -141,7 +141,13 @@ def test_groups_take_all_images_of_what_computes_across_them(axis, groups):
     plan = build_plan(whole, load_machine("sw26010"))
     assert plan.groups == groups
     numbers = np.random.default_rng(0).standard_normal((8, 5))
-    found, expected = PlannedNetwork(whole, plan).run(numbers), whole.evaluate({"x": numbers})
+    planned = PlannedNetwork(whole, plan)
+    found, expected = planned.run(numbers), whole.evaluate({"x": numbers})
+    with pytest.raises(GraphError) as caught:
+        planned.run(numbers, numbers)
+    assert str(caught.value) == (
+        f"{whole.name} takes the inputs x, found 2 in order and none by name"
+    )
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-14)
 
 
