@@ -143,6 +143,10 @@ def test_tensors_are_checked() -> None:
     with pytest.raises(GraphError) as other:
         compiled.run(image=x, weights=weights)
     assert str(other.value) == ("exp takes the inputs 'int', found 0 in order and 'image' by name")
+    with pytest.raises(
+        GraphError, match="takes the inputs 'int', found 2 in order and none by name"
+    ):
+        compiled.run(x, x, weights=weights)
 
 
 def test_other_machines_say_what_they_compute() -> None:

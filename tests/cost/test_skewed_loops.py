@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.examples import examples
-from tilewright.cost.chain import take_apart
+from tilewright.cost.chain import _of_kinds, take_apart
 from tilewright.cost.estimate import estimate
 from tilewright.cost.moments import kind_indices
 from tilewright.machine import load_machine
@@ -57,6 +57,27 @@ def test_kinds_of_the_two_loops() -> None:
     prepared = take_apart(candidate.nests[0].structure.staged)
     edges = {f.var: e for f, e in zip(prepared.loops, prepared.edges, strict=True)}
     assert (edges["in_col"], edges["kernel_col"], edges["out_col"]) == ((2, 2), (2, 0), (0, 1))
+
+
+@given(
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=6),
+)
+def test_kinds_of_iterations_are_all_iterations(
+    edges: tuple[int, int], tiles: list[tuple[int, bool]]
+) -> None:
+    """Those at the ends once each, the middle one for the others; the first for all where they are
+    alike.
+    """
+    (front, back), (counts, alike) = edges, map(np.array, zip(*tiles, strict=True))
+    found = _of_kinds(counts[None].astype(float), edges, alike[None], 0)
+    np.testing.assert_array_equal(found.sum(axis=0), counts)
+    every = found.repeat(1 + front + back if len(found) == 1 else 1, axis=0)
+    if len(found) > 1:
+        assert (every[0, alike] == counts[alike]).all()
+        apart = ~alike & (counts >= front + back + 1)
+        ends = [*range(front), *range(front + 1, len(found))]
+        assert (every[ends][:, apart] == 1).all()
 
 
 @given(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 12))

@@ -9,7 +9,7 @@ from math import gcd, prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.examples import examples
@@ -349,6 +349,7 @@ def test_another_table_and_an_unknown_primitive() -> None:
     assert str(error.value) == "primitive 'copy' has no cost; those with one are gemm"
 
 
+@example(3, 1, 4, 1)  # neighbours
 @given(st.integers(1, 20), st.integers(1, 25), st.integers(1, 9), st.integers(0, 80))
 def test_parts_of_a_line_of_cores_are_what_its_cores_have(
     extent: int, distance: int, cores: int, beyond: int

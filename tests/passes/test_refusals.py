@@ -81,3 +81,19 @@ def parts():
         AllocateBuffers({"spm": 1920}, {"spm": 32}).apply(program)
     placed = AllocateBuffers({"spm": 1952}, {"spm": 32}).apply(program)
     assert placed.buffer("odd").offset_bytes == 1600
+
+
+def test_a_memory_of_which_nothing_is_said_has_no_room():
+    program = parse("""\
+def fetch():
+    x: tensor("i8", "input", n=3)
+    x_tile: buffer("i8", 3, space="far")
+    get(x[at(0, 3)], x_tile[0])
+    wait(x_tile[0])
+""")
+    with pytest.raises(CapacityError) as error:
+        AllocateBuffers({"spm": 64}, {"spm": 8}).apply(program)
+    assert str(error.value) == (
+        "the buffers take 3 bytes of memory 'far', the limit is 0; the largest is 'x_tile' with 3 "
+        "bytes; free 3 bytes: a smaller tile or a single copy of 'x_tile'"
+    )

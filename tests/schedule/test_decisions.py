@@ -142,6 +142,8 @@ OTHER_REFUSALS = {
     "split(step, y_copies)": "the name 'y_copies' is taken; give the factor a name of its own",
     "split(step, x_copies)": "the name 'x_copies' is taken; give the factor a name of its own",
     "split(step, r)": "the name 'r' is taken; give the factor a name of its own",
+    "split(step, col_granule)": "the name 'col_granule' is taken; give the factor a name of its "
+    "own",
     "spread(step, columns)": "step is not split; add split(step, step_tile)",
     "spread(col, both)": "'copy' is cut over rows, columns or cores",
     "spread(col, rows)": "row is cut over rows already",

@@ -120,6 +120,12 @@ def test_whole_kernels_are_fetched_at_once_for_few_channels_alone(
     assert len({*whole}) == (0 if channels == 256 else 2 if batch == 16 else 1)
 
 
+@pytest.mark.parametrize(("kernel", "fused"), [((1, 1), False), ((1, 2), True), ((2, 1), True)])
+def test_columns_are_made_in_the_scratchpad_for_several_taps(kernel: Pair, fused: bool) -> None:
+    names = [seed.name for seed in seeds_for(filled(kernel, (4, 4)))]
+    assert ("explicit_fused" in names) is fused
+
+
 def test_sums_by_element_cut_the_inner_axis_of_each_dimension() -> None:
     """Axes that share one with it are loops beside the tile, for which an operand is fetched at
     once: outside of all of them, or of the innermost.

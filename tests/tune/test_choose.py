@@ -2,6 +2,7 @@
 
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
 from tilewright.common.errors import ScheduleError
@@ -14,6 +15,7 @@ from tilewright.tune import kept
 from tilewright.tune.choose import choose, padded_axes
 from tilewright.tune.fit import main_memory_bytes
 from tilewright.tune.search import rank
+from tilewright.tune.sums import adding, divided_sums
 
 ONE_GROUP = load_machine("sw26010_cg")
 FOUR_GROUPS = load_machine("sw26010")
@@ -107,3 +109,17 @@ def test_what_all_groups_read_together_is_slower_where_the_machine_says_so():
     program = held.best.candidate.program(contended)
     assert {t.name for t in program.tensors if t.shared} == {"w"}
     assert simulate(program, contended).cycles > simulate(program, FOUR_GROUPS).cycles
+
+
+@pytest.mark.parametrize("rows", [8, 9, 31, 33])
+def test_shares_of_partial_results_are_the_least_that_cover_the_result(rows):
+    """Each group adds up its share of all groups' results, from an address that transfers take."""
+    op = gemm(rows, 10, 512)
+    (part,) = divided_sums(op, FOUR_GROUPS)
+    (seed,) = seeds_for(part.piece, "gemm")
+    found = adding(part, seed, FOUR_GROUPS)
+    (share,), unit = found.out_shape, FOUR_GROUPS.main.alignment_bytes // 8
+    assert share % unit == 0
+    assert 4 * (share - unit) < rows * 10 <= 4 * share
+    numbers = [np.full(found.out_shape, 10.0**group) for group in range(4)]
+    assert set(found.reference(*numbers).tolist()) == {1111.0}

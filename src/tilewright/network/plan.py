@@ -91,8 +91,8 @@ class Stage:
     op: Op
     scheduled: Scheduled
     arguments: tuple[tuple[str, int], ...]
-    nodes: tuple[str, ...] = ()
-    flops: int = 0
+    nodes: tuple[str, ...]
+    flops: int
 
     @property
     def candidate(self) -> Candidate:

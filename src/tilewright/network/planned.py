@@ -90,7 +90,7 @@ class PlannedNetwork:
 
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
-        compute = self.computed({**self.weights, **(weights or {})})
+        compute = self.computed(self._known(weights))
         found, tensors = compute(self._given(inputs, named)), self.network.tensors
         outputs = Outputs(
             (name, y.astype(dtype(tensors[name].dtype).numpy, copy=False))
@@ -98,6 +98,9 @@ class PlannedNetwork:
         )
         outputs.saturated = found.saturated
         return outputs
+
+    def _known(self, weights: Mapping[str, Array] | None) -> dict[str, Array]:
+        return {**self.weights, **(weights or {})}
 
     def session(self, states: Mapping[str, Array]) -> PlannedSession:
         """The network with its states, which begin like this."""
@@ -181,8 +184,7 @@ class PlannedNetwork:
         """
         if self.code is None:
             raise ToolError(f"machine {self.machine.name!r} has no code for plans of networks")
-        known = {**self.weights, **(weights or {})}
-        artifact, parts = self.code.assembled(self.plan, self.images, known)
+        artifact, parts = self.code.assembled(self.plan, self.images, self._known(weights))
         tensors = self.network.tensors
         inputs = tuple((name, tensors[name].shape) for name, _ in self.plan.inputs)
         outputs = tuple((name, tensors[name].shape) for name, _, _ in self.plan.outputs)
