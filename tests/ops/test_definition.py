@@ -1,5 +1,7 @@
 """Definitions: what follows from them equals what named operators say, and the meaning by index."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,6 +100,10 @@ def test_divided_pieces_cover_the_result(seed):
 ROW = straight((4,))
 
 
+def looked_up_from(operand):
+    return replace(ROW, terms=((),), read_from=(operand,))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -128,6 +134,14 @@ ROW = straight((4,))
                                "i16:i16"),
             "definition: sums of i16 do not hold every product of i16 and i16; fix: sums of more "
             "bits, such as i8:i32, i16:i32 or i32:i64",
+        ),
+        (
+            lambda: Definition((4,), ROW, (looked_up_from(1),), "x0"),
+            "definition: no index can be read from operand 1",
+        ),
+        (
+            lambda: Definition((4,), ROW, (looked_up_from(1), looked_up_from(0)), "x0 + x1"),
+            "definition: no index can be read from operand 1",
         ),
     ],
 )  # fmt: skip

@@ -168,6 +168,22 @@ def test_a_row_says_what_became_of_it(judged):
             assert (row.kind == "fitted") is (verdict == "fitted")
 
 
+@pytest.mark.parametrize("chapter", ["chapter7", "chapter8"])
+def test_no_prediction_of_a_chapter_is_twice_or_half_of_what_is_printed(chapter, judged):
+    for row in judged[chapter][1].rows:
+        least = 0 if "printed as" in row.note else row.published / 2
+        assert least < row.ours < 2 * row.published, row
+
+
+def test_training_multiplies_as_often_as_its_products_have_weights(judged):
+    """Twice with the larger and three times with the smaller matrix, half as large, of 1024 hidden
+    nodes on each node; the error of an output is half an operation.
+    """
+    rows = {row.name: row.ours for row in judged["chapter7"][1].rows}
+    expected = 7 / 3 + 0.5 / (3 * 1024)
+    assert rows["arithmetic of training over recall"] == pytest.approx(expected, rel=1e-12)
+
+
 def test_readings_fail_for_numbers_that_are_not_printed(judged):
     """A reading gives no column in which one number is moved by one to three of its last digits:
     what is called a slip could not have been read into any other number.
