@@ -23,6 +23,7 @@ from tilewright.papers.cns1.printed import (
     Reading,
     Verdict,
     _require_counterparts,
+    printed_numbers,
     prints_as,
     reproduced,
     verdicts,
@@ -30,6 +31,7 @@ from tilewright.papers.cns1.printed import (
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Result, compare
+from tilewright.papers.published import read_published
 
 COUNTS = {
     "table2_1": (5, 0, 0, 0, 9),
@@ -319,6 +321,14 @@ def test_numbers_are_counted_by_what_became_of_them(tmp_path):
         "", *(f"slip: a half more gives {n}.5" for n in (2, 3, 4)), "printed as an upper limit",
         "off by +0.16", "fitted: the text",
     ]  # fmt: skip
+
+
+def test_printed_numbers_are_those_of_a_table_or_of_one_column():
+    rows = read_published("cns1", "table7_8", Printed).rows
+    assert printed_numbers("table7_8") == {row.name: float(row.value) for row in rows}
+    for column in {row.column for row in rows} - {""}:
+        expected = {row.name: float(row.value) for row in rows if row.column == column}
+        assert printed_numbers("table7_8", column) == expected != {}
 
 
 def test_a_reading_of_other_numbers_than_those_of_its_column_is_refused():
