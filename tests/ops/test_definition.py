@@ -97,6 +97,18 @@ def test_divided_pieces_cover_the_result(seed):
         assert np.array_equal(found, whole)
 
 
+@pytest.mark.parametrize("place", range(8))
+def test_a_place_that_no_step_writes_is_computed_with_a_step_beside_it(place):
+    op = Definition((3,), Access((8,), (((0, 3),),), (1,)), (straight((3,)),), "x0 + 1")
+    x = np.arange(3.0)
+    made = operator_piece(op, Box.of((place, place + 1)))
+    (side,) = made.result.sides
+    assert side[0] <= place < side[1]
+    assert set(range(*side)) & {1, 4, 7}
+    found = made.op.reference(x[made.operands[0].slices])
+    assert np.array_equal(found, op.reference(x)[made.result.slices])
+
+
 ROW = straight((4,))
 
 

@@ -177,6 +177,13 @@ def test_no_prediction_of_a_chapter_is_twice_or_half_of_what_is_printed(chapter,
         assert least < row.ours < 2 * row.published, row
 
 
+def test_the_listings_leave_their_loops_in_about_the_cycles_that_are_printed(judged):
+    rows = judged["code_sizes"][1].rows
+    leaving = [row for row in rows if row.name.endswith("leaving the loop [cycles]")]
+    assert len(leaving) == 3
+    assert all(abs(row.ours - row.published) < 10 for row in leaving)
+
+
 def test_training_multiplies_as_often_as_its_products_have_weights(judged):
     """Twice with the larger and three times with the smaller matrix, half as large, of 1024 hidden
     nodes on each node; the error of an output is half an operation.
