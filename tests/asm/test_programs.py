@@ -118,6 +118,7 @@ def test_an_independent_reader_sees_the_same(program: Object) -> None:
     for symbol in program.symbols:
         (found,) = table.get_symbol_by_name(symbol.name)
         assert found["st_value"] == symbol.value % 2**64
+        assert found["st_other"]["visibility"] == "STV_DEFAULT"
         assert found["st_info"]["bind"] == ("STB_GLOBAL" if symbol.is_global else "STB_LOCAL")
     found_relocations = {
         (name, r["r_offset"], r["r_info_type"], r["r_addend"])

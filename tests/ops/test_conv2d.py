@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.common.errors import ShapeError
 from tilewright.ops import conv2d
+from tilewright.ops.box import Box
 from tilewright.ops.op import for_sums
 from tilewright.ops.window import seen
 
@@ -158,3 +159,15 @@ def test_outputs_see_the_pixels_of_their_taps(stride, dilation):
         pixels = [i * stride - 4 + t * dilation for i in range(*side) for t in range(*taps)]
         found = seen(side, taps, stride, before=4, dilation=dilation)
         assert found == (min(pixels), max(pixels) + 1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups"), [((0, 12), 3), ((4, 12), 2), ((4, 8), 1), ((4, 6), 1), ((8, 12), 1)]
+)
+def test_a_part_has_the_groups_that_its_channels_are_of(channels, groups):
+    op = conv2d(
+        batch=1, in_channels=6, out_channels=12, height=4, width=4, kernel=1, groups=3
+    )  # fmt: skip
+    part = op.part(Box.whole(op.out_shape).along(1, channels))
+    assert (part.groups, part.in_channels) == (groups, 2 * groups)
+    assert part.out_channels == channels[1] - channels[0]

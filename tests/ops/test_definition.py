@@ -1,5 +1,7 @@
 """Definitions: what follows from them equals what named operators say, and the meaning by index."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,7 +97,23 @@ def test_divided_pieces_cover_the_result(seed):
         assert np.array_equal(found, whole)
 
 
+@pytest.mark.parametrize("place", range(8))
+def test_a_place_that_no_step_writes_is_computed_with_a_step_beside_it(place):
+    op = Definition((3,), Access((8,), (((0, 3),),), (1,)), (straight((3,)),), "x0 + 1")
+    x = np.arange(3.0)
+    made = operator_piece(op, Box.of((place, place + 1)))
+    (side,) = made.result.sides
+    assert side[0] <= place < side[1]
+    assert set(range(*side)) & {1, 4, 7}
+    found = made.op.reference(x[made.operands[0].slices])
+    assert np.array_equal(found, op.reference(x)[made.result.slices])
+
+
 ROW = straight((4,))
+
+
+def looked_up_from(operand):
+    return replace(ROW, terms=((),), read_from=(operand,))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +146,14 @@ ROW = straight((4,))
                                "i16:i16"),
             "definition: sums of i16 do not hold every product of i16 and i16; fix: sums of more "
             "bits, such as i8:i32, i16:i32 or i32:i64",
+        ),
+        (
+            lambda: Definition((4,), ROW, (looked_up_from(1),), "x0"),
+            "definition: no index can be read from operand 1",
+        ),
+        (
+            lambda: Definition((4,), ROW, (looked_up_from(1), looked_up_from(0)), "x0 + x1"),
+            "definition: no index can be read from operand 1",
         ),
     ],
 )  # fmt: skip

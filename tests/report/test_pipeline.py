@@ -152,6 +152,8 @@ def test_the_longest_loop_has_no_other_in_it() -> None:
     assert longest_loop(encode_program(program[:5], CPE)) == (1, 2)
     assert longest_loop(encode_program(program, CPE)) == (5, 7)
     assert longest_loop(encode_program(program[3:4], CPE)) is None
+    again = _i("bne", _r(2), SymbolReference("last"))
+    assert longest_loop(encode_program([*program[5:], program[6], again], CPE)) == (0, 2)
 
 
 def test_a_program_without_a_loop_is_one_iteration() -> None:

@@ -126,6 +126,10 @@ def test_totals_say_how_a_rate_can_be_beyond_the_peak():
         "c3, c3 beyond 100 % of peak: this computer is faster than toy is described; `tilewright "
         "calibrate` measures it"
     ]
+    for changes in ({"algorithm": "direct"}, {"algorithm": "winograd2", "timed_by": "measured"}):
+        layer = msgspec.structs.replace(fast, **changes)
+        text = total_lines(msgspec.structs.replace(RESULT, layers=(layer,)), 1e12)
+        assert "this computer is faster" not in text
 
 
 def test_short_schedules_list_tiles_in_the_order_of_the_loops():

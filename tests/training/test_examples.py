@@ -50,9 +50,10 @@ def test_what_no_network_is_trained_with(make, message):
     assert str(refused.value) == message
 
 
-def test_a_division_keeps_every_example_once():
-    train, test = Examples(IMAGES, LABELS).divided(0.3, seed=5)
-    assert (len(train), len(test)) == (7, 3)
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_a_division_keeps_every_example_once(count):
+    train, test = Examples(IMAGES, LABELS).divided(count / 10, seed=5)
+    assert (len(train), len(test)) == (10 - count, count)
     assert sorted([*train.images[:, 0, 0], *test.images[:, 0, 0]]) == list(IMAGES[:, 0, 0])
     assert np.array_equal(LABELS[train.images[:, 0, 0].astype(int) // 4], train.labels)
 

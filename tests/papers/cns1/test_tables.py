@@ -23,6 +23,7 @@ from tilewright.papers.cns1.printed import (
     Reading,
     Verdict,
     _require_counterparts,
+    printed_numbers,
     prints_as,
     reproduced,
     verdicts,
@@ -30,6 +31,7 @@ from tilewright.papers.cns1.printed import (
 from tilewright.papers.discovery import load_experiment, titles
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import ExperimentError, Result, compare
+from tilewright.papers.published import read_published
 
 COUNTS = {
     "table2_1": (5, 0, 0, 0, 9),
@@ -168,6 +170,29 @@ def test_a_row_says_what_became_of_it(judged):
             assert (row.kind == "fitted") is (verdict == "fitted")
 
 
+@pytest.mark.parametrize("chapter", ["chapter7", "chapter8"])
+def test_no_prediction_of_a_chapter_is_twice_or_half_of_what_is_printed(chapter, judged):
+    for row in judged[chapter][1].rows:
+        least = 0 if "printed as" in row.note else row.published / 2
+        assert least < row.ours < 2 * row.published, row
+
+
+def test_the_listings_leave_their_loops_in_about_the_cycles_that_are_printed(judged):
+    rows = judged["code_sizes"][1].rows
+    leaving = [row for row in rows if row.name.endswith("leaving the loop [cycles]")]
+    assert len(leaving) == 3
+    assert all(abs(row.ours - row.published) < 10 for row in leaving)
+
+
+def test_training_multiplies_as_often_as_its_products_have_weights(judged):
+    """Twice with the larger and three times with the smaller matrix, half as large, of 1024 hidden
+    nodes on each node; the error of an output is half an operation.
+    """
+    rows = {row.name: row.ours for row in judged["chapter7"][1].rows}
+    expected = 7 / 3 + 0.5 / (3 * 1024)
+    assert rows["arithmetic of training over recall"] == pytest.approx(expected, rel=1e-12)
+
+
 def test_readings_fail_for_numbers_that_are_not_printed(judged):
     """A reading gives no column in which one number is moved by one to three of its last digits:
     what is called a slip could not have been read into any other number.
@@ -303,6 +328,14 @@ def test_numbers_are_counted_by_what_became_of_them(tmp_path):
         "", *(f"slip: a half more gives {n}.5" for n in (2, 3, 4)), "printed as an upper limit",
         "off by +0.16", "fitted: the text",
     ]  # fmt: skip
+
+
+def test_printed_numbers_are_those_of_a_table_or_of_one_column():
+    rows = read_published("cns1", "table7_8", Printed).rows
+    assert printed_numbers("table7_8") == {row.name: float(row.value) for row in rows}
+    for column in {row.column for row in rows} - {""}:
+        expected = {row.name: float(row.value) for row in rows if row.column == column}
+        assert printed_numbers("table7_8", column) == expected != {}
 
 
 def test_a_reading_of_other_numbers_than_those_of_its_column_is_refused():

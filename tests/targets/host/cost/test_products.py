@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from tilewright.cost.calls import PricedCall
 from tilewright.ir.primitives import MatrixProduct, WindowSums
 from tilewright.machine import Machine, load_machine
 from tilewright.targets.host.prices import product_cycles, window_sums_cycles
+from tilewright.targets.host.sections import Caches
 
 GEMM = {
     "f64.call_cycles": 100,
@@ -87,18 +89,25 @@ def test_integers_take_the_time_of_floats_of_their_size_at_their_own_rate():
     assert whole - half == pytest.approx(50 * 28.3 / 2)
 
 
-@pytest.mark.parametrize(("load_cycles", "longer"), [(1.0, 832), (0.5, 720)])
-def test_windows_are_loaded_or_multiplied_whichever_takes_longer(load_cycles, longer):
-    """20 pixels in two blocks, 12 channels in two vectors: each of 2 x 3 x 3 points and terms loads
-    the pixels, and its factors once a block, and multiplies once a pixel; results are stored.
-    """
+def windows_of(load_cycles: float, windows: WindowSums, terms: int, dtype: str) -> float:
+    """Cycles of 20 pixels of 12 channels beside the call and the loops of two blocks by two."""
     given = {"load_cycles": load_cycles, "loop_cycles": 5.0}
     vector = {f"primitives.vector.{key}": value for key, value in given.items()}
     on = load_machine("host", {**vector, "primitives.gemm.f64.call_cycles": 100})
+    dims = {"t": 20, "u": 1, "elements": 20 * 12, "k": terms}
+    return float(window_sums_cycles(on, PricedCall(windows, dims, dtype))) - 100 - 2 * 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("load_cycles", "dtype", "longer"),
+    [(1.0, "f64", 832), (0.5, "f64", 720), (1.0, "i64", 4 * 720)],
+)
+def test_windows_are_loaded_or_multiplied_whichever_takes_longer(load_cycles, dtype, longer):
+    """20 pixels in two blocks, 12 channels in two vectors: each of 2 x 3 x 3 points and terms loads
+    the pixels, and its factors once a block, and multiplies once a pixel; results are stored.
+    """
     assert (2 * (18 * (20 + 2) + 20), 18 * 20 * 2) == (832, 720)
-    dims = {"t": 20, "u": 1, "elements": 20 * 12, "k": 3}
-    call = PricedCall(WindowSums(rows=2, cols=3), dims, "f64")
-    assert float(window_sums_cycles(on, call)) == 100 + 2 * 2 * 5 + longer
+    assert windows_of(load_cycles, WindowSums(rows=2, cols=3), 3, dtype) == longer
 
 
 def test_a_block_of_two_lines_loads_what_they_share_once():
@@ -111,3 +120,16 @@ def test_a_block_of_two_lines_loads_what_they_share_once():
     call = PricedCall(WindowSums(rows=3, cols=3), dims, "f64")
     loads = 2 * ((4 + 4 + 3) * 16 + 3 * 9 + 70)
     assert float(window_sums_cycles(on, call)) == 100 + 2 * 3 * 5 + loads * 9
+
+
+@pytest.mark.parametrize(("stride", "row"), [(1, 16 + 8), (2, 29 + 13)])
+def test_windows_of_one_term_load_each_pixel_of_a_row_once_for_a_block(stride, row):
+    """Of a block of 14 pixels and one of 6: the rest is as where each point loads its own."""
+    windows = WindowSums(rows=2, cols=3, stride=stride)
+    assert windows_of(4.0, windows, 1, "f64") == 4 * 2 * (2 * row + 6 * 2 + 20)
+
+
+def test_a_product_of_a_machine_without_caches_waits_for_nothing():
+    given = machine(32768)
+    sections = tuple(one for one in given.sections if not isinstance(one, Caches))
+    assert cycles(structs.replace(given, sections=sections)) == FIXED + MULTIPLIED
