@@ -143,7 +143,7 @@ def _local(layout: FirstPass, parsed: ParsedLine) -> None:
         layout.symbols.declare(_name(operand)).is_global = False
 
 
-def _set(layout: FirstPass, parsed: ParsedLine, *, once: bool = False) -> None:
+def _set_symbol(layout: FirstPass, parsed: ParsedLine, *, once: bool = False) -> None:
     _count(parsed, 2, 2, "a name and a value")
     name, value = _name(parsed.operands[0]), expression_of(parsed.operands[1])
     if name == ".":
@@ -275,10 +275,10 @@ _COMMON: dict[str, Directive] = {
     ".global": partial(_declare, external=False),
     ".extern": partial(_declare, external=True),
     ".local": _local,
-    ".set": _set,
-    ".equ": _set,
-    "=": _set,
-    ".equiv": partial(_set, once=True),
+    ".set": _set_symbol,
+    ".equ": _set_symbol,
+    "=": _set_symbol,
+    ".equiv": partial(_set_symbol, once=True),
     ".type": _type,
     ".size": _size,
     ".file": _file,

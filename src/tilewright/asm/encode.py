@@ -94,24 +94,24 @@ def _decoded(word: int, table: InstructionTable, spec: InstructionSpec) -> Instr
 def _operand(
     word: int, table: InstructionTable, fields: dict[str, BitField], spec: OperandSpec
 ) -> Operand:
-    if spec.kind == "register_or_immediate" and _taken(word, fields[spec.flag_field]):
+    if spec.kind == "register_or_immediate" and _field_value(word, fields[spec.flag_field]):
         return _number(word, fields[spec.immediate_field], spec)
     match spec.kind:
         case "register" | "register_or_immediate":
-            return Register(_taken(word, fields[spec.field]) + table.file_base(spec.file))
+            return Register(_field_value(word, fields[spec.field]) + table.file_base(spec.file))
         case "memory":
-            base = _taken(word, fields[spec.base_field]) + table.file_base(spec.file)
+            base = _field_value(word, fields[spec.base_field]) + table.file_base(spec.file)
             return Memory(_number(word, fields[spec.field], spec), Register(base))
         case "immediate" | "target":
             return _number(word, fields[spec.field], spec)
 
 
-def _taken(word: int, field: BitField) -> int:
+def _field_value(word: int, field: BitField) -> int:
     return word >> field.low_bit & ((1 << field.width_bits) - 1)
 
 
 def _number(word: int, field: BitField, spec: OperandSpec) -> int:
-    value = _taken(word, field)
+    value = _field_value(word, field)
     negative = spec.signed and value >> field.width_bits - 1
     return value - (1 << field.width_bits) if negative else value
 

@@ -151,10 +151,10 @@ def _all_written(
     with progress_bar(output) as progress:
         for done, folder in enumerate(folders):
             progress("check", done, len(folders))
-            yield from _written(folder, machine)
+            yield from _written_kernel_findings(folder, machine)
 
 
-def _written(folder: Path, machine: Machine) -> Iterator[Finding]:
+def _written_kernel_findings(folder: Path, machine: Machine) -> Iterator[Finding]:
     stored, programs = read_kernel(folder)
     for program, file in zip(programs, (PROGRAM_FILE, SUMS_FILE), strict=False):
         yield from _program(program, str(folder / file), machine)

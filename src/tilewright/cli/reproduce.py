@@ -26,7 +26,7 @@ from tilewright.tune.executors import open_executor
 def run(asked: Reproduce) -> None:
     """Print published numbers, ours and the deviation; write figures, CSV and JSON."""
     output = asked.output
-    names = _wanted(asked.experiment, asked.all, asked.rows)
+    names = _chosen_experiments(asked.experiment, asked.all, asked.rows)
     if not names:
         _list(output)
         return
@@ -47,7 +47,7 @@ def run(asked: Reproduce) -> None:
     output.value(results[0] if single else {"results": results})
 
 
-def _wanted(experiment: str | None, every: bool, rows: Path | None) -> list[str]:
+def _chosen_experiments(experiment: str | None, every: bool, rows: Path | None) -> list[str]:
     names = list(titles()) if every else []
     if experiment is not None:
         names = select(experiment)

@@ -73,7 +73,7 @@ def run(asked: Simulate) -> None:
         raise UsageProblem(
             "--input, --output, --timing and --max-cycles are for programs in assembly language"
         )
-    programs, target = _read(source, asked.layer, given)
+    programs, target = _programs_and_machine(source, asked.layer, given)
     _simulate(programs, target, asked.trace, asked.trace_limit, output)
 
 
@@ -151,12 +151,12 @@ def _simulate(
     _show(result, output)
 
 
-def _read(
+def _programs_and_machine(
     source: Path, layer: str | None, machine: Machine | None
 ) -> tuple[tuple[Program, ...], Machine]:
     """The programs of a group, and the machine to simulate them on. Errors: SimulationError."""
     if source.is_dir():
-        programs, own = _written(source, layer)
+        programs, own = _stored_programs(source, layer)
         target = machine or own
     else:
         if layer is not None:
@@ -167,7 +167,7 @@ def _read(
     return programs, target
 
 
-def _written(folder: Path, layer: str | None) -> tuple[tuple[Program, ...], Machine]:
+def _stored_programs(folder: Path, layer: str | None) -> tuple[tuple[Program, ...], Machine]:
     """The programs of an operator, or of one layer of a network, the slowest if not given."""
     written = read_written(folder)
     if written.explained is not None:

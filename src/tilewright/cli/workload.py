@@ -99,7 +99,7 @@ def named_network(name: str, options: OperatorOptions, known_dtype: str = "f64")
         meant = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
         raise GraphError(f"unknown network {quoted(name)}", fix=f"{meant} or give an .onnx file")
     path = Path(name) if name.endswith(".onnx") else name
-    given = _given(options)
+    given = _set_options(options)
     shapes = shapes_of(given.pop("shape", None))
     values = values_of(given.pop("bind", None))
     return load(path, known_dtype=known_dtype, shapes=shapes, values=values, **given)
@@ -164,7 +164,7 @@ def _defined(
 ) -> Definition | Assembly | Network:
     """The operator or the network that a text defines; raises ShapeError, GraphError."""
     _refuse_others("a definition", options, ("extents", "fill", "shape", *_TYPES))
-    given = _typed(_given(options))
+    given = _typed(_set_options(options))
     shapes = shapes_of(given.get("shape"))
     if several := [tensor for tensor, own in shapes.items() if len(own) > 1]:
         raise UsageProblem(f"--shape: {several[0]} of a definition has one shape")
@@ -179,7 +179,7 @@ def _operator(kind: str, options: OperatorOptions, known_dtype: str) -> Op:
     make = OPERATORS[kind].make
     taken = signature(make).parameters
     _refuse_others(kind, options, (*taken, *_TYPES))
-    given = _given(options)
+    given = _set_options(options)
     if "batch" in taken:
         given.setdefault("batch", 1)
     _require(kind, given, [name for name, p in taken.items() if p.default is p.empty])
@@ -208,7 +208,7 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "dtype": text} if text else given
 
 
-def _given(options: OperatorOptions) -> dict[str, Any]:
+def _set_options(options: OperatorOptions) -> dict[str, Any]:
     """The options that were set."""
     values = {field.name: getattr(options, field.name) for field in fields(options)}
     return {n: value for n, value in values.items() if value is not None and value is not False}
@@ -221,7 +221,7 @@ def _require(kind: str, given: dict[str, Any], names: Sequence[str]) -> None:
 
 
 def _refuse_others(kind: str, options: OperatorOptions, names: Sequence[str]) -> None:
-    others = [_flag(name) for name in _given(options) if name not in names]
+    others = [_flag(name) for name in _set_options(options) if name not in names]
     if others:
         raise UsageProblem(f"{quoted(kind)} does not take {', '.join(others)}")
 

@@ -43,7 +43,7 @@ def read_arrays(
     require_regular(path)
     with path.open("rb") as file:
         try:
-            arrays = _read(file)
+            arrays = _arrays_of_archive(file)
         except _UNREADABLE as error:
             why = str(error) or type(error).__name__
             raise ShapeError(
@@ -75,7 +75,7 @@ def _shown(names: Iterable[str]) -> str:
     return ", ".join(name if name.isprintable() else quoted(name) for name in names)
 
 
-def _read(file: BinaryIO) -> dict[str, Array]:
+def _arrays_of_archive(file: BinaryIO) -> dict[str, Array]:
     start = file.read(len(_ARRAY))
     if start == _ARRAY:
         raise ValueError("it is one array without a name")

@@ -114,7 +114,7 @@ def read_text(path: Path) -> str:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write one file atomically; raises ArtifactError."""
-    with _written(path) as file:
+    with _new_artifact_file(path) as file:
         file.write(content)
 
 
@@ -125,14 +125,14 @@ def write_text(path: Path, text: str) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write an .npz file under the very name that is given; raises ArtifactError."""
-    with _written(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with _new_artifact_file(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, values in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(values), allow_pickle=False)
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[BinaryIO]:
+def _new_artifact_file(path: Path) -> Iterator[BinaryIO]:
     try:
         with new_file(path) as file:
             yield file

@@ -71,13 +71,13 @@ def _by_columns(table: Ints) -> tuple[Ints, Ints]:
     rows = table.shape[1]
     code, count = np.zeros(rows, np.int64), min(rows, 1)
     for column in table:
-        code, count = _joined(code, count, column)
+        code, count = _refined(code, count, column)
     first = np.empty(count, np.int64)
     first[code[::-1]] = np.arange(rows)[::-1]  # of equal places the last one written stays
     return _in_order(code, first)
 
 
-def _joined(code: Ints, count: int, column: Ints) -> tuple[Ints, int]:
+def _refined(code: Ints, count: int, column: Ints) -> tuple[Ints, int]:
     """The classes, of which there are `count`, told apart by one more column."""
     if not count:
         return code, 0

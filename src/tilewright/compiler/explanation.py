@@ -496,7 +496,8 @@ def _numbered(name: str, nodes: dict[str, tuple[str, ...]]) -> int:
             )
     known = ", ".join(nodes)
     raise GraphError(
-        f"there is no stage {quoted(name)}", fix=f"{_meant(name, nodes)}the stages are {known}"
+        f"there is no stage {quoted(name)}",
+        fix=f"{_closest_hint(name, nodes)}the stages are {known}",
     )
 
 
@@ -513,11 +514,11 @@ def require_nameable(network: Network, name: str) -> None:
         return
     raise GraphError(
         f"there is no stage {quoted(name)}",
-        fix=f"{_meant(name, nodes)}stages are named after the operators {', '.join(nodes)}",
+        fix=f"{_closest_hint(name, nodes)}stages are named after the operators {', '.join(nodes)}",
     )
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _closest_hint(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), 1)
     return f"did you mean {close[0]}? " if close else ""
 

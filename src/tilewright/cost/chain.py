@@ -188,7 +188,7 @@ def take_apart(
     conditions = [(item.symbols, item.condition) for item in found]
     edges = [edges_of(f, loops, conditions) for f in loops]
     kinds = [front + 1 + back for front, back in edges]
-    items = [_completed(item, buffers) for item in _ordered(found)]
+    items = [_completed(item, buffers) for item in _in_program_order(found)]
     outline = _outline(items, loops, kinds)
     costed = [(i.step, i.condition) for i in items]
     moments = moments_of(costed, loops, edges, outline.costs, outline.counts)
@@ -240,7 +240,7 @@ def _flat(step: Step, condition: Expr, level: int, after: bool) -> Iterator[Chai
             return
 
 
-def _ordered(items: Sequence[ChainItem]) -> list[ChainItem]:
+def _in_program_order(items: Sequence[ChainItem]) -> list[ChainItem]:
     return sorted(items, key=lambda i: (i.level, i.after))
 
 

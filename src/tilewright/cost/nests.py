@@ -75,7 +75,7 @@ def nest_dims(
     for number, loop in enumerate(loops):
         around = loops[number + 1] if number + 1 < len(loops) else None
         dims[f"loop_{number}"] = loop.extent
-        if not (_is_known(loop.extent, fixed) or (around and _joined(loop, around))):
+        if not (_is_known(loop.extent, fixed) or (around and _run_as_one(loop, around))):
             dims[f"open_{number}"] = 1 + _varies(loop.extent, turns)
         for operand, stride in enumerate(loop.strides):
             dims[f"step_{number}_{operand}"] = stride + 1
@@ -96,7 +96,7 @@ def _varies(e: Expr, turns: Mapping[str, Expr]) -> Expr:
     return 1 - binary("==", substitute(e, dict.fromkeys(turns, 0)), substitute(e, last))
 
 
-def _joined(inner: _Loop, outer: _Loop) -> bool:
+def _run_as_one(inner: _Loop, outer: _Loop) -> bool:
     """True if two loops are contiguous and so run as one: each outer stride is the inner extent
     times the inner stride.
     """

@@ -166,11 +166,13 @@ def _steps(body: tuple[Stmt, ...], whole: _Whole) -> tuple[Step, ...]:
     chains = whole.chains
     for stmt in with_chains(body, chains) if chains else body:
         single = chain_of_single(stmt, chains) if chains and whole.program.parameters else None
-        steps += _both(*single, whole) if single else [_step(stmt, whole)]
+        steps += _branch_if_once(*single, whole) if single else [_step(stmt, whole)]
     return tuple(steps)
 
 
-def _both(stmt: Stmt, chain: Chain, loops: Sequence[For], whole: _Whole) -> Iterator[Step]:
+def _branch_if_once(
+    stmt: Stmt, chain: Chain, loops: Sequence[For], whole: _Whole
+) -> Iterator[Step]:
     """A nest that is a chain where `loops` have one iteration: both ways, each under its
     condition.
     """
@@ -275,7 +277,7 @@ def places_of(ranges: Sequence[Range], turns: Mapping[str, Expr]) -> CorePlaces:
     lines = [_line(r) for r in ranges]
     distances = [_apart(r, line) for r, line in zip(ranges, lines, strict=True)]
     cores = [_LINES.get(line, Const(1)) for line in lines]
-    left = [_left(*of) for of in zip(ranges, lines, distances, strict=True)]
+    left = [_indices_to_end(*of) for of in zip(ranges, lines, distances, strict=True)]
     moves = [
         (d, *move) for d, r in enumerate(ranges) for move in dict.fromkeys(_moves(r.start, turns))
     ]
@@ -324,7 +326,7 @@ def _apart(r: Range, line: str) -> Expr:
     return away
 
 
-def _left(r: Range, line: str, distance: Expr) -> Expr | None:
+def _indices_to_end(r: Range, line: str, distance: Expr) -> Expr | None:
     """Indices of the range from core (0, 0) to the end of the tensor, not more than the cores of
     the line have; None where the extent is the same on all.
     """

@@ -119,7 +119,7 @@ def _occurrences(
 
 
 def _calls(step: CallStep, occurrence: _Occurrence, env: Mapping[str, int]) -> Iterator[CallGroup]:
-    for values, count in _counted(list(step.dims.values()), occurrence, env):
+    for values, count in _occurrence_counts(list(step.dims.values()), occurrence, env):
         yield CallGroup(step.stmt, dict(zip(step.dims, values, strict=True)), count)
 
 
@@ -127,13 +127,13 @@ def _transfers(
     step: TransferStep, occurrence: _Occurrence, env: Mapping[str, int]
 ) -> Iterator[TransferGroup]:
     whole = [int(evaluate(e, env)) for e in step.tensor_shape]
-    for values, count in _counted(step.numbers, occurrence, env):
+    for values, count in _occurrence_counts(step.numbers, occurrence, env):
         shape = step.shape(whole, values)
         if shape.requests:
             yield TransferGroup(step.stmt, shape, count)
 
 
-def _counted(
+def _occurrence_counts(
     wanted: Sequence[Expr], occurrence: _Occurrence, env: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Each combination of values of `wanted` that is executed, and how often."""

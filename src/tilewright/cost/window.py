@@ -313,7 +313,7 @@ def _reset(s: PipelineState, w: OperationWindow) -> None:
 
 
 @piece
-def _ended(s: PipelineState, w: OperationWindow) -> Any:
+def _finish_window(s: PipelineState, w: OperationWindow) -> Any:
     """Issue the last stores; returns when all is done."""
     for b in range(w.slots.size):
         if w.late[b, 0] >= 0:
@@ -362,7 +362,7 @@ def _play_candidate(s: PipelineState, w: OperationWindow) -> Any:
             down = True
         else:
             level.kind, level.following = 0, -1
-    return _ended(s, w)
+    return _finish_window(s, w)
 
 
 @entry_point(pipeline_types, pipeline_rows, pipeline_crowds, pipeline_iteration, pipeline)

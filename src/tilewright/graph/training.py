@@ -229,14 +229,14 @@ def _with_loss(
         builder.weight(tensor.name, tensor.shape, tensor.dtype)
     found = [_part(builder, few, scores, (part, parts), running) for part in range(parts)]
     rows, losses, constant = zip(*found, strict=True)
-    all_scores, each = _joined(builder, rows), _joined(builder, losses)
+    all_scores, each = _concatenated(builder, rows), _concatenated(builder, losses)
     mean = define(f"loss[0] += each[n] * {1 / images!r}", each=(images,), dtype=kind)
     assert isinstance(mean, Definition)
     builder.apply(mean, each, name=LOSS, output=LOSS)
     return builder.build((LOSS, all_scores), network.values), sum(constant, ()), each
 
 
-def _joined(builder: NetworkBuilder, tensors: Sequence[str]) -> str:
+def _concatenated(builder: NetworkBuilder, tensors: Sequence[str]) -> str:
     if len(tensors) == 1:
         return tensors[0]
     shapes = tuple(map(builder.shape, tensors))

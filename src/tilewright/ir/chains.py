@@ -147,7 +147,9 @@ def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
 
 def _chain(loops: list[For], call: Call, rules: ChainRules) -> Chain | None:
     multiply = call.primitive
-    if not isinstance(multiply, MatrixProduct) or (loops and not _taken(multiply, loops, rules)):
+    if not isinstance(multiply, MatrixProduct) or (
+        loops and not _takes_chain(multiply, loops, rules)
+    ):
         return None
     names = frozenset(f.var for f in loops)
     c, *factors = call.operands
@@ -160,7 +162,7 @@ def _chain(loops: list[For], call: Call, rules: ChainRules) -> Chain | None:
     return Chain(call, multiply, tuple(loops))
 
 
-def _taken(multiply: MatrixProduct, loops: list[For], rules: ChainRules) -> bool:
+def _takes_chain(multiply: MatrixProduct, loops: list[For], rules: ChainRules) -> bool:
     if multiply.workspace is not None and not rules.packs:
         return False
     if rules.most_links is None:

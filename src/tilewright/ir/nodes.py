@@ -222,11 +222,11 @@ class Program:
 
     def tensor(self, name: str) -> Tensor:
         """The tensor of that name; ProgramError lists the known ones."""
-        return _named("tensor", name, self.tensors, self.name)
+        return _declared_as("tensor", name, self.tensors, self.name)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name; ProgramError lists the known ones."""
-        return _named("buffer", name, self.buffers, self.name)
+        return _declared_as("buffer", name, self.buffers, self.name)
 
     def element_type(self, operand: Operand) -> str:
         """The element type of an operand's tensor or buffer."""
@@ -240,7 +240,7 @@ class Program:
 _Declared = TypeVar("_Declared", Tensor, Buffer)
 
 
-def _named(what: str, name: str, declared: tuple[_Declared, ...], program: str) -> _Declared:
+def _declared_as(what: str, name: str, declared: tuple[_Declared, ...], program: str) -> _Declared:
     for candidate in declared:
         if candidate.name == name:
             return candidate

@@ -366,7 +366,7 @@ def _get(call: ast.Call) -> Stmt:
             raise refused("get(tensor[range, ...], buffer[slot])", call)
 
 
-def _put(call: ast.Call) -> Stmt:
+def _put_statement(call: ast.Call) -> Stmt:
     match call:
         case ast.Call(args=[ast.Subscript() as source, ast.Subscript() as target]):
             return _transfer("put", target, source, call)
@@ -401,7 +401,7 @@ def _barrier(call: ast.Call) -> Stmt:
 
 
 _STATEMENTS: dict[str, _Statement] = dict(
-    zip(STATEMENT_WORDS, (_get, _put, _wait, _barrier), strict=True)
+    zip(STATEMENT_WORDS, (_get, _put_statement, _wait, _barrier), strict=True)
 )
 
 

@@ -60,13 +60,17 @@ class Place:
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`; ProgramError lists the known ones."""
         if name not in self.tensors:
-            raise self.error(f"there is no tensor {name!r}", _known("tensors", self.tensors))
+            raise self.error(
+                f"there is no tensor {name!r}", _list_of_declared("tensors", self.tensors)
+            )
         return self.tensors[name]
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; ProgramError lists the known ones."""
         if name not in self.buffers:
-            raise self.error(f"there is no buffer {name!r}", _known("buffers", self.buffers))
+            raise self.error(
+                f"there is no buffer {name!r}", _list_of_declared("buffers", self.buffers)
+            )
         return self.buffers[name]
 
     def check_symbols(self, e: Expr) -> None:
@@ -88,7 +92,7 @@ class Place:
                 )
 
 
-def _known(what: str, names: dict[str, Tensor] | dict[str, Buffer]) -> str:
+def _list_of_declared(what: str, names: dict[str, Tensor] | dict[str, Buffer]) -> str:
     return f"the {what} are {_list(tuple(names))}" if names else f"no {what} are declared"
 
 

@@ -53,11 +53,11 @@ def _fetches(stmt: Stmt) -> bool:
 
 def _writes_apart(loop: For) -> bool:
     """True if every region of main memory that the body writes moves with the loop."""
-    regions = list(_written(loop.body))
+    regions = list(_written_ranges(loop.body))
     return bool(regions) and all(any(loop.var in free_vars(r.start) for r in x) for x in regions)
 
 
-def _written(body: tuple[Stmt, ...]) -> Iterator[tuple[Range, ...]]:
+def _written_ranges(body: tuple[Stmt, ...]) -> Iterator[tuple[Range, ...]]:
     for stmt in walk(body):
         match stmt:
             case Call(_, (Tile(_, ranges), *_)):

@@ -522,7 +522,7 @@ def _check_waited(place: Place) -> None:
 
 
 def _check_outputs(place: Place) -> None:
-    written = {place.tensor(name).memory for name in _written(place)}
+    written = {place.tensor(name).memory for name in _written_tensors(place)}
     for tensor in place.program.tensors:
         if tensor.is_result and tensor.memory not in written:
             way = "a call" if place.stage == "seed" else "a put"
@@ -530,7 +530,7 @@ def _check_outputs(place: Place) -> None:
             raise place.error(message, f"every output needs {way} that writes it")
 
 
-def _written(place: Place) -> Iterator[str]:
+def _written_tensors(place: Place) -> Iterator[str]:
     for stmt in walk(place.program.body):
         match stmt:
             case Transfer("put", tensor):

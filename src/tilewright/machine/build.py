@@ -43,7 +43,7 @@ def _machine_of(document: Tree, where: str) -> Machine:
             raise missing_key(where, key)
     sections = tuple(_sections(tree, declared, where))
     if "sections" in tree:
-        raise unknown_key(where, "sections", _known(Machine))
+        raise unknown_key(where, "sections", _known_keys(Machine))
     machine = _converted(Machine, expanded_keys(tree), "", where)
     machine = msgspec.structs.replace(machine, sections=sections)
     check_machine(where, machine)
@@ -117,7 +117,7 @@ def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[S
     """The sections of the tree, which are taken out of it."""
     found = []
     for kind in declared.kinds:
-        value = _taken(tree, kind.key.split("."))
+        value = _pop_path(tree, kind.key.split("."))
         if value is not None:
             found.append(_converted(kind, value, kind.key, where))
         elif kind in declared.required:
@@ -132,7 +132,7 @@ def _sections(tree: dict[str, object], declared: Sections, where: str) -> list[S
     return found
 
 
-def _taken(tree: dict[str, object], path: list[str]) -> object:
+def _pop_path(tree: dict[str, object], path: list[str]) -> object:
     """Take the value at the path out of the tree and return it; None if there is none."""
     name, *rest = path
     if not rest or name not in tree:
@@ -141,7 +141,7 @@ def _taken(tree: dict[str, object], path: list[str]) -> object:
     if not isinstance(below, Mapping):
         return None
     tree[name] = own = dict(below)
-    return _taken(own, rest)
+    return _pop_path(own, rest)
 
 
 def _converted(kind: type[T], value: object, path: str, where: str) -> T:
@@ -174,7 +174,7 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise refuse(where, error, values, path, _known(kind)) from None
+        raise refuse(where, error, values, path, _known_keys(kind)) from None
 
 
 def _below(kind: object) -> tuple[type[Struct] | None, bool]:
@@ -187,7 +187,7 @@ def _below(kind: object) -> tuple[type[Struct] | None, bool]:
     return (cast("type[Struct]", kind) if found else None), False
 
 
-def _known(kind: type[Struct]) -> list[str]:
+def _known_keys(kind: type[Struct]) -> list[str]:
     """Keys that the table of a struct may have, short forms included."""
     own = [field.name for field in msgspec.structs.fields(cast("Any", kind))]
     return [name for name in own if name != "sections"] + _SHORT_FORMS.get(kind, [])

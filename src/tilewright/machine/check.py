@@ -87,7 +87,7 @@ def check_machine(where: str, machine: Machine) -> None:
     for path, value in leaves(machine):
         if not all(NAME.fullmatch(name) for name in path.split(".")):
             raise MachineError(f"{shown(path)}: expected {NAMED} for each table", where=where)
-        wanted = _wanted(path, value)
+        wanted = _expected_form(path, value)
         if wanted:
             raise MachineError(f"{path}: expected {wanted}, found {shown(value)}", where=where)
     for problem in _problems(machine):
@@ -152,7 +152,7 @@ def _arithmetic_problems(machine: Machine) -> Iterator[str]:
                 )
 
 
-def _wanted(path: str, value: Leaf) -> str:
+def _expected_form(path: str, value: Leaf) -> str:
     """The form that `value` should have, in words; empty if it is valid."""
     match value:
         case str() if path == "description":
@@ -165,7 +165,7 @@ def _wanted(path: str, value: Leaf) -> str:
         case str():
             return "" if NAME.fullmatch(value) else NAMED
         case tuple():
-            return next(filter(None, (_wanted(path, one) for one in value)), "")
+            return next(filter(None, (_expected_form(path, one) for one in value)), "")
         case float() if not math.isfinite(value):
             return "a finite number"
         case _:

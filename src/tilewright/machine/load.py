@@ -106,7 +106,7 @@ def _locate(name_or_path: str) -> Path:
     )
 
 
-def _read(path: Path) -> Table:
+def _read_table(path: Path) -> Table:
     try:
         return tomllib.loads(read_file_text(path))
     except OSError as error:
@@ -126,7 +126,7 @@ def _read_with_bases(path: Path, derived: tuple[Path, ...]) -> Table:
     if path.resolve() in derived:
         chain = " -> ".join(file.stem for file in (*derived, path))
         raise MachineError(f"base: the files build on each other: {chain}", where=path.name)
-    tree = shortened(_read(path))
+    tree = shortened(_read_table(path))
     sources = tree.setdefault("sources", {})
     if not isinstance(sources, dict):
         raise MachineError(f"sources: expected a table, found {shown(sources)}", where=path.name)

@@ -228,13 +228,13 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def space(self, name: str) -> MemorySpace:
         """The memory called `name`; raises MachineError where there is none."""
-        return self._named(self.memory, "memory", name)
+        return self._part_named(self.memory, "memory", name)
 
     def engine(self, name: str) -> Engine:
         """The engine called `name`; raises MachineError where there is none."""
-        return self._named(self.engines, "engine", name)
+        return self._part_named(self.engines, "engine", name)
 
-    def _named(self, parts: Mapping[str, T], kind: str, name: str) -> T:
+    def _part_named(self, parts: Mapping[str, T], kind: str, name: str) -> T:
         found = parts.get(name)
         if found is None:
             raise MachineError(

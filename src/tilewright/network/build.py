@@ -463,7 +463,7 @@ class _Builder:
         reads = expressed(chain.finishing).reads[1:]
         for i, (read, (_, as_result)) in enumerate(zip(reads, beside, strict=True)):
             own = candidate.beside if isinstance(candidate, Bordered) else form
-            place = self._tensor(read.tensors[0], own) if as_result else self._read(read)
+            place = self._tensor(read.tensors[0], own) if as_result else self._operand_of(read)
             yield operand_name(i), place.value
 
     def _fill(self, candidate: Candidate, y: Located) -> None:
@@ -502,10 +502,10 @@ class _Builder:
             if i == 0 and made is not None:
                 operands.append(made)
             else:
-                operands.append(self._read(read))
+                operands.append(self._operand_of(read))
         return operands
 
-    def _read(self, read: Read) -> Located:
+    def _operand_of(self, read: Read) -> Located:
         first = read.tensors[0]
         if self.weights.keys() >= set(read.tensors):
             made = (read.made or "x0", read.tensors)

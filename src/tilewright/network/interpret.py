@@ -53,7 +53,7 @@ def interpret_groups(
     Raises as `interpret_plan` does.
     """
     known = {**dict(constants(plan, weights)), **dict(_filled(plan))}
-    memories = [{**known, **_given(plan, own)} for own in inputs]
+    memories = [{**known, **_stored_inputs(plan, own)} for own in inputs]
     seen = [(n, v.origin) for n, v in enumerate(plan.values) if v.origin is not None]
     last = {
         v: number
@@ -74,7 +74,7 @@ def interpret_groups(
                     del memory[value]
     return [
         {
-            name: form.read(_written(plan, value, memory[value], "the outputs"))
+            name: form.read(_require_written(plan, value, memory[value], "the outputs"))
             for name, value, form in plan.outputs
         }
         for memory in memories
@@ -91,7 +91,7 @@ def _filled(plan: Plan) -> Iterator[tuple[int, Array]]:
             yield number, array
 
 
-def _given(plan: Plan, inputs: Mapping[str, Array]) -> dict[int, Array]:
+def _stored_inputs(plan: Plan, inputs: Mapping[str, Array]) -> dict[int, Array]:
     """The inputs in memory order."""
     for name, _ in plan.inputs:
         if name not in inputs:
@@ -104,13 +104,13 @@ def constants(plan: Plan, weights: Mapping[str, Array]) -> Iterator[tuple[int, A
     weights = WithAhead(weights, plan.ahead)
     for number, value in enumerate(plan.values):
         if value.role == "constant":
-            stored, kind = value.form.stored(_made(value, weights)), dtype(value.dtype)
+            stored, kind = value.form.stored(_constant_values(value, weights)), dtype(value.dtype)
             if kind.kind == "fixed":
                 stored = converted(stored, kind)
             yield number, stored.astype(kind.numpy, copy=False)
 
 
-def _made(value: Value, weights: Mapping[str, Array]) -> Array:
+def _constant_values(value: Value, weights: Mapping[str, Array]) -> Array:
     if value.numbers is not None:
         return value.numbers
     assert value.made is not None
@@ -164,7 +164,9 @@ def _results(
     """
     memory = memories[0]
     if stage.scheduled.candidate is None:
-        operands = [_written(plan, value, memory.get(value), stage.name) for value in stage.reads]
+        operands = [
+            _require_written(plan, value, memory.get(value), stage.name) for value in stage.reads
+        ]
         assert stage.op.in_memory is not None
         yield 0, _by_operator(stage.op.in_memory, operands)
     elif isinstance(stage.candidate, Finished):
@@ -181,7 +183,9 @@ def _whole(plan: Plan, stage: Stage, memory: Mapping[int, Array]) -> Iterator[tu
     """The result of a product by its operator."""
     forms = Forms().of(stage.candidate)
     *given, (result, _) = stage.arguments
-    operands = [forms[name].read(_written(plan, v, memory.get(v), stage.name)) for name, v in given]
+    operands = [
+        forms[name].read(_require_written(plan, v, memory.get(v), stage.name)) for name, v in given
+    ]
     yield 0, forms[result].stored(stage.op.reference(*operands))
 
 
@@ -207,7 +211,7 @@ def _tensors(
     found = {}
     for (name, value), start in zip(stage.arguments[:-1], starts, strict=False):
         if name in {tensor.name for tensor in program.tensors}:
-            held = _written(plan, value, memory.get(value), stage.name)
+            held = _require_written(plan, value, memory.get(value), stage.name)
             shape = tuple(int(evaluate(e, {})) for e in program.tensor(name).shape)
             found[name] = _share(held, start, prod(shape)).reshape(shape)
     return found
@@ -227,7 +231,7 @@ def _finished(plan: Plan, stage: Stage, candidate: Finished, memory: Mapping[int
     if candidate.epilogue is not None:
         elements, beside = [found], stage.reads[len(candidate.seed.operands) :]
         for value, (axes, _) in zip(beside, candidate.epilogue.beside, strict=True):
-            operand = _written(plan, value, memory.get(value), stage.name)
+            operand = _require_written(plan, value, memory.get(value), stage.name)
             along = [n if axis in axes else 1 for axis, n in enumerate(found.shape)]
             elements.append(plan.values[value].form.read(operand).reshape(along))
         found = np.asarray(parse_scalar(candidate.epilogue.expression).value(elements))
@@ -243,7 +247,7 @@ def _share(held: Array, start: int, size: int) -> Array:
     return np.pad(part, (0, beyond), constant_values=unknown) if beyond else part
 
 
-def _written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
+def _require_written(plan: Plan, value: int, held: Array | None, who: str) -> Array:
     """The array held for `value`. Raises SimulationError if an element is unwritten or NaN."""
     own = plan.values[value]
     if held is None:

@@ -91,7 +91,7 @@ class PlannedNetwork:
         Raises GraphError for a missing tensor, ShapeError for one of the wrong shape.
         """
         compute = self.computed(self._known(weights))
-        found, tensors = compute(self._given(inputs, named)), self.network.tensors
+        found, tensors = compute(self._inputs_by_name(inputs, named)), self.network.tensors
         outputs = Outputs(
             (name, y.astype(dtype(tensors[name].dtype).numpy, copy=False))
             for name, y in found.items()
@@ -141,19 +141,21 @@ class PlannedNetwork:
                 if values[value].shared:
                     found[name] = outputs[0][name]
                 else:
-                    found[name] = self._joined([y[name] for y in outputs])
+                    found[name] = self._join_images([y[name] for y in outputs])
             return found
 
         return compute
 
-    def _joined(self, parts: Sequence[Array]) -> Array:
+    def _join_images(self, parts: Sequence[Array]) -> Array:
         """An output of all images, which may be computed by several groups."""
         whole = np.empty((self.images[-1].stop, *parts[0].shape[1:]), parts[0].dtype)
         for images, part in zip(self.images, parts, strict=True):
             whole[images] = part
         return whole
 
-    def _given(self, inputs: tuple[Array, ...], named: Mapping[str, Array]) -> dict[str, Array]:
+    def _inputs_by_name(
+        self, inputs: tuple[Array, ...], named: Mapping[str, Array]
+    ) -> dict[str, Array]:
         names = [t.name for t in self.network.inputs]
         given = {**dict(zip(names, inputs, strict=False)), **named}
         if set(given) != set(names) or len(inputs) > len(names):

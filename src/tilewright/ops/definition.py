@@ -212,7 +212,7 @@ class Definition(Op):
         """
         sign = SIGNS[self.gather]
         names = [self.element_text(i + 1) for i in range(len(self.operands))]
-        body = _named(self.scalar, names)
+        body = _body_text(self.scalar, names)
         if self.finish != "x0":
             body += f" then {self.finish}"
         extents = ", ".join(f"{self.axis_name(a)}={n}" for a, n in enumerate(self.extents))
@@ -444,7 +444,7 @@ def _magnitudes(scalar: Scalar) -> Scalar:
             return scalar
 
 
-def _named(scalar: Scalar, elements: Sequence[str]) -> str:
+def _body_text(scalar: Scalar, elements: Sequence[str]) -> str:
     """The text of a body with the operands' elements in the place of x0, x1, ..."""
     text = str(scalar)
     for index in reversed(range(len(elements))):

@@ -155,7 +155,7 @@ class Pool2d(Named):
             )
         if (counts == counts.flat[0]).all():
             return one(replace(total, finish=f"x0 / {float(counts.flat[0])!r}"))
-        image, under = self._counted
+        image, under = self._counted_places
         ones = Definition(image, straight(image), (), "1", None, "x0", under.dtype)
         y, window = straight(self.out_shape), straight(self.out_shape[2:], (2, 3))
         names = ("mean", "sum", "counts")
@@ -166,7 +166,7 @@ class Pool2d(Named):
         return (first, *one(under, 1), *one(total, 0), *one(quotient, 3, 2))
 
     @cached_property
-    def _counted(self) -> tuple[Shape, Definition]:
+    def _counted_places(self) -> tuple[Shape, Definition]:
         """(an image of all places that count, the windows over it)."""
         top, left, bottom, right = self.padding if self.count_padding else (0, 0, 0, 0)
         image = (self.height + top + bottom, self.width + left + right)
@@ -190,7 +190,7 @@ class Pool2d(Named):
 
     def counts(self) -> Array:
         """Number of elements that each window averages."""
-        image, under = self._counted
+        image, under = self._counted_places
         return under.reference(np.ones(image)).astype(np.int64)
 
     @property

@@ -147,7 +147,7 @@ class Gemm(Named):
         >>> Gemm(64, 32, 16, transpose_b=True).describe()
         'gemm m64 n32 k16 transpose_b'
         """
-        words = [_named(self, "gemm")]
+        words = [_product_text(self, "gemm")]
         words += [f"alpha {self.alpha:g}"] * (self.alpha != 1)
         words += [f"beta {self.beta:g}"] * (self.beta != 0)
         return " ".join(words)
@@ -199,7 +199,7 @@ class BatchedMatmul(Named):
         >>> BatchedMatmul(8, 64, 32, 16, transpose_b=True).describe()
         'batched_matmul b8 m64 n32 k16 transpose_b'
         """
-        return _named(self, f"batched_matmul b{self.batch}")
+        return _product_text(self, f"batched_matmul b{self.batch}")
 
 
 def _stored(op: Gemm | BatchedMatmul) -> tuple[Shape, Shape]:
@@ -230,7 +230,7 @@ def _part(op: _Product, result: Box, terms: Box | None, **more: float) -> _Produ
     return replace(op, m=m, n=n, k=k, dtype=dtype, **more)  # type: ignore[arg-type]  # names
 
 
-def _named(op: Gemm | BatchedMatmul, first: str) -> str:
+def _product_text(op: Gemm | BatchedMatmul, first: str) -> str:
     words = [f"{first} m{op.m} n{op.n} k{op.k}"]
     words += ["transpose_a"] * op.transpose_a + ["transpose_b"] * op.transpose_b
     return " ".join(words)

@@ -88,7 +88,7 @@ def gradient(op: Definition, operand: int) -> tuple[Gradient, ...]:
     numbers = {k: 1 + place for place, k in enumerate(used)}
     solved = tuple(_read_by(access, numbers) for access in accesses)
     return tuple(
-        Gradient(_made(op, operand, body, used, steps), tuple(used))
+        Gradient(_gradient_part(op, operand, body, used, steps), tuple(used))
         for steps in _solved(_Steps(op.extents, solved, factors))
     )
 
@@ -167,7 +167,7 @@ def _inner_extremes(op: Definition, most: int) -> tuple[Definition, Definition]:
     )  # fmt: skip
 
 
-def _made(
+def _gradient_part(
     op: Definition, operand: int, body: Scalar, used: Sequence[int], steps: _Steps
 ) -> Definition:
     """A part of the gradient, along solved steps, out of the gradient of the result and the

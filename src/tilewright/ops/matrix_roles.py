@@ -122,7 +122,7 @@ def matrix_roles(op: Definition) -> MatrixRoles:
     """The roles of a contraction's axes; steps run forwards wherever one direction suits all."""
     turning = backwards(op)
     result, *given = (x.turned(op.extents, turning) for x in (op.result, *op.operands))
-    first, second = (_cut(x, op.extents) for x in given)
+    first, second = (_in_cells(x, op.extents) for x in given)
     several = [a for a, n in enumerate(op.extents) if n > 1]
     inside = tuple({a for cell in cut.cells for a in cell.axes} for cut in (first, second))
     kept = {a for a in several if a in result.axes}
@@ -178,7 +178,7 @@ def backwards(op: Definition) -> frozenset[int]:
     return frozenset(a for a, direction in way.items() if direction < 0)
 
 
-def _cut(access: Access, extents: Shape) -> Cut:
+def _in_cells(access: Access, extents: Shape) -> Cut:
     """The operand in cells."""
     whole = Box.whole(extents)
     taken, around, flipped, cells, expanded = [], [], [], list[Cell](), []

@@ -269,13 +269,15 @@ def _product(op: Definition) -> tuple[_Step, ...]:
     order = tuple(a for a, _ in moving if op.extents[a] > 1)
     whole = op.result.is_whole(op.extents)
     result = op.result if whole else straight(tuple(op.extents[a] for a in order), order)
-    made = _named(steps, replace(op, result=result, operands=tuple(accesses), tensors=()), numbers)
+    made = _steps_of(
+        steps, replace(op, result=result, operands=tuple(accesses), tensors=()), numbers
+    )
     if not whole:
         steps.add(_placed(op, order), made)
     return steps.all
 
 
-def _named(steps: _Steps, op: Definition, numbers: Sequence[int]) -> int:
+def _steps_of(steps: _Steps, op: Definition, numbers: Sequence[int]) -> int:
     """Append the named operator that the contraction is, with the operators that arrange for it, or
     the contraction itself; returns the number of its result.
     """

@@ -184,9 +184,9 @@ class _Reader(ast.NodeTransformer):
         self.statement, self.column = statement, column
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        return ast.Name(f"x{self._read(node)}", ast.Load())
+        return ast.Name(f"x{self._element_number(node)}", ast.Load())
 
-    def _read(self, node: ast.Subscript) -> int:
+    def _element_number(self, node: ast.Subscript) -> int:
         """The number of an element among those that are read."""
         found, reads = self.element(node), self.statement.reads
         for number, known in enumerate(reads):
@@ -210,7 +210,7 @@ class _Reader(ast.NodeTransformer):
         if not isinstance(node.value, ast.Name):
             raise self.refused("a tensor is called by a name", node)
         inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        own = [self._read(i) if isinstance(i, ast.Subscript) else None for i in inner]
+        own = [self._element_number(i) if isinstance(i, ast.Subscript) else None for i in inner]
         if any(self.statement.reads[k].read_from for k in own if k is not None):
             raise self.refused("an index is read at places that axes give", node)
         places = tuple(
@@ -348,7 +348,7 @@ def _extents(
     statement: Statement, sizes: Mapping[str, Size], shapes: Mapping[str, Shape]
 ) -> dict[str, int]:
     """Extent of each axis: given, or taken from a dimension that it runs along alone."""
-    found = _given(statement, sizes)
+    found = _extents_given(statement, sizes)
     by: dict[str, str] = {}
     for element in statement.elements:
         shape = shapes.get(element.tensor)
@@ -379,7 +379,7 @@ def _extents(
     return found
 
 
-def _given(statement: Statement, sizes: Mapping[str, Size]) -> dict[str, int]:
+def _extents_given(statement: Statement, sizes: Mapping[str, Size]) -> dict[str, int]:
     """The extents among the sizes; ShapeError for names and numbers that cannot be."""
     tensors = {e.tensor for e in statement.elements}
     for name, size in sizes.items():

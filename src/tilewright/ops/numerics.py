@@ -231,7 +231,7 @@ def _default(before: list[str]) -> str:
 
 @cache
 def _parse(text: str, operands: int, *, mixed: bool) -> Numerics:
-    found = _read(text, operands)
+    found = _parse_numerics(text, operands)
     if found.is_mixed and not (mixed or found.in_reals):
         every = (*found.operands, found.sums, found.result)
         raise ShapeError(
@@ -241,7 +241,7 @@ def _parse(text: str, operands: int, *, mixed: bool) -> Numerics:
     return found
 
 
-def _read(text: str, operands: int) -> Numerics:
+def _parse_numerics(text: str, operands: int) -> Numerics:
     parts = text.split(":")
     if len(parts) > 5:
         raise ShapeError(f"element types {text!r} have {len(parts)} parts", fix=f"write {_FORM}")

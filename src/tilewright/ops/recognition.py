@@ -49,7 +49,7 @@ _Part = int | _Window
 
 
 @dataclass(frozen=True)
-class _Held:
+class _StoredTensor:
     """A tensor whose stored dimensions are cut into axes and windows, in order."""
 
     shape: Shape
@@ -71,8 +71,8 @@ def recognised(op: Definition) -> Recognised | None:
     """The named operator equivalent to a contraction, or None."""
     if op.kind != "contraction":
         return None
-    held = [_held(x, op) for x in op.operands]
-    result = _held(op.result, op)
+    held = [_stored_tensor(x, op) for x in op.operands]
+    result = _stored_tensor(op.result, op)
     if result is None or result.windows or None in held:
         return None
     x, w = (h for h in held if h is not None)
@@ -94,7 +94,7 @@ def as_named(op: Op) -> Op:
     return found.op
 
 
-def _held(access: Access, op: Definition) -> _Held | None:
+def _stored_tensor(access: Access, op: Definition) -> _StoredTensor | None:
     """The tensor in axes and windows, None where a dimension is something else."""
     extents: list[int] = []
     parts: list[_Part] = []
@@ -113,7 +113,7 @@ def _held(access: Access, op: Definition) -> _Held | None:
     padded = access.fill not in (None, 0.0)
     if len(set(axes)) < len(axes) or (padded and any(isinstance(p, _Window) for p in parts)):
         return None
-    return _Held(access.shape, tuple(extents), tuple(parts))
+    return _StoredTensor(access.shape, tuple(extents), tuple(parts))
 
 
 def _window(terms: Sequence[tuple[int, int]], offset: int, op: Definition) -> _Window | None:
@@ -125,7 +125,7 @@ def _window(terms: Sequence[tuple[int, int]], offset: int, op: Definition) -> _W
 
 
 def _by_roles(
-    op: Definition, x: _Held, w: _Held, result: _Held, *, swapped: bool
+    op: Definition, x: _StoredTensor, w: _StoredTensor, result: _StoredTensor, *, swapped: bool
 ) -> Recognised | None:
     """`x` has the windows, if there are any."""
     wide, taps = [p.axis for p in x.windows], [p.tap for p in x.windows]
@@ -154,7 +154,7 @@ def _by_roles(
 
 def _product(
     op: Definition,
-    held: tuple[_Held, _Held, _Held],
+    held: tuple[_StoredTensor, _StoredTensor, _StoredTensor],
     roles: tuple[list[int], list[int], list[int], list[int]],
     *,
     swapped: bool,
@@ -184,9 +184,9 @@ def _product(
 
 def _of_single_places(
     op: Definition,
-    held: tuple[_Held, _Held],
+    held: tuple[_StoredTensor, _StoredTensor],
     rows: list[int],
-    result: _Held,
+    result: _StoredTensor,
     terms: list[int],
     *,
     swapped: bool,
@@ -210,7 +210,7 @@ def _of_single_places(
 
 def _convolution(
     op: Definition,
-    held: tuple[_Held, _Held, _Held],
+    held: tuple[_StoredTensor, _StoredTensor, _StoredTensor],
     roles: tuple[list[int], list[int], list[int], list[int]],
     *,
     swapped: bool,
@@ -260,7 +260,7 @@ def _side(op: Definition, window: _Window, size: int) -> tuple[int, int, int, in
 def _arranged(
     op: Definition,
     made: Op,
-    held: tuple[_Held, _Held, _Held],
+    held: tuple[_StoredTensor, _StoredTensor, _StoredTensor],
     orders: tuple[Sequence[_Part], Sequence[_Part], Sequence[int]],
     *,
     swapped: bool,

@@ -98,7 +98,9 @@ class Lab:
         ExperimentError, with the case, where the function raises.
         """
         kind = get_type_hints(function)["return"]
-        return self._results(_named(function), partial(_one_by_one, function), cases, 1, kind)
+        return self._results(
+            _qualified_name(function), partial(_one_by_one, function), cases, 1, kind
+        )
 
     def map_together(
         self, function: Callable[[Sequence[Case]], list[Found]], cases: Sequence[Case]
@@ -108,7 +110,7 @@ class Lab:
         Each result is recorded for its own case, whatever others it was computed with.
         """
         (kind,) = get_args(get_type_hints(function)["return"])
-        return self._results(_named(function), function, cases, _TOGETHER, kind)
+        return self._results(_qualified_name(function), function, cases, _TOGETHER, kind)
 
     def _results(
         self,
@@ -165,7 +167,7 @@ def spread_sample(cases: Sequence[Case], count: int | None) -> list[Case]:
     return [cases[i] for i in taken]
 
 
-def _named(function: Callable[..., Any]) -> str:
+def _qualified_name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 

@@ -146,7 +146,7 @@ class Execution:
         every = list(zip(planned.cores, division.parts, strict=True))
         tasks = [tasks_of(layer, part) for part in division.parts]
         found = {
-            core: self._begun(layer, part, first, self.memories[core])
+            core: self._first_step(layer, part, first, self.memories[core])
             for (core, part), (first, *_) in zip(every, tasks, strict=True)
         }
         if division.partial:
@@ -159,7 +159,7 @@ class Execution:
                     values = self._computes(task, [[values, *own], *more])
                 self.memories[core].put(layer.output, part.kept, values)
 
-    def _begun(self, layer: Layer, part: Part, task: Task, memory: CoreMemory) -> Array:
+    def _first_step(self, layer: Layer, part: Part, task: Task, memory: CoreMemory) -> Array:
         """The first part of what one core computes."""
         op, first = layer.op, layer.steps[0]
         computed = op.computable(part.summed, part.terms)

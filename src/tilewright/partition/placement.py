@@ -31,7 +31,7 @@ def placed(plan: PartitionPlan) -> PartitionPlan:
         common = _common(planned, owners, plan.cores)
         cores = _assigned(common)[: len(planned.division.parts)]
         here = tuple(cores)
-        activations = _read(planned, owners) - int(common[np.arange(len(here)), here].sum())
+        activations = _read_values(planned, owners) - int(common[np.arange(len(here)), here].sum())
         volume = replace(planned.volume, activations=activations)
         found.append(replace(planned, cores=here, volume=volume))
         owners[planned.layer.output] = held(planned.division, here)
@@ -101,7 +101,7 @@ def _common(planned: Planned, owners: dict[str, Held], cores: int) -> NDArray[np
     return found
 
 
-def _read(planned: Planned, owners: dict[str, Held]) -> int:
+def _read_values(planned: Planned, owners: dict[str, Held]) -> int:
     """Values of other layers that all parts read."""
     wanted = needs(planned.layer, planned.division)
     return sum(box.size for name in wanted if name in owners for _, box in wanted[name])

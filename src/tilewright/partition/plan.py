@@ -161,7 +161,7 @@ def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Gr
     """
     if len(before.shape) != IMAGES or len(layer.shape) != IMAGES:
         return
-    read = cache(partial(_read, layer))
+    read = cache(partial(_input_cuts, layer))
     whole, counts = undivided(before).result, grids.counts
     for grid in grids[(grids.cells > 1) & (grids.cells == counts[:, ROWS] * counts[:, COLUMNS])]:
         rows, columns = (read(d, grid.result[d]) for d in (ROWS, COLUMNS))
@@ -171,7 +171,7 @@ def _grown(layer: Layer, before: Layer, grids: Grids, cores: int) -> Iterator[Gr
                 yield found
 
 
-def _read(layer: Layer, dimension: int, cuts: Cut) -> Cut:
+def _input_cuts(layer: Layer, dimension: int, cuts: Cut) -> Cut:
     """The interval of the input that each interval of the result reads along `dimension`."""
     whole = Box.whole(layer.shape)
     found = []

@@ -111,7 +111,7 @@ def outline(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -> 
     ahead = 2 * -(-ahead // np.maximum(channels, 1))
     return GridOutlines(
         grids.cells,
-        _kept(grids),
+        _sides(grids),
         needs,
         weights,
         result * (grids.parts - 1),
@@ -131,7 +131,7 @@ def _laid_out(layer: Layer, grids: Grids, cores: int, model: CoreModel | None) -
     needs = tuple(_behind(own) for own in zip(*(one.needs for one in found), strict=True))
     return GridOutlines(
         grids.cells,
-        _kept(grids),
+        _sides(grids),
         needs,
         *(
             np.concatenate([getattr(one, name) for one in found])
@@ -145,7 +145,7 @@ def _of_table(table: GridArrays) -> GridOutlines:
         _Extents(np.maximum(boxes[..., 1] - boxes[..., 0], 0).max(axis=1), sizes(boxes).sum(axis=1))
         for _, boxes in table.needs
     )
-    return GridOutlines(table.grids.cells, _kept(table.grids), needs, table.weights, table.sums,
+    return GridOutlines(table.grids.cells, _sides(table.grids), needs, table.weights, table.sums,
                    table.work, table.buffers, table.buffers)  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _behind(every: Sequence[_Extents]) -> _Extents:
     )
 
 
-def _kept(grids: Grids) -> Integers:
+def _sides(grids: Grids) -> Integers:
     """The longest sides of what a cell keeps: where sums are divided, the cells of one region keep
     parts of it along its longest side.
     """

@@ -102,7 +102,7 @@ def followers_of(follows: Sequence[Follows]) -> dict[Pair, list[tuple[int, int]]
 
 def answers(op: Op, questions: Mapping[Pair, Sequence[Question]]) -> dict[Pair, list[Answer]]:
     """The sides of what follows each pair, for sides of its dimensions."""
-    known, places = _known(cast("Hashable", op)), followers_of(op.follows or ())
+    known, places = _known_answers(cast("Hashable", op)), followers_of(op.follows or ())
     found, others = dict[Pair, list[Answer]](), dict[Pair, list[Question]]()
     for pair, own in questions.items():
         side = _copied(op, pair, places[pair])
@@ -142,7 +142,7 @@ def _ask(
 
 
 @lru_cache(_MOST_OPERATORS)
-def _known(op: Hashable) -> dict[Pair, dict[Question, Answer]]:
+def _known_answers(op: Hashable) -> dict[Pair, dict[Question, Answer]]:
     """Answers of an operator, which is asked for bounds, for the first plan and for all of them."""
     return {}
 

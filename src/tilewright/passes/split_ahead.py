@@ -33,7 +33,7 @@ def split_ahead(program: Program) -> tuple[Ahead | None, Program]:
         return None, program
     (made,), (given,) = written, read
     later, _ = _tensors(rest, program)
-    again = later is None or made in later or given in _named(rest)
+    again = later is None or made in later or given in _operand_tensors(rest)
     if again or program.tensor(made).kind != "scratch" or program.tensor(given).kind != "constant":
         return None, program
     made_once = replace(program.tensor(made), kind="constant")
@@ -68,7 +68,7 @@ def _tensors(body: tuple[Stmt, ...], program: Program) -> tuple[set[str] | None,
     return written, read
 
 
-def _named(body: tuple[Stmt, ...]) -> set[str]:
+def _operand_tensors(body: tuple[Stmt, ...]) -> set[str]:
     """The tensors that operands of calls are tiles of."""
     calls = (stmt for stmt in walk(body) if isinstance(stmt, Call))
     return {o.tensor for call in calls for o in call.operands if isinstance(o, Tile)}

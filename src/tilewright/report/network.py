@@ -31,7 +31,7 @@ def network_table(found: NetworkRun, width: int = PAGE) -> Table:
     title = (
         f"{found.network} on {found.machine}, {found.dtype}, {counted(len(found.stages), 'stage')}"
     )
-    stages, columns = found.stages, _named(found, "layer")
+    stages, columns = found.stages, _stage_columns(found, "layer")
     columns.append(Column("algorithm", tuple(s.algorithm for s in stages)))
     estimates = [stage.estimate_milliseconds for stage in found.stages]
     columns.append(_times(found, "model", estimates))
@@ -57,7 +57,7 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
     parts = [(stage.cycles or 0) / max(1, found.cycles or 0) for stage in found.stages]
     times = [part * (found.milliseconds or 0.0) for part in parts]
     columns = [
-        *_named(found, "stage"),
+        *_stage_columns(found, "stage"),
         Column("work", tuple(stage.work for stage in found.stages)),
         Column("algorithm", tuple(stage.algorithm for stage in found.stages), below=True),
         Column("bound", tuple(stage.bound for stage in found.stages)),
@@ -70,7 +70,7 @@ def plan_table(found: NetworkRun, width: int = PAGE) -> Table:
     return stage_table(title, columns, width)
 
 
-def _named(found: NetworkRun, head: str) -> list[Column]:
+def _stage_columns(found: NetworkRun, head: str) -> list[Column]:
     """Columns for the name of each stage and for what it does."""
     names = tuple(stage.name for stage in found.stages)
     labels = tuple(stage.label for stage in found.stages)

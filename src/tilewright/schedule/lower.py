@@ -223,11 +223,13 @@ def _epilogue(p: Decisions, output: Tile) -> Call:
     """The call of the epilogue on the tile of the result."""
     assert p.nest.epilogue is not None
     epilogue = p.nest.epilogue
-    names = _ordered(p, p.nest.result)  # several without one where several dimensions have no axis
+    names = _indices_in_storage_order(
+        p, p.nest.result
+    )  # several without one where several dimensions have no axis
     own, letters = ascii_letters[: len(names)], dict(zip(names, ascii_letters, strict=False))
     tiles = [replace(output, roles=own)]
     for use in epilogue.operands:
-        indices = _ordered(p, use)
+        indices = _indices_in_storage_order(p, use)
         roles = own if indices == names else "".join(letters.get(i, ".") for i in indices)
         tiles.append(replace(tile(p, use, 0), roles=roles))
     return Call(epilogue.primitive, tuple(tiles))
@@ -302,7 +304,7 @@ def tile(p: Decisions, use: Use, operand: int, roles: Mapping[str, str] | None =
     """The region of the use's tensor that one core touches in one call, in storage order; `roles`
     replace those of the nest's own primitive.
     """
-    indices = _ordered(p, use)
+    indices = _indices_in_storage_order(p, use)
     ranges = [_range(p, operand, index) for index in indices]
     if use.exact:
         pairs = zip(ranges, indices, strict=True)
@@ -330,7 +332,7 @@ def _last(p: Decisions, axis: Axis) -> Expr:
     return axis.var * _tile(p, axis) + _tile(p, axis) - 1
 
 
-def _ordered(p: Decisions, use: Use) -> tuple[Expr, ...]:
+def _indices_in_storage_order(p: Decisions, use: Use) -> tuple[Expr, ...]:
     """The index of each dimension, in storage order."""
     dims = dict(zip((d for d, _ in use.tensor.dims), use.indices, strict=True))
     return tuple(dims[d] for d in _names(p, use))

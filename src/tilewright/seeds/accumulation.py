@@ -46,7 +46,7 @@ def _seed(roles: MatrixRoles, body: str, *, in_place: bool) -> Seed:
     gathered = tuple(sorted({*roles.k, *roles.taps}))
     axes = {a: axis(f"i{a}", roles.extents[a] if a in roles.taps else Var(f"n{a}"))
             for a in (*roles.kept, *gathered)}  # fmt: skip
-    cut = tuple(axes[a] for a in _cut(roles))
+    cut = tuple(axes[a] for a in _tiled_axes(roles))
     dims = tuple((f"i{a}", axes[a].extent) for a in roles.kept)
     y = TensorSpec("y", "output", dims)
     uses = [_use(i, cut.cells, axes) for i, cut in enumerate(roles.operands)]
@@ -75,7 +75,7 @@ def _seed(roles: MatrixRoles, body: str, *, in_place: bool) -> Seed:
     return Seed("elementwise", (y, *x), (space,), (), tuple(t.name for t in x), "y")
 
 
-def _cut(roles: MatrixRoles) -> tuple[int, ...]:
+def _tiled_axes(roles: MatrixRoles) -> tuple[int, ...]:
     """The result's axes to tile, no two along one dimension; inner ones are preferred."""
     dims = [cell.axes for operand in roles.operands for cell in operand.cells]
     found: list[int] = []

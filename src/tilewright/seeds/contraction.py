@@ -82,7 +82,7 @@ def pattern(roles: MatrixRoles) -> MatrixRoles:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _StoredOperand:
     """A tensor as it is stored, and as the product sees it: a view whose dimensions are `m`, `n`,
     `k` and cells, each of them `parts` of the stored one.
     """
@@ -100,13 +100,13 @@ class _Held:
         return Layout(self.stored.name, dims), own
 
 
-def _held(
+def _stored_operand(
     name: str,
     kind: TensorKind,
     dims: Sequence[tuple[str, Expr]],
     groups: dict[str, tuple[str, ...]],
     operand: int | None,
-) -> _Held:
+) -> _StoredOperand:
     """The tensor with these dimensions, each group of them joined into one; an empty group is a
     dimension of one element.
     """
@@ -117,14 +117,14 @@ def _held(
         named = [(lone.get(d, d), Var(lone[d]) if d in lone else e) for d, e in dims]
         every = (*named, *((letter, Var(letter)) for letter in units))
         spec = TensorSpec(name, kind, every, operand=operand)
-        return _Held(spec, spec, {d: (d,) for d, _ in every})
+        return _StoredOperand(spec, spec, {d: (d,) for d, _ in every})
     ones: list[tuple[str, Expr]] = [(letter, Const(1)) for letter in units]
     stored = TensorSpec(name, kind, (*dims, *ones), operand=operand)
     others = [(d, e) for d, e in dims if d not in joined]
     letters: list[tuple[str, Expr]] = [(letter, Var(letter)) for letter in groups]
     view = TensorSpec(f"{name}_view", kind, (*letters, *others), name, operand)
     parts = {d: (d,) for d, _ in others}
-    return _Held(stored, view, parts | {x: group or (x,) for x, group in groups.items()})
+    return _StoredOperand(stored, view, parts | {x: group or (x,) for x, group in groups.items()})
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ class _Parts:
     roles: MatrixRoles
     matrix: dict[str, Axis]
     axes: dict[int, Axis]
-    left: _Held
-    right: _Held
-    result: _Held
+    left: _StoredOperand
+    right: _StoredOperand
+    result: _StoredOperand
     base: dict[str, int | None]
 
     def named(self, axes: Sequence[int]) -> tuple[Axis, ...]:
@@ -148,14 +148,14 @@ class _Parts:
         taken = [a.name for a in self.matrix.values()]
         return tuple(self.axes[a] for a in axes if self.axes[a].name not in taken)
 
-    def dimension(self, held: _Held, a: int) -> str:
+    def dimension(self, held: _StoredOperand, a: int) -> str:
         """The dimension of a view along which an axis lies that is in it by itself."""
         if held is self.result:
             return f"i{a}"
         cut = self.roles.left if held is self.left else self.roles.right
         return next(f"d{j}" for j, cell in enumerate(cut.cells) if a in cell.axes)
 
-    def item(self, held: _Held, letter: str) -> str:
+    def item(self, held: _StoredOperand, letter: str) -> str:
         """The dimension of a view along which the product's dimension of that letter lies."""
         own = self.base[letter]
         return letter if own is None else self.dimension(held, own)
@@ -187,7 +187,13 @@ def _parts(roles: MatrixRoles) -> _Parts:
             (roles.left, int(roles.swapped), "mk"), (roles.right, int(not roles.swapped), "nk"))
     )  # fmt: skip
     return _Parts(
-        roles, matrix, axes, left, right, _held("y", "output", dims, of_result, None), base
+        roles,
+        matrix,
+        axes,
+        left,
+        right,
+        _stored_operand("y", "output", dims, of_result, None),
+        base,
     )
 
 
@@ -196,14 +202,14 @@ def _wide_base(plain: tuple[int, ...], wide: tuple[int, ...]) -> int | None:
     return wide[-1] if wide and not plain else None
 
 
-def _operand(cut: Cut, number: int, groups: dict[str, tuple[int, ...]]) -> _Held:
+def _operand(cut: Cut, number: int, groups: dict[str, tuple[int, ...]]) -> _StoredOperand:
     place = {cell.terms[0][0]: f"d{j}" for j, cell in enumerate(cut.cells) if len(cell.terms) == 1}
     dims = [(f"d{j}", Var(f"x{number}_{j}")) for j in range(len(cut.cells))]
     named = {letter: tuple(place[a] for a in group) for letter, group in groups.items()}
-    return _held(f"x{number}", "input", dims, named, number)
+    return _stored_operand(f"x{number}", "input", dims, named, number)
 
 
-def _use(p: _Parts, held: _Held, cells: Sequence[Cell]) -> Use:
+def _use(p: _Parts, held: _StoredOperand, cells: Sequence[Cell]) -> Use:
     """The element of one step; `cells` are an operand's, empty for the result."""
     places: list[Expr] = []
     for item, _ in held.view.dims:
@@ -245,7 +251,7 @@ def _seed(roles: MatrixRoles, *, in_place: bool) -> Seed:
     return Seed("loops", (*stored, *views), (space,), _layouts(p), ("x0", "x1"), "y")
 
 
-def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
+def _joinable_axes(p: _Parts) -> tuple[tuple[int, ...], ...]:
     """Choices of window axes that join the product's columns: the innermost ones, no two along one
     dimension.
     """
@@ -262,7 +268,7 @@ def _joined(p: _Parts) -> tuple[tuple[int, ...], ...]:
 def _columns(p: _Parts) -> tuple[tuple[Step, ...], ...]:
     """Alternatives that fuse axes into the product's columns and spread one along the mesh."""
     found = []
-    for chosen in _joined(p):
+    for chosen in _joinable_axes(p):
         names = [p.axes[a].name for a in chosen]
         steps = tuple(
             s for name in names for s in (Split(name, tile_factor(name)), Fuse(name, "n"))
@@ -347,7 +353,7 @@ def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     rows, columns = (p.item(p.result, x) for x in "mn")
     own, terms = p.item(p.right, "n"), p.item(p.right, "k")
     pairs: list[tuple[Layout, ...]] = []
-    for chosen in _joined(p):
+    for chosen in _joinable_axes(p):
         beside = [[p.dimension(held, a) for a in chosen] for held in (p.right, p.result)]
         for right, result in (
             ((terms, *beside[0], own), (rows, *beside[1], columns)),
@@ -361,6 +367,6 @@ def _layouts(p: _Parts) -> tuple[tuple[tuple[Layout, ...], ...], ...]:
     )
 
 
-def _inside(held: _Held, items: Sequence[str]) -> tuple[Layout, ...]:
+def _inside(held: _StoredOperand, items: Sequence[str]) -> tuple[Layout, ...]:
     """The layout with these dimensions innermost."""
     return held.layout((*(d for d, _ in held.view.dims if d not in items), *items))

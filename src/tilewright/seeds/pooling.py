@@ -89,7 +89,11 @@ def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
     names = [name for name, _ in whole.tensor.dims]
     axes, pooled, source = [], [], []
     for name, index in zip(names, whole.indices, strict=True):
-        cut = _cut(nest, index, extents[name]) if name in extents else (None, index, index)
+        cut = (
+            _windows_in_call(nest, index, extents[name])
+            if name in extents
+            else (None, index, index)
+        )
         if cut is None:
             return None
         axes += [cut[0]] if cut[0] else []
@@ -113,7 +117,7 @@ def with_pooling(seed: Seed, windows: PoolWindows) -> Seed | None:
     )
 
 
-def _cut(nest: Nest, index: Expr, extent: int) -> tuple[Axis | None, Expr, Expr] | None:
+def _windows_in_call(nest: Nest, index: Expr, extent: int) -> tuple[Axis | None, Expr, Expr] | None:
     """(an axis over the windows in one call, the index of a window, that of its first place), of a
     dimension whose places in one call are those of an axis that is taken whole; None where they
     may be no whole windows.

@@ -238,7 +238,7 @@ def _whole_sums(window: Window) -> Seed:
         .split(conv.axis("out_channel"), image)
         .spread(conv.axis("out_channel"), "rows")
         .spread(image, "columns")
-        .choose(*_taken(taps))
+        .choose(*_orders_by_images(taps))
         .vectorize("n")
         .prefetch(y, w, x)
         .limit(largest=_LARGEST, most=_MOST)
@@ -253,7 +253,7 @@ def _whole_sums(window: Window) -> Seed:
     return Seed("whole_sums", (x, w, y), (space,), (pixels, channels, sums), ("x", "w"), "y")
 
 
-def _taken(loops: tuple[str, ...]) -> Iterator[Alternative]:
+def _orders_by_images(loops: tuple[str, ...]) -> Iterator[Alternative]:
     """Images for all channels of a tap; results one by one, or together outside each loop."""
     yield Reorder(loops), Stage("x", loops[-1])
     for loop in loops[1:]:

@@ -129,7 +129,7 @@ def choose(
         strict=strict,
     )
     cases = _cases(every, machine)
-    found = _Found([[] for _ in ops], [Counts()] * len(ops))
+    found = _RankedOptions([[] for _ in ops], [Counts()] * len(ops))
     whole = [(case, None) for case in cases if not case[1].partial]
     _rank_into(found, whole, machine, keep, steps)
     _rank_into(found, _promising(cases, found.options, machine), machine, 1, uncounted)
@@ -154,7 +154,7 @@ def _refilled(option: Option, machine: Machine) -> Option:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _RankedOptions:
     """The options of each operator, and how many candidates there were."""
 
     options: list[list[Option]]
@@ -162,7 +162,7 @@ class _Found:
 
 
 def _rank_into(
-    found: _Found,
+    found: _RankedOptions,
     cases: Sequence[tuple[_Case, Choice | None]],
     machine: Machine,
     keep: int,
@@ -342,7 +342,7 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
     Raises ScheduleError for a text that is none, and for one that is not of this operator's space
     on this machine, or does not fit it.
     """
-    said = _read(text)
+    said = _parse_schedule_text(text)
     (found,) = ways([op], machine, algorithm=said.algorithm, partition=partition)
     options, refused = [], []
     for part, seed in found:
@@ -363,7 +363,7 @@ def replay(op: Op, machine: Machine, text: str, partition: str | None = None) ->
 def _candidate(said: _Text, part: Partition, seed: Seed, machine: Machine) -> Candidate:
     op, shared = part.piece, shared_operands(part, seed)
     if said.blocks not in list(seed.blocks(parameters(op))):
-        raise _foreign(f"blocks of these sizes, {_named(said.blocks)},", op, machine)
+        raise _foreign(f"blocks of these sizes, {_sizes_text(said.blocks)},", op, machine)
     names = [space.nest.name for space in seed.spaces]
     if list(said.nests) != names:
         raise ScheduleError(
@@ -392,11 +392,11 @@ def _foreign(what: str, op: Op, machine: Machine) -> ScheduleError:
     )
 
 
-def _named(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items()) or "none"
 
 
-def _read(text: str) -> _Text:
+def _parse_schedule_text(text: str) -> _Text:
     head, *rest = re.split(r"^nest +(.*?) *$", text, flags=re.MULTILINE)
     first, *lines = head.strip().splitlines() or [""]
     word, _, algorithm = first.partition(" ")

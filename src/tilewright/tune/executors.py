@@ -233,7 +233,7 @@ def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
                 copies.append(copy)
             else:
                 _end_after(calls, numbers)
-        for number in _begun(calls, numbers):
+        for number in _claimed_calls(calls, numbers):
             steps(number, len(calls))
     except BaseException:
         for copy in copies:
@@ -245,7 +245,7 @@ def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
             os.waitpid(copy, 0)
 
 
-def _begun(calls: Sequence[Call], numbers: int) -> Iterator[int]:
+def _claimed_calls(calls: Sequence[Call], numbers: int) -> Iterator[int]:
     """The numbers of the calls that this process gets, each before it is made."""
     while found := os.read(numbers, _CALL.size):
         (number,) = _CALL.unpack(found)
@@ -257,5 +257,5 @@ def _begun(calls: Sequence[Call], numbers: int) -> Iterator[int]:
 def _end_after(calls: Sequence[Call], numbers: int) -> None:
     """Make calls and end, with nothing torn down that belongs to the process copied."""
     with suppress(BaseException):
-        list(_begun(calls, numbers))
+        list(_claimed_calls(calls, numbers))
     os._exit(0)

@@ -85,7 +85,9 @@ def kept_rankings(
     )
     for op, own in new.items():
         found[op] = rankings = [next(fresh) for _ in own]
-        _KEPT.remember(keys[op], msgspec.json.encode([_told(r, machine) for r in rankings]))
+        _KEPT.remember(
+            keys[op], msgspec.json.encode([_stored_ranking(r, machine) for r in rankings])
+        )
     by_case = {
         (op, *case): ranking
         for op, own in asked.items()
@@ -118,7 +120,7 @@ def _text(seed: Seed) -> str:
     return digest(seed.name, repr(fields))
 
 
-def _told(ranking: Ranking, machine: Machine) -> _Ranked:
+def _stored_ranking(ranking: Ranking, machine: Machine) -> _Ranked:
     return _Ranked(
         ranking.counts,
         [

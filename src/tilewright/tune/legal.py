@@ -40,7 +40,7 @@ def require_types(op: Op, machine: Machine) -> None:
     own, wanted = op.in_memory, sums.name
     of_addresses = own is not None and own.gather is None and not sums.is_float
     if wanted not in known and not (by_addresses and of_addresses):
-        offered = "".join(f"--dtype {name}, or " for name in _taken(op, known)[:1])
+        offered = "".join(f"--dtype {name}, or " for name in _accepted_types(op, known)[:1])
         raise CapacityError(
             f"machine {machine.name!r} computes {' and '.join(known)}; "
             f"{op.describe()} has sums of {wanted}",
@@ -48,7 +48,7 @@ def require_types(op: Op, machine: Machine) -> None:
         )
 
 
-def _taken(op: Op, known: Sequence[str]) -> list[str]:
+def _accepted_types(op: Op, known: Sequence[str]) -> list[str]:
     """The element types of these, alone or one for operands and one for sums, that the operator
     takes.
     """

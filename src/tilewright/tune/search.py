@@ -139,7 +139,7 @@ def rank(
     found: dict[tuple[int, Op, frozenset[str]], Ranking] = {}
     total = sum(map(len, groups.values()))
     steps(0, total)
-    asked = [_asked(ops, names, machine) for (_, _, names), ops in groups.items()]
+    asked = [_question_of(ops, names, machine) for (_, _, names), ops in groups.items()]
     every = [(structure, own) for own in asked for nest in own.nests for structure in nest]
     priced = _price_all(every, machine, keep)
     for ((number, _, names), ops), own in zip(groups.items(), asked, strict=True):
@@ -200,7 +200,7 @@ def told_apart(shared: Sequence[frozenset[str]], machine: Machine) -> Sequence[f
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Question:
     """Operators that share a seed, with each size of its blocks, and the legal structures of each
     of its nests; no nests where one has none.
     """
@@ -210,18 +210,18 @@ class _Asked:
     nests: Sequence[Sequence[Structure]] = ()
 
 
-def _asked(ops: Mapping[Op, Seed], shared: frozenset[str], machine: Machine) -> _Asked:
+def _question_of(ops: Mapping[Op, Seed], shared: frozenset[str], machine: Machine) -> _Question:
     seed, dtype = next(iter(ops.values())), next(iter(ops)).dtype
     cases = [(op, sizes) for op in ops for sizes in seed.blocks(parameters(op))]
     try:
         nests = [ready_structures(machine, seed, space, dtype) for space in seed.spaces]
     except ScheduleError:  # no schedule is legal on this machine
-        return _Asked(seed, cases)
-    return _Asked(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests])
+        return _Question(seed, cases)
+    return _Question(seed, cases, [[sharing(s, shared) for s in nest] for nest in nests])
 
 
 def _rankings(
-    asked: _Asked, priced: Sequence[Sequence[list[_Priced]]], machine: Machine, keep: int
+    asked: _Question, priced: Sequence[Sequence[list[_Priced]]], machine: Machine, keep: int
 ) -> list[Ranking]:
     """The ranking of each operator by the prices of its nests' structures."""
     seed = asked.seed
@@ -236,10 +236,10 @@ def _rankings(
 def _merged(seed: Seed, rankings: Sequence[Ranking], keep: int) -> Ranking:
     """The best of all sizes of blocks."""
     best = [c for r in rankings for c in r.best]
-    return Ranking(seed, _kept(best, keep), sum((r.counts for r in rankings), Counts()))
+    return Ranking(seed, _best_by_layout(best, keep), sum((r.counts for r in rankings), Counts()))
 
 
-def _kept(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
+def _best_by_layout(candidates: Sequence[Candidate], keep: int) -> tuple[Candidate, ...]:
     """The `keep` best of one seed and the best of each joint layout of inputs and outputs, best
     first; constants are brought into any layout beforehand.
     """
@@ -306,12 +306,12 @@ def _price(
     """Price the grids of all operators and sizes of blocks, structure by structure; of each the
     `keep` best are wanted (0: all).
     """
-    own = _Asked(seed, cases)
+    own = _Question(seed, cases)
     return list(_price_all([(structure, own) for structure in structures], machine, keep))
 
 
 def _price_all(
-    asked: Iterable[tuple[Structure, _Asked]], machine: Machine, keep: int
+    asked: Iterable[tuple[Structure, _Question]], machine: Machine, keep: int
 ) -> Iterator[list[_Priced]]:
     """`_price` in few walks."""
     waiting: list[_Grids] = []
@@ -323,7 +323,7 @@ def _price_all(
     yield from _priced(waiting, machine, keep)
 
 
-def _grids(structure: Structure, asked: _Asked, machine: Machine) -> _Grids:
+def _grids(structure: Structure, asked: _Question, machine: Machine) -> _Grids:
     cases = asked.cases
     blocks = blocks_of(machine, cases[0][0].numerics.sums.name)
     values = [{**parameters(op), **sizes} for op, sizes in cases]
@@ -417,8 +417,8 @@ def _ranking(
     for joint in seed.layout_combinations() if keep else ():
         layouts = frozenset(joint)
         parts = [_best_under(layouts, top, keep) for top in tops]
-        found += _joined(op, seed, blocks, parts, keep)
-    return Ranking(seed, _kept(found, keep), counts)
+        found += _best_wholes(op, seed, blocks, parts, keep)
+    return Ranking(seed, _best_by_layout(found, keep), counts)
 
 
 def _best_under(
@@ -433,7 +433,7 @@ def _cycles(choice: Candidate | NestChoice) -> float:
     return round(choice.cycles, 6)
 
 
-def _joined(
+def _best_wholes(
     op: Op, seed: Seed, blocks: Mapping[str, int], parts: list[list[NestChoice]], keep: int
 ) -> list[Candidate]:
     """The best whole, then the wholes that differ from it in one nest."""

@@ -187,7 +187,7 @@ class _Reader:
             if kind == fmt.KIND_FILE:
                 file_name = name
             elif kind == fmt.KIND_SECTION:
-                name = self._named(index)
+                name = self._section_name(index)
             elif name:
                 symbols.append(self._symbol(name, row))
             names.append(name)
@@ -203,13 +203,13 @@ class _Reader:
         if index == fmt.INDEX_ABSOLUTE:
             section = ""
         elif index != fmt.INDEX_UNDEFINED:
-            section = self._named(index)
+            section = self._section_name(index)
             value -= self.headers[index].address
         kind = _KINDS.get(information & 15, "")
         is_global = information >> 4 == fmt.BIND_GLOBAL
         return Symbol(name, section, signed64(value), is_global, kind, size)
 
-    def _named(self, index: int) -> str:
+    def _section_name(self, index: int) -> str:
         if not 0 < index < len(self.headers):
             raise AssemblyError(f"a symbol is in section {index}, which does not exist")
         return self.headers[index].name
@@ -217,7 +217,7 @@ class _Reader:
     def _relocations(self, names: list[str]) -> tuple[Relocation, ...]:
         found: list[Relocation] = []
         for header in self._by_type(fmt.SECTION_RELA):
-            target = self._named(header.info)
+            target = self._section_name(header.info)
             size = self.headers[header.info].size
             for offset, information, addend in self._rows(
                 header, fmt.relocation_record(self.order)

@@ -41,7 +41,7 @@ class LinkErrors(AssemblyError):
 
 
 @dataclass(slots=True)
-class _Joined:
+class _OutputSection:
     """An output section being filled."""
 
     name: str
@@ -59,7 +59,7 @@ class _Linker:
 
     objects: Sequence[Object]
     table: InstructionTable
-    sections: dict[str, _Joined] = field(default_factory=dict)
+    sections: dict[str, _OutputSection] = field(default_factory=dict)
     shifts: dict[tuple[int, str], int] = field(default_factory=dict)
     defined: list[dict[str, Symbol]] = field(default_factory=list)
     globals: dict[str, tuple[int, Symbol]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class _Linker:
     def join(self, index: int, section: ObjectSection) -> None:
         """Append a section of an object to the output section of its name."""
         joined = self.sections.setdefault(
-            section.name, _Joined(section.name, section.flags, section.nobits)
+            section.name, _OutputSection(section.name, section.flags, section.nobits)
         )
         if (set(joined.flags), joined.nobits) != (set(section.flags), section.nobits):
             self._error(index, f"section {section.name} has other flags than in another object")
@@ -131,7 +131,9 @@ class _Linker:
         except AssemblyError as error:
             self._error(index, f"'{relocation.symbol}' at {where}: {error.message}", error.fix)
 
-    def _filled(self, relocation: Relocation, joined: _Joined, offset: int, target: int) -> bytes:
+    def _filled(
+        self, relocation: Relocation, joined: _OutputSection, offset: int, target: int
+    ) -> bytes:
         size = DATA_BYTES.get(relocation.kind)
         if size is not None:
             if not -(1 << 8 * size - 1) <= target < 1 << 8 * size:
@@ -215,12 +217,12 @@ def _place(linker: _Linker, data_address: int, code_address: int | None) -> None
     _place_in_order(code, behind if code_address is None else code_address)
 
 
-def _is_in(section: _Joined, memory: LocalMemory, table: InstructionTable) -> bool:
+def _is_in(section: _OutputSection, memory: LocalMemory, table: InstructionTable) -> bool:
     style = table.dialect.section_style(section.name)
     return "x" not in section.flags and table.memory(style.memory) == memory
 
 
-def _place_in_order(sections: Sequence[_Joined], address: int) -> int:
+def _place_in_order(sections: Sequence[_OutputSection], address: int) -> int:
     for section in sections:
         address += -address % section.alignment_bytes
         section.address = address
@@ -246,7 +248,7 @@ def _image(linker: _Linker) -> Object:
     )
 
 
-def _section(joined: _Joined) -> ObjectSection:
+def _section(joined: _OutputSection) -> ObjectSection:
     return ObjectSection(
         joined.name,
         joined.flags,

@@ -214,7 +214,9 @@ def _wrongly_marked(
     return None
 
 
-def _written(parsed: ParsedLine, table: InstructionTable, index: int) -> ParsedOperand | None:
+def _operand_of_line(
+    parsed: ParsedLine, table: InstructionTable, index: int
+) -> ParsedOperand | None:
     """The operand of the line that became an instruction's; None if an alias added it."""
     alias = table.alias_by_mnemonic.get((parsed.word, len(parsed.operands)))
     place = alias.operands[index] if alias else index
@@ -231,5 +233,5 @@ def spec_of(parsed: ParsedLine, table: InstructionTable) -> InstructionSpec | No
 
 def operand_span(parsed: ParsedLine, table: InstructionTable, index: int) -> Span:
     """Where the operand of an instruction was written; an alias may have moved or added it."""
-    written = _written(parsed, table, index)
+    written = _operand_of_line(parsed, table, index)
     return parsed.span if written is None else span_of(written)

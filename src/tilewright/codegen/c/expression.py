@@ -42,11 +42,11 @@ def bounds_of(e: Expr, scope: Scope) -> Interval:
     (3, 35)
     """
     for name in sorted(free_vars(e) - scope.bounds.keys()):
-        _known(name, scope)
+        _require_bounds(name, scope)
     return interval(e, scope.bounds)
 
 
-def _known(name: str, scope: Scope) -> str:
+def _require_bounds(name: str, scope: Scope) -> str:
     if name not in scope.bounds:
         raise ProgramError(
             f"symbol {name!r} has no value where code is generated",
@@ -73,7 +73,7 @@ def _text(e: Expr, scope: Scope) -> tuple[str, int]:
         case Const(value):
             return str(value), _ATOM if value >= 0 else 0
         case Var(name):
-            return scope.identifiers[_known(name, scope)], _ATOM
+            return scope.identifiers[_require_bounds(name, scope)], _ATOM
         case BinaryExpr(op, a, b):
             return _binary(op, a, b, scope)
         case _:

@@ -57,11 +57,11 @@ class CacheStore:
         """
         place = self._place()
         try:
-            return files_of(_kept(place, key, make))
+            return files_of(_entry_of(place, key, make))
         except OSError as error:
             _warn(str(cache_folder()), _words(error))
         try:
-            return files_of(_kept(_kind_folder(temporary_folder(), self.kind), key, make))
+            return files_of(_entry_of(_kind_folder(temporary_folder(), self.kind), key, make))
         except OSError as error:
             raise CacheError(
                 f"cannot be written, and neither can {tempfile.gettempdir()}: {_words(error)}",
@@ -91,7 +91,7 @@ class CacheStore:
             (folder / _VALUE).write_bytes(content)
 
         try:
-            _kept(self._place(), key, write)
+            _entry_of(self._place(), key, write)
         except OSError as error:
             _warn(str(cache_folder()), _words(error))
 
@@ -129,7 +129,7 @@ def _kind_folder(root: Path, kind: str) -> Path:
     return root / kind
 
 
-def _kept(place: Path, key: str, make: Make) -> Path:
+def _entry_of(place: Path, key: str, make: Make) -> Path:
     """The entry of this key in `place`, made where it is not there or damaged."""
     entry = named(place, key)
     if _is_whole(entry):
@@ -140,7 +140,7 @@ def _kept(place: Path, key: str, make: Make) -> Path:
             make(filling)
             seal(filling)
             with locked(place):
-                _put(filling, entry)
+                _publish(filling, entry)
     return entry
 
 
@@ -153,7 +153,7 @@ def _is_whole(entry: Path) -> bool:
     return reason is None
 
 
-def _put(filling: Path, entry: Path) -> None:
+def _publish(filling: Path, entry: Path) -> None:
     """Give a sealed folder its name, unless another process was faster."""
     if not _is_whole(entry):
         remove(entry)

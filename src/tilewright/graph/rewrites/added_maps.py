@@ -38,7 +38,7 @@ class AddedMaps:
             own = pointwise(node.op)
             adds = own is not None and node.op.is_named and own.scalar == _ADDITION
             if adds and len(parts) == 2:
-                joined = _joined(node, parts)
+                joined = _sum_of_maps(node, parts)
                 if joined is not None:
                     gone |= {part.name for part, _ in parts}
                     node, own = joined, pointwise(joined.op)
@@ -49,7 +49,7 @@ class AddedMaps:
         return replace(network, nodes=kept) if gone else network
 
 
-def _joined(node: Node, parts: Sequence[tuple[Node, Definition]]) -> Node | None:
+def _sum_of_maps(node: Node, parts: Sequence[tuple[Node, Definition]]) -> Node | None:
     """The sum of maps of one shape as a map, None where it would read too many tensors."""
     read: dict[tuple[str, Access], int] = {}
     bodies: list[Scalar] = []

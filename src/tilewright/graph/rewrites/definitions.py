@@ -111,7 +111,7 @@ class GatheredBodies:
         for node in network.nodes:
             body = made.get(node.inputs[0]) if len(node.inputs) == 1 else None
             if body is not None and readers[body.output] == 1:
-                joined = _joined(body, node)
+                joined = _gathered_body(body, node)
                 if joined is not None:
                     gone.add(body.name)
                     node = replace(node, op=joined, inputs=body.inputs)
@@ -120,7 +120,7 @@ class GatheredBodies:
         return replace(network, nodes=kept) if gone else network
 
 
-def _joined(body: Node, gathering: Node) -> Definition | None:
+def _gathered_body(body: Node, gathering: Node) -> Definition | None:
     """The gathering over the operands of its body, None where they are not just that, or where it
     is a sum of products, which has kernels.
     """

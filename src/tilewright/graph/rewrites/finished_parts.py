@@ -45,7 +45,7 @@ class FinishedParts:
             parts = {own.output: found for own in single if (found := _parts(own))}
             first = next(iter(parts.values()), ())
             alike = {x: own for x, own in parts.items() if _places(own) == _places(first)}
-            joined = _joined(alike, node)
+            joined = _parts_with_map(alike, node)
             if joined is not None:
                 gone |= {made[name].name for name in alike}
                 node = joined
@@ -86,7 +86,7 @@ def _with_zeros(op: Definition, read: tuple[str, ...]) -> tuple[Part, ...]:
     )  # fmt: skip
 
 
-def _joined(made: Mapping[str, tuple[Part, ...]], behind: Node) -> Node | None:
+def _parts_with_map(made: Mapping[str, tuple[Part, ...]], behind: Node) -> Node | None:
     """The parts with what stands behind them on each, None where that is no map of all of them, or
     would read too many tensors.
     """

@@ -54,7 +54,7 @@ def alike_in_groups(network: Network) -> set[str]:
     return found
 
 
-class _Wanted(Exception):  # no error: the walk goes on from the node that makes the tensor
+class _NeededPerGroup(Exception):  # no error: the walk goes on from the node that makes the tensor
     """A tensor that is alike for all images is wanted for a group's images alone."""
 
     def __init__(self, tensor: str, axis: int) -> None:
@@ -87,7 +87,7 @@ class _Part:
             before.append(([len(table) for table in self._tables()], len(self.nodes)))
             try:
                 self._add(whole.nodes[len(before) - 1])
-            except _Wanted as more:
+            except _NeededPerGroup as more:
                 if more.tensor in self.wanted or more.tensor not in numbers:
                     raise ShapeError(f"{more.tensor} is alike for all images") from None
                 self.wanted[more.tensor] = more.axis
@@ -127,7 +127,7 @@ class _Part:
         if not depends and node.output not in self.wanted:
             self.nodes.append(node)
             return
-        for axis in self._kept(node):
+        for axis in self._image_dimensions(node):
             self.places[node.output] = axis
             self.nodes.append(replace(node, op=self._smaller(node)))
             return
@@ -156,7 +156,7 @@ class _Part:
             self._add_up(name, total, made.op)
         return total
 
-    def _kept(self, node: Node) -> Iterator[int]:
+    def _image_dimensions(self, node: Node) -> Iterator[int]:
         """The dimension of the result along which a group's images need those of the operands."""
         own, shape = self.wanted.get(node.output), node.op.out_shape
         for axis in range(len(shape)) if own is None else (own,):
@@ -167,16 +167,16 @@ class _Part:
             wants = [
                 (name, place)
                 for name, box, whole in zip(node.inputs, needed, node.op.input_shapes, strict=True)
-                for place in self._cut(box, whole)
+                for place in self._divided_dimensions(box, whole)
             ]
             if not {(n, p) for n, p in self.places.items() if n in node.inputs} <= {*wants}:
                 continue
             for name, place in wants:
                 if name not in self.places:
-                    raise _Wanted(name, place)
+                    raise _NeededPerGroup(name, place)
             yield axis
 
-    def _cut(self, box: Box, whole: Shape) -> Iterator[int]:
+    def _divided_dimensions(self, box: Box, whole: Shape) -> Iterator[int]:
         """The dimensions of which a group's images are needed."""
         for axis, (side, extent) in enumerate(zip(box.sides, whole, strict=True)):
             if side == (0, extent // self.groups) and extent % self.images == 0:
@@ -188,7 +188,7 @@ class _Part:
             needed = definition.needed(Box.whole(definition.out_shape), terms)
             read = zip(node.inputs, needed, node.op.input_shapes, strict=True)
             if all(
-                self.places[name] in self._cut(box, shape)
+                self.places[name] in self._divided_dimensions(box, shape)
                 for name, box, shape in read
                 if name in self.places
             ):

@@ -46,7 +46,7 @@ class SeparableSums:
             op = every[0] if every == [node.op] else None
             if op is not None and self.finite:
                 op = _without_guards(op)
-            left = _left(op) if op is not None else []
+            left = _separable_factors(op) if op is not None else []
             if op is not None and prod(op.extents[a] for a in op.gathered) > self.most_terms:
                 left = []
             if op is not None and left:
@@ -65,7 +65,7 @@ def _without_guards(op: Definition) -> Definition:
             return op
 
 
-def _left(op: Definition) -> list[Scalar]:
+def _separable_factors(op: Definition) -> list[Scalar]:
     """The factors that leave a sum; none where all that leave are numbers, or where the sum does
     not write its result in order.
     """
@@ -151,19 +151,21 @@ class JoinedPowers:
         for node in network.nodes:
             every = definitions_in(node.op)
             if every == [node.op] and every[0].numerics.is_float:
-                node = replace(node, op=replace(every[0], body=str(_joined(every[0].scalar))))
+                node = replace(
+                    node, op=replace(every[0], body=str(_with_joined_powers(every[0].scalar)))
+                )
             nodes.append(node)
         return replace(network, nodes=tuple(nodes))
 
 
-def _joined(scalar: Scalar) -> Scalar:
+def _with_joined_powers(scalar: Scalar) -> Scalar:
     """The expression with powers joined; itself where there are none to join."""
     if not isinstance(scalar, Apply):
         return scalar
     factors = [*_powers(scalar, 1.0)]
     bases = Counter(base for base, _, is_power in factors if is_power)
     if max(bases.values(), default=0) < 2:
-        return replace(scalar, arguments=tuple(map(_joined, scalar.arguments)))
+        return replace(scalar, arguments=tuple(map(_with_joined_powers, scalar.arguments)))
     number, above, below = 1.0, list[Scalar](), list[Scalar]()
     exponents: dict[Scalar, float] = {}
     for base, exponent, is_power in factors:
@@ -172,7 +174,7 @@ def _joined(scalar: Scalar) -> Scalar:
         elif isinstance(base, Number):
             number *= base.number**exponent
         else:
-            (above if exponent > 0 else below).append(_joined(base))
+            (above if exponent > 0 else below).append(_with_joined_powers(base))
     above += [Apply("pow", (base, Number(n))) for base, n in exponents.items()]
     made = reduce(lambda a, b: Apply("*", (a, b)), [Number(number), *above])
     return reduce(lambda a, b: Apply("/", (a, b)), below, made)

@@ -85,13 +85,13 @@ class Apply:
                 return parse_scalar(expression).value(arguments)
             case Elementary(value=value):
                 of_truths = self.function in _OF_TRUTHS
-                return value(*(arguments if of_truths else map(_counted, arguments)))
+                return value(*(arguments if of_truths else map(_truths_as_integers, arguments)))
 
 
 Scalar: TypeAlias = Number | Element | Apply
 
 
-def _counted(value: Any) -> Any:
+def _truths_as_integers(value: Any) -> Any:
     """Truths as the numbers that they are in C."""
     return value.astype(np.int64) if getattr(value, "dtype", None) == np.bool_ else value
 
@@ -246,7 +246,7 @@ def expanded(scalar: Scalar) -> Scalar:
 
 def _decided(scalar: Scalar) -> Scalar:
     match scalar:
-        case Apply("if", (test, then, otherwise)) if (holds := _known(test)) is not None:
+        case Apply("if", (test, then, otherwise)) if (holds := _constant_truth(test)) is not None:
             return _decided(then if holds else otherwise)
         case Apply(function, arguments):
             return Apply(function, tuple(map(_decided, arguments)))
@@ -254,7 +254,7 @@ def _decided(scalar: Scalar) -> Scalar:
             return scalar
 
 
-def _known(test: Scalar) -> bool | None:
+def _constant_truth(test: Scalar) -> bool | None:
     """The truth value of a test, or None if its numbers do not determine it."""
     match test:
         case Apply(">", (_, Number(number))) if number == inf:

@@ -31,12 +31,12 @@ def without_ahead(network: Network) -> tuple[Network, tuple[Node, ...]]:
             nodes.append(node)
     if not ahead:
         return network, ()
-    read = _read(nodes) | set(network.outputs)
+    read = _inputs_of(nodes) | set(network.outputs)
     kept = tuple(t for name, t in weights.items() if name in read)
     return replace(network, weights=kept, nodes=tuple(nodes)), tuple(ahead)
 
 
-def _read(nodes: Iterable[Node]) -> set[str]:
+def _inputs_of(nodes: Iterable[Node]) -> set[str]:
     return {name for node in nodes for name in node.inputs}
 
 

@@ -183,7 +183,7 @@ def ranked_epilogues(
         for request, base in own.items():
             pieces = _pieces(base, epilogue)
             pairs.append((base.op, seed))
-            shared.append(_shared(ranked, pieces, epilogue, seed))
+            shared.append(_shared_operands(ranked, pieces, epilogue, seed))
             asked.append((request, pieces))
     rankings = known.of(pairs, shared, machine)
     found: dict[Request, list[Candidate]] = {}
@@ -255,7 +255,7 @@ def _takes(pieces: Pieces, epilogue: Epilogue) -> bool:
     return all(whole or pieces.step_along(axes) is not None for axes, whole in epilogue.beside)
 
 
-def _shared(
+def _shared_operands(
     ranked: Ranked, pieces: Pieces | None, epilogue: Epilogue, seed: Seed
 ) -> frozenset[str]:
     """The operands that all groups read together."""

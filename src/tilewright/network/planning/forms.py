@@ -42,10 +42,12 @@ class Forms:
         """
         found = self._known.get((candidate, constants))
         if found is None:
-            found = self._known[candidate, constants] = self._found(candidate, constants=constants)
+            found = self._known[candidate, constants] = self._forms_of(
+                candidate, constants=constants
+            )
         return dict(found)
 
-    def _found(self, candidate: Candidate, *, constants: bool) -> dict[str, Form]:
+    def _forms_of(self, candidate: Candidate, *, constants: bool) -> dict[str, Form]:
         layouts = candidate.joint_layouts()
         kinds = {t.name: t.kind for t in candidate.seed.tensors}
         names = (*candidate.seed.operands, candidate.seed.result)
@@ -151,21 +153,21 @@ def _sent_through(op: Op, operand: int | None, extents: tuple[int, ...]) -> Form
     if operand is None:
         return form_of(shape, _result_numbers(op, extents))
     given: list[Indices] = [np.broadcast_to(np.int8(0), own) for own in op.input_shapes]
-    given[operand] = _counted(prod(shape), first=1).reshape(shape)
+    given[operand] = _narrow_range(prod(shape), first=1).reshape(shape)
     arranged = interface(op.kind).arrange(op, tuple(given))[operand]
     return form_of(shape, arranged.reshape(extents))
 
 
 def _result_numbers(op: Op, extents: tuple[int, ...]) -> Indices:
     """Element number plus 1 at each place of the result in memory; 0 where there is none."""
-    memory = _counted(prod(extents)).reshape(extents)
+    memory = _narrow_range(prod(extents)).reshape(extents)
     taken = interface(op.kind).restore(op, memory).reshape(-1)
     numbers = np.zeros(memory.size, memory.dtype)
-    numbers[taken] = _counted(taken.size, first=1)
+    numbers[taken] = _narrow_range(taken.size, first=1)
     return numbers.reshape(extents)
 
 
-def _counted(count: int, first: int = 0) -> Indices:
+def _narrow_range(count: int, first: int = 0) -> Indices:
     """`count` successive numbers in the narrowest type: tensors may fill much of main memory."""
     last = first + count
     return np.arange(first, last, dtype=np.int32 if last < 2**31 else np.int64)

@@ -150,14 +150,14 @@ class _Stages:
         for tensor in self.node.op.definitions:
             reads = {n for addend in tensor.addends for n in addend.reads}
             known = all(isinstance(self.held[n], np.ndarray) for n in reads)
-            self.held.append(self._known(tensor) if known else self._computed(tensor))
+            self.held.append(self._constant_sum(tensor) if known else self._computed(tensor))
         found = self.held[-1]
         if isinstance(found, np.ndarray):
             found = self._numbers(self.node.output, found, tuple(range(found.ndim)))
         assert isinstance(found, Located)
         return found
 
-    def _known(self, tensor: Computed) -> Array:
+    def _constant_sum(self, tensor: Computed) -> Array:
         parts = []
         for addend in tensor.addends:
             own = [x for n in addend.reads if isinstance(x := self.held[n], np.ndarray)]

@@ -44,7 +44,7 @@ class _Case(Struct, frozen=True):
     vectors: bool
 
 
-class _Found(Struct, frozen=True):
+class _PlanValues(Struct, frozen=True):
     """Values that the plan moves, by kind, and whether it is proven."""
 
     activations: int
@@ -81,14 +81,16 @@ def run(lab: Lab) -> Result:
     for case, found in zip(cases, lab.map(planned, cases), strict=True):
         papers = fixed_plan(_layers(case), CORES, OPTIMISED).volume
         rows += _rows(case, found)
-        moved = _counted(case, found.activations, found.weights, found.sums)
-        before = _counted(case, papers.activations, papers.weights, papers.sums)
+        moved = _counted_values(case, found.activations, found.weights, found.sums)
+        before = _counted_values(case, papers.activations, papers.weights, papers.sums)
         summary[f"{_name(case)}: below the paper's plan, %"] = round(100 * (1 - moved / before), 2)
     for vectors in (False, True):
         for strategy in (BASELINE, OPTIMISED):
             case = _Case("vgg16", strategy, 1.0, vectors)
             volume = fixed_plan(_layers(case), CORES, strategy).volume
-            rows += _rows(case, _Found(volume.activations, volume.weights, volume.sums, False, 0))
+            rows += _rows(
+                case, _PlanValues(volume.activations, volume.weights, volume.sums, False, 0)
+            )
     return Result(
         paper="bwdsp",
         experiment="plans",
@@ -104,7 +106,7 @@ def run(lab: Lab) -> Result:
     )
 
 
-def planned(case: _Case) -> _Found:
+def planned(case: _Case) -> _PlanValues:
     """The best plan of one case."""
     given = space(
         _layers(case), CORES, _OBJECTIVES[case.objective],
@@ -112,7 +114,7 @@ def planned(case: _Case) -> _Found:
     )  # fmt: skip
     plan = best_placed_plan(given) if case.objective == _PLACED else given.best()
     volume = plan.volume
-    return _Found(volume.activations, volume.weights, volume.sums, plan.proven, plan.bound)
+    return _PlanValues(volume.activations, volume.weights, volume.sums, plan.proven, plan.bound)
 
 
 def mobilenet1() -> Network:
@@ -146,7 +148,7 @@ def _layers(case: _Case) -> list[Layer]:
     return layers if case.vectors else image_layers(layers)
 
 
-def _counted(case: _Case, activations: int, weights: int, sums: int) -> int:
+def _counted_values(case: _Case, activations: int, weights: int, sums: int) -> int:
     return activations + sums + (0 if case.objective in (_ACTIVATIONS, _PLACED) else weights)
 
 
@@ -158,7 +160,7 @@ def _name(case: _Case) -> str:
     return f"{case.network}, {part}, least {case.objective}, {limit}"
 
 
-def _rows(case: _Case, found: _Found) -> Iterator[Row]:
+def _rows(case: _Case, found: _PlanValues) -> Iterator[Row]:
     bound = f"each layer and exchange at its own least: {found.bound:.0f}"
     note = f"optimal in its space; {bound}" if found.proven else ""
     for kind in ("activations", "weights", "sums"):

@@ -68,7 +68,7 @@ def by_rule(line: PrintedLayer) -> Region:
     op = vgg16_convolution(line.layer)
     if line.strategy == "general":
         return _general(line, max(input_rows(op.height, CORES), op.kernel[0]))
-    return _seen(line, output_tile(op.out_height, op.out_width, CORES))
+    return _input_region(line, output_tile(op.out_height, op.out_width, CORES))
 
 
 def without_rounding(line: PrintedLayer) -> Region:
@@ -76,7 +76,7 @@ def without_rounding(line: PrintedLayer) -> Region:
     op = vgg16_convolution(line.layer)
     if line.strategy == "general" or op.out_height >= 2 * CORES:
         return by_rule(line)
-    return _seen(line, (2, -(-op.out_height * op.out_width // (2 * CORES))))
+    return _input_region(line, (2, -(-op.out_height * op.out_width // (2 * CORES))))
 
 
 def as_printed(line: PrintedLayer) -> Region:
@@ -99,7 +99,7 @@ def _general(line: PrintedLayer, rows: int) -> Region:
     return rows, op.width, rows - op.kernel[0] + 1, op.out_width
 
 
-def _seen(line: PrintedLayer, tile: tuple[int, int]) -> Region:
+def _input_region(line: PrintedLayer, tile: tuple[int, int]) -> Region:
     op = vgg16_convolution(line.layer)
     rows, columns = (
         seen((0, tile[axis]), (0, op.kernel[axis]), op.stride[axis], op.padding[axis])

@@ -131,7 +131,7 @@ def run(lab: Lab) -> Result:
             closed.get(name),
             found[name].cycles,
             "simulated",
-            note="; ".join([*filter(None, [_WHY.get(name)]), _told(found[name])]),
+            note="; ".join([*filter(None, [_WHY.get(name)]), _comparison_text(found[name])]),
             unit="cycles",
         )
         for name in names
@@ -154,7 +154,7 @@ def run(lab: Lab) -> Result:
     return Result(PAPER, "all_nodes", TITLE, tuple(rows), summary, notes)
 
 
-def _told(kernel: _Kernel) -> str:
+def _comparison_text(kernel: _Kernel) -> str:
     parts = (f"{cycles // MODEL.nodes} {cause}" for cause, cycles in sorted(kernel.stalls.items()))
     bits = "the bits" if kernel.same_bits else "other bits than those"
     return f"{bits} of the fixed-point network; stalls of a node: {', '.join(parts)}"

@@ -155,7 +155,7 @@ class InterleavedProgram:
             yield _routine("update", self._update())
 
     def _looped(self, body: Body, name: str) -> list[str]:
-        return _named(pipelined_lines(body, self.machine, _MANY), name)
+        return _with_loop_label(pipelined_lines(body, self.machine, _MANY), name)
 
     def _forward(self) -> Iterator[str]:
         """Both layers, from the inputs in the data cache to the outputs there."""
@@ -255,7 +255,7 @@ class InterleavedProgram:
 
     def _update(self) -> Iterator[str]:
         yield from ("update_rows: $14 = $4", "$20 = $4 + 64")
-        yield from _named(updated_rows(self.machine, _MANY), "update")
+        yield from _with_loop_label(updated_rows(self.machine, _MANY), "update")
         yield from ("if ($7 != $12) update_rows", "$4 = $4 + $26")
 
     def _preloaded(self) -> Iterator[str]:
@@ -282,7 +282,7 @@ def _routine(name: str, lines: Iterable[str]) -> list[str]:
     return [f"{name}:", *lines, "goto $31", "nop"]
 
 
-def _named(lines: Iterable[str], name: str) -> list[str]:
+def _with_loop_label(lines: Iterable[str], name: str) -> list[str]:
     """Lines with another label for their loop."""
     return [re.sub(r"\bloop\b", f"loop_{name}", line) for line in lines]
 

@@ -125,7 +125,7 @@ class Trial(Struct, frozen=True):
 
 def accuracy(trial: Trial) -> float:
     """Percent of the digits not learnt that are recognised."""
-    given, (order, others) = _digits(), _drawn(trial.seed)
+    given, (order, others) = _digits(), _shuffled_patterns(trial.seed)
     if trial.mode == "float":
         a, b = in_floating_point(first_weights(trial.seed), given, order)
         best = (1 / (1 + np.exp(-given.inputs[others] / _ONE @ a))) @ b
@@ -136,12 +136,12 @@ def accuracy(trial: Trial) -> float:
 
 def learnt(trial: Trial) -> _Weights:
     """The weights after all epochs in fixed point."""
-    order, _ = _drawn(trial.seed)
+    order, _ = _shuffled_patterns(trial.seed)
     first, scaled = first_weights(trial.seed), trial.mode == "scaled"
     return in_fixed_point(first, _digits(), order.reshape(-1, trial.together), scaled=scaled)
 
 
-def _drawn(seed: int) -> tuple[Array, Array]:
+def _shuffled_patterns(seed: int) -> tuple[Array, Array]:
     """The patterns to learn, in order, and the others."""
     random = np.random.default_rng(100 + seed)
     places = random.permutation(len(_digits().classes))
@@ -178,7 +178,7 @@ def bits_agree(
     plan = DIVISION.divide(step, machine, None, TIME, 1.0)
     for own in np.arange(steps * together).reshape(steps, together):
         patterns = {"x": given.inputs[own], "labels": given.wanted[own]}
-        found = plan.run({**patterns, **_named(weights)})
+        found = plan.run({**patterns, **_weights_by_name(weights)})
         weights = in_fixed_point(weights, given, own[np.newaxis], scaled=scaled)
         states = [found[state.next] for state in step.states]
         if any((a != b).any() for a, b in zip(states, weights, strict=True)):
@@ -186,7 +186,7 @@ def bits_agree(
     return True
 
 
-def _named(weights: _Weights) -> dict[str, Array]:
+def _weights_by_name(weights: _Weights) -> dict[str, Array]:
     return {"table": sigmoid_table(), "w0": weights.hidden, "w1": weights.outputs}
 
 
@@ -196,10 +196,10 @@ def recall_agrees(
     """True if a machine computes the outputs of digits that were not learnt, by programs of all its
     nodes and every message, with the bits of the fixed-point network; and the cycles of a pattern.
     """
-    inputs = _digits().inputs[_drawn(0)[1][:patterns]]
+    inputs = _digits().inputs[_shuffled_patterns(0)[1][:patterns]]
     network = perceptron_of((INPUTS, HIDDEN, OUTPUTS), patterns, SHIFT)
     plan = DIVISION.divide(network, digits_machine(*shape), None, TIME, 1.0)
-    (found,) = plan.run({"x": inputs, **_named(weights)}).values()
+    (found,) = plan.run({"x": inputs, **_weights_by_name(weights)}).values()
     same = bool((found[:, :CLASSES] == _recognised(weights, inputs)).all())
     return same, plan.simulated["cycles"] / patterns
 

@@ -52,7 +52,7 @@ def run(lab: Lab) -> Result:
         summary={
             f"{direction}, fitted sizes, {key}": value
             for direction, found in rows.items()
-            for key, value in deviation_summary(_fitted(found, table.rows)).items()
+            for key, value in deviation_summary(_fitted_rows(found, table.rows)).items()
         },
         notes=(
             f"published: {table.source}",
@@ -86,7 +86,7 @@ def _row(machine: Machine, direction: Direction, measured: BandwidthRow, *, ship
     )
 
 
-def _fitted(rows: Sequence[Row], sizes: Sequence[BandwidthRow]) -> Iterator[Row]:
+def _fitted_rows(rows: Sequence[Row], sizes: Sequence[BandwidthRow]) -> Iterator[Row]:
     for row, measured in zip(rows, sizes, strict=True):
         if measured.size_bytes >= _SMALLEST_FITTED_BYTES:
             yield row

@@ -42,14 +42,14 @@ def _safe(content: str) -> str:
     return content if isinstance(content, Markup) else escape(content)
 
 
-def _joined(parts: Iterable[str], separator: str = "") -> Markup:
+def _join_markup(parts: Iterable[str], separator: str = "") -> Markup:
     """Parts in a row."""
     return Markup(separator.join(map(_safe, parts)))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """A table with one line of headings."""
-    cells = [_joined(element("th", name) for name in head)]
+    cells = [_join_markup(element("th", name) for name in head)]
     body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
     return element("table", element("thead", element("tr", *cells)), element("tbody", *body))
 
@@ -116,7 +116,7 @@ def _head(compiled: Subject) -> Markup:
     given += [compiled.dtype] if compiled.dtype else []
     count = len(compiled.layers)
     layers = f"{count} layer{'s' if count > 1 else ''}"
-    return _joined(
+    return _join_markup(
         (
             element("h1", f"{compiled.name} on {compiled.machine}"),
             element(
@@ -206,7 +206,7 @@ def _lines(compiled: Subject) -> Iterator[Markup]:
 
 def _summary(compiled: Subject) -> Markup:
     head = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
-    return _joined((element("h2", "Layers"), _table(head, map(_row, compiled.layers))))
+    return _join_markup((element("h2", "Layers"), _table(head, map(_row, compiled.layers))))
 
 
 def _row(layer: LayerResult) -> tuple[str, ...]:

@@ -270,14 +270,14 @@ def fetched_at(m: MachineState, core: CoreState, i: int, t: int) -> int:
     line = (core.code_address + (i - core.base) * m.word_bytes) // m.cache_line_bytes
     if line != core.line:
         core.line, core.line_at = line, t
-        if not _held(m, core, line):
+        if not _line_is_held(m, core, line):
             core.line_at = t + m.miss_cycles
             core.misses += 1
     return core.line_at
 
 
 @piece
-def _held(m: MachineState, core: CoreState, line: int) -> bool:
+def _line_is_held(m: MachineState, core: CoreState, line: int) -> bool:
     """True if the instruction cache holds a line, which becomes the most recently used of its set;
     a missing line replaces the least recently used.
     """

@@ -154,7 +154,7 @@ def _note_scalar(s: WindowState, code: int, a: int, b: int) -> None:
 
 
 @piece
-def _taken(code: int, a: int) -> bool:
+def _branch_is_taken(code: int, a: int) -> bool:
     taken = code == 0
     taken = taken or (code == 1 and a == 0) or (code == 2 and a != 0) or (code == 3 and a < 0)
     return taken or (code == 4 and a <= 0) or (code == 5 and a > 0) or (code == 6 and a >= 0)
@@ -400,7 +400,7 @@ def _step(p: Code, s: WindowState, rules: LoopRules) -> Any:
         note(s, -a)
     _commit(p, s, rules, number)
     following = number + 1
-    if p.branch[number] >= 0 and _taken(p.branch[number], a):
+    if p.branch[number] >= 0 and _branch_is_taken(p.branch[number], a):
         following = p.target[number]
         if following < 0 or following > count or following == number:
             return False

@@ -130,7 +130,7 @@ def _rounded(products: Integers, fraction_bits: int) -> Integers:
     return requantised(products, 1 << fraction_bits, "even", saturate=False, to=_I64)
 
 
-def _written(out: Span, values: Array) -> int:
+def _write_saturated(out: Span, values: Array) -> int:
     """Write what fits; returns how many elements do not."""
     out[:] = kept = saturated(values)
     return int(np.count_nonzero(kept != values))
@@ -147,7 +147,7 @@ def _store_word(spans: Sequence[Span], values: Values) -> None:
 def _binary(function: Callable[[Array, Array], Array]) -> Meaning:
     def meaning(spans: Sequence[Span], values: Values) -> int:
         out, a, b = spans
-        return _written(out, function(a.astype(np.int64), b.astype(np.int64)))
+        return _write_saturated(out, function(a.astype(np.int64), b.astype(np.int64)))
 
     return meaning
 
@@ -155,7 +155,7 @@ def _binary(function: Callable[[Array, Array], Array]) -> Meaning:
 def _unary(function: Callable[[Array], Array]) -> Meaning:
     def meaning(spans: Sequence[Span], values: Values) -> int:
         out, a = spans
-        return _written(out, function(a.astype(np.int64)))
+        return _write_saturated(out, function(a.astype(np.int64)))
 
     return meaning
 
@@ -163,7 +163,7 @@ def _unary(function: Callable[[Array], Array]) -> Meaning:
 def _by_scalar(function: Callable[[Array, int], Array]) -> Meaning:
     def meaning(spans: Sequence[Span], values: Values) -> int:
         out, a = spans
-        return _written(out, function(a.astype(np.int64), values["scalar"]))
+        return _write_saturated(out, function(a.astype(np.int64), values["scalar"]))
 
     return meaning
 
@@ -177,7 +177,7 @@ def _product(spans: Sequence[Span], values: Values, *, fraction_bits: int, by_ro
     out, matrix, vector = spans
     shape = (len(out), len(vector)) if by_rows else (len(vector), len(out))
     rows = matrix.reshape(shape) if by_rows else matrix.reshape(shape).T
-    return _written(out, _rounded(exact_sums(rows, vector[:, None])[:, 0], fraction_bits))
+    return _write_saturated(out, _rounded(exact_sums(rows, vector[:, None])[:, 0], fraction_bits))
 
 
 def exact_sums(a: Array, b: Array) -> Integers:
@@ -191,7 +191,7 @@ def exact_sums(a: Array, b: Array) -> Integers:
 def _outer(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:
     out, a, b = spans
     products = np.multiply.outer(a.astype(np.int64), b.astype(np.int64))
-    return _written(out, _rounded(products, fraction_bits).reshape(-1))
+    return _write_saturated(out, _rounded(products, fraction_bits).reshape(-1))
 
 
 def _dot(spans: Sequence[Span], values: Values, *, fraction_bits: int) -> int:

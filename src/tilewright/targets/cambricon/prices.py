@@ -124,15 +124,15 @@ def written_turns(dims: Dims, operands: Sequence[int]) -> Turns:
         through = reduce(and_, (a == turns * s for a, s in zip(apart, steps, strict=True)))
         alone, none = own == 1, turns == 1
         ends = ~(alone | none | through)
-        run, loop = _ended(np.where(ends, turns, 1), steps, run, loops)
+        run, loop = _run_and_loop(np.where(ends, turns, 1), steps, run, loops)
         loops.append(loop)
         steps = [np.where(~alone & (none | ends), a, s) for a, s in zip(apart, steps, strict=True)]
         turns = np.where(alone, turns, np.where(none | ends, own, turns * own))
-    run, loop = _ended(turns, steps, run, loops)
+    run, loop = _run_and_loop(turns, steps, run, loops)
     return Turns(run, (*loops, loop))
 
 
-def _ended(
+def _run_and_loop(
     turns: Value, steps: Sequence[Value], run: Value, inner: Sequence[WrittenLoop]
 ) -> tuple[Value, WrittenLoop]:
     """The elements of a run and the loop, of which there is one turn where it is the run."""

@@ -81,7 +81,7 @@ def _charged(
             charged[unit, title] = charged.get((unit, title), 0) + int(free[number])
             if unit == "TRANSFER":
                 engine[title] = engine.get(title, 0) + int(whole[number])
-        taken = _joined(np.concatenate([taken, spans]))
+        taken = _union_of_spans(np.concatenate([taken, spans]))
     charged["", ""] = run.cycles - sum(charged.values())
     return charged, engine
 
@@ -104,7 +104,7 @@ def _covered(spans: Cycles, taken: Cycles) -> Cycles:
     return found
 
 
-def _joined(spans: Cycles) -> Cycles:
+def _union_of_spans(spans: Cycles) -> Cycles:
     """The union of spans as disjoint ones in order."""
     if not len(spans):
         return spans

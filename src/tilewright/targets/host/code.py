@@ -138,7 +138,7 @@ def _artifact(
 ) -> Artifact:
     naming = name_program(_with_constants(program, ahead), _SUFFIXES)
     tensors = tuple(
-        _given(replace(info, panels=products.packed.get(info.name)), naming, ahead)
+        _argument_of(replace(info, panels=products.packed.get(info.name)), naming, ahead)
         for info in tensor_infos(program, naming)
     )
     buffers = buffer_infos(program, {SCRATCHPAD: _NO_LIMIT})
@@ -182,7 +182,7 @@ def _with_constants(program: Program, ahead: Ahead | None) -> Program:
     )
 
 
-def _given(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
+def _argument_of(info: TensorInfo, naming: Naming, ahead: Ahead | None) -> TensorInfo:
     """The tensor to pass: of one made ahead, the constant that it is made of."""
     if ahead is None or info.name != ahead.made.name:
         return info

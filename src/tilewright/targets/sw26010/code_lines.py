@@ -210,10 +210,10 @@ def _calls(program: Program, machine: Machine) -> Iterator[CallStep]:
 def _instructions(routine: _Routine) -> int:
     """Instructions of a routine, kept beside the texts of routines."""
     key = digest("instructions", own_sources(), repr(routine))
-    return ROUTINES.value(key, int, partial(_counted, routine))
+    return ROUTINES.value(key, int, partial(_instruction_count, routine))
 
 
-def _counted(routine: _Routine) -> int:
+def _instruction_count(routine: _Routine) -> int:
     """Instructions of a product with its frame, or of an elementwise routine."""
     if isinstance(routine, GemmInstance):
         return _frame(routine) + kernel_length(routine.plan)

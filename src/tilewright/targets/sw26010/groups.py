@@ -270,7 +270,10 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
         *steps[:behind],
         *(compile_step(file, SLAVE_FLAGS, ()) for file in all_routines[routines:]),
         *steps[behind:],
-        *(compile_step(f"{m.name}_slave.c", SLAVE_FLAGS, _needed(m)) for m in driver.launched),
+        *(
+            compile_step(f"{m.name}_slave.c", SLAVE_FLAGS, _needed_headers(m))
+            for m in driver.launched
+        ),
         compile_step(f"{driver.name}.c", HOST_FLAGS, tuple(headers)),
     ]
     objects, library = tuple(step.output for step in steps), archive.output
@@ -278,7 +281,7 @@ def _build(driver: Driver, routines: int, all_routines: Sequence[str]) -> BuildP
     return BuildPlan((*steps, replace(archive, inputs=objects, command=command)))
 
 
-def _needed(mover: Launched) -> tuple[str, ...]:
+def _needed_headers(mover: Launched) -> tuple[str, ...]:
     return (f"{mover.name}.h", *_HEADERS, *expression_headers([mover.program]))
 
 

@@ -92,7 +92,7 @@ class Importer:
                 kinds.append(own.element_type(name))
                 if kinds[-1] not in declared[min(index, len(declared) - 1)].types:
                     raise GraphError(
-                        f"{own._title} takes {quoted(name)}, which holds {own._held(name)}"
+                        f"{own._title} takes {quoted(name)}, which holds {own._element_type(name)}"
                     )
         own.dtype = next((k for k in kinds if k in _FLOATING), own.builder.dtype)
         if operator.elements != "float" and kinds:
@@ -137,7 +137,9 @@ class Importer:
         if self.narrow and kind == self.narrow.name and kind not in types:
             return self._widened(name, kind)
         if kind not in (types or (self.dtype,)):
-            raise GraphError(f"{self._title} takes {quoted(name)}, which holds {self._held(name)}")
+            raise GraphError(
+                f"{self._title} takes {quoted(name)}, which holds {self._element_type(name)}"
+            )
         return self._declared(name, kind)
 
     def _declared(self, name: str, kind: str) -> str:
@@ -176,7 +178,7 @@ class Importer:
         own = held == dtype(self.file_dtype).numpy
         return self.builder.dtype if own else _NAMES.get(held, str(held))
 
-    def _held(self, name: str) -> str:
+    def _element_type(self, name: str) -> str:
         """Name of a tensor's element type; of a constant, as the file stores it."""
         constant = self.constants.get(name)
         return self.builder.element_type(name) if constant is None else str(constant.dtype)

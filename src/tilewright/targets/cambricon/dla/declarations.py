@@ -61,7 +61,7 @@ class Data(msgspec.Struct, frozen=True):
     def places(self) -> str:
         """How messages show its sizes."""
         sizes = "x".join(map(str, self.extents))
-        return f"{self.kind} {self.name} ({sizes} in segments of {_joined(self.segments)})"
+        return f"{self.kind} {self.name} ({sizes} in segments of {_extents_text(self.segments)})"
 
     def directives(self) -> tuple[str, ...]:
         """Directives that reserve its memory."""
@@ -69,7 +69,7 @@ class Data(msgspec.Struct, frozen=True):
         return (f".balign {ALIGNMENT_BYTES}", f"{self.name}:", f".space {size}")
 
 
-def _joined(numbers: Sequence[int]) -> str:
+def _extents_text(numbers: Sequence[int]) -> str:
     return "x".join(map(str, numbers))
 
 

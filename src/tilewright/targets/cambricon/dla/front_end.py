@@ -144,7 +144,7 @@ class DlaFrontEnd:
             return self._macro_lines(line, self.macros[name], pieces, span, before)
         if self.declaring:
             for piece in pieces:
-                self.uses[piece.text].append(_named(word, line))
+                self.uses[piece.text].append(_place_text(word, line))
             return ()
         known = self.data.keys() | self.parameters.keys()
         if any(piece.text.removeprefix("#") in self.refused - known for piece in pieces):
@@ -372,9 +372,9 @@ class DlaFrontEnd:
         """
         (first_line, word, pieces, span), *others = fusion.calls
         call, block = self._call(word, pieces, span, context)
-        last, stages, inside = call.output(), [], [_named(word, first_line)]
+        last, stages, inside = call.output(), [], [_place_text(word, first_line)]
         for line, name, behind, where in others:
-            inside.append(_named(name, line))
+            inside.append(_place_text(name, line))
             outside = [user for user in self.uses[last.name] if user not in inside]
             try:
                 following, stage = self._call(name, behind, where, context)
@@ -390,7 +390,7 @@ class DlaFrontEnd:
         return _children(first_line, f"fused block '{word}'", fused.builder.text())
 
 
-def _named(word: str, line: SourceLine) -> str:
+def _place_text(word: str, line: SourceLine) -> str:
     return f"@{word} at {line.file}:{line.number}"
 
 

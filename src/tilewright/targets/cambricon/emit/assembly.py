@@ -120,7 +120,7 @@ class ProgramText:
         """A register that holds the value of an expression, for the present instruction."""
         register, _ = self._valued(self.folded(e))
         self._used.add(register)
-        self._read(register, len(self._scopes))
+        self._note_read(register, len(self._scopes))
         return register
 
     def _valued(self, e: Expr) -> tuple[str, int]:
@@ -139,7 +139,7 @@ class ProgramText:
         self._scopes[depth].values[e] = register
         self._used = used
         for operand in operands:
-            self._read(operand, depth + 1)
+            self._note_read(operand, depth + 1)
         return register, depth
 
     def _near(self, e: Expr) -> Expr:
@@ -155,7 +155,7 @@ class ProgramText:
         """Begin an instruction: it uses no register of the one before."""
         self._used.clear()
 
-    def _read(self, register: str, scopes: int) -> None:
+    def _note_read(self, register: str, scopes: int) -> None:
         """Note that a statement of the innermost of the outer `scopes` reads a register."""
         for scope in self._scopes[:scopes]:
             scope.read.add(register)
@@ -339,13 +339,15 @@ class ProgramText:
             self._scopes.append(scope)
             write()
             self._close()
-        self._joined(condition, yes.lines, no.lines)
+        self._write_both_branches(condition, yes.lines, no.lines)
 
     def _close(self) -> None:
         scope = self._scopes.pop()
         self._release(scope.owned)
 
-    def _joined(self, condition: str, then: Sequence[str], orelse: Sequence[str]) -> None:
+    def _write_both_branches(
+        self, condition: str, then: Sequence[str], orelse: Sequence[str]
+    ) -> None:
         yes, end = self._label(), self._label()
         self.write("cb", condition, yes)
         lines = self._scopes[-1].lines

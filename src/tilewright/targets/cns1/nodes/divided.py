@@ -174,7 +174,7 @@ class NodePrograms:
         passes = -(-patterns // (self.rows * self.copies))
         inputs = {name: self._padded(given[name], passes) for name in self.outside}
         numbers = {**self.network.values, **given, **inputs}
-        made, outside = self._made(passes)
+        made, outside = self._programs_and_hosts(passes)
         fabric = outside.fabric
         nodes = [*outside.nodes(inputs), *[IDLE] * (fabric.rows - 1) * fabric.columns]
         for number, places in made.items():
@@ -183,7 +183,7 @@ class NodePrograms:
         blocks = {number: places.blocks for number, places in made.items()}
         return self._outputs(run, outside, patterns) | self._updated(run, blocks), run
 
-    def _made(self, passes: int) -> tuple[dict[int, NodePlaces], Outside]:
+    def _programs_and_hosts(self, passes: int) -> tuple[dict[int, NodePlaces], Outside]:
         """The programs of the nodes by number, and the I/O nodes below."""
         fabric, made = fabric_of(self.machine, hosts=True), {}
         columns = [HostColumn() for _ in range(fabric.columns)]

@@ -107,7 +107,7 @@ class NodePlaces:
         main[self.role.end] = np.zeros(0, np.uint8)
         return NodeStart(text, {"main": main})
 
-    def _kept(self, name: str, box: Box) -> MemoryRows:
+    def _room_for(self, name: str, box: Box) -> MemoryRows:
         """Room for a region of a tensor, which the node has from now on."""
         width = dtype(self.programs.network.tensors[name].dtype).size_bytes * box.shape[1]
         rows = MemoryRows(self.role.room(box.shape[0] * width), box.shape[0], width, width)
@@ -127,7 +127,7 @@ class NodePlaces:
         assert found is not None, f"{name} comes before it is read"
         if found.count == 1 or found.step_bytes == found.size_bytes:
             return found
-        rows = self._kept(name, box)
+        rows = self._room_for(name, box)
         self.role.move(self._placed(found), rows, adds=False)
         self._held[name].insert(0, self._held[name].pop())
         return rows
@@ -136,7 +136,7 @@ class NodePlaces:
         """Takes from outside what a layer is the first to read."""
         for name, box in self.programs.activations(share).items():
             if name in self.programs.outside and self._find(name, box) is None:
-                self.role.receive(self._kept(name, box), 0, adds=False)
+                self.role.receive(self._room_for(name, box), 0, adds=False)
 
     def _layer(self, number: int, share: NodeShare) -> None:
         parts = self._gathered(number, share)
@@ -157,7 +157,7 @@ class NodePlaces:
             if self._find(name, box) is not None:
                 continue
             before = list(self._held.get(name, ()))
-            places[name] = self._kept(name, box), box
+            places[name] = self._room_for(name, box), box
             for rows, have in before:
                 if (common := have & box).size:
                     own = self._placed(_inside(*places[name], common))

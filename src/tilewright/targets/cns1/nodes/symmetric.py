@@ -139,7 +139,7 @@ class Alike:
         waits = np.full(len(self.exchanges) + 1, _FIRST_GUESS)
         for _ in range(_MOST_ROUNDS):
             state, bases = self._run(program, pattern, waits)
-            found = _Seen(state, self.full, program, bases[self.full])
+            found = _TracedRun(state, self.full, program, bases[self.full])
             if np.array_equal(found.waits(), waits):
                 return found.timing()
             waits = found.waits()
@@ -176,7 +176,7 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _TracedRun:
     """The traced run of the node in full."""
 
     state: Arrays

@@ -348,7 +348,7 @@ def undisturbed(
     """
     for _ in range(_RUNS):
         peak_cycles, samples = sampled()
-        coefficients = _fitted(kernel, samples)
+        coefficients = _fit_terms(kernel, samples)
         longest = max(samples, key=lambda s: s.extents.flops)
         terms = _terms(kernel, [longest.extents])[0] * coefficients
         if terms[-1] > _LEAST_SHARE * terms.sum():
@@ -367,7 +367,7 @@ def _terms(kernel: Microkernel, grid: Sequence[ProductExtents]) -> np.ndarray[tu
     return np.stack([np.ones(len(grid)), rows, blocks, blocks * depths], axis=1)
 
 
-def _fitted(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[tuple[int]]:
+def _fit_terms(kernel: Microkernel, samples: Sequence[KernelSample]) -> np.ndarray[tuple[int]]:
     """Coefficients of the terms; terms with negative ones are dropped from the model."""
     matrix = _terms(kernel, [s.extents for s in samples])
     names = ("1", "V", "V S", "V S K")

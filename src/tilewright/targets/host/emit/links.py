@@ -92,7 +92,7 @@ class Links:
 def linked(chain: Chain, a: Side, b: Side) -> Links:
     """The links of a chain; ProgramError where a loop's extent is not known."""
     found = Links(_offsets(chain, a), _offsets(chain, b), _depth(a.view))
-    return _joined(found, a.step("row"), b.step("column"))
+    return _merge_links(found, a.step("row"), b.step("column"))
 
 
 def _depth(view: View) -> Expr:
@@ -119,7 +119,7 @@ def _offsets(chain: Chain, side: Side) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def _joined(links: Links, a_step: Expr, b_step: Expr) -> Links:
+def _merge_links(links: Links, a_step: Expr, b_step: Expr) -> Links:
     """Merge links that follow each other along k: as few links as possible, all of one k."""
     offsets = [(x, y) for x, y in zip(links.a, links.b, strict=True)]
     if not isinstance(links.k, Const):

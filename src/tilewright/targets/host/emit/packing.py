@@ -150,7 +150,7 @@ def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
     words = {"INTERLEAVED": "\n".join(f"    {line}" for line in lines), "LOW": low, "HIGH": high,
              "WORD": _WORDS[kind.size_bytes], "BLOCK": str(block), "SIDE": str(side),
              "WHOLE": str(block // side * side)}  # fmt: skip
-    text = "#include <string.h>\n" + _named(_SQUARE + text, name, kind)
+    text = "#include <string.h>\n" + _filled_in(_SQUARE + text, name, kind)
     for word, own in words.items():
         text = text.replace(word, own)
     return text
@@ -158,7 +158,7 @@ def _by_squares(text: str, name: str, kind: DType, block: int) -> str:
 
 def emit_copy(name: str, kind: DType) -> str:
     """C text of `static void name(rows, columns, padded, x, x_stride, to, to_stride)`."""
-    return _named(_COPY, name, kind)
+    return _filled_in(_COPY, name, kind)
 
 
 def emit_stream(name: str, plain: str, kind: DType, isa: InstructionSet) -> str:
@@ -166,9 +166,9 @@ def emit_stream(name: str, plain: str, kind: DType, isa: InstructionSet) -> str:
     the instruction set has (`InstructionSet.streams`).
     """
     lanes = isa.lanes(kind)
-    text = _named(_STREAM, name, kind).replace("PLAIN", plain).replace("KIND", str(kind))
+    text = _filled_in(_STREAM, name, kind).replace("PLAIN", plain).replace("KIND", str(kind))
     return text.replace("LANES", str(lanes)).replace("BYTES", str(isa.vector_bytes))
 
 
-def _named(text: str, name: str, kind: DType) -> str:
+def _filled_in(text: str, name: str, kind: DType) -> str:
     return text.replace("NAME", name).replace("TYPE", kind.c_name)

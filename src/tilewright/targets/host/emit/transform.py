@@ -79,7 +79,10 @@ def emit_transform_call(
     pixels, points = (first, second) if one.direction == "output" else (second, first)
     extents = [_extent(points, role) for role in "tqp"]
     border = epilogue.border if one.direction == "output" else NO_BORDER
-    left = [_left(pixels, "r", border.bottom), _left(pixels, "c", border.right)]
+    left = [
+        _pixels_to_border(pixels, "r", border.bottom),
+        _pixels_to_border(pixels, "c", border.right),
+    ]
     arguments = [context.c(e) for e in (*extents, *left)]
     for view, roles in ((pixels, "rcq"), (points, "xtq")):
         arguments.append(context.pointer(view, view_offset(view)))
@@ -96,7 +99,7 @@ def _stride(view: View, role: str) -> Expr:
     return product(view.shape[view.roles.index(role) + 1 :]) if role in view.roles else Const(0)
 
 
-def _left(view: View, role: str, border: int) -> Expr:
+def _pixels_to_border(view: View, role: str, border: int) -> Expr:
     """Pixels from the first one on to the end of the image, which a border follows."""
     place = view.roles.index(role)
     return view.shape[place] - border - view.ranges[place].start

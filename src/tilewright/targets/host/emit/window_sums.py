@@ -86,14 +86,14 @@ def emit_window_call(call: Call, one: WindowFunction, name: str, context: CallCo
 
 def _extent(view: View, role: str) -> int:
     pairs = zip(view.roles, view.ranges, strict=True)
-    return _known(product(r.extent for letter, r in pairs if letter == role))
+    return _constant(product(r.extent for letter, r in pairs if letter == role))
 
 
 def _step(view: View, roles: str) -> int:
     """Elements from one index to the next of the innermost of several dimensions with a role."""
     found = [d for d, letter in enumerate(view.roles) if letter in roles]
-    return _known(product(view.shape[found[-1] + 1 :])) if found else 0
+    return _constant(product(view.shape[found[-1] + 1 :])) if found else 0
 
 
-def _known(e: Expr) -> int:
+def _constant(e: Expr) -> int:
     return int(evaluate(e, {}))

@@ -295,7 +295,7 @@ def _nest(
     `independent`: the innermost carries no dependence.
     """
     longer = [axis for axis in axes if extents[axis] > 1]
-    shared = _shared(extents, longer, threads) if threads > 1 else None
+    shared = _threaded_axis(extents, longer, threads) if threads > 1 else None
     with ExitStack() as stack:
         if threads > 1 and shared is None:
             stack.enter_context(writer.block(f"if ({THREAD} == 0)"))
@@ -307,7 +307,7 @@ def _nest(
         yield
 
 
-def _shared(extents: Shape, axes: Sequence[int], threads: int) -> int | None:
+def _threaded_axis(extents: Shape, axes: Sequence[int], threads: int) -> int | None:
     """The axis that threads divide: the first with work enough for all, else the longest."""
     wide = (axis for axis in axes if extents[axis] >= _TURNS * threads)
     return next(wide, max(axes, key=lambda axis: extents[axis], default=None))

@@ -187,7 +187,7 @@ def _repacked(rows_cycles: RowsCycles, dims: Dims) -> Value:
     kept = {axis: np.empty((len(cores), *shape), np.int64) for axis in axes}
     for i, axis in enumerate(axes):
         for row, core in enumerate(cores):
-            kept[axis][row] = _kept(axis, core[i], dims)
+            kept[axis][row] = _indices_of_core(axis, core[i], dims)
     cycles = np.broadcast_to(_repacked_cores(rows_cycles, dims, kept), (len(cores), *shape))
     for i, axis in enumerate(axes):
         whole = np.reshape([core[i] == axis.whole for core in cores], (-1, *(1 for _ in shape)))
@@ -204,7 +204,7 @@ def _tiles(axis: RepackedAxis, dims: Dims) -> tuple[str, ...]:
     return axis.most, axis.least, axis.whole
 
 
-def _kept(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
+def _indices_of_core(axis: RepackedAxis, tile: str, dims: Dims) -> Value:
     """A core's number of indices along the axis."""
     return dims[tile] if tile == axis.whole else dims[tile] - 1
 

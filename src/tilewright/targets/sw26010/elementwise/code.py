@@ -43,7 +43,7 @@ class RoutineCode:
         if label:
             self._marks += (f"{self.name}_{label}",)
         for index in _order(tuple(code), tuple(self.aliases.objects.items())):
-            placed = _named(code[index], self.name)
+            placed = _with_prefix(code[index], self.name)
             if self._marks:
                 placed = replace(placed, labels=self._marks)
                 self._marks = ()
@@ -93,7 +93,7 @@ def _order(code: tuple[Instruction, ...], objects: tuple[tuple[int, str], ...]) 
     return (*order, len(code) - 1) if fixed else order
 
 
-def _named(line: Instruction, prefix: str) -> Instruction:
+def _with_prefix(line: Instruction, prefix: str) -> Instruction:
     if not any(isinstance(o, SymbolReference) for o in line.operands):
         return line
     operands = tuple(

@@ -352,7 +352,7 @@ class Along:
         return [
             ("", [*ends, op("beq", TRIPS, f"{prefix}_rest")]),
             (f"{prefix}_eight", self._again(self._eight(), f"{prefix}_eight")),
-            ("", self._joined()),
+            ("", self._join_partial_results()),
             (f"{prefix}_rest", rest),
             (f"{prefix}_single", self._again(single, f"{prefix}_single")),
             (f"{prefix}_end", []),
@@ -385,7 +385,7 @@ class Along:
             loads.append((register, code))
         return self.items.gathered(totals, loads, mode)
 
-    def _joined(self) -> list[Instruction]:
+    def _join_partial_results(self) -> list[Instruction]:
         """The partial results with each other, and the last one with the result."""
         items, parts, code = self.items, list(self.parts), []
         if self.mode != ELEMENTS:

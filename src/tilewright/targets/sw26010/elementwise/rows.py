@@ -62,7 +62,7 @@ def _grow(routine: RoutineCode, precision: Precision) -> None:
     routine.block("", [*ends, op("bne", _MODE, "grow_elements")])
     for mode in MODES:
         row = [move(_TO_ROW, _TO), move(_FROM_ROW, _FROM)]
-        row += _counted(mode, _ADDED)
+        row += _load_row_count(mode, _ADDED)
         routine.block(f"grow_{mode}", [*row, op("beq", _LEFT, f"zero_{mode}_rest")])
         zeros = partial(_zeros, precision, mode)
         _loop(routine, f"zero_{mode}", zeros(UNROLLED))
@@ -93,13 +93,13 @@ def _moves(
     routine: RoutineCode, label: str, precision: Precision, mode: str, length: int, way: int
 ) -> None:
     """A row of `length` elements from `_FROM` to `_TO`, forward or backward."""
-    routine.block("", [*_counted(mode, length), op("beq", _LEFT, f"{label}_rest")])
+    routine.block("", [*_load_row_count(mode, length), op("beq", _LEFT, f"{label}_rest")])
     moved = partial(_moved, precision, mode, way)
     _loop(routine, label, moved(UNROLLED))
     routine.rest(f"{label}_rest", mode, UNROLLED, length, _LEFT, moved)
 
 
-def _counted(mode: str, length: int) -> list[Instruction]:
+def _load_row_count(mode: str, length: int) -> list[Instruction]:
     shift = (UNROLLED * item_elements(mode)).bit_length() - 1
     return [with_number("srl", length, shift, _LEFT)]
 

@@ -56,7 +56,7 @@ def matrix_product(sums: Sums, matrix: Matrix, values: Sequence[int]) -> list[in
         columns[one], columns[two] = added, taken
     results: dict[int, int] = {}
     for one, two in _pairs(matrix):
-        results[one], results[two] = _both(sums, matrix[one], matrix[two], columns)
+        results[one], results[two] = _sum_and_difference(sums, matrix[one], matrix[two], columns)
     for row in range(len(matrix)):
         if row not in results:
             results[row] = _sum(sums, matrix[row], columns)
@@ -75,7 +75,9 @@ def _pairs(rows: Matrix) -> Iterator[tuple[int, int]]:
                 yield one, two
 
 
-def _both(sums: Sums, one: Matrix, two: Matrix, columns: Sequence[int]) -> tuple[int, int]:
+def _sum_and_difference(
+    sums: Sums, one: Matrix, two: Matrix, columns: Sequence[int]
+) -> tuple[int, int]:
     """E + O and E - O, of rows that agree in E and differ by sign in O."""
     even = _sum(sums, np.where(one == two, one, 0), columns)
     odd_row = np.where(one == two, 0, one)

@@ -127,7 +127,7 @@ class WinogradWork(Work):
             loads = _walk(
                 load_item(self.precision, mode), (_COLUMN, _POINT), (X_ROW, X_COLUMN), side
             )
-            kept = [_kept("vstd", row * side + column) for row in range(rows)]
+            kept = [_frame_access("vstd", row * side + column) for row in range(rows)]
             found.append(_Line(sums, dict(zip(values, loads, strict=True)), results, kept))
         return found
 
@@ -137,7 +137,9 @@ class WinogradWork(Work):
         found = []
         for row in range(rows):
             sums, values, results = self._line(divided=True)
-            kept = {v: _kept("vldd", row * side + column) for column, v in enumerate(values)}
+            kept = {
+                v: _frame_access("vldd", row * side + column) for column, v in enumerate(values)
+            }
             name, pointers = store(self.precision, mode), (_RESULT_ROW, _RESULT)
             found.append(_Line(sums, kept, results, _walk(name, pointers, (Y_COLUMN, Y_ROW), rows)))
         return found
@@ -194,7 +196,7 @@ def _walk(
     return [partial(access, number) for number in range(count)]
 
 
-def _kept(name: str, place: int) -> _Access:
+def _frame_access(name: str, place: int) -> _Access:
     def access(register: int) -> list[Instruction]:
         return [op(name, register, (SCRATCH_AT + _VECTOR_BYTES * place, STACK))]
 

@@ -51,11 +51,11 @@ def emit_transfer(
     size = dtype(tensor.dtype).size_bytes
     writer.comment(_description(stmt, plan, size, naming, scope))
     with writer.block():
-        request = _named(stmt, plan, scope, size, writer)
+        request = _declare_request(stmt, plan, scope, size, writer)
         _start(request, int(evaluate(buffer.elements, {})), naming, writer)
 
 
-def _named(
+def _declare_request(
     stmt: Transfer, plan: TransferPlan, scope: Scope, size: int, writer: CWriter
 ) -> _Request:
     """Declare the length `block` in elements and the count `blocks`, unless they are constants."""

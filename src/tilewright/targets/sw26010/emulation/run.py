@@ -207,7 +207,7 @@ class _Data:
     def _write(self, i: int, artifact: Artifact, inputs: Mapping[str, Array]) -> None:
         for place, t in zip(self._places[i], _public(artifact), strict=True):
             read = t.is_given or t.kind == "updated"
-            given = _given(t, inputs) if read else dtype(t.dtype).nothing
+            given = _require_input(t, inputs) if read else dtype(t.dtype).nothing
             self._tensor(place, t)[...] = given
 
     def result(self, i: int) -> Outputs | SimulationError:
@@ -237,7 +237,7 @@ def _public(artifact: Artifact) -> tuple[TensorInfo, ...]:
     return tuple(t for t in artifact.tensors if t.kind != "scratch")
 
 
-def _given(t: TensorInfo, inputs: Mapping[str, Array]) -> Array:
+def _require_input(t: TensorInfo, inputs: Mapping[str, Array]) -> Array:
     if t.name not in inputs:
         raise ShapeError(f"input tensor {t.name!r} is missing")
     given = inputs[t.name]

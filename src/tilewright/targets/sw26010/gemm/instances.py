@@ -244,7 +244,7 @@ def _distinct(values: tuple[Expr, ...], place: _Place) -> Integers:
         raise ProgramError(
             "the extents of a gemm differ between cores", fix="pad the tiles of all cores alike"
         )
-    loops, conditions = _needed(symbols, place)
+    loops, conditions = _loops_and_conditions(symbols, place)
     points = _points(loops, (*values, *conditions))
     env: dict[str, Any] = dict(zip(points, np.ix_(*points.values()), strict=True))
     shape = tuple(len(p) for p in points.values())
@@ -257,7 +257,7 @@ def _distinct(values: tuple[Expr, ...], place: _Place) -> Integers:
     return np.unique(np.stack(columns, axis=-1).astype(np.int64), axis=0)
 
 
-def _needed(symbols: frozenset[str], place: _Place) -> tuple[list[For], list[Expr]]:
+def _loops_and_conditions(symbols: frozenset[str], place: _Place) -> tuple[list[For], list[Expr]]:
     """The loops that `symbols` depend on, and the conditions on these alone."""
     loops: list[For] = []
     for loop in reversed(place.loops):

@@ -47,7 +47,7 @@ TEMPLATES = "templates.toml"
 SOURCE = "What search_template finds; `pytest tests/targets --update-golden` writes it anew."
 
 
-class _Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _StoredSearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The result of a search as it is shipped; `question` is a digest of all that it depends on."""
 
     question: str
@@ -66,10 +66,10 @@ def gemm_template(precision: Precision) -> IssueTimes:
     return (found and _accepted(precision, found)) or search_template(precision)
 
 
-def shipped_templates() -> Mapping[str, _Found]:
+def shipped_templates() -> Mapping[str, _StoredSearch]:
     """The search results shipped with the package, by name of the precision."""
     text = (resources.files(__package__) / TEMPLATES).read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=dict[str, _Found])
+    return msgspec.toml.decode(text, type=dict[str, _StoredSearch])
 
 
 def shipped_text(templates: Mapping[str, IssueTimes]) -> str:
@@ -86,7 +86,7 @@ def _shipped_table(name: str, template: IssueTimes) -> str:
     )
 
 
-def _accepted(precision: Precision, found: _Found) -> IssueTimes | None:
+def _accepted(precision: Precision, found: _StoredSearch) -> IssueTimes | None:
     """The shipped template, unless something that its search depends on has changed."""
     rules = load_table(TABLE_NAME).issue
     interval, slack = found.interval_cycles, found.slack_cycles
@@ -101,7 +101,7 @@ def _accepted(precision: Precision, found: _Found) -> IssueTimes | None:
     return template_of(precision, slack, schedule)
 
 
-def _satisfies(graph: DependenceGraph, rules: IssueRules, found: _Found) -> bool:
+def _satisfies(graph: DependenceGraph, rules: IssueRules, found: _StoredSearch) -> bool:
     """True if the times are a schedule, by the solver's constraints. The verdict is kept: loading
     the solver takes longer than most compilations.
     """

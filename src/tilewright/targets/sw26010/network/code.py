@@ -295,7 +295,7 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
         for name, v in plan.given
     ]
     outputs = [
-        TensorInfo(own, "", held[v].dtype, _written(plan, v), layout.whole(held[v], form))
+        TensorInfo(own, "", held[v].dtype, _output_kind(plan, v), layout.whole(held[v], form))
         for own, (_, v, form) in zip(results, plan.outputs, strict=True)
     ]
     block = TensorInfo(name, "", kind, "constant", (max(1, layout.constants),))
@@ -304,7 +304,7 @@ def _public(plan: Plan, layout: _Layout) -> tuple[list[TensorInfo], str]:
     return [*inputs, block, *outputs, arena], name
 
 
-def _written(plan: Plan, value: int) -> TensorKind:
+def _output_kind(plan: Plan, value: int) -> TensorKind:
     """The kind of an output: a state is given what it was before."""
     return "updated" if plan.values[value].role == "state" else "output"
 
@@ -363,7 +363,7 @@ def _host(
         writer.line(f"arena = ({kind} *)memory;")
         initialize_once(writer)
         writer.line("parameters.group = 0;")
-        _given(writer, plan, code, places, layout)
+        _write_parameters(writer, plan, code, places, layout)
         writer.lines(f"athread_spawn({code.name}{KERNEL_SUFFIX}, &parameters);\nathread_join();")
         writer.line("free(memory);")
         writer.line("return 0;")
@@ -391,7 +391,7 @@ def _driven(
         writer.array(f"static const long {driver.name}_first[{groups}]", starts)
         writer.line()
     places = _places(plan, layout, driver.infos, driver.place, f"{driver.name}_first")
-    driver.write(writer, partial(_given, writer, plan, code, places, layout))
+    driver.write(writer, partial(_write_parameters, writer, plan, code, places, layout))
 
 
 def _places(
@@ -424,7 +424,9 @@ def _places(
     return _Places(found, bases["scratch"])
 
 
-def _given(writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layout: _Layout) -> None:
+def _write_parameters(
+    writer: CWriter, plan: Plan, code: StagesCode, places: _Places, layout: _Layout
+) -> None:
     """Write the parameters of the stages of a `group`: the addresses of their tensors."""
     for number, (stage, launch) in enumerate(zip(plan.stages, code.launches, strict=True)):
         own, free = dict(stage.arguments), layout.shared

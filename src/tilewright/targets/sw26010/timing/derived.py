@@ -97,7 +97,7 @@ class Derived(Generic[Routine, Sample]):
 
     def fitted(self, table: str, routine: Routine, mode: str) -> Fitted:
         """One mode of `timing`; the others are not derived for it."""
-        return _fitted(self, table, routine, mode)
+        return _fitted_mode(self, table, routine, mode)
 
     @cached_property
     def shipped(self) -> Mapping[str, Timings]:
@@ -143,7 +143,7 @@ class Derived(Generic[Routine, Sample]):
 
 
 @cache
-def _fitted(kind: Derived[Routine, Sample], table: str, routine: Routine, mode: str) -> Fitted:
+def _fitted_mode(kind: Derived[Routine, Sample], table: str, routine: Routine, mode: str) -> Fitted:
     asked, shipped, name = kind.question(table), kind.shipped.get(table), routine.timed_as
     if shipped is not None and shipped.question == asked and name in shipped.routines:
         return shipped.routines[name][mode]

@@ -56,7 +56,7 @@ def _loop(at: Importer) -> None:
         test, *made = at.run(body.instance((count, going, *carried), number))
         holds, carried = _truth(at, test), made[: len(carried)]
         passes.append(made[len(carried) :])
-    _ended(at, carried, passes, [(0, 0)] * (len(body.outputs) - 1 - len(carried)))
+    _name_outputs(at, carried, passes, [(0, 0)] * (len(body.outputs) - 1 - len(carried)))
 
 
 def _require(at: Importer, body: Subgraph, inputs: int, outputs: int) -> None:
@@ -66,7 +66,7 @@ def _require(at: Importer, body: Subgraph, inputs: int, outputs: int) -> None:
         raise at.wrong(f"its body has {own} inputs and outputs, expected ({inputs}, {outputs})")
 
 
-def _ended(
+def _name_outputs(
     at: Importer, carried: Sequence[str], passes: Sequence[Sequence[str]],
     ways: Sequence[tuple[int, int]],
 ) -> None:  # fmt: skip
@@ -107,7 +107,7 @@ def _scan(at: Importer) -> None:
         passes.append(made[len(states) :])
     stacked = len(body.outputs) - len(states)
     ways = (listed(at.node, f"scan_output_{w}", stacked, 0) for w in ("directions", "axes"))
-    _ended(at, states, passes, list(zip(*ways, strict=True)))
+    _name_outputs(at, states, passes, list(zip(*ways, strict=True)))
 
 
 def _slice(at: Importer, name: str, axis: int, place: int) -> str:

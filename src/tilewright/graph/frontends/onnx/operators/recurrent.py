@@ -221,9 +221,9 @@ class _Kind:
             layers.append(layer)
         whole = (steps, len(layers), batch, hidden)
         rows = [name for step in zip(*states, strict=True) for name in step]
-        _joined(at, 0, rows, whole, (2, 0, 1, 3) if by_batch else ())
+        _concat(at, 0, rows, whole, (2, 0, 1, 3) if by_batch else ())
         for output, names in ((1, [x.state for x in layers]), (2, [x.cell for x in layers])):
-            _joined(at, output, names, whole[1:], (1, 0, 2) if by_batch else ())
+            _concat(at, output, names, whole[1:], (1, 0, 2) if by_batch else ())
 
     def _activations(self, at: Importer, directions: int) -> list[str]:
         """Expressions over {x}; alphas and betas are taken by those that have one."""
@@ -244,7 +244,7 @@ class _Kind:
         return found
 
 
-def _joined(at: Importer, output: int, names: Sequence[str], shape: Shape, order: Shape) -> None:
+def _concat(at: Importer, output: int, names: Sequence[str], shape: Shape, order: Shape) -> None:
     """Matrices one after the other as an output of this shape, or with its axes in this order."""
     if output >= len(at.node.outputs) or not at.node.outputs[output]:
         return

@@ -34,7 +34,7 @@ def _resize(at: Importer) -> None:
         _weighted(at, {a: _neighbours(at.node, shape[a], s, n) for a, s, n in targets})
         return
     places = {a: _places(at.node, shape[a], s, n) for a, s, n in targets}
-    cuts = {a: cut for a, own in places.items() if (cut := _cut(own))}
+    cuts = {a: cut for a, own in places.items() if (cut := _strided_copies(own))}
     if len(cuts) == len(places):
         _emit(at, shape, [cuts.get(a, (0, n, 1, 1)) for a, n in enumerate(shape)])
     else:
@@ -161,7 +161,7 @@ _ROUNDED: dict[str, Callable[[Fraction], int]] = {
 }
 
 
-def _cut(places: list[int]) -> tuple[int, int, int, int] | None:
+def _strided_copies(places: list[int]) -> tuple[int, int, int, int] | None:
     """(start, count, step, copies) of elements a step apart, each repeated; None for others."""
     copies = places.count(places[0])
     if len(places) % copies:

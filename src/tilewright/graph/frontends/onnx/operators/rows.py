@@ -49,14 +49,14 @@ def _reduce(at: Importer, *, function: str, body: str, finish: str) -> None:
         if function == "mean":
             finish, types = f"x0 / {prod(shape[a] for a in axes)}.0", f"{types}:f64:{types}"
         gather = _GATHERS[function]
-        _kept(at, axes, Definition(shape, y, (straight(shape),), body, gather, finish, types), x)
+        _reduced(at, axes, Definition(shape, y, (straight(shape),), body, gather, finish, types), x)
     elif function == "mean" and len(shape) == 4 and axes == (2, 3):
-        _kept(at, axes, global_average_pool2d(shape, dtype=at.dtype), x)
+        _reduced(at, axes, global_average_pool2d(shape, dtype=at.dtype), x)
     else:
-        _kept(at, axes, Reduce(function, shape, axes, at.dtype), x)
+        _reduced(at, axes, Reduce(function, shape, axes, at.dtype), x)
 
 
-def _kept(at: Importer, axes: Sequence[int], op: Op, *names: str) -> None:
+def _reduced(at: Importer, axes: Sequence[int], op: Op, *names: str) -> None:
     """The result with its axes of one element, or without them."""
     if at.node.flag("keepdims"):
         at.emit(op, *names)
@@ -70,7 +70,7 @@ def _log_sum_exp(at: Importer) -> None:
     x, axes = at.operand(0), _axes(at)
     largest = _of_rows(at, "max", x, axes)
     total = _of_rows(at, "sum", at.each("exp(x0 - x1)", x, largest), axes)
-    _kept(at, axes, at.mapped("x1 + log(x0)", total, largest), total, largest)
+    _reduced(at, axes, at.mapped("x1 + log(x0)", total, largest), total, largest)
 
 
 def _of_rows(at: Importer, function: str, x: str, axes: Sequence[int]) -> str:
@@ -174,7 +174,7 @@ def _argument(at: Importer, axis: int, function: str, *, last: bool) -> str:
 def _arg(at: Importer, *, function: str) -> None:
     found = _argument(at, at.axis(), function, last=at.node.flag("select_last_index"))
     op = converting(at.builder.shape(found), at.dtype, "i64")
-    _kept(at, (at.axis(),), op, found)
+    _reduced(at, (at.axis(),), op, found)
 
 
 def _running(at: Importer, *, gather: Gather) -> None:
