@@ -26,7 +26,7 @@ from tilewright.machine import Machine
 from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
 from tilewright.network.plans import Other
-from tilewright.network.rival import against
+from tilewright.network.rival import compare_outputs
 from tilewright.partition.capability import DIVIDES
 from tilewright.partition.divided import DividedNetwork
 from tilewright.partition.grids import IMAGES
@@ -128,7 +128,7 @@ class DividedWay(Way[DividedNetwork]):
         found = self.figures(made, progress)
         if compare is None:
             return found, outputs
-        other = against(compare, network, weights, given, outputs, made.settings.max_error)
+        other = compare_outputs(compare, network, weights, given, outputs, made.settings.max_error)
         return structs.replace(found, comparison=other), outputs
 
     def simulated(self, made: Made, asked: Simulating, progress: Progress) -> DividedRun:

@@ -26,7 +26,7 @@ from tilewright.network.interpret import interpret_groups, interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.plans import Other
 from tilewright.network.results import NetworkRun, compared
-from tilewright.network.rival import against
+from tilewright.network.rival import compare_outputs
 from tilewright.network.simulate import PlanRun, described, simulate_plan
 from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
@@ -228,7 +228,7 @@ class PlannedNetwork:
             meant = self._on_arranged(self._meaning({**self.weights, **weights}))(inputs)
             exact = compared("meaning", outputs, meant, 0.0)
             return structs.replace(found, comparison=exact), outputs
-        other = against(compare, network, weights, inputs, outputs, bound)
+        other = compare_outputs(compare, network, weights, inputs, outputs, bound)
         return structs.replace(found, comparison=other), outputs
 
 

@@ -93,7 +93,7 @@ def onnxruntime_session(
     return OnnxRuntime(onnxruntime.__version__, network.source, session, binding, network.outputs)
 
 
-def against_onnxruntime(
+def compare_with_onnxruntime(
     other: OnnxRuntime, outputs: Mapping[str, Array], bound: float | None
 ) -> Comparison:
     """Our outputs beside those of onnxruntime; without times."""
@@ -101,7 +101,7 @@ def against_onnxruntime(
     return structs.replace(found, version=other.version, model=other.model)
 
 
-def against(
+def compare_outputs(
     other: Other,
     network: Network,
     weights: Mapping[str, Array],
@@ -115,7 +115,7 @@ def against(
     """
     if other == "reference":
         return compared(other, outputs, network.evaluate({**weights, **inputs}), bound)
-    return against_onnxruntime(onnxruntime_session(network, weights, inputs), outputs, bound)
+    return compare_with_onnxruntime(onnxruntime_session(network, weights, inputs), outputs, bound)
 
 
 def _bound(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Any:

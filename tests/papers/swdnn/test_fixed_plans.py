@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.machine import load_machine
-from tilewright.papers.swatop.against import TUNED
+from tilewright.papers.swatop.manual import TUNED
 from tilewright.papers.swdnn.fixed_plans import (
     SEEDS,
     Plan,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tilewright.papers.model import Row, compare, sampled, scaled
-from tilewright.papers.swatop.against import Pair, evidence, speedups
+from tilewright.papers.swatop.manual import Pair, evidence, speedups
 
 
 class Counted(Struct, frozen=True):

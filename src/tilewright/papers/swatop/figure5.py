@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
-from tilewright.papers.swatop.against import IMPLICIT
 from tilewright.papers.swatop.layers import layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
+from tilewright.papers.swatop.manual import IMPLICIT
 from tilewright.papers.swatop.schedules import our_product, setting
 
 TITLE = "implicit convolution against swDNN's plans, layers of three networks"

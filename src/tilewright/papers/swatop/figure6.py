@@ -19,9 +19,9 @@ from tilewright.machine import Machine
 from tilewright.ops import Conv2d
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare, sampled
-from tilewright.papers.swatop.against import manual_schedules
 from tilewright.papers.swatop.layers import QUICK, layers, speedup_figure, speedup_result
 from tilewright.papers.swatop.listings import BATCHES
+from tilewright.papers.swatop.manual import manual_schedules
 from tilewright.papers.swatop.schedules import MACHINE, TuningTask, our_product, setting
 from tilewright.partition import split
 from tilewright.seeds.nest import Nest

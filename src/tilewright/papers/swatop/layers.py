@@ -16,7 +16,8 @@ from tilewright.ops import Conv2d
 from tilewright.papers.figures import bars, level_line
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare, sampled, scaled
-from tilewright.papers.swatop.against import (
+from tilewright.papers.swatop.listings import BATCHES
+from tilewright.papers.swatop.manual import (
     Pair,
     alike,
     average,
@@ -25,7 +26,6 @@ from tilewright.papers.swatop.against import (
     pairs,
     speedups,
 )
-from tilewright.papers.swatop.listings import BATCHES
 from tilewright.papers.swatop.schedules import MACHINE, setting
 
 NETWORKS = ("vgg16", "resnet50", "yolov2")

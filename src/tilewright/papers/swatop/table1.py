@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row
-from tilewright.papers.swatop.against import average, pairs, speedups
 from tilewright.papers.swatop.counts import Counted, count_rows
 from tilewright.papers.swatop.listings import listing1
+from tilewright.papers.swatop.manual import average, pairs, speedups
 from tilewright.papers.swatop.schedules import MACHINE, our_product, setting
 
 TITLE = "tuned convolutions against manual versions over Listing 1"

@@ -53,7 +53,7 @@ from tilewright.network.planning.ahead import WithAhead, without_ahead
 from tilewright.network.plans import Other
 from tilewright.network.requirements import without_look_ups
 from tilewright.network.results import Comparison, NetworkRun, StageResult
-from tilewright.network.rival import against, against_onnxruntime, onnxruntime_session
+from tilewright.network.rival import compare_outputs, compare_with_onnxruntime, onnxruntime_session
 from tilewright.network.search import BY_THE_MODEL, Search
 from tilewright.network.stored import write_native
 from tilewright.ops.op import show_shape
@@ -226,9 +226,9 @@ class HostNetwork:
         if compare == "onnxruntime":
             other = onnxruntime_session(network, weights, inputs, threads)
             contenders.append(Contender("onnxruntime", other.repeat, threads))
-            comparison = against_onnxruntime(other, outputs, bound)
+            comparison = compare_with_onnxruntime(other, outputs, bound)
         elif compare == "reference":
-            comparison = against(compare, network, weights, inputs, outputs, bound)
+            comparison = compare_outputs(compare, network, weights, inputs, outputs, bound)
         run = structs.replace(self.described(compile_seconds), comparison=comparison)
         try:
             timings = interleaved(contenders, protocol_for(threads))

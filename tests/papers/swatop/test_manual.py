@@ -9,7 +9,10 @@ from tilewright.ops import conv2d, gemm
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result
 from tilewright.papers.swatop import figure5, figure6, figure7, table2
-from tilewright.papers.swatop.against import (
+from tilewright.papers.swatop.counts import Counted, count_rows
+from tilewright.papers.swatop.figure6 import winograd_bound_cycles, winograd_layers
+from tilewright.papers.swatop.layers import Claim, _claim, _mean_of, layers
+from tilewright.papers.swatop.manual import (
     Pair,
     alike,
     library_calls,
@@ -17,9 +20,6 @@ from tilewright.papers.swatop.against import (
     pairs,
     plans_with_our_product,
 )
-from tilewright.papers.swatop.counts import Counted, count_rows
-from tilewright.papers.swatop.figure6 import winograd_bound_cycles, winograd_layers
-from tilewright.papers.swatop.layers import Claim, _claim, _mean_of, layers
 from tilewright.papers.swatop.schedules import Outcome, Setting, TuningTask, best_schedules
 from tilewright.seeds.space import parameters, seeds_for
 
