@@ -91,7 +91,7 @@ def test_other_keys_are_refused(key, use, root):
     message = f"a key of the cache is 16 to 64 digits of a digest, found {key!r}"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         use(key)
-    assert list((root / "things").iterdir()) == []
+    assert list(root.glob("things/*")) == []
 
 
 ALL = pytest.mark.parametrize("use", [contents, damaged_entries, clear])

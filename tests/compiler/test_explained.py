@@ -29,7 +29,7 @@ def stage(estimate: float, simulated: int) -> SimpleNamespace:
 
 
 def test_copies_take_as_long_as_those_of_the_slowest_group(monkeypatch):
-    monkeypatch.setattr(explanation, "simulate", lambda program, _: program)
+    monkeypatch.setattr(explanation, "simulated", lambda own, on: own.program(on))
     groups = ((stage(10.0, 12), stage(20.0, 25)), (stage(40.0, 35),), ())
     cut = SimpleNamespace(name="x", shared=False, moved_bytes=600, stages=groups)
     work = SimpleNamespace(groups=3, operands=(), result=cut)
@@ -72,10 +72,10 @@ def test_a_row_of_traffic_counts_all_of_its_transfers(monkeypatch):
 
 
 def test_only_a_simulated_kernel_says_what_the_fitted_machine_takes(monkeypatch):
-    monkeypatch.setattr(kernel, "simulated_run", lambda *_: SimpleNamespace(cycles=2900))
+    monkeypatch.setattr(kernel, "simulated_option", lambda *_: SimpleNamespace(cycles=2900))
     fitted = load_machine("sw26010_measured")
     for simulated, expected in ((None, None), ("a run", 2.9e6 / fitted.clock_hz)):
-        made = SimpleNamespace(simulated=simulated, machine=MACHINE, programs=())
+        made = SimpleNamespace(simulated=simulated, machine=MACHINE, option=None)
         assert Kernel.fitted_milliseconds.func(made) == expected
 
 

@@ -32,5 +32,5 @@ def test_window_sums_multiply_and_add_for_each_point_of_each_term() -> None:
     """Of ones each element of the result is the number of its products."""
     sums = WindowSums(2, 3)
     pixels, factors = np.ones((1, 1, 2, 6, 7, 5)), np.ones((1, 1, 6, 7, 5))
-    found = sums.meaning((np.zeros((1, 1, 4, 5)), pixels, factors))
+    found = sums.meaning((np.zeros((1, 1, 1, 4, 5)), pixels, factors))
     assert sums.flops({"elements": 4 * 5, "k": 7}, 8) == 2 * found.sum()

@@ -73,7 +73,7 @@ class _Layers(Execution):
         for name in layer.reads:
             whole.put(name, Box.whole(self._network.tensors[name].shape), self._assembled(name))
         (task,) = tasks_of(layer, part)
-        expected = self._begun(layer, part, task, whole)
+        expected = self._first_step(layer, part, task, whole)
         small = np.clip(np.rint(expected), -_LARGEST, _LARGEST)
         for core, own in zip(planned.cores, planned.division.parts, strict=True):
             if own.kept.size:

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from support.onnx_models import IMAGE, floats, ints, model, node, saved
 from tilewright.graph.frontends.onnx import load_onnx
-from tilewright.graph.frontends.onnx.operators.resize import _cut
+from tilewright.graph.frontends.onnx.operators.resize import _strided_copies
 from tilewright.ops import Conv2d, Gemm
 
 CASES = {
@@ -186,12 +186,12 @@ def elements(cut):
 
 @given(st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4)))
 def test_regular_places_are_a_slice_of_which_each_element_is_repeated(cut):
-    assert elements(_cut(elements(cut))) == elements(cut)
+    assert elements(_strided_copies(elements(cut))) == elements(cut)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=7).map(sorted))
 def test_places_that_are_no_such_slice_are_none(places):
-    assert (found := _cut(places)) is None or elements(found) == places
+    assert (found := _strided_copies(places)) is None or elements(found) == places
 
 
 def test_slopes_before_operator_set_7_lie_along_channels(tmp_path):

@@ -48,7 +48,7 @@ def test_the_fit_finds_the_numbers_of_the_model(coefficients):
     samples = [
         KernelSample(e, predicted(kernel, e, coefficients), 0.0) for e in calibrate._grid(kernel)
     ]
-    fitted = calibrate._fitted(kernel, samples)
+    fitted = calibrate._fit_terms(kernel, samples)
     assert np.allclose(fitted, coefficients, atol=1e-6 * max(coefficients))
 
 
@@ -58,7 +58,7 @@ def test_a_negative_term_is_left_out():
         KernelSample(e, predicted(kernel, e, (0, -40, 100, 28)), 0.0)
         for e in calibrate._grid(kernel)
     ]
-    fitted = calibrate._fitted(kernel, samples)
+    fitted = calibrate._fit_terms(kernel, samples)
     assert fitted[1] == 0
     assert min(fitted) >= 0
 
