@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from tilewright.common.progress import silent
@@ -16,7 +17,7 @@ from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
 from tilewright.network.planning.form import Form, StoredDim, canonical
 from tilewright.network.planning.forms import Forms
-from tilewright.network.planning.layouts import NodeChain, WholeNetwork
+from tilewright.network.planning.layouts import NodeChain, WholeNetwork, _may_be_cheaper
 from tilewright.network.planning.products import Ranked
 from tilewright.network.planning.variants import as_it_stands
 from tilewright.network.search import Search
@@ -150,3 +151,16 @@ def test_only_what_a_kernel_cannot_finish_costs_a_pass(expression: str) -> None:
     else:
         (cycles,) = passes
         assert cycles > copy  # a function costs its operations where these take longer
+
+
+def test_an_option_may_be_cheaper_if_it_is_with_some_options_of_its_neighbours() -> None:
+    """Of all combinations of three nodes' options; costs between two are of the lower one first."""
+    random = np.random.default_rng(3)
+    own = [random.uniform(0, 4, count) for count in (3, 4, 2)]
+    edges = {(a, b): random.uniform(0, 4, (len(own[a]), len(own[b]))) for a, b in ((0, 1), (1, 2))}
+    for added in (0.0, 1.5):
+        for option in range(4):
+            with_it = own[1][option] + added + edges[0, 1][:, None, option] + edges[1, 2][option]
+            others = [own[1][k] + edges[0, 1][:, None, k] + edges[1, 2][k] for k in range(4)]
+            cheaper = [k for k, other in enumerate(others) if (other < with_it).any()]
+            assert _may_be_cheaper(1, option, added, own, edges) == cheaper

@@ -10,6 +10,7 @@ from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.machine import load_machine
 from tilewright.network.build import build_plan
+from tilewright.network.groups import CutTensor
 from tilewright.network.interpret import interpret_plan
 from tilewright.network.plan import Plan
 from tilewright.network.planning.form import Form, StoredDim, row_major
@@ -19,6 +20,7 @@ from tilewright.network.search import Search
 from tilewright.network.simulate import simulate_plan
 from tilewright.ops import Bias, Binary, Op, conv2d, gemm
 from tilewright.ops.access import Access, straight
+from tilewright.ops.box import Box
 from tilewright.ops.mapping import InMemory
 
 pytestmark = one_in(2)
@@ -186,3 +188,16 @@ def test_a_share_along_an_inner_dimension_sees_its_own_part_alone() -> None:
 
 def test_what_comes_out_even_on_no_number_of_groups_is_not_divided() -> None:
     assert share_of(InMemory((7, 5), straight((7, 5)), (straight((7, 5)),)), 4) is None
+
+
+@pytest.mark.parametrize(
+    ("shared", "moved", "elements"), [(True, True, 6), (False, True, 18), (False, False, 0)]
+)
+def test_a_shared_array_is_moved_once_and_one_that_lies_as_it_is_taken_never(
+    shared: bool, moved: bool, elements: int
+) -> None:
+    """Three groups take two rows of three elements each."""
+    form, whole = row_major((2, 3)), Box.whole((2, 3))
+    stages = (of_one_operator(gemm(16, 16, 16), Search(keep=1))[1].stages,) * moved
+    cut = CutTensor("x", "f64", (2, 3), (form,) * 3, (whole,) * 3, shared, stages)
+    assert cut.moved_bytes == 8 * elements

@@ -28,7 +28,7 @@ from tilewright.ir.nodes import (
 )
 from tilewright.ir.primitives import Copy, Fill, MatrixProduct
 from tilewright.simulate.kernel.level import KernelRun, simulate
-from tilewright.simulate.kernel.signature import Periods, Signatures, Timed
+from tilewright.simulate.kernel.signature import Periods, Signatures, Timed, _Table, _table
 from tilewright.simulate.trace import CoreEvent
 
 MACHINE = small_mesh("sw26010_cg", 2, 2)
@@ -199,3 +199,12 @@ def test_periods(numbers: list[int], first: int, period: int) -> None:
     while rest[:period] == pattern:
         rest, expected = rest[period:], expected + 1
     assert times == expected
+
+
+def test_iterations_have_one_number_if_all_of_their_values_are_equal() -> None:
+    one, two, three = _Table(np.array([[1, 2], [1, 3], [1, 2]])).column
+    assert one == three != two
+
+
+def test_the_only_iteration_of_a_loop_is_its_first() -> None:
+    assert _table(Timed(Var("i") + 5), "i", 1, {}).values.tolist() == [[5]]
