@@ -15,7 +15,8 @@ from tilewright.common.errors import AssemblyError
 from tilewright.isa import load_table
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.program import AssembledProgram
+from tilewright.simulate.program import AssembledProgram, _timing_flags
+from tilewright.simulate.units.layout import SCALED
 
 CPE = load_table("sw26010_cpe")
 LISTINGS = Path(tilewright.papers.__file__).parent / "swdnn" / "listings"
@@ -75,3 +76,11 @@ def test_an_image_needs_code() -> None:
     with pytest.raises(AssemblyError) as error:
         load_image(image, CPE)
     assert str(error.value) == f"{image.file_name}: it has no code"
+
+
+def test_the_length_of_vectors_scales_the_time_of_vector_instructions_alone() -> None:
+    table = load_table("torrent")
+    assert table.vector_length > 1
+    scaled = {s.mnemonic for s in table.instructions if _timing_flags(table, s) & SCALED}
+    assert scaled
+    assert scaled <= {s.mnemonic for s in table.instructions if table.lanes_of(s) > 1}

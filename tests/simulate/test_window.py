@@ -12,13 +12,15 @@ from tilewright.asm import assemble, link
 from tilewright.common.errors import SimulationError
 from tilewright.common.limits import MOST_WINDOW_CYCLES
 from tilewright.isa import load_table
+from tilewright.isa.effects import Effect
 from tilewright.isa.table import IssueRules
 from tilewright.machine.parts import Issue
 from tilewright.simulate.image import load_image
 from tilewright.simulate.instruction_level import simulate_core
-from tilewright.simulate.window.decode import decode_steps
+from tilewright.simulate.window.decode import _BRANCHES, decode_steps
 from tilewright.simulate.window.execute import Executor
 from tilewright.simulate.window.launch import _registers
+from tilewright.simulate.window.loop import _branch_is_taken
 from tilewright.simulate.window.memories import Memories
 
 CPE = load_table("sw26010_cpe")
@@ -123,3 +125,19 @@ def test_an_effect_that_the_window_does_not_compute_is_refused() -> None:
     with pytest.raises(SimulationError) as error:
         simulate_registers(instructions, CPE, {"$1": 1})
     assert str(error.value) == "sll $1, 3, $2: cores with a window have no int_shift_left"
+
+
+def test_the_compiled_loop_takes_branches_as_their_effects_say() -> None:
+    holds = {
+        Effect.BRANCH_ALWAYS: lambda a: True,
+        Effect.BRANCH_EQUAL: lambda a: a == 0,
+        Effect.BRANCH_NOT_EQUAL: lambda a: a != 0,
+        Effect.BRANCH_LESS: lambda a: a < 0,
+        Effect.BRANCH_LESS_EQUAL: lambda a: a <= 0,
+        Effect.BRANCH_GREATER: lambda a: a > 0,
+        Effect.BRANCH_GREATER_EQUAL: lambda a: a >= 0,
+    }
+    assert {*_BRANCHES} == {*holds}
+    for code, effect in enumerate(_BRANCHES):
+        taken = [bool(_branch_is_taken.py_func(code, a)) for a in (-1, 0, 1)]
+        assert taken == [holds[effect](a) for a in (-1, 0, 1)]
