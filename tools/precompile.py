@@ -31,7 +31,7 @@ COMMANDS = (
 )
 KINDS = ("functions", "pipelines", "primitives", "structures")
 MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"
-"""What structures are made for; they are the same on machines that differ in numbers alone."""
+"""Targets of the structures, which are the same on machines that differ in numbers alone."""
 
 
 def main() -> None:

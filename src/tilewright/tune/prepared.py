@@ -56,7 +56,7 @@ class _Kept(NamedTuple):
 
 
 _PREPARED: dict[tuple[Structure, _Pricing], Prepared] = {}
-"""What this process has made or read."""
+"""Structures that this process has made or read."""
 
 
 def keeps(machine: Machine) -> bool:
