@@ -27,6 +27,11 @@ CASES = {
         IMAGE,
         {"w": floats(6, 2, 3, 3), "b": floats(6)},
     ),
+    "one_hot_inside": (
+        [node("OneHot", "idv", "h", axis=-2), node("Mul", "xh", "y")],
+        {"x": (2, 5, 3)},
+        {"i": ints([4, 0, -1], [2, 2, 1]), "d": np.array(5), "v": floats(2)},
+    ),
     "conv_same_upper": (
         [node("Conv", "xw", "y", auto_pad="SAME_UPPER", strides=[2, 2])],
         IMAGE,
