@@ -447,10 +447,7 @@ class _Builder:
         label = " ".join((node.op.describe(), *(n.op.kind for n in behind)))
         names, flops = tuple(n.name for n in nodes), sum(n.op.flops for n in nodes)
         heading = Heading(node.name, "product", label, names, flops)
-        arguments, scheduled = (
-            (*operands, (seed.result, y.value)),
-            self._scheduled(candidate, beside),
-        )
+        arguments = (*operands, (seed.result, y.value))
         scheduled = self._scheduled(candidate, beside)
         self.memory.append(Draft(heading, node.op, arguments, scheduled))
         self._fill(candidate, y)
