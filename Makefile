@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN := PYTHONPATH=tests:tools:benchmarks $(BIN)/python
 ROUNDS ?= 20
 COUNT ?= 10000
 DEFINITIONS ?= 2000
@@ -49,33 +50,33 @@ fuzz-host: $(VENV)/installed-dev ## ROUNDS=20 rounds of 152 kernels and 16 netwo
 	  $(BIN)/pytest -q -n 2 --hypothesis-profile=fuzz $(SANITIZED); done
 
 fuzz-cache: $(VENV)/installed-dev ## KILLS=300 compilations killed, the cache damaged; goes on where it was
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_cache.py $(KILLS)
+	$(RUN) -m fuzz.cache $(KILLS)
 
 fuzz-gradients: $(VENV)/installed-dev ## OPERATORS=5000 gradients of random operators against differences, again of gradients
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_gradients.py $(OPERATORS) $(SEED)
+	$(RUN) -m fuzz.gradients $(OPERATORS) $(SEED)
 
 kill-training: $(VENV)/installed-dev ## KILLS=300 trainings killed: nothing told is lost, the end is the same
-	PYTHONPATH=tests $(BIN)/python tools/kill_training.py $(KILLS) $(SEED)
+	$(RUN) tools/kill_training.py $(KILLS) $(SEED)
 
 fuzz-networks: $(VENV)/installed-dev ## NETWORKS=500 random networks: interpreter, simulator, emulated code, this computer, divided
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_networks.py $(NETWORKS) $(SEED)
+	$(RUN) -m fuzz.networks $(NETWORKS) $(SEED)
 
 fuzz-definitions: $(VENV)/installed-dev ## COUNT=10000 random definitions, DEFINITIONS=2000 of them planned and as many computed here, as many mutated texts; goes on where it stopped
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT)
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(DEFINITIONS) --plans
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_definitions.py --count $(COUNT) --texts
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_stages.py --count $(DEFINITIONS) --seed $(SEED) --definitions --on "this computer"
+	$(RUN) -m fuzz.definitions --count $(COUNT)
+	$(RUN) -m fuzz.definitions --count $(DEFINITIONS) --plans
+	$(RUN) -m fuzz.definitions --count $(COUNT) --texts
+	$(RUN) -m fuzz.stages --count $(DEFINITIONS) --seed $(SEED) --definitions --on "this computer"
 
 fuzz-stages: $(VENV)/installed-dev ## DEFINITIONS=2000 random stages: reference, this computer and sanitizers, SW26010, Cambricon
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_stages.py --count $(DEFINITIONS) --seed $(SEED)
+	$(RUN) -m fuzz.stages --count $(DEFINITIONS) --seed $(SEED)
 
 exact-networks: $(VENV)/installed-dev ## known networks on integers: interpreter, emulated code, this computer
-	PYTHONPATH=tests $(BIN)/python tools/exact_networks.py
+	$(RUN) tools/exact_networks.py
 
 bench: $(VENV)/installed-bench ## run every script in benchmarks/, briefly where it has --quick
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; \
 	  quick=$$(grep -q -e '"--quick"' $$script && echo --quick || true); \
-	  PYTHONPATH=tests $(BIN)/python $$script $$quick; done
+	  $(RUN) $$script $$quick; done
 
 bench-tuning: $(VENV)/installed-bench ## seconds to rank every schedule of VGG-16
 	$(BIN)/python benchmarks/tuning_speed.py
@@ -101,40 +102,40 @@ replay: $(VENV)/installed ## BASE=REV compare picks, prices, cycles, code and JS
 	$(BIN)/python tools/replay.py $(BASE)
 
 check-prices: $(VENV)/installed-dev ## prices of the primitives against their emitted code (a quarter of an hour)
-	PYTHONPATH=benchmarks $(BIN)/python benchmarks/elementwise_routines.py
-	PYTHONPATH=tests $(BIN)/python benchmarks/gemm_primitive.py
+	$(RUN) benchmarks/elementwise_routines.py
+	$(RUN) benchmarks/gemm_primitive.py
 
 reference: $(VENV)/installed-dev ## write the generated pages of docs/reference
-	PYTHONPATH=tests $(BIN)/python tools/onnx_reference.py
-	$(BIN)/python tools/function_reference.py
-	PYTHONPATH=tests $(BIN)/python tools/error_reference.py
-	PYTHONPATH=benchmarks $(BIN)/python tools/results.py
+	$(RUN) -m reference.onnx
+	$(RUN) -m reference.functions
+	$(RUN) -m reference.errors
+	$(RUN) -m reference.results
 
 fuzz-onnx: $(VENV)/installed-dev ## COUNT=10000 mutated ONNX models, as many node tests, their code under sanitizers; goes on where it stopped; SEED=0
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED) --sanitized
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_onnx.py --count $(COUNT) --seed $(SEED) --sanitized --nodes
+	$(RUN) -m fuzz.onnx --count $(COUNT) --seed $(SEED) --sanitized
+	$(RUN) -m fuzz.onnx --count $(COUNT) --seed $(SEED) --sanitized --nodes
 
 fuzz-files: $(VENV)/installed-dev ## COUNT=10000 mutated machine descriptions, as many assembly programs; SEED=0
-	$(BIN)/python tools/fuzz_files.py machines --count $(COUNT) --seed $(SEED)
-	$(BIN)/python tools/fuzz_files.py programs --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.files machines --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.files programs --count $(COUNT) --seed $(SEED)
 
 fuzz-torrent: $(VENV)/installed-dev ## COUNT=10000 mutated programs of a Torrent: listings and kernels; SEED=0
-	$(BIN)/python tools/fuzz_files.py torrent --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.files torrent --count $(COUNT) --seed $(SEED)
 
 fuzz-cns1: $(VENV)/installed-dev ## COUNT=10000 random kernels of a Torrent against their reference; SEED=0
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_cns1.py --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.cns1 --count $(COUNT) --seed $(SEED)
 
 test-cns1-nodes: $(VENV)/installed-dev ## both kernels on 128 nodes with values against the fixed-point network (1 minute)
-	PYTHONPATH=tests $(BIN)/python tools/cns1_nodes.py
+	$(RUN) tools/cns1_nodes.py
 
 cns1-schedules: $(VENV)/installed-dev ## solve the loops of the CNS-1's kernels again
-	PYTHONPATH=tests $(BIN)/python tools/schedule_cns1.py
+	$(RUN) tools/schedule_cns1.py
 
 fuzz-dla: $(VENV)/installed-dev ## COUNT=10000 mutated programs of DLA-AL, as many instructions through text and back; SEED=0
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_dla.py --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.dla --count $(COUNT) --seed $(SEED)
 
 fuzz-cambricon: $(VENV)/installed-dev ## random shapes and schedules, forward and backward, and training steps on a Cambricon, 2000 of them; goes on where it stopped
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_cambricon.py --seconds 100000
+	$(RUN) -m fuzz.cambricon --seconds 100000
 
 fixed-networks: $(VENV)/installed-dev ## AlexNet and VGG16, and AlexNet's training step of 4 images, once with values on a Cambricon, bit for bit as interpreted
 	$(BIN)/python tools/fixed_networks.py
@@ -144,22 +145,22 @@ train-fixed: $(VENV)/installed-dev ## digits trained in 16 bits, checked against
 	$(BIN)/python tools/train_fixed.py
 
 fuzz-partition: $(VENV)/installed-dev ## COUNT=10000 random layers divided over cores, executed; SEED=0
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_partition.py --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.partition --count $(COUNT) --seed $(SEED)
 
 fuzz-core-programs: $(VENV)/installed-dev ## the same by programs of cores, then whole networks; COUNT=100
-	PYTHONPATH=tests $(BIN)/python tools/fuzz_partition.py --programs --count $(COUNT) --seed $(SEED)
+	$(RUN) -m fuzz.partition --programs --count $(COUNT) --seed $(SEED)
 
 faults: $(VENV)/installed-dev ## COUNT=10000 seeded faults, each before its nearest tests; goes on where it stopped; SEED=0
 	$(BIN)/python tools/faults.py --count $(COUNT) --seed $(SEED)
 
 cross-check: $(VENV)/installed-dev ## COUNT=10000 random kernels and those of networks by their emitted text; SEED=0
-	PYTHONPATH=tests $(BIN)/python tools/cross_check.py --count $(COUNT) --seed $(SEED) --networks lenet5 alexnet
+	$(RUN) tools/cross_check.py --count $(COUNT) --seed $(SEED) --networks lenet5 alexnet
 
 onnx-node-tests: $(VENV)/installed-dev ## every node test of the onnx package; goes on where it was
-	PYTHONPATH=tests $(BIN)/python tools/onnx_node_tests.py
+	$(RUN) tools/onnx_node_tests.py
 
 models: $(VENV)/installed-dev $(VENV)/installed-models ## model files of packages and of torch: reference, this computer, SW26010, onnxruntime; goes on where it was
-	PYTHONPATH=tests:benchmarks $(BIN)/python tools/models.py --install --csv docs/results/models.csv
+	$(RUN) tools/models.py --install --csv docs/results/models.csv
 
 $(VENV)/precompiled: $(SOURCES) tools/precompile.py | $(VENV)/installed
 	$(BIN)/python tools/precompile.py

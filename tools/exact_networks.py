@@ -1,6 +1,6 @@
 """The known networks with fewer channels and pixels, on integers: to the last bit everywhere.
 
-    PYTHONPATH=tests python tools/exact_networks.py [NETWORK ...]
+    PYTHONPATH=tests:tools python tools/exact_networks.py [NETWORK ...]
 
 On one core group and on four that compute together, the interpreter of plans, generated code on
 emulated cores and generated code on this computer compute what `Network.evaluate` says; the causes
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from fuzz_networks import MACHINES, Subject, check_here, check_plan
+from fuzz.networks import MACHINES, Subject, check_here, check_plan
 
 from support.plans import quick_search
 from support.shrunk import SIZES, integers, shrunk

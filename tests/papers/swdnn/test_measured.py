@@ -129,7 +129,7 @@ def test_rank_correlation() -> None:
 
 def test_the_kept_results_list_what_is_simulated() -> None:
     """Every measured value of the kept table, and the simulated one of a sample."""
-    kept = Path(__file__).parents[3] / "docs" / "results" / "sw26010-measured.csv"
+    kept = Path(__file__).parents[3] / "docs" / "results" / "sw26010" / "measured.csv"
     lines = [x for x in kept.read_text(encoding="utf-8").splitlines() if not x.startswith("#")]
     listed = {}
     for line in csv.DictReader(lines):

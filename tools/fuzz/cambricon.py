@@ -1,6 +1,6 @@
 """Random shapes and schedules on a Cambricon, forward and backward: code, interpreter, model.
 
-    PYTHONPATH=tests python tools/fuzz_cambricon.py [--count N] [--seed N] [--seconds N]
+    PYTHONPATH=tests:tools python -m fuzz.cambricon [--count N] [--seed N] [--seconds N]
 
 Products, convolutions, the gradients of both by images and by weights, copies in other orders,
 maps and reductions, each by a random schedule of a random algorithm that fits; every so often a

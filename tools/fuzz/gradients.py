@@ -1,6 +1,6 @@
 """Gradients of random operators against central differences, and gradients of these gradients.
 
-    PYTHONPATH=tests python tools/fuzz_gradients.py [COUNT [SEED [AGAIN]]]
+    PYTHONPATH=tests:tools python -m fuzz.gradients [COUNT [SEED [AGAIN]]]
 
 Each case is an operator of any kind with a weighted sum behind it. Every tenth one, or every so
 many of AGAIN, is differentiated twice: the gradient of the sum of its gradient by one operand.

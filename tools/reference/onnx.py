@@ -18,8 +18,8 @@ from tilewright.graph.frontends.onnx.operators import OPERATORS
 
 VERSION = "1.23"
 """The release whose tests were counted."""
-COUNTS = Path(__file__).parents[1] / "docs" / "reference" / "onnx_node_tests.json"
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "onnx.md"
+COUNTS = Path(__file__).parents[2] / "docs" / "reference" / "onnx_node_tests.json"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "onnx.md"
 
 HEAD = f"""\
 # ONNX operators

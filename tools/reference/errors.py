@@ -14,7 +14,7 @@ from tilewright.asm import SourceErrors, assemble
 from tilewright.asm.error_codes import ErrorCode, SourceError
 from tilewright.targets.cambricon.dla.error_codes import DlaError
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "assembly-errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "assembly-errors.md"
 
 HEAD = """\
 # Errors in assembly sources

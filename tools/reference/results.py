@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shared.results import Results, parse_results
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 TABLES = DOCS / "results"
 PAGE = DOCS / "reference" / "results.md"
 UNITS = {
@@ -44,7 +44,8 @@ simulator's. The *model* is the analytic one that the search uses. An *exact* nu
 
 def main() -> int:
     """Exit code."""
-    text = page({path.name: read(path) for path in sorted(TABLES.glob("*.csv"))})
+    found = sorted(TABLES.rglob("*.csv"))
+    text = page({path.relative_to(TABLES).as_posix(): read(path) for path in found})
     if sys.argv[1:] == ["--check"]:
         return int(not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text)
     PAGE.write_text(text, encoding="utf-8")
@@ -60,7 +61,7 @@ def read(path: Path) -> Results:
 
 
 def page(tables: Mapping[str, Results]) -> str:
-    """The whole page of the tables, by the names of their files."""
+    """The whole page of the tables, by their files below `docs/results`."""
     contents = (f"| [{t.title}](#{anchor(t.title)}) | {t.kind} |\n" for t in tables.values())
     sections = ("\n".join(section(name, table)) for name, table in tables.items())
     return HEAD + "".join(contents) + "".join(f"\n{text}\n" for text in sections)

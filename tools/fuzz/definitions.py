@@ -1,6 +1,6 @@
 """Random definitions: each means what explicit index arrays say, and a plan of it means the same.
 
-    PYTHONPATH=tests python tools/fuzz_definitions.py [--count N] [--seed N] [--seconds N]
+    PYTHONPATH=tests:tools python -m fuzz.definitions [--count N] [--seed N] [--seconds N]
         [--plans | --texts]
 
 Definitions have up to seven axes and three operands, borders, steps either way, joint axes, any

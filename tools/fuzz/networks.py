@@ -1,6 +1,6 @@
 """Random small networks: plans interpreted, simulated and emulated, and the host.
 
-    PYTHONPATH=tests python tools/fuzz_networks.py [COUNT [SEED]]
+    PYTHONPATH=tests:tools python -m fuzz.networks [COUNT [SEED]]
 
 On one core group and on four, which compute together or divide the images, each network computes
 what its operators' references compute: to the last bit where all its numbers are sums of small

@@ -1,6 +1,6 @@
 """Random kernels of a Torrent on the simulated node, each held against the fixed-point reference.
 
-PYTHONPATH=tests python tools/fuzz_cns1.py --count 500 --seed 0
+PYTHONPATH=tests:tools python -m fuzz.cns1 --count 500 --seed 0
 """
 
 import argparse

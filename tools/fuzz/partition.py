@@ -1,6 +1,6 @@
 """Random layers, grids, strategies and tiles, executed on cores against the reference.
 
-PYTHONPATH=tests python tools/fuzz_partition.py --count 2000 --seed 0
+PYTHONPATH=tests:tools python -m fuzz.partition --count 2000 --seed 0
 
 With --programs cores compute by their programs, and after that LeNet-5, AlexNet and a block of
 ResNet-50, each different part of them on grids of 7x8, 4x1, 3x5 and 1x1.

@@ -1,7 +1,7 @@
 """Assembles and times mutated programs of DLA-AL: each is refused in words, or runs, within 2 s.
 As many random instructions of DLA-AL and of the CPE go through text and back.
 
-    python tools/fuzz_dla.py --count 20000 --seed 0
+    PYTHONPATH=tests:tools python -m fuzz.dla --count 20000 --seed 0
 
 A program or instruction that does anything else is printed, and the tool ends with 1.
 """

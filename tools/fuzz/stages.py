@@ -1,6 +1,6 @@
 """Random stages of expressions and accesses, exact on every machine that has them.
 
-    PYTHONPATH=tests python tools/fuzz_stages.py [--count N] [--seed N] [--on MACHINE]...
+    PYTHONPATH=tests:tools python -m fuzz.stages [--count N] [--seed N] [--on MACHINE]...
         [--definitions]
 
 A stage is a definition of a random expression over up to three operands, read at places with steps
@@ -10,7 +10,7 @@ reference; of this computer by optimised code, and under the address and undefin
 sanitizers; of the programs of a core group of the SW26010 by the interpreter and as emulated C; and
 of the programs of a Cambricon in fixed point, on its simulated device. What a machine refuses is
 counted by reason. Stages come in batches, one network and one build for each. With `--definitions`
-they are those that `fuzz_definitions.py` draws from the same seeds, four a network: of up to seven
+they are those that `fuzz.definitions` draws from the same seeds, four a network: of up to seven
 axes, with any gather. Prints what fails.
 """
 

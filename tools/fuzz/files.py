@@ -56,7 +56,7 @@ TORRENT_ARGUMENTS = {"$4": 0, "$5": 256, "$6": 320, "$7": 0, "$9": 128, "$12": 6
 TORRENT_ARGUMENTS |= {"$17": 768, "$18": 8192, "$19": 2048, "$21": 32768, "$23": 49152, "$25": 256}
 TORRENT_ARGUMENTS |= {"$29": 4000}
 """Small ones, so that most of the originals return."""
-PROGRAMS = Path(__file__).parents[1] / "tests" / "asm" / "programs"
+PROGRAMS = Path(__file__).parents[2] / "tests" / "asm" / "programs"
 
 
 def originals(kind: str) -> list[bytes]:

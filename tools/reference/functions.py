@@ -20,7 +20,7 @@ from tilewright.ir.scalar import (
     operations,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "functions.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "functions.md"
 
 HEAD = """\
 # Functions of elements
