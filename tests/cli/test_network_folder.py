@@ -116,12 +116,15 @@ def test_check_names_the_files_that_changed(written: tuple[Path, str]) -> None:
     ]
 
 
-@pytest.mark.parametrize("command", ["report", "simulate"])
-def test_commands_on_kernels_say_what_the_folder_holds(
-    written: tuple[Path, str], command: str
-) -> None:
+def test_a_report_shows_the_stages(written: tuple[Path, str], tmp_path: Path) -> None:
     folder, _ = written
-    assert run(command, folder, code=1) == (
+    assert run("report", folder, "-o", tmp_path / "r.html") == f"written to {tmp_path / 'r.html'}\n"
+    assert ">only</span>" in (tmp_path / "r.html").read_text()
+
+
+def test_commands_on_kernels_say_what_the_folder_holds(written: tuple[Path, str]) -> None:
+    folder, _ = written
+    assert run("simulate", folder, code=1) == (
         f"error: {folder}: holds a whole network, not the kernels of its layers\n"
         "  fix: `tilewright explain` shows it; compile with --layers writes the kernels\n"
     )

@@ -6,13 +6,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner
 
 import tilewright as tw
 from tilewright.cli.main import app
 from tilewright.compiler.artifact import read_compiled
+from tilewright.network.results import NetworkRun, StageResult
 from tilewright.report.reports.page import spent_on
-from tilewright.report.subject import Subject, load_report, report_titles
+from tilewright.report.subject import (
+    Subject,
+    load_report,
+    report_titles,
+    subject_of_layers,
+    subject_of_stages,
+)
 from tilewright.report.view import CauseRow, Explanation, LayerResult
 
 
@@ -48,7 +56,33 @@ def explained(of: LayerResult) -> Explanation:
 def compiled(*names: str) -> Subject:
     layers = tuple(layer(name, 1.0 + i) for i, name in enumerate(names))
     found = {x.name: explained(x) for x in layers}
-    return Subject("net", "small", 2, "f64", layers, 3.0, found)
+    return subject_of_layers("net", "small", ("batch 2", "f64"), layers, 3.0, found)
+
+
+RUN = NetworkRun(
+    "net", "small", "f64", compile_seconds=0.5, constant_bytes=0, arena_bytes=64,
+    stages=(
+        StageResult(
+            "a", "gemm m4 n4 k4", "gemm", 0.3, work="product", cycles=75, bound="compute", groups=4,
+            divided="rows", causes={"compute useful": 60, "launch": 15}, nodes=("a", "a_bias"),
+            moved_bytes=96,
+        ),
+        StageResult("b", "relu", "", None, work="elementwise", cycles=25, causes={"meeting": 25}),
+    ),
+)  # fmt: skip
+
+
+def simulated() -> NetworkRun:
+    return structs.replace(RUN, milliseconds=0.04, cycles=100, groups=1, gflops=1.0)
+
+
+def measured() -> NetworkRun:
+    a, b = RUN.stages
+    stages = (
+        structs.replace(a, cycles=None, bound="", groups=1, measured_milliseconds=0.2),
+        structs.replace(b, cycles=None, causes={}, measured_milliseconds=0.1),
+    )
+    return structs.replace(RUN, stages=stages, milliseconds=0.31, gflops=1.0)
 
 
 class Elements(HTMLParser):
@@ -84,7 +118,7 @@ def read(page: str) -> Elements:
 
 def test_causes_are_one_line_each() -> None:
     assert load_report("causes").text(compiled("a", "b")) == (
-        "layer,timed_by,kind,subject,cycles\n"
+        "layer,cycles_by,kind,subject,cycles\n"
         "a,simulated,compute useful,gemm,60\n"
         "a,simulated,wait bandwidth,a get,30\n"
         "a,simulated,primitive,fill,10\n"
@@ -92,6 +126,50 @@ def test_causes_are_one_line_each() -> None:
         "b,simulated,wait bandwidth,a get,30\n"
         "b,simulated,primitive,fill,10\n"
     )
+
+
+def test_causes_of_stages_say_whether_they_are_of_the_simulation_or_of_the_model() -> None:
+    expected = "stage,cycles_by,kind,subject,cycles\na,{by},compute useful,,60\na,{by},launch,,15\n"
+    text = load_report("causes").text(subject_of_stages(simulated()))
+    assert text == expected.format(by="simulated") + "b,simulated,meeting,,25\n"
+    assert load_report("causes").text(subject_of_stages(measured())) == expected.format(by="model")
+
+
+def test_the_lines_of_a_network_are_its_stages_by_their_part_of_the_time() -> None:
+    found = subject_of_stages(simulated())
+    assert [(x.name, x.milliseconds, x.time, x.note) for x in found.lines] == [
+        ("a", 0.03, "0.03000 ms", "75.0 % of time"),
+        ("b", 0.01, "0.01000 ms", "25.0 % of time"),
+    ]
+    assert found.lines[0].details == (
+        "gemm m4 n4 k4\ncomputes a, a_bias\non 4 core groups, divided by rows\nmoves 96 bytes\n\n"
+        "  cause           cycles   share\n  compute useful      60  80.0 %\n"
+        "  launch              15  20.0 %"
+    )
+    assert (
+        found.lines[1].details == "relu\n\n  cause    cycles    share\n  meeting      25  100.0 %"
+    )
+    page = read(load_report("page").text(found))
+    assert "f64, 2 stages: 0.040 ms (simulated). tilewright 0.1.0." in page.texts
+    assert found.totals in page.texts
+
+
+def test_a_measured_network_is_divided_by_the_causes_of_the_model() -> None:
+    found = subject_of_stages(measured())
+    assert [(x.time, x.timed_by, x.causes_by, x.bound) for x in found.lines] == [
+        ("0.2000 ms", "measured", "model", "product"),
+        ("0.1000 ms", "measured", "model", "elementwise"),
+    ]
+    page = read(load_report("page").text(found))
+    head = "f64, 2 stages: 0.310 ms (measured, divided by the model's causes). tilewright 0.1.0."
+    assert head in page.texts
+    assert page.widths[2:] == [80.0, 20.0, 50.0]
+
+
+def test_a_network_that_was_not_run_has_the_times_of_the_model() -> None:
+    found = subject_of_stages(structs.replace(measured(), milliseconds=None, stages=RUN.stages))
+    assert [(x.milliseconds, x.timed_by) for x in found.lines] == [(0.3, "model"), (0.0, "model")]
+    assert found.total_milliseconds == 0.3
 
 
 def test_bars_have_the_length_of_their_layer_divided_by_cause() -> None:
@@ -118,6 +196,8 @@ def test_names_of_a_model_are_text_and_nothing_is_loaded_from_elsewhere() -> Non
         ("compute overhead", "overhead of products"),
         ("wait latency", "waiting for data"),
         ("dma issue", "issuing transfers"),
+        ("meeting", "starting and meeting"),
+        ("instruction cache", "instruction cache"),
         ("loop", "other"),
     ],
 )
@@ -133,9 +213,9 @@ def test_every_report_takes_a_written_network_and_a_written_operator(tmp_path: P
     for name in report_titles():
         report = load_report(name)
         whole, one = (read_compiled(tmp_path / x) for x in ("network", "kernel"))
-        assert [x.name for x in one.layers] == [kernel.name]
-        assert all(whole.explained(x) is not None for x in whole.layers)
-        assert all(x.name in report.text(whole) for x in whole.layers)
+        assert [x.name for x in one.lines] == [kernel.name]
+        assert all(x.causes for x in whole.lines)
+        assert all(x.name in report.text(whole) for x in whole.lines)
         assert kernel.name in report.text(one)
 
 

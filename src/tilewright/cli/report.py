@@ -12,7 +12,7 @@ from tilewright.report.subject import load_report, report_titles
 
 
 class ReportResult(Struct, frozen=True):
-    """The `--json` form of `report`; `written` is the file."""
+    """The `--json` form of `report`: `layers`, or stages, in the file that was `written`."""
 
     report: str
     layers: int
@@ -28,5 +28,5 @@ def run(asked: Report) -> None:
     report, compiled = load_report(kind), read_compiled(folder)
     path = asked.to or folder / f"report{report.suffix}"
     write_text(path, report.text(compiled))
-    output.value(ReportResult(kind, len(compiled.layers), str(path)))
+    output.value(ReportResult(kind, len(compiled.lines), str(path)))
     output.show(f"written to {path}")

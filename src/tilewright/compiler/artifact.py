@@ -39,10 +39,11 @@ from tilewright.ir.verify import verify
 from tilewright.machine import Machine
 from tilewright.machine.build import stored_machine
 from tilewright.machine.model import document_of
+from tilewright.network.stored import read_native
 from tilewright.ops import OPERATORS, Op, Shape
 from tilewright.ops.box import Box
 from tilewright.partition import TERMS, Partition
-from tilewright.report.subject import Subject
+from tilewright.report.subject import Subject, subject_of_layers, subject_of_stages
 from tilewright.report.view import Explanation, NetworkResult
 
 _KERNEL_FORMAT, _NETWORK_FORMAT = "tilewright kernel 1", "tilewright network 1"
@@ -179,20 +180,21 @@ def read_network(directory: Path) -> StoredNetwork:
 def read_compiled(directory: Path) -> Subject:
     """Read a written folder as reports show it; raises ArtifactError."""
     if (directory / KERNEL_FILE).exists():
-        stored, _ = read_kernel(directory)
-        found = stored.explanation
+        found = read_kernel(directory)[0].explanation
         layer = found.layer
         kernels = {layer.artifact or "": found}
-        return Subject(layer.name, found.machine, None, None, (layer,), layer.milliseconds, kernels)
+        return subject_of_layers(
+            layer.name, found.machine, (), (layer,), layer.milliseconds, kernels
+        )
+    if network_kind(directory) == "native":
+        return subject_of_stages(read_native(directory).result)
     network = read_network(directory)
     result = network.result
-    layers = tuple(replace(x, artifact=network.folders[x.name]) for x in result.layers)
-    return Subject(
+    return subject_of_layers(
         directory.resolve().name,
         result.machine,
-        result.batch,
-        result.dtype,
-        layers,
+        (*([f"batch {result.batch}"] if result.batch is not None else []), result.dtype),
+        [replace(x, artifact=network.folders[x.name]) for x in result.layers],
         result.total_milliseconds,
         {
             name: read_kernel(directory / name)[0].explanation

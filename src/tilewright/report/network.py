@@ -80,8 +80,15 @@ def _stage_columns(found: NetworkRun, head: str) -> list[Column]:
 def _times(found: NetworkRun, source: str, milliseconds: Sequence[float | None]) -> Column:
     """Times with as many digits as show a thousandth of the network's, three at the least."""
     total = found.milliseconds or sum(time or 0.0 for time in milliseconds)
-    digits = 3 + max(0, -math.floor(math.log10(total))) if total else 3
+    digits = time_digits(total)
     return _figures(f"ms ({source})", [_figure(time, digits) for time in milliseconds])
+
+
+def time_digits(total_milliseconds: float) -> int:
+    """Digits behind the point that show a thousandth of the total, three at the least."""
+    if not total_milliseconds:
+        return 3
+    return 3 + max(0, -math.floor(math.log10(total_milliseconds)))
 
 
 def _figures(head: str, texts: Sequence[str]) -> Column:

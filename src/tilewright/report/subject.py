@@ -1,33 +1,145 @@
-"""Subject of a report: the content of one folder of `compile -o`, as one value."""
+"""Subject of a report: the content of one folder of `compile -o`, its lines of one form.
+
+In: the layers of a folder with their explanations, or the stages of a whole network. Out: a
+`Subject`, which every report shows in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from tilewright.common.modules import titles_below
-from tilewright.report.view import Explanation, LayerResult
+from tilewright.network.results import NetworkRun, StageResult
+from tilewright.report.explain import columns, explain_text
+from tilewright.report.network import counted, network_totals, plan_totals, time_digits
+from tilewright.report.view import CauseRow, Explanation, LayerResult, TimedBy
+
+
+@dataclass(frozen=True)
+class Line:
+    """One layer or stage: its time by `timed_by`, its cycles by cause as `causes_by` has them.
+
+    `time` and `note` stand beside its bar, `figures` in the table, `details` is all else.
+    """
+
+    name: str
+    what: str
+    milliseconds: float
+    time: str
+    timed_by: TimedBy
+    note: str
+    bound: str
+    causes: tuple[CauseRow, ...]
+    causes_by: TimedBy
+    figures: tuple[str, ...]
+    details: str
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An operator, or the layers of a network in its order; `explanations` has each distinct
-    kernel under the name of its folder, empty for an operator.
+    """An operator, the layers of a network, or the stages of a whole one, in their order.
+
+    `heads` are those of the lines' names and figures, `totals` what is known of the whole.
     """
 
     name: str
     machine: str
-    batch: int | None
-    dtype: str | None
-    layers: tuple[LayerResult, ...]
+    facts: tuple[str, ...]
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
     total_milliseconds: float
-    explanations: Mapping[str, Explanation]
+    totals: str = ""
 
-    def explained(self, layer: LayerResult) -> Explanation | None:
-        """The explanation of the kernel that a layer calls."""
-        return self.explanations.get(layer.artifact or "")
+
+def subject_of_layers(
+    name: str,
+    machine: str,
+    facts: Sequence[str],
+    layers: Sequence[LayerResult],
+    total_milliseconds: float,
+    explanations: Mapping[str, Explanation],
+) -> Subject:
+    """Layers, or one operator; `explanations` by the names of the folders of their kernels."""
+    heads = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
+    lines = tuple(_of_layer(layer, explanations.get(layer.artifact or "")) for layer in layers)
+    counts = (*facts, counted(len(layers), "layer"))
+    return Subject(name, machine, counts, heads, lines, total_milliseconds)
+
+
+def _of_layer(layer: LayerResult, found: Explanation | None) -> Line:
+    peak, time = f"{100 * layer.peak_fraction:.1f}", f"{layer.milliseconds:.3f}"
+    return Line(
+        layer.name,
+        layer.shape,
+        layer.milliseconds,
+        f"{time} ms",
+        layer.timed_by,
+        f"{peak} % of peak",
+        layer.bound,
+        found.causes if found else (),
+        "model" if layer.simulated_cycles is None else "simulated",
+        (layer.algorithm, time, f"{layer.gflops:.1f}", peak, str(layer.candidates_priced)),
+        f"{explain_text(found)}\n{layer.schedule}" if found else layer.shape,
+    )
+
+
+def subject_of_stages(run: NetworkRun) -> Subject:
+    """The stages of a whole network, simulated or measured, or by the model where neither."""
+    heads = ("stage", "what", "work", "algorithm", "ms", "% of time")
+    times = [_milliseconds(stage, run) for stage in run.stages]
+    total = sum(times)
+    lines = tuple(
+        _of_stage(stage, run, time, time / (total or 1.0))
+        for stage, time in zip(run.stages, times, strict=True)
+    )
+    facts = (run.dtype, counted(len(run.stages), "stage"))
+    whole = total if run.milliseconds is None else run.milliseconds
+    totals = network_totals(run) if run.cycles is None else plan_totals(run)
+    return Subject(run.network, run.machine, facts, heads, lines, whole, totals)
+
+
+def _milliseconds(stage: StageResult, run: NetworkRun) -> float:
+    """The stage's part of a simulated time, else its measured time or its estimate."""
+    if run.cycles is not None:
+        return (stage.cycles or 0) / max(1, run.cycles) * (run.milliseconds or 0.0)
+    return stage.measured_milliseconds or stage.estimate_milliseconds or 0.0
+
+
+def _of_stage(stage: StageResult, run: NetworkRun, milliseconds: float, share: float) -> Line:
+    simulated = run.cycles is not None
+    measured: TimedBy = "model" if run.milliseconds is None else "measured"
+    part, time = f"{100 * share:.1f}", f"{milliseconds:.{time_digits(run.milliseconds or 0.0)}f}"
+    return Line(
+        stage.name,
+        stage.label,
+        milliseconds,
+        f"{time} ms",
+        "simulated" if simulated else measured,
+        f"{part} % of time",
+        stage.bound or stage.work,
+        tuple(CauseRow(kind, "", cycles) for kind, cycles in stage.causes.items()),
+        "simulated" if simulated else "model",
+        (stage.work, stage.algorithm, time, part),
+        "\n".join(_details(stage)),
+    )
+
+
+def _details(stage: StageResult) -> Iterator[str]:
+    """Lines behind a stage: which nodes, on how many groups, its bytes and its causes."""
+    yield stage.label
+    if stage.nodes:
+        yield f"computes {', '.join(stage.nodes)}"
+    if stage.groups > 1:
+        yield f"on {stage.groups} core groups, divided by {stage.divided}"
+    if stage.moved_bytes is not None:
+        yield f"moves {stage.moved_bytes} bytes"
+    whole = sum(stage.causes.values())
+    if whole:
+        rows = [(k, str(c), f"{100 * c / whole:.1f} %") for k, c in stage.causes.items()]
+        yield from ("", *columns([("cause", "cycles", "share"), *rows]))
 
 
 # Reports by name: a module `report/reports/NAME.py` with TITLE, SUFFIX and a function `text`.

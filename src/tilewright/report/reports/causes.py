@@ -1,4 +1,4 @@
-"""Every layer's cycles by cause, as comma-separated values for a spreadsheet."""
+"""Cycles of every layer or stage by cause, as comma-separated values for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import io
 
 from tilewright.report.subject import Subject
 
-TITLE = "Cycles of every layer by cause, as CSV."
+TITLE = "Cycles of every layer or stage by cause, as CSV."
 SUFFIX = ".csv"
 
 
 def text(compiled: Subject) -> str:
-    """One line for each cause of each layer; cycles are those of one core group or thread."""
+    """One line for each cause of each layer or stage; cycles are those of one core group or
+    thread, of the simulation or of the model.
+    """
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(("layer", "timed_by", "kind", "subject", "cycles"))
-    for layer in compiled.layers:
-        found = compiled.explained(layer)
-        for cause in found.causes if found else ():
-            writer.writerow((layer.name, layer.timed_by, cause.kind, cause.subject, cause.cycles))
+    writer.writerow((compiled.heads[0], "cycles_by", "kind", "subject", "cycles"))
+    for line in compiled.lines:
+        for cause in line.causes:
+            writer.writerow((line.name, line.causes_by, cause.kind, cause.subject, cause.cycles))
     return lines.getvalue()

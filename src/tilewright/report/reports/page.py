@@ -1,8 +1,8 @@
-"""One self-contained HTML page: the layers, where their time goes, and what bounds each.
+"""One self-contained HTML page: layers or stages, where their time goes, and what bounds each.
 
 In: what a folder of `compile -o` holds. Out: text of a page without scripts or links to elsewhere.
-Bars of layers are as long as their share of the whole time, divided by what each cycle was spent
-on; a click on a layer shows causes, traffic, bounds and the schedule.
+Bars are as long as the share of the whole time, divided by what each cycle was spent on; a click on
+a layer shows causes, traffic, bounds and the schedule, on a stage its nodes, bytes and causes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from tilewright.common.version import tool_version
-from tilewright.report.explain import explain_text
 from tilewright.report.subject import Subject
-from tilewright.report.view import CauseRow, LayerResult
+from tilewright.report.table import duration
+from tilewright.report.view import CauseRow
 
 # HTML as nested values: every text is escaped, so that no name of a model becomes markup.
 
@@ -48,13 +48,19 @@ def _join_markup(parts: Iterable[str], separator: str = "") -> Markup:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """A table with one line of headings."""
-    cells = [_join_markup(element("th", name) for name in head)]
-    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
-    return element("table", element("thead", element("tr", *cells)), element("tbody", *body))
+    """A table with one line of headings; words stand to the left of the first figure, a time."""
+    words = head.index("ms")
+    named = [_join_markup(_cells("th", head, words))]
+    body = [element("tr", *_cells("td", row, words)) for row in rows]
+    return element("table", element("thead", element("tr", *named)), element("tbody", *body))
 
 
-TITLE = "One HTML page: layers, time by cause, traffic, bounds and schedules."
+def _cells(tag: str, texts: Sequence[str], words: int) -> Iterator[Markup]:
+    for place, text in enumerate(texts):
+        yield element(tag, text, **({} if place < words else {"class_": "right"}))
+
+
+TITLE = "One HTML page: layers or stages, time by cause, traffic, bounds and schedules."
 SUFFIX = ".html"
 
 _COLORS = {
@@ -64,6 +70,8 @@ _COLORS = {
     "other primitives": "#7b6cb3",
     "waiting for data": "#c8553d",
     "issuing transfers": "#4a90c2",
+    "starting and meeting": "#5c677d",
+    "instruction cache": "#d88fb5",
     "other": "#8d99ae",
 }
 """Color of each kind of cycles."""
@@ -75,8 +83,8 @@ h1 { font-size: 1.5rem; margin: 0 }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
 p { margin: .3rem 0 1rem; color: #4a5568 }
 table { border-collapse: collapse; font-size: .9rem }
-th, td { padding: .15rem .8rem .15rem 0; text-align: right }
-th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left }
+th, td { padding: .15rem .8rem .15rem 0; text-align: left }
+.right { text-align: right; font-variant-numeric: tabular-nums }
 thead th { border-bottom: 1px solid #cbd5e0; font-weight: 600 }
 details { border-top: 1px solid #e2e8f0; padding: .35rem 0 }
 summary { cursor: pointer; list-style: none }
@@ -86,7 +94,7 @@ summary::-webkit-details-marker { display: none }
         font-weight: 600 }
 .bar { flex: 1 }
 .figure { width: 8rem; text-align: right; font-variant-numeric: tabular-nums }
-.bound { width: 8rem; color: #4a5568 }
+.bound { width: 9rem; color: #4a5568; white-space: nowrap }
 .key { display: inline-block; margin-right: 1.2rem; white-space: nowrap }
 .key svg { margin-right: .35rem }
 pre { background: #f7fafc; padding: .8rem; overflow-x: auto; font-size: .82rem }
@@ -95,7 +103,7 @@ pre { background: #f7fafc; padding: .8rem; overflow-x: auto; font-size: .82rem }
 
 def text(compiled: Subject) -> str:
     """The page."""
-    body = (_head(compiled), _legend(compiled), *_lines(compiled), _summary(compiled))
+    body = (_head(compiled), _legend(compiled), *_lines(compiled), *_summary(compiled))
     page = element(
         "html",
         element(
@@ -111,18 +119,16 @@ def text(compiled: Subject) -> str:
 
 
 def _head(compiled: Subject) -> Markup:
-    timed = {layer.timed_by for layer in compiled.layers}
-    given = [f"batch {compiled.batch}"] if compiled.batch is not None else []
-    given += [compiled.dtype] if compiled.dtype else []
-    count = len(compiled.layers)
-    layers = f"{count} layer{'s' if count > 1 else ''}"
+    timed = " and ".join(sorted({line.timed_by for line in compiled.lines}))
+    if any(line.causes_by != line.timed_by for line in compiled.lines if line.causes):
+        timed += ", divided by the model's causes"
     return _join_markup(
         (
             element("h1", f"{compiled.name} on {compiled.machine}"),
             element(
                 "p",
-                f"{', '.join([*given, layers])}: {compiled.total_milliseconds:.3f} ms "
-                f"({' and '.join(sorted(timed))}). tilewright {tool_version()}.",
+                f"{', '.join(compiled.facts)}: {duration(compiled.total_milliseconds)} ({timed}). "
+                f"tilewright {tool_version()}.",
             ),
         )
     )
@@ -143,6 +149,10 @@ def spent_on(cause: CauseRow) -> str:
             return "waiting for data"
         case ["dma", *_]:
             return "issuing transfers"
+        case ["launch" | "meeting" | "barrier"]:
+            return "starting and meeting"
+        case ["instruction", "cache"]:
+            return "instruction cache"
         case _:
             return "other"
 
@@ -157,7 +167,7 @@ def _shares(causes: tuple[CauseRow, ...]) -> dict[str, float]:
 
 
 def _legend(compiled: Subject) -> Markup:
-    used = {name for found in compiled.explanations.values() for name in _shares(found.causes)}
+    used = {name for line in compiled.lines for name in _shares(line.causes)}
     keys = (
         element("span", _bar({name: 1.0}, 1.0, width="12"), name, class_="key")
         for name in _COLORS
@@ -184,38 +194,26 @@ def _bar(shares: dict[str, float], part: float, width: str = "100%") -> Markup:
 
 
 def _lines(compiled: Subject) -> Iterator[Markup]:
-    """A line for each layer, with its details behind it."""
-    longest = max((layer.milliseconds for layer in compiled.layers), default=0.0) or 1.0
-    for layer in compiled.layers:
-        found = compiled.explained(layer)
-        shares = _shares(found.causes) if found else {"other": 1.0}
-        line = element(
+    """A line for each layer or stage, with its details behind it."""
+    longest = max((line.milliseconds for line in compiled.lines), default=0.0) or 1.0
+    for line in compiled.lines:
+        shares = _shares(line.causes) or {"other": 1.0}
+        shown = element(
             "span",
-            element("span", layer.name, class_="name", title=layer.shape),
-            element("span", _bar(shares, layer.milliseconds / longest), class_="bar"),
-            element("span", f"{layer.milliseconds:.3f} ms", class_="figure"),
-            element("span", f"{100 * layer.peak_fraction:.1f} % of peak", class_="figure"),
-            element("span", layer.bound, class_="bound"),
+            element("span", line.name, class_="name", title=line.what),
+            element("span", _bar(shares, line.milliseconds / longest), class_="bar"),
+            element("span", line.time, class_="figure"),
+            element("span", line.note, class_="figure"),
+            element("span", line.bound, class_="bound"),
             class_="line",
         )
-        behind = element(
-            "pre", f"{explain_text(found)}\n{layer.schedule}" if found else layer.shape
-        )
-        yield element("details", element("summary", line), behind)
+        yield element("details", element("summary", shown), element("pre", line.details))
 
 
-def _summary(compiled: Subject) -> Markup:
-    head = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
-    return _join_markup((element("h2", "Layers"), _table(head, map(_row, compiled.layers))))
-
-
-def _row(layer: LayerResult) -> tuple[str, ...]:
-    return (
-        layer.name,
-        layer.shape,
-        layer.algorithm,
-        f"{layer.milliseconds:.3f}",
-        f"{layer.gflops:.1f}",
-        f"{100 * layer.peak_fraction:.1f}",
-        str(layer.candidates_priced),
-    )
+def _summary(compiled: Subject) -> Iterator[Markup]:
+    """A table of all lines, and what is known of the whole."""
+    yield element("h2", f"{compiled.heads[0].capitalize()}s")
+    yield _table(compiled.heads, ((line.name, line.what, *line.figures) for line in compiled.lines))
+    if compiled.totals:
+        yield element("h2", "Whole")
+        yield element("pre", compiled.totals)
