@@ -24,11 +24,13 @@ from tilewright.partition.divided import DividedLayer, DividedResult, LayerPlan,
 from tilewright.report.figures import Shown, figure_lines
 from tilewright.report.network import comparison_text, counted
 from tilewright.report.stage_table import wrapped_line
-from tilewright.report.table import plain_table
+from tilewright.report.table import duration, plain_table, time_digits
 
 _KINDS = ("activations", "inputs", "weights", "sums")
 """Values that move."""
 _TIMES = ("ms (model)", "peak ms", "program ms", "streamed ms")
+_MOST_DIGITS = 4
+"""Of a time, so that the table fits 80 columns."""
 _SLOWEST = 10
 _NAMED = 4
 """Layers that are named where many have something in common."""
@@ -96,14 +98,17 @@ def division_table(found: DividedResult) -> Table:
 
 def cost_table(found: DividedResult) -> Table:
     """Table of the values that each layer moves, and of its times."""
-    table = plain_table()
+    digits, table = min(_MOST_DIGITS, time_digits(found.steps_ms)), plain_table()
     table.add_column("layer", overflow="fold", min_width=5)
-    for column in (*_KINDS, *_TIMES):
-        table.add_column(column, justify="right", min_width=max(map(len, column.split())))
+    for column in _KINDS:
+        table.add_column(column, justify="right", min_width=len(column))
+    for column in _TIMES:
+        width = max(digits + 2, *map(len, column.split()))
+        table.add_column(column, justify="right", min_width=width)
     for layer in found.layers:
         values = (getattr(layer, kind) for kind in _KINDS)
         times = (_milliseconds(layer), layer.compute_ms, layer.program_ms, layer.streamed_ms)
-        table.add_row(layer.name, *map(str, values), *(f"{ms:.3f}" for ms in times))
+        table.add_row(layer.name, *map(str, values), *(f"{ms:.{digits}f}" for ms in times))
     return table
 
 
@@ -125,17 +130,27 @@ def _totals(found: DividedRun) -> Iterator[str]:
     if idle := _idle(found.layers):
         yield f"idle cores: {idle}"
     yield _chosen(found)
-    yield (
-        f"{found.steps_ms:.3f} ms step by step by the busiest links, {found.clocked_ms:.3f} ms "
-        f"with every message on its links, {found.overlapped_ms:.3f} ms overlapped (model; compute "
-        "at the peak, weights from main memory)"
+    steps, clocked, overlapped, program, program_overlapped = (
+        duration(milliseconds, found.steps_ms)
+        for milliseconds in (
+            found.steps_ms,
+            found.clocked_ms,
+            found.overlapped_ms,
+            found.program_ms,
+            found.program_overlapped_ms,
+        )
     )
     yield (
-        f"{found.program_ms:.3f} ms step by step, {found.program_overlapped_ms:.3f} ms overlapped "
-        "with the cores' programs in place of the peak (simulated)"
+        f"{steps} step by step by the busiest links, {clocked} with every message on its links, "
+        f"{overlapped} overlapped (model; compute at the peak, weights from main memory)"
+    )
+    yield (
+        f"{program} step by step, {program_overlapped} overlapped with the cores' programs in "
+        "place of the peak (simulated)"
     )
     if found.simulated_ms is not None:
-        yield f"{found.simulated_ms:.3f} ms with all cores' programs and every message (simulated)"
+        whole = duration(found.simulated_ms, found.steps_ms)
+        yield f"{whole} with all cores' programs and every message (simulated)"
     yield f"of the time step by step: {_shares(found.layers)}"
 
 

@@ -23,7 +23,7 @@ from tilewright.network.results import (
 )
 from tilewright.report.explain import LEGEND, STAGE_HEAD, columns, stage_rows
 from tilewright.report.stage_table import STUCK, Column, stage_table, wrapped_line
-from tilewright.report.table import duration
+from tilewright.report.table import duration, time_digits
 
 
 def network_table(found: NetworkRun, width: int = PAGE) -> Table:
@@ -82,13 +82,6 @@ def _times(found: NetworkRun, source: str, milliseconds: Sequence[float | None])
     total = found.milliseconds or sum(time or 0.0 for time in milliseconds)
     digits = time_digits(total)
     return _figures(f"ms ({source})", [_figure(time, digits) for time in milliseconds])
-
-
-def time_digits(total_milliseconds: float) -> int:
-    """Digits behind the point that show a thousandth of the total, three at the least."""
-    if not total_milliseconds:
-        return 3
-    return 3 + max(0, -math.floor(math.log10(total_milliseconds)))
 
 
 def _figures(head: str, texts: Sequence[str]) -> Column:

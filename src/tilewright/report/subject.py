@@ -14,7 +14,8 @@ from pathlib import Path
 from tilewright.common.modules import titles_below
 from tilewright.network.results import NetworkRun, StageResult
 from tilewright.report.explain import columns, explain_text
-from tilewright.report.network import counted, network_totals, plan_totals, time_digits
+from tilewright.report.network import counted, network_totals, plan_totals
+from tilewright.report.table import time_digits
 from tilewright.report.view import CauseRow, Explanation, LayerResult, TimedBy
 
 
@@ -64,13 +65,14 @@ def subject_of_layers(
 ) -> Subject:
     """Layers, or one operator; `explanations` by the names of the folders of their kernels."""
     heads = ("layer", "what", "algorithm", "ms", "Gflop/s", "% of peak", "candidates priced")
-    lines = tuple(_of_layer(layer, explanations.get(layer.artifact or "")) for layer in layers)
+    digits = time_digits(total_milliseconds)
+    lines = tuple(_of_layer(x, explanations.get(x.artifact or ""), digits) for x in layers)
     counts = (*facts, counted(len(layers), "layer"))
     return Subject(name, machine, counts, heads, lines, total_milliseconds)
 
 
-def _of_layer(layer: LayerResult, found: Explanation | None) -> Line:
-    peak, time = f"{100 * layer.peak_fraction:.1f}", f"{layer.milliseconds:.3f}"
+def _of_layer(layer: LayerResult, found: Explanation | None, digits: int) -> Line:
+    peak, time = f"{100 * layer.peak_fraction:.1f}", f"{layer.milliseconds:.{digits}f}"
     return Line(
         layer.name,
         layer.shape,

@@ -6,6 +6,7 @@ conv1_2  implicit   rows          64 x 128 x 64 n       240.1           243.2   
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, assert_never
@@ -92,6 +93,7 @@ def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True)
     for column in (*times, "Gflop/s", "% of peak"):
         table.add_column(column, justify="right", min_width=max(map(len, column.split())))
     table.add_column("bound by", overflow="fold", min_width=9)
+    digits = time_digits(result.total_milliseconds)
     checked = any(layer.check != "not run" for layer in result.layers)
     if checked:
         table.add_column("check")
@@ -99,7 +101,7 @@ def layer_table(result: NetworkResult, clock_hz: int, *, schedules: bool = True)
         chosen = (layer.name, layer.algorithm, layer.partition)
         schedule = [main_schedule(layer.schedule)] if schedules else []
         check = [layer.check] if checked else []
-        figures = _times(layer, clock_hz)[: len(times)] + _figures(layer)
+        figures = _times(layer, clock_hz, digits)[: len(times)] + _figures(layer)
         table.add_row(*chosen, *schedule, *figures, *check)
     return table
 
@@ -121,6 +123,17 @@ def duration(milliseconds: float, whole: float | None = None) -> str:
     return f"{milliseconds:.3f} ms"
 
 
+def time_digits(total_milliseconds: float) -> int:
+    """Digits behind the point that show a thousandth of the total, three at the least.
+
+    >>> time_digits(12.3), time_digits(0.149), time_digits(0.0)
+    (3, 4, 3)
+    """
+    if not total_milliseconds:
+        return 3
+    return 3 + max(0, -math.floor(math.log10(total_milliseconds)))
+
+
 def plain_table(title: str | None = None) -> Table:
     """An empty table in the style of all reports."""
     return Table(
@@ -128,9 +141,10 @@ def plain_table(title: str | None = None) -> Table:
     )
 
 
-def _times(layer: LayerResult, clock_hz: int) -> tuple[str, ...]:
+def _times(layer: LayerResult, clock_hz: int, digits: int) -> tuple[str, ...]:
     """By the model, and as simulated or measured."""
-    return f"{layer.estimate_cycles / clock_hz * 1e3:.3f}", f"{layer.milliseconds:.3f}"
+    estimate = layer.estimate_cycles / clock_hz * 1e3
+    return f"{estimate:.{digits}f}", f"{layer.milliseconds:.{digits}f}"
 
 
 def _figures(layer: LayerResult) -> tuple[str, ...]:
