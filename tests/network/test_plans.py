@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
+from msgspec import structs
 
 from support.networks import TOLERANCE, networks, numbers_for
 from support.plans import GROUP, ONE_WAY, lenet_plan, quick_search, steep_numbers
@@ -57,9 +58,11 @@ def test_every_node_is_in_a_stage_and_every_cycle_has_a_cause():
     ]
     run = simulate_plan(plan)
     assert sum(run.by_cause().values()) == sum(run.by_work().values()) == run.cycles
-    found = described(run).stages
+    figures = described(run, net.flops)
+    found = figures.stages
     done = sum(s.gflops * s.cycles for s in found if s.cycles) * 1e9 / GROUP.clock_hz
-    assert done == pytest.approx(sum(s.flops for s in plan.stages))
+    assert done == pytest.approx(sum(s.flops for s in plan.stages)) == pytest.approx(net.flops)
+    assert figures.gflops * figures.milliseconds * 1e6 == pytest.approx(net.flops)
     assert simulate_plan(lenet_plan(fuse=False)).cycles > run.cycles
 
 
@@ -75,7 +78,8 @@ def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
     monkeypatch.setattr(WholeNetwork, "cheapest", _fastest_of_each)
     copying = build_plan(network("lenet5", 1), GROUP, ONE_WAY, fuse=False)
     runs = [simulate_plan(copying), simulate_plan(fused)]
-    found = explained(described(runs[0], unfused=runs[1]), rewrites=("identities",))
+    shown = structs.replace(described(runs[0], 1), unfused_cycles=runs[1].cycles)
+    found = explained(shown, rewrites=("identities",))
     launch, barrier = GROUP.groups.launch_cycles, GROUP.groups.barrier_cycles
     assert launch > barrier > 0
     assert found.stages[0].causes["launch"] == launch, "one launch runs all stages"
@@ -87,7 +91,7 @@ def test_an_explanation_names_every_change_of_layout_and_sums(monkeypatch):
     assert [(c.stage, c.tensor, c.before) for c in found.layouts] == [("s4_layout", "s4", "c h w")]
     assert sum(c.cycles for c in found.layouts) == runs[0].by_work()["layout"]
     assert max(found.lower_bound_compute_cycles, found.lower_bound_transfer_cycles) < runs[0].cycles
-    taken = described(simulate_plan(unfused)).layout_choice
+    taken = described(simulate_plan(unfused), 1).layout_choice
     assert taken is not None
     assert (taken.proven, taken.taken) == (True, True)
     assert 0 < taken.bound_cycles == taken.cycles

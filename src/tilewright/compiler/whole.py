@@ -168,11 +168,10 @@ class WholeWay(Way[NativeNetwork]):
     def simulated(self, made: Made, asked: Simulating, progress: Progress) -> NetworkRun:
         """The figures of the plan on the simulator, beside those of the `unfused` one."""
         made.toolchain.require_simulated()
-        return simulate.described(
-            made.plan.simulated,
-            plan_seconds=made.seconds,
-            unfused=_unfused(made, progress) if asked.unfused else None,
-        )
+        found = made.plan.described(made.seconds)
+        if not asked.unfused:
+            return found
+        return structs.replace(found, unfused_cycles=_unfused(made, progress).cycles)
 
     def explained(self, made: Made, asked: Explaining, progress: Progress) -> Figures:
         """One stage of the network explained, or all of it."""

@@ -202,7 +202,7 @@ class PlannedNetwork:
 
     def described(self, compile_seconds: float = 0.0) -> NetworkRun:
         """The simulated time of the plan."""
-        return described(self.simulated, plan_seconds=compile_seconds)
+        return described(self.simulated, self.network.flops, plan_seconds=compile_seconds)
 
     def measured(
         self,

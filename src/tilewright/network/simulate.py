@@ -77,14 +77,11 @@ def simulate_plan(plan: Plan, *, progress: Progress = silent) -> PlanRun:
     return PlanRun(plan, tuple(runs))
 
 
-def described(
-    run: PlanRun, *, plan_seconds: float = 0.0, unfused: PlanRun | None = None
-) -> NetworkRun:
-    """The figures of a simulated plan, beside those of the `unfused` one."""
+def described(run: PlanRun, flops: int, *, plan_seconds: float = 0.0) -> NetworkRun:
+    """The figures of a simulated plan of a network whose operators count so many `flops`."""
     plan = run.plan
     numbered = list(enumerate(plan.stages))
     changes = ((s, run.cycles_of(i)) for i, s in numbered if s.work == "layout")
-    flops = sum(_flops(plan, stage) for stage in plan.stages)
     return NetworkRun(
         plan.name,
         plan.machine.name,
@@ -97,7 +94,6 @@ def described(
         gflops=flops / run.seconds / 1e9,
         groups=plan.groups,
         cycles=run.cycles,
-        unfused_cycles=None if unfused is None else unfused.cycles,
         work={str(kind): cycles for kind, cycles in run.by_work().items()},
         causes=run.by_cause(),
         layouts=tuple(_change(plan, stage, cycles) for stage, cycles in changes),

@@ -70,7 +70,7 @@ def test_all_groups_are_faster_than_one_and_every_cycle_has_a_cause():
 
 
 def test_a_stage_says_how_many_groups_compute_it_and_how_it_is_divided():
-    found = described(simulate_plan(plan_on(4)))
+    found = described(simulate_plan(plan_on(4)), 1)
     stages = {s.name: (s.groups, s.divided) for s in found.stages}
     assert stages["c1"] == (4, "rows")
     assert stages["c3"] == (2, "rows"), "ten rows come out even on two groups"

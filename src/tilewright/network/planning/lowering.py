@@ -344,30 +344,37 @@ class _Stages:
 
     def _map(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
         """Append a mapping over all elements; the last one has the operations that are left."""
-        own = self.node.op
-        last = op is own.definitions[-1].addends[0].definition
         operands = []
         for source, access in zip(sources, op.operands, strict=True):
             axes = tuple(p[0][0] if p else d for d, p in enumerate(access.terms))
             operands.append(replace(source.place, axes=axes))
-        flops = own.flops - self.gathered_flops if last else 0
         name, label = self.node.name, self._label(op)
-        heading = Heading(name, "elementwise", label, (name,), flops)
+        heading = Heading(name, "elementwise", label, (name,), self._counted(op))
         self.memory.map(heading, op.body, y, operands)
 
     def _write(self, op: Definition, sources: Sequence[_Source], y: Located) -> None:
         """Append the stages that write the places of a definition's result."""
-        found, places, flops = self._in_memory(op, sources, y), [s.place for s in sources], op.flops
+        found, places = self._in_memory(op, sources, y), [s.place for s in sources]
+        flops = self._counted(op)
         work: Work = "elementwise"
         if op.gather is not None:
-            work, self.gathered_flops = "window", self.gathered_flops + op.flops
-            outer = self._outermost(found)
+            work, outer = "window", self._outermost(found)
             if outer is not None:
-                found, places = self._parted(op, found, outer, places)
-                flops = found.flops
+                found, places, flops = self._parted(op, found, outer, places, flops)
         elif op.body == "x0" or op.has_look_ups:
             work = "layout"
         self._mapped(op, work, found, y, places, flops)
+
+    def _counted(self, op: Definition) -> int:
+        """The operations of a definition as its operator counts them: a gathering one's own, and
+        for the last one all that are left.
+        """
+        own = self.node.op
+        if op is own.definitions[-1].addends[-1].definition:
+            return own.flops - self.gathered_flops
+        flops = op.flops if op.gather is not None else 0
+        self.gathered_flops += flops
+        return flops
 
     def _mapped(
         self,
@@ -430,10 +437,10 @@ class _Stages:
         return axes[0] if axes and axes[0] >= op.outer > axes[-1] else None
 
     def _parted(
-        self, op: Definition, found: InMemory, outer: int, places: list[Located]
-    ) -> tuple[InMemory, list[Located]]:
-        """Append the stage that gathers some results for each step of an axis; what gathers those,
-        and where they lie.
+        self, op: Definition, found: InMemory, outer: int, places: list[Located], flops: int
+    ) -> tuple[InMemory, list[Located], int]:
+        """Append the stage that gathers some results for each step of an axis, with its part of
+        `flops`; what gathers those, where they lie, and the operations that are left.
         """
         order = (outer, *(a for a in range(len(found.extents)) if a != outer))
         number, kept = {a: i for i, a in enumerate(order)}, found.outer
@@ -454,8 +461,9 @@ class _Stages:
             operands=(straight(shape, (kept, *range(kept))),),
             body="x0",
         )
-        self._mapped(op, "window", first, between, places, op.flops - last.flops)
-        return last, [between]
+        own = min(flops, first.flops)
+        self._mapped(op, "window", first, between, places, own)
+        return last, [between], flops - own
 
     def _in_memory(self, op: Definition, sources: Sequence[_Source], y: Located) -> InMemory:
         """The definition where operands and result lie, the gathered axes behind the others."""

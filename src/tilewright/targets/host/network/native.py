@@ -235,11 +235,11 @@ class HostNetwork:
         except BusyError as error:
             _LOG.warning("times are the model's, not measured: %s", error.message)
             return run, outputs
-        timing, flops = timings[_OURS], sum(stage.flops for stage in self.code.stages)
+        timing = timings[_OURS]
         run = structs.replace(
             self._with_stages(run, ours),
             milliseconds=1e3 * timing.seconds,
-            gflops=flops / timing.seconds / 1e9,
+            gflops=network.flops / timing.seconds / 1e9,
             clock=timing.clock,
             comparison=_timed(comparison, timings),
         )
