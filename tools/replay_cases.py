@@ -69,7 +69,8 @@ def kernel(workload: dict[str, Any], machine: str, settings: dict[str, Any], fol
         op = getattr(tw.ops, kind)(**extents)
         found = tw.compile(op, machine=machine, measure=False, **settings)
         found.write(folder / "best")
-        losers = found.plan.only.explanation(what_if=False).rejected
+        only = found.plan.only if hasattr(found, "plan") else found  # as older revisions name it
+        losers = only.explanation(what_if=False).rejected
         if losers:
             other = tw.compile(
                 op,
