@@ -93,12 +93,15 @@ class Checks:
         self._progress = progress
         self._threads = ThreadPoolExecutor(_CHECKS_AT_A_TIME)
         self._running: dict[str, Future[Kernel]] = {}
-        family = None if which == "none" else READIES.of(machine)
-        self._ready = self._threads.submit(family.make_ready, machine) if family else None
+        self._machine = machine
+        self._ready: Future[None] | None = None
 
     def choose(self, choices: Sequence[Choice]) -> None:
-        """Say of what there will be kernels."""
+        """Say of what there will be kernels. No thread runs before, while processes are forked."""
         self._wanted = wanted_checks(choices, self._which)
+        family = READIES.of(self._machine) if self._wanted else None
+        if family is not None:
+            self._ready = self._threads.submit(family.make_ready, self._machine)
 
     def __enter__(self) -> Self:
         return self
@@ -262,6 +265,7 @@ def _chosen(
         strict=strict,
         keep=max(settings.keep, settings.top),
         names=[names[op] for op in ops] if len(ops) > 1 else (),
+        beside=True,
         steps=partial(settings.progress, "choose"),
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 
 from tilewright.common.errors import CapacityError, ScheduleError, SimulationError
 from tilewright.common.expr import evaluate
@@ -27,11 +28,12 @@ from tilewright.passes.lowering import lowering_of
 from tilewright.seeds.space import Seed, bindings, parameters
 from tilewright.seeds.steps import Schedule, Spread, parse_schedule
 from tilewright.tune.candidate import Candidate, NestChoice
+from tilewright.tune.executors import call_beside
 from tilewright.tune.fit import Shortage, main_memory_bytes, shortage
 from tilewright.tune.kept import kept_rankings
 from tilewright.tune.measure import Advance, Measure, Measured, measure_all
 from tilewright.tune.records import Records
-from tilewright.tune.refills import best_first, with_refills
+from tilewright.tune.refills import best_first, lacks_refills, with_refills
 from tilewright.tune.roundings import few_roundings
 from tilewright.tune.search import Counts, choice_of
 from tilewright.tune.sums import adding
@@ -108,6 +110,7 @@ def choose(
     strict: bool = True,
     keep: int = 4,
     names: Sequence[str] = (),
+    beside: bool = False,
     steps: Steps = uncounted,
 ) -> list[Choice]:
     """Rank every partition and algorithm of every operator by the model.
@@ -117,7 +120,9 @@ def choose(
     `max_roundings` times. `keep` candidates are kept per partition and algorithm. With
     `strict` an `algorithm` or `partition` that does not apply to an operator is refused, otherwise
     all are tried there. Raises CapacityError where nothing fits, for the operator that lacks most;
-    `names` are what it calls them. `steps` counts the pieces with an algorithm that are priced.
+    `names` are what it calls them. `beside` it is done in several processes, which leave what they
+    find in the cache (`executors.call_beside`). `steps` counts the pieces with an algorithm that
+    are priced, and then the operators whose refills are found `beside`.
     """
     every = ways(
         ops,
@@ -131,8 +136,8 @@ def choose(
     cases = _cases(every, machine)
     found = _RankedOptions([[] for _ in ops], [Counts()] * len(ops))
     whole = [(case, None) for case in cases if not case[1].partial]
-    _rank_into(found, whole, machine, keep, steps)
-    _rank_into(found, _promising(cases, found.options, machine), machine, 1, uncounted)
+    _rank_into(found, whole, machine, keep, beside, steps)
+    _rank_into(found, _promising(cases, found.options, machine), machine, 1, beside, uncounted)
     options, counts = found.options, found.counts
     called = names or [""] * len(ops)
     short = [_short(called[i], every[i], machine) for i, own in enumerate(options) if not own]
@@ -143,10 +148,12 @@ def choose(
             few_roundings(own, machine, max_roundings, lambda option: option.candidate)
             for own in options
         ]
-    return [
-        Choice(op, best_first(own, partial(_refilled, machine=machine)), count)
-        for op, own, count in zip(ops, options, counts, strict=True)
-    ]
+    added = [partial(best_first, own, partial(_refilled, machine=machine)) for own in options]
+    if beside:
+        leaders = (min(own, key=lambda option: option.cycles) for own in options)
+        unknown = [lacks_refills(leader.candidate, machine) for leader in leaders]
+        call_beside([*compress(added, unknown)], steps)
+    return [Choice(op, own(), n) for op, own, n in zip(ops, added, counts, strict=True)]
 
 
 def _refilled(option: Option, machine: Machine) -> Option:
@@ -166,12 +173,13 @@ def _rank_into(
     cases: Sequence[tuple[_Case, Choice | None]],
     machine: Machine,
     keep: int,
+    beside: bool,
     steps: Steps,
 ) -> None:
     """Rank the cases, each with its addition of partial results, and append the best to `found`."""
     pairs = [(part.piece, seed) for (_, part, seed), _ in cases]
     shared = [shared_operands(part, seed) for (_, part, seed), _ in cases]
-    rankings = kept_rankings(pairs, machine, shared=shared, keep=keep, steps=steps)
+    rankings = kept_rankings(pairs, machine, shared=shared, keep=keep, beside=beside, steps=steps)
     for ((i, part, _), own), ranking in zip(cases, rankings, strict=True):
         found.options[i] += [Option(part, candidate, adding=own) for candidate in ranking.best]
         found.counts[i] += ranking.counts

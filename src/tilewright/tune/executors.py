@@ -212,6 +212,11 @@ def _lost(what: str) -> ToolError:
 Call = Callable[[], object]
 
 
+def process_count() -> int:
+    """How many processes this one may keep busy."""
+    return len(os.sched_getaffinity(0))
+
+
 def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
     """Make all calls, each in one of as many processes as there are cores, this one among them.
     What a call makes is left in the cache, what it raises to whoever makes it again; nothing is
@@ -220,7 +225,7 @@ def call_beside(calls: Sequence[Call], steps: Steps = uncounted) -> None:
     The others are forked copies of this process, which start with all that is loaded and planned so
     far. Only for a process whose other threads hold no locks.
     """
-    processes = min(len(os.sched_getaffinity(0)), len(calls))
+    processes = min(process_count(), len(calls))
     if processes < 2:
         return
     numbers, given = os.pipe()  # whoever is free reads the next one

@@ -11,6 +11,7 @@ and is searched for each time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -23,6 +24,7 @@ from tilewright.ops import Op
 from tilewright.schedule.structures import combinations
 from tilewright.seeds.space import Seed, Space, parameters
 from tilewright.tune.candidate import Candidate, NestChoice
+from tilewright.tune.executors import Call, call_beside, process_count
 from tilewright.tune.legal import rules_of, structure_on
 from tilewright.tune.prepared import keeps
 from tilewright.tune.search import Counts, Ranking, rank, sharing, told_apart
@@ -61,9 +63,12 @@ def kept_rankings(
     *,
     shared: Sequence[frozenset[str]] = (),
     keep: int = 4,
+    beside: bool = False,
     steps: Steps = uncounted,
 ) -> list[Ranking]:
-    """`search.rank`, with rankings from the cache where it has them."""
+    """`search.rank`, with rankings from the cache where it has them; `beside` those it lacks are
+    searched for in several processes (`executors.call_beside`).
+    """
     together = told_apart(shared or [frozenset()] * len(cases), machine)
     if keep > _MOST or not keeps(machine):
         return rank(cases, machine, shared=together, keep=keep, steps=steps)
@@ -73,6 +78,13 @@ def kept_rankings(
     keys = _keys(asked, machine, keep)
     found = {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in asked.items()}
     new = {op: own for op, own in asked.items() if found[op] is None}
+    if beside and len(new) > 1:
+        count = sum(map(len, new.values()))
+        call_beside(
+            [*_parts(new, machine, keep)], lambda done, of: steps(count * done // of, count)
+        )
+        found |= {op: _recalled(op, [*own.values()], machine, keys[op]) for op, own in new.items()}
+        new = {op: own for op, own in new.items() if found[op] is None}
     known = sum(map(len, asked.values())) - sum(map(len, new.values()))
     fresh = iter(
         rank(
@@ -94,6 +106,15 @@ def kept_rankings(
         for case, ranking in zip(own, found[op] or (), strict=True)
     }
     return [by_case[op, id(seed), n] for (op, seed), n in zip(cases, together, strict=True)]
+
+
+def _parts(new: Mapping[Op, Cases], machine: Machine, keep: int) -> Iterator[Call]:
+    """Searches for these rankings, one a process: operators share walks over the structures."""
+    parts = min(process_count(), len(new))
+    for i in range(parts):
+        own = [(op, *case) for op in [*new][i::parts] for case in new[op].values()]
+        pairs, shared = [(op, seed) for op, seed, _ in own], [names for _, _, names in own]
+        yield partial(kept_rankings, pairs, machine, shared=shared, keep=keep)
 
 
 def _keys(asked: Mapping[Op, Cases], machine: Machine, keep: int) -> dict[Op, str]:

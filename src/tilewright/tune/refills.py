@@ -48,12 +48,23 @@ def with_refills(candidate: Candidate, machine: Machine) -> Candidate:
     """The candidate with what refills add to a launch that follows its like; nothing where its
     routines fit the cache together. Numbers of machines that ship with tilewright are kept.
     """
-    name = machine.core.instruction_table
-    if name is None or load_table(name).instruction_cache is None:
+    if not _evicts(machine):
         return candidate
     find = partial(_refill_cycles, candidate, machine)
     found = _KEPT.value(candidate.key(machine), int, find) if keeps(machine) else find()
     return replace(candidate, refill_cycles=found) if found else candidate
+
+
+def lacks_refills(candidate: Candidate, machine: Machine) -> bool:
+    """True if `with_refills` would simulate the candidate and keep what it finds."""
+    unknown = _evicts(machine) and keeps(machine)
+    return unknown and _KEPT.recall(candidate.key(machine)) is None
+
+
+def _evicts(machine: Machine) -> bool:
+    """True if the machine's routines may evict each other."""
+    name = machine.core.instruction_table
+    return name is not None and load_table(name).instruction_cache is not None
 
 
 def _refill_cycles(candidate: Candidate, machine: Machine) -> int:

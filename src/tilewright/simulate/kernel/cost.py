@@ -199,8 +199,7 @@ class KernelCosts:
         return cycles
 
     def _dims(self, work: CallStatement, values: Values) -> dict[str, int]:
-        first = 2 * len(work.buffers)
-        return dict(zip(work.dims, values[first : first + len(work.dims)], strict=True))
+        return dict(zip(work.dims, work.dims_of(values), strict=True))
 
     def _product(self, work: CallStatement, values: Values, contents: Values) -> WorkCost:
         machine = self._machine

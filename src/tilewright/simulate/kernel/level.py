@@ -52,7 +52,7 @@ from tilewright.simulate.kernel.program import (
     TransferStatement,
     prepare,
 )
-from tilewright.simulate.kernel.signature import Numbers, Periods, Signatures
+from tilewright.simulate.kernel.signature import Numbers, Periods
 from tilewright.simulate.kernel.state import (
     WHOLE,
     Ask,
@@ -110,7 +110,6 @@ class _Executor:
         self.simulated_statements = 0
         self.peak_bytes, self.allocated_bytes = 0, prepared.allocated_bytes
         self._services: dict[int, tuple[str, int, Request]] = {}
-        self._alike: dict[int, Signatures] = {}
         self._moments: dict[Snapshot, int] = {}
         self._snapshots: list[Snapshot] = []
         self._done: dict[tuple[int, int, int], tuple[int, Counts, int]] = {}
@@ -142,15 +141,10 @@ class _Executor:
     def _loop(self, loop: LoopStatement, env: Env) -> None:
         iterations = int(evaluate(loop.extent, env))
         if self._skip and iterations > 0:
-            self._skipping(loop, self._signatures(loop)(iterations, env), env)
+            self._skipping(loop, loop.alike(iterations, env), env)
         else:
             for i in range(iterations):
                 self._body(loop.body, {**env, loop.var: i})
-
-    def _signatures(self, loop: LoopStatement) -> Signatures:
-        if loop.number not in self._alike:
-            self._alike[loop.number] = Signatures(loop.timed, loop.var)
-        return self._alike[loop.number]
 
     def _skipping(self, loop: LoopStatement, numbers: Numbers, env: Env) -> None:
         """Run a loop; where a state comes back, multiply the cycle of iterations that led back."""
@@ -336,7 +330,7 @@ class _Executor:
         if replaced and result_slot[0] != MAIN_MEMORY:
             self._hold(result_slot, WHOLE)
         if self._fetches is not None:
-            self._fetch(self._fetches, work, values[2 * operands :][: len(work.dims)])
+            self._fetch(self._fetches, work, work.dims_of(values))
         if isinstance(work.call.primitive, MatrixProduct):
             self._meet()
         column, name = self.ledger.work_columns[work.number], work.call.primitive.name
@@ -452,11 +446,41 @@ class KernelRun(KernelTime):
         )
 
 
-def _again(execute: Callable[..., _Executor], fetches: Fetches, timeline: Timeline) -> _Executor:
-    """An executor that starts with the instruction cache as a run before leaves it."""
-    before = execute(Timeline(0), fetches=fetches)
-    before.run()
-    return execute(timeline, fetches=fetches, code=before.state.code)
+class _CodeBehind:
+    """What a run leaves in the instruction cache: its calls in their order, without their time. An
+    iteration is walked once per (values that its calls depend on, content of the cache).
+    """
+
+    def __init__(self, fetches: Fetches) -> None:
+        self._fetches = fetches
+        self._after: dict[tuple[int, int, int], int] = {}
+
+    def __call__(self, body: tuple[Action, ...], env: Env, code: int) -> int:
+        """The content of the cache behind `body`, by the content before it."""
+        for step in body:
+            match step:
+                case LoopStatement():
+                    code = self._loop(step, env, code)
+                case ConditionStatement(condition, then, orelse):
+                    code = self(then if evaluate(condition, env) else orelse, env, code)
+                case CallStatement():
+                    dims = step.dims_of(tuple(step.code(env)))
+                    _, code = self._fetches.cycles(code, step.number, dims)
+                case TransferStatement() | Pause() | Barrier():
+                    pass
+                case _:
+                    assert_never(step)
+        return code
+
+    def _loop(self, loop: LoopStatement, env: Env, code: int) -> int:
+        iterations = int(evaluate(loop.extent, env))
+        numbers = loop.alike(iterations, env).tolist() if iterations > 0 else []
+        for i, number in enumerate(numbers):
+            key = loop.number, number, code
+            if key not in self._after:
+                self._after[key] = self(loop.body, {**env, loop.var: i}, code)
+            code = self._after[key]
+        return code
 
 
 class SimulatesCode(Protocol):
@@ -498,37 +522,39 @@ def simulate(
         return replace(own.simulate(program, machine), outputs=outputs)
     lines = prices_of(machine).code(program, machine) if refills else None
     own_costs = KernelCosts(machine, call_costs(machine) if costs is None else costs)
+    prepared = prepare(program, machine)
     execute = partial(
-        _Executor,
-        prepare(program, machine),
-        machine,
-        own_costs,
-        skip=skip,
-        barrier_cycles=barrier_cycles,
+        _Executor, prepared, machine, own_costs, skip=skip, barrier_cycles=barrier_cycles
     )
-    return _run(execute, machine, lines, Timeline(trace_limit), outputs)
+    return _run(execute, prepared, machine, lines, Timeline(trace_limit), outputs)
 
 
 def without_and_with(
     lines: CodeLines, program: Program, machine: Machine
 ) -> tuple[KernelRun, KernelRun]:
     """`simulate` without refills and with those of `lines`: statements have their price once."""
-    own_costs = KernelCosts(machine, call_costs(machine))
-    execute = partial(
-        _Executor, prepare(program, machine), machine, own_costs, skip=True, barrier_cycles=0
+    prepared, own_costs = prepare(program, machine), KernelCosts(machine, call_costs(machine))
+    execute = partial(_Executor, prepared, machine, own_costs, skip=True, barrier_cycles=0)
+    warm, refilled = (
+        _run(execute, prepared, machine, own, Timeline(0), None) for own in (None, lines)
     )
-    warm, refilled = (_run(execute, machine, own, Timeline(0), None) for own in (None, lines))
     return warm, refilled
 
 
 def _run(
     execute: Callable[..., _Executor],
+    prepared: PreparedProgram,
     machine: Machine,
     lines: CodeLines | None,
     timeline: Timeline,
     outputs: Mapping[str, Array] | None,
 ) -> KernelRun:
-    executor = execute(timeline) if lines is None else _again(execute, Fetches(lines), timeline)
+    if lines is None:
+        executor = execute(timeline)
+    else:  # the instruction cache is as a run before leaves it
+        fetches = Fetches(lines)
+        code = _CodeBehind(fetches)(prepared.body, {}, 0)
+        executor = execute(timeline, fetches=fetches, code=code)
     executor.run()
     counts = [int(count) for count in np.asarray(executor.counts)]
     cycles = executor.state.now

@@ -49,7 +49,7 @@ from tilewright.ir.printer import print_head
 from tilewright.ir.visit import map_stmt, walk
 from tilewright.machine import Machine
 from tilewright.passes.lowering import LOWERS, lowering_of
-from tilewright.simulate.kernel.signature import Timed
+from tilewright.simulate.kernel.signature import Signatures, Timed
 
 MAIN_MEMORY = ""
 """In the place of a buffer: the operand is used where it lies."""
@@ -65,6 +65,11 @@ class LoopStatement:
     body: tuple[Action, ...]
     timed: tuple[Timed, ...]
     text: str
+
+    @cached_property
+    def alike(self) -> Signatures:
+        """Which iterations behave alike, for all runs of the program."""
+        return Signatures(self.timed, self.var)
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,10 @@ class CallStatement:
     def code(self) -> StraightLine:
         """The numbers."""
         return straight_line(self.numbers)
+
+    def dims_of(self, values: tuple[int, ...]) -> tuple[int, ...]:
+        """The `dims` among the values of the numbers."""
+        return values[2 * len(self.buffers) :][: len(self.dims)]
 
 
 Action: TypeAlias = (
