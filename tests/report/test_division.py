@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from tilewright.cli.output import _fitting_width
+from tilewright.cli.output import _fitting
 from tilewright.graph import network
 from tilewright.machine import load_machine
 from tilewright.partition.capability import DIVIDES
@@ -32,7 +32,7 @@ def test_each_stage_is_told_until_all_of_it_is_done():
 def printed(table, width):
     out = io.StringIO()
     console = Console(file=out, width=width)
-    console.print(table, soft_wrap=True, width=_fitting_width(table, console))
+    console.print(_fitting(table, console), soft_wrap=True)
     return out.getvalue()
 
 

@@ -64,11 +64,9 @@ class OutputOptions:
         if not self.json:
             console = _console()
             for renderable in renderables:
-                width = _fitting_width(renderable, console)
+                fitting = _fitting(renderable, console)
                 with _standard_output():
-                    console.print(
-                        renderable, markup=False, highlight=False, soft_wrap=True, width=width
-                    )
+                    console.print(fitting, markup=False, highlight=False, soft_wrap=True)
 
     @property
     def columns(self) -> int:
@@ -112,20 +110,21 @@ def _console() -> Console:
     )
 
 
-def _fitting_width(renderable: RenderableType, console: Console) -> int:
-    """The room to give a table so that its lines fit the terminal.
+def _fitting(renderable: RenderableType, console: Console) -> RenderableType:
+    """A table as segments, with so much room that its lines fit the terminal.
 
     rich shares out the room first and lets columns grow back to their least width afterwards: lines
     come out longer than they may be, and a terminal breaks them into a row and a blank one. What no
     width makes fit gets all the room there is.
     """
     if isinstance(renderable, table.Table):
+        whole = console.options.update(no_wrap=True, overflow="ignore")
         for width in range(console.width, console.width * 3 // 4, -1):
-            segments = console.render(renderable, console.options.update(width=width))
-            lines = segment.Segment.split_lines(segments)
+            segments = list(console.render(renderable, whole.update(width=width)))
+            lines = [*segment.Segment.split_lines(segments)][bool(renderable.title) :]
             if max(map(segment.Segment.get_line_length, lines), default=0) <= console.width:
-                return width
-    return console.width
+                return segment.Segments(segments)
+    return renderable
 
 
 class _StandardError(logging.Handler):

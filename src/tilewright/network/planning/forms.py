@@ -35,6 +35,7 @@ class Forms:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Candidate, bool], dict[str, Form]] = {}
+        self._declared: dict[tuple[object, ...], Form] = {}
 
     def of(self, candidate: Candidate, *, constants: bool = True) -> dict[str, Form]:
         """The form of each operand and of the result, by the name of the seed's tensor; those of
@@ -62,7 +63,10 @@ class Forms:
 
     def _form(self, candidate: Candidate, name: str, order: tuple[str, ...]) -> Form:
         seed, dims = candidate.seed, [*_extents(candidate, name, candidate.op)]
-        plain = _as_declared(candidate, name)
+        key = (candidate.op, id(seed), name, *candidate.blocks.items())
+        plain = self._declared.get(key)
+        if plain is None:
+            plain = self._declared[key] = _as_declared(candidate, name)
         ordered = [plain.dims[dims.index(d)] for d in order or dims]
         found = canonical(plain.shape, ordered, plain.before)
         return like(found, result_shape(seed, candidate.op)) if _is_pooled(seed, name) else found
@@ -90,6 +94,7 @@ def _is_pooled(seed: Seed, name: str) -> bool:
     return name == seed.result and seed.spaces[-1].nest.pooling is not None
 
 
+@cache
 def _smaller(op: Op) -> Sequence[Op]:
     """Convolutions of fewer images, of few channels too, a product of less in every direction."""
     if (conv := op.convolution) is not None:

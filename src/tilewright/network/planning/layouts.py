@@ -205,6 +205,9 @@ class WholeNetwork:
         self._machine = machine
         self._refilling: dict[Candidate | None, float] = {}
         self._known: dict[NodeChain, tuple[object, object, list[_Way]]] = {}
+        self._taken: dict[tuple[str, Candidate], dict[str, Form]] = {}
+        self._copies: dict[tuple[Form, Form], float] = {}
+        self._moves: dict[tuple[Form, Shape], float] = {}
         self._weights = {t.name for t in network.weights}
         tensors = network.tensors
         self._shapes: dict[str, Shape] = {name: t.shape for name, t in tensors.items()}
@@ -396,7 +399,7 @@ class WholeNetwork:
         computed = self.planner.arithmetic_cycles(*chain.request) if chain.request else 0.0
         plain = [(c, False) for c in self.ranked.candidates[node.op]]
         for candidate, fused in [*((c, True) for c in ready), *plain]:
-            takes = _operands(node, candidate, self.forms, self._weights)
+            takes = self._takes(node, candidate)
             natural, refilling = _result(candidate, self.forms), self._refilling.get(candidate, 0.0)
             cycles = candidate.cycles + refilling
             own = takes | dict.fromkeys(beside, natural) if fused else takes
@@ -456,7 +459,7 @@ class WholeNetwork:
         for chain in self.chains:
             node = chain.first
             for candidate in self.ranked.candidates.get(node.op, ()):
-                for name, form in _operands(node, candidate, self.forms, self._weights).items():
+                for name, form in self._takes(node, candidate).items():
                     found.setdefault(name, []).append(form)
             if node.op.reshapes:
                 found.setdefault(node.inputs[0], []).append(row_major(node.op.input_shapes[0]))
@@ -468,9 +471,22 @@ class WholeNetwork:
             found.setdefault(name, []).append(row_major(self._shapes[name]))
         return {name: list(dict.fromkeys(forms)) for name, forms in found.items()}
 
+    def _takes(self, node: Node, candidate: Candidate) -> dict[str, Form]:
+        """`_operands`, found once."""
+        found = self._taken.get((node.name, candidate))
+        if found is None:
+            found = _operands(node, candidate, self.forms, self._weights)
+            self._taken[node.name, candidate] = found
+        return found
+
     def _copy(self, held: Form, wanted: Form) -> float:
         """Cycles of a copy from one form into another, none where they are the same memory."""
-        return 0.0 if same_memory(held, wanted) else self._pass(wanted, self._grain(held, wanted))
+        found = self._copies.get((held, wanted))
+        if found is None:
+            same = same_memory(held, wanted)
+            found = 0.0 if same else self._pass(wanted, self._grain(held, wanted))
+            self._copies[held, wanted] = found
+        return found
 
     def _grain(self, a: Form, b: Form) -> float:
         """Factor on a copy's cycles."""
@@ -496,9 +512,12 @@ class WholeNetwork:
         """Cycles to read a tensor, of the shape `read` if it is another, and write one in a form,
         at the engines' best.
         """
-        got, written = (n * self._bytes for n in (prod(read or form.shape), form.elements))
-        moving = moving_cycles(self._machine, got, written, self.ranked.groups)
-        return moving + 2 * self._machine.dma.latency_cycles
+        found = self._moves.get((form, read))
+        if found is None:
+            got, written = (n * self._bytes for n in (prod(read or form.shape), form.elements))
+            moving = moving_cycles(self._machine, got, written, self.ranked.groups)
+            found = self._moves[form, read] = moving + 2 * self._machine.dma.latency_cycles
+        return found
 
 
 def _writes_any(op: Op) -> bool:

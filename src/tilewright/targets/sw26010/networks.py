@@ -18,12 +18,13 @@ from tilewright.network.plan import Plan
 from tilewright.network.planned import Compute, Outputs, PlannedNetwork
 from tilewright.network.requirements import require_lowered, without_look_ups
 from tilewright.network.search import Search
-from tilewright.targets.sw26010.network.code import NetworkArtifact, constant_parts, emit_network
 
 if TYPE_CHECKING:
     from tilewright.targets.sw26010.emulation import run as emulation
+    from tilewright.targets.sw26010.network import code
 else:  # heavy: the assembler, and what builds and runs code
     emulation = Deferred("tilewright.targets.sw26010.emulation.run")
+    code = Deferred("tilewright.targets.sw26010.network.code")
 
 _LONGEST_SECONDS = 1800
 """After this time the code is taken to hang."""
@@ -50,9 +51,9 @@ class Sw26010Networks:
 
     def assembled(
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]
-    ) -> tuple[NetworkArtifact, Iterator[Array]]:
+    ) -> tuple[code.NetworkArtifact, Iterator[Array]]:
         """The code of all groups and its block of constants, part by part."""
-        return emit_network(plan, plan.machine, images), constant_parts(plan, weights)
+        return code.emit_network(plan, plan.machine, images), code.constant_parts(plan, weights)
 
     def computed(
         self, plan: Plan, images: tuple[slice, ...], weights: Mapping[str, Array]

@@ -6,9 +6,11 @@ instruction cache that the routines of a program lie on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.common.deferred import Deferred
 from tilewright.common.expr import Value
 from tilewright.cost.calls import Costs, PricedCall
 from tilewright.cost.elementwise import LoopForm, elementwise_costs
@@ -23,10 +25,14 @@ from tilewright.targets.sw26010.calls.prices import (
     emitted_map,
     emitted_reduce,
 )
-from tilewright.targets.sw26010.code_lines import code_lines
 from tilewright.targets.sw26010.dma import request_fields
 from tilewright.targets.sw26010.gemm.reach import reaches
 from tilewright.targets.sw26010.timing.products import chain_cycles, product_timing
+
+if TYPE_CHECKING:
+    from tilewright.targets.sw26010 import code_lines
+else:  # heavy: the assembler
+    code_lines = Deferred("tilewright.targets.sw26010.code_lines")
 
 
 def product_cycles(machine: Machine, call: PricedCall[MatrixProduct]) -> Value:
@@ -85,7 +91,7 @@ class MeshPrices(Prices):
 
     def code(self, program: Program, machine: Machine) -> CodeLines | None:
         """The lines of the program's routines."""
-        return code_lines(program, machine)
+        return code_lines.code_lines(program, machine)
 
     def limited(
         self, program: Program, machine: Machine, env: Mapping[str, Value]

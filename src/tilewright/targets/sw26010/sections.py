@@ -57,14 +57,15 @@ def _problems_of_core(machine: Machine) -> Iterator[str]:
             yield f"{key}: expected {VECTOR_LANES} lanes, as the routines have, found {lanes}"
     if core.instruction_table is None:
         return
-    known = [name for name in table_names() if load_table(name).instruction_set == TABLE_NAME]
-    if core.instruction_table not in known:
+    own, names = core.instruction_table, table_names()
+    if own not in names or load_table(own).instruction_set != TABLE_NAME:
+        known = [name for name in names if load_table(name).instruction_set == TABLE_NAME]
         yield (
             f"core.instruction_table: expected one of {', '.join(known)}, for whose instructions "
-            f"the routines are written, found {core.instruction_table!r}"
+            f"the routines are written, found {own!r}"
         )
         return
-    table = load_table(core.instruction_table)
+    table = load_table(own)
     cache, registers = table.instruction_cache, sum(file.count for file in table.register_files)
     held = None if cache is None else cache.capacity_bytes
     pairs = (

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.asm import assemble
+from tilewright.common.deferred import Deferred
 from tilewright.common.errors import MachineError
 from tilewright.common.expr import Value
 from tilewright.isa import InstructionTable, load_table
@@ -42,6 +43,11 @@ from tilewright.targets.sw26010.gemm.shape import (
 from tilewright.targets.sw26010.gemm.steps import chain_branches
 from tilewright.targets.sw26010.gemm.tables import TABLE_BYTES
 from tilewright.targets.sw26010.timing.derived import OWN, Derived
+
+if TYPE_CHECKING:
+    from tilewright import asm
+else:  # heavy: the grammar of texts
+    asm = Deferred("tilewright.asm")
 
 PRODUCT, PACKING, CHAIN = "product", "packing", "chain"
 Blocks = tuple[int, ...]
@@ -160,7 +166,7 @@ def chain_memory(
 def _frame_cycles(table: InstructionTable) -> int:
     """Cycles that the C-callable part adds to a call of the primitive."""
     lines = [*frame(_CALLEE), f"{_CALLEE}:", "    ret $26"]
-    placed = assemble("\n".join(lines), table).instructions
+    placed = asm.assemble("\n".join(lines), table).instructions
     program = encode_program([p.instruction for p in placed], table)
     stack = {"$30": table.local_memory_bytes}
     return simulate_mesh(
