@@ -7,6 +7,7 @@ Tables are as wide as those of any output that is no terminal, whatever the term
 is, and how long a command takes has no line.
 """
 
+import gc
 import os
 from collections import defaultdict
 from compileall import compile_dir
@@ -47,6 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
         items[:] = [item for item in items if item.nodeid not in left]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: whoever looks for cycles leaves a million objects out from now on."""
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,6 +28,7 @@ COMMANDS = (
     "compile lenet5 --machine sw26010",
     "compile digits --machine bwdsp-56",
     "compile gemm --m 64 --n 64 --k 64 --machine dla-al",
+    "compile lookup --n 4096 --shift 8 --machine cns1-128",
 )
 KINDS = ("functions", "pipelines", "primitives", "structures")
 MACHINE, BATCHES, DTYPE = "sw26010", (1, 128), "f64"

@@ -56,9 +56,8 @@ def test_planning_networks_for_meshes_loads_what_compiles_and_assembles_when_it_
     assert imported("import tilewright.targets.sw26010.code") & HEAVY == set()
 
 
-@pytest.mark.parametrize("name", list(commands.COMMANDS))
-def test_help_needs_no_arrays(name: str) -> None:
-    made = f"from tilewright.cli.commands import command; command({name!r})"
+def test_help_needs_no_arrays() -> None:
+    made = "from tilewright.cli.commands import COMMANDS, command\nfor n in COMMANDS: command(n)"
     assert imported(made) & (HEAVY | {"numpy"}) == set()
 
 

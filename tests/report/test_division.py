@@ -16,13 +16,21 @@ from tilewright.report.division import DividedRun, cost_table, division_table, d
 
 MACHINE = load_machine("bwdsp-56")
 NETWORK = network("lenet5", 1, dtype="f32")
-DIVIDED = DIVIDES.required(MACHINE).divide(NETWORK, MACHINE, None, TRAFFIC, 1.0)
-FOUND = DIVIDED.result()
 
 
-def test_each_stage_is_told_until_all_of_it_is_done():
+@pytest.fixture(scope="module")
+def divided():
+    return DIVIDES.required(MACHINE).divide(NETWORK, MACHINE, None, TRAFFIC, 1.0)
+
+
+@pytest.fixture(scope="module")
+def found(divided):
+    return divided.result()
+
+
+def test_each_stage_is_told_until_all_of_it_is_done(divided):
     stages: dict[str, list[tuple[int, int]]] = {}
-    DIVIDED.result(lambda stage, done, total: stages.setdefault(stage, []).append((done, total)))
+    divided.result(lambda stage, done, total: stages.setdefault(stage, []).append((done, total)))
     assert stages["put messages on links"] == [(done, 3) for done in range(4)]
     for told in stages.values():
         assert [done for done, _ in told] == sorted(done for done, _ in told)
@@ -37,35 +45,35 @@ def printed(table, width):
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_figures_are_whole_in_a_terminal(width):
-    for table in (division_table(FOUND), cost_table(FOUND)):
+def test_figures_are_whole_in_a_terminal(width, found):
+    for table in (division_table(found), cost_table(found)):
         text = printed(table, width)
         assert "…" not in text
         assert max(map(len, text.splitlines())) <= width
-    text = printed(division_table(FOUND), width)
-    for layer in FOUND.layers:
+    text = printed(division_table(found), width)
+    for layer in found.layers:
         assert "x".join(map(str, layer.reads)) in text
 
 
-def test_a_line_says_what_of_the_layer_is_cut():
+def test_a_line_says_what_of_the_layer_is_cut(found):
     lines = [re.sub(r"\s\s+", " | ", line.strip()) for line in
-             printed(division_table(FOUND), 200).splitlines()]  # fmt: skip
+             printed(division_table(found), 200).splitlines()]  # fmt: skip
     assert lines[0] == "lenet5 on bwdsp-56, f32, 56 cores"
     assert lines[2] == "layer | divided | grid | tile | reads | cores | imbalance"
     assert lines[6] == (
         "c3 | channels x columns, sums | 1x6x1x2* sums 3x1x1 | 1x3x10x6 | 1x2x14x10 | 36 | 1.35"
     )
     assert lines[11] == "prob | nothing | 1x1 | 1x10 | 1x10 | 1 | 1.00"
-    costs = printed(cost_table(FOUND), 200).splitlines()
+    costs = printed(cost_table(found), 200).splitlines()
     assert re.split(r"\s\s+", costs[1].strip()) == [
         "layer", "activations", "inputs", "weights", "sums", "ms (model)", "peak ms", "program ms",
         "streamed ms",
     ]  # fmt: skip
 
 
-def test_many_layers_that_leave_the_same_cores_idle_are_not_all_named():
+def test_many_layers_that_leave_the_same_cores_idle_are_not_all_named(found):
     names = [f"conv{number}" for number in range(6)]
-    own = [structs.replace(FOUND.layers[0], name=n, idle_cores=(3, 4, 7)) for n in names]
-    run = DividedRun(**structs.asdict(structs.replace(FOUND, layers=tuple(own))))
+    own = [structs.replace(found.layers[0], name=n, idle_cores=(3, 4, 7)) for n in names]
+    run = DividedRun(**structs.asdict(structs.replace(found, layers=tuple(own))))
     (line,) = (line for line in division_totals(run) if line.startswith("idle"))
     assert line == "idle cores: 3-4, 7 in conv0, conv1, conv2, conv3 and 2 more"

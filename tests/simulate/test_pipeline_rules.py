@@ -176,3 +176,11 @@ def test_decoupled_units_are_never_slower_and_compute_the_same(
     assert decoupled.cycles <= in_order.cycles
     assert np.array_equal(decoupled.registers.view(np.int64), in_order.registers.view(np.int64))
     assert np.array_equal(decoupled.local_memory, in_order.local_memory)
+
+
+def test_operands_that_are_absent_wait_for_nothing(assemble: Assemble) -> None:
+    """A store waits in the window for its value; what has no result issues ahead of it."""
+    program = assemble("vmad $1, $1, $1, $2\nvstd $2, 32($31)\nnop")
+    run = simulate_core(program, unit_order="decoupled")
+    cycles = {issue.instruction: issue.cycle for issue in run.issues}
+    assert (cycles[1], cycles[2]) == (7, 1)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import UnionType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from typing import Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
 from tilewright.common.errors import MachineError
+from tilewright.common.json import fields_of
 from tilewright.machine.check import (
     NAME,
     NAMED,
@@ -62,7 +63,7 @@ def usual_value(tree: Tree, key: str, where: str) -> Leaf | None:
     """The family's default for the dotted `key` of its sections, None if it has none."""
     parent, _, name = key.rpartition(".")
     for kind in _declared(tree.get("target"), where).kinds:
-        for found in msgspec.structs.fields(kind) if kind.key == parent else ():
+        for found in fields_of(kind) if kind.key == parent else ():
             if found.name == name and isinstance(found.default, int | float | str):
                 return found.default
     return None
@@ -151,7 +152,7 @@ def _converted(kind: type[T], value: object, path: str, where: str) -> T:
             f"{document_key(path)}: expected a table, found {shown(value)}", where=where
         )
     values = dict(value)
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind):
         if field.name not in values:
             continue
         below, place = values[field.name], f"{path}.{field.name}" if path else field.name
@@ -189,7 +190,7 @@ def _below(kind: object) -> tuple[type[Struct] | None, bool]:
 
 def _known_keys(kind: type[Struct]) -> list[str]:
     """Keys that the table of a struct may have, short forms included."""
-    own = [field.name for field in msgspec.structs.fields(cast("Any", kind))]
+    own = [field.name for field in fields_of(kind)]
     return [name for name in own if name != "sections"] + _SHORT_FORMS.get(kind, [])
 
 

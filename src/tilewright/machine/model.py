@@ -18,6 +18,7 @@ from msgspec import Struct
 from tilewright.common.digest import digest
 from tilewright.common.dtypes import F32, F64, dtype_or_none
 from tilewright.common.errors import MachineError
+from tilewright.common.json import fields_of
 from tilewright.machine.keys import PRESUMED, document_key
 from tilewright.machine.parts import (
     Direction,
@@ -364,7 +365,7 @@ def leaves(machine: Machine) -> Iterator[tuple[str, Leaf]]:
 
 def entries(machine: Machine) -> Iterator[Entry]:
     """Each number and text of a machine; a section stands where its key belongs."""
-    fields = msgspec.structs.fields(machine)
+    fields = fields_of(Machine)
     names = [field.name for field in fields]
     for field in fields:
         yield from _below(field.name, getattr(machine, field.name), field.default)
@@ -401,7 +402,7 @@ def _below(path: str, value: object, default: object) -> Iterator[Entry]:
     match value:
         case Struct():
             derived = isinstance(value, Direction) and value.bytes_per_cycle is not None
-            for field in msgspec.structs.fields(value):
+            for field in fields_of(type(value)):
                 if derived and field.name == "peak_bytes_per_second":
                     continue
                 yield from _below(f"{path}.{field.name}", getattr(value, field.name), field.default)

@@ -135,6 +135,7 @@ def _machine(table: InstructionTable, mesh: SimulatedMesh, max_cycles: int) -> N
         "word_bytes": table.word_bits // 8,
         "delay_slots": issue.delay_slots,
         "vector_length": table.vector_length,
+        "zero": table.register_count,
         "max_cycles": max_cycles,
         "rows": mesh.rows,
         "columns": mesh.columns,

@@ -136,7 +136,7 @@ def _core(
         instructions=int(record["issued"]),
         stalls=_nonzero(layout.CAUSES, record["stalls"]),
         hazards=_nonzero(names, record["hazards"]),
-        unit_busy=dict(zip(program.table.units, map(int, record["busy"]), strict=True)),
+        unit_busy=dict(zip(program.table.units, record["busy"].tolist(), strict=False)),
         registers=record["registers"][:count].copy(),
         local_memory=memory,
         executed=code["executed"].copy(),

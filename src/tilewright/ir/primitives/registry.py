@@ -15,6 +15,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from tilewright.common.errors import ProgramError
+from tilewright.common.json import fields_of
 from tilewright.common.plugins import FAMILIES, registered
 from tilewright.ir.names import STATEMENT_WORDS, check_name
 from tilewright.ir.primitive import Attribute, Primitive
@@ -87,7 +88,7 @@ def make_primitive(name: str, attributes: Mapping[str, Attribute]) -> Primitive:
     that is missing, or that is of another type than it takes.
     """
     kind = find_primitive(name)
-    fields = {f.name: f for f in _fields(kind)}
+    fields = {f.name: f for f in fields_of(kind)}
     for given in attributes:
         if given not in fields:
             raise ProgramError(
@@ -98,11 +99,6 @@ def make_primitive(name: str, attributes: Mapping[str, Attribute]) -> Primitive:
         if field.required and field.name not in attributes:
             raise ProgramError(f"{name} lacks the attribute {field.name!r}")
     return kind(**{n: _converted(name, fields[n], value) for n, value in attributes.items()})
-
-
-@cache
-def _fields(kind: type[Primitive]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(kind)
 
 
 def _converted(primitive: str, field: msgspec.structs.FieldInfo, value: Attribute) -> Any:

@@ -223,6 +223,7 @@ class MachineState(Protocol):
     miss_cycles: int
     delay_slots: int
     vector_length: int  # the most elements of a vector, 0 where it cannot be set
+    zero: int  # the register that absent operands read
     ports: int  # of the memory behind ports
     chips_per_port: int
     open_lines: int
@@ -353,14 +354,14 @@ def core_dtype(
     cache_lines: int,
     ports: tuple[int, int, int] = (1, 1, 1),
 ) -> np.dtype[Any]:
-    """The record of a core; depth, memory and lines are rounded up, so that code can be shared.
+    """The record of a core; sizes but for lanes and ports are rounded up, so that code is shared.
 
     `cache_lines` are those of its instruction cache, `ports` those of its memory, their chips and
     the open lines of a chip.
     """
     chips = (ports[0] * ports[1], ports[2])
-    entries = 1 << max(depth - 1, 15).bit_length()
-    words = 1 << max(-(-memory_bytes // 8) - 1, 1).bit_length()
+    registers, units = _rounded_up(registers, 64), _rounded_up(units, 2)
+    entries, words = _rounded_up(depth, 16), _rounded_up(-(-memory_bytes // 8), 1 << 13)
     fields: list[dict[str, tuple[str, tuple[int, ...]]]] = [
         {name: ("i8", ())} for name in _scalars(CoreState)
     ]
@@ -373,7 +374,7 @@ def core_dtype(
         {"queue": ("i8", (WINDOW_CAPACITY,))},
         {"handlers": ("i8", (HANDLED_KINDS,))},
         {"inbox": ("i8", (MESSAGE_KINDS,))},
-        {"tags": ("i8", (1 << max(cache_lines - 1, LINE_CAPACITY - 1).bit_length(),))},
+        {"tags": ("i8", (_rounded_up(cache_lines, 1024),))},
         {"port_free": ("i8", (ports[0],))},
         {"open_line": ("i8", chips)},
         {"changed": ("i8", chips)},
@@ -394,6 +395,11 @@ def core_dtype(
         },
     ]
     return _overlay(fields)
+
+
+def _rounded_up(size: int, least: int) -> int:
+    """A power of two."""
+    return 1 << (max(size, least) - 1).bit_length()
 
 
 @cache

@@ -95,13 +95,12 @@ def depends(core: CoreState, row: RowState, stamp: int) -> bool:
 
 
 @piece
-def mark_waiting(core: CoreState, row: RowState, stamp: int) -> None:
+def mark_waiting(m: MachineState, core: CoreState, row: RowState, stamp: int) -> None:
     """Note the registers of an instruction that stays in the window."""
-    zero = core.ready.shape[0] - 2
     for register in (row.a, row.b, row.c):
-        if register != zero:
+        if register != m.zero:
             core.pending_read[register] = stamp
-    if row.waits != zero:
+    if row.waits != m.zero:
         core.pending_write[row.waits] = stamp
 
 
@@ -158,7 +157,7 @@ def cycle_decoupled(s: UnitState, m: MachineState, core: CoreState, t: int) -> b
         kept += 1
         busy_units |= row.units
         older |= row.flags
-        mark_waiting(core, row, stamp)
+        mark_waiting(m, core, row, stamp)
     core.queued = kept
     if issued:
         core.issue_cycles += 1
