@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tilewright.common.errors import SimulationError
 from tilewright.common.expr import evaluate
 from tilewright.cost.calls import Costs, call_cycles
+from tilewright.cost.steps import TransferStep
 from tilewright.cost.timing import (
     asked_bytes,
     issue_cycles,
@@ -107,6 +108,11 @@ def _counters(count: int, amounts: Mapping[int, int]) -> Counters:
     return found
 
 
+_KNOWN: dict[tuple[Any, ...], MoveCost] = {}
+"""Costs of transfers by all that they depend on: programs of one space have many alike."""
+_MOST_KNOWN = 1 << 15
+
+
 class KernelCosts:
     """The costs of prepared statements on a machine, each computed once."""
 
@@ -131,7 +137,16 @@ class KernelCosts:
 
     def _move(self, move: TransferStatement, numbers: Values) -> MoveCost:
         machine, step = self._machine, move.step
-        shape = step.shape([int(evaluate(e, {})) for e in step.tensor_shape], numbers)
+        extents = tuple([int(evaluate(e, {})) for e in step.tensor_shape])
+        key = machine, step.stmt.direction, step.like, extents, numbers
+        if key not in _KNOWN:
+            if len(_KNOWN) >= _MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[key] = self._cost(step, extents, numbers)
+        return _KNOWN[key]
+
+    def _cost(self, step: TransferStep, extents: Values, numbers: Values) -> MoveCost:
+        machine, shape = self._machine, step.shape(extents, numbers)
         direction = step.stmt.direction
         service = self._rule.service_cycles(machine, direction, shape, shared=step.shared)
         return MoveCost(
@@ -186,11 +201,11 @@ class KernelCosts:
         key = (work.number, values)
         if key not in self._calls:
             dims = self._dims(work, values)
-            full = empty = dims
+            every = own = apart = self._cycles(work, dims)
             if isinstance(work.call.primitive, Repack):
-                full, empty = where_data_lie(dims), where_no_data_lie(dims)
-            cycles = [self._cycles(work, of) for of in (dims, full, empty)]
-            self._calls[key] = cycles[0], cycles[1], cycles[2]
+                own = self._cycles(work, where_data_lie(dims))
+                apart = self._cycles(work, where_no_data_lie(dims))
+            self._calls[key] = every, own, apart
         return self._calls[key]
 
     def _cycles(self, work: CallStatement, dims: Mapping[str, int]) -> int:
