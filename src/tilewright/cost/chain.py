@@ -40,6 +40,7 @@ from tilewright.ir.threads import loop_chain, parts_of
 from tilewright.ir.visit import walk
 from tilewright.machine import Machine
 from tilewright.machine.parts import Engine
+from tilewright.passes.double_buffer import fetches_behind
 
 if TYPE_CHECKING:
     from tilewright.cost import window
@@ -386,6 +387,7 @@ def operation_window(
         np.array(beside or [0], np.int64),
         np.array([_in_pieces(i, prepared) for i in prepared.items] or [False]),
         np.array(_overlapping(prepared, env) or [False]),
+        _behind(prepared),
         np.zeros((loops, 2, int(first[-1]))),
         np.zeros((loops, 2, max(1, count)), np.int64),
         np.zeros(loops, np.int64),
@@ -533,6 +535,22 @@ def _overlapping(prepared: Prepared, env: Mapping[str, Value]) -> list[bool]:
         not isinstance(i.step, CallStep) and interval(i.condition, bounds)[0] > 0
         for i in prepared.items
     ]
+
+
+def _behind(prepared: Prepared) -> Ints:
+    """The items behind which transfers fetch ahead: their own numbers but where calls let them come
+    between.
+    """
+    found, items = np.arange(max(1, len(prepared.items))), prepared.items
+    for level in {(i.level, i.after) for i in items}:
+        own = [
+            number
+            for number, i in enumerate(items)
+            if (i.level, i.after) == level and i.condition == Const(1)
+        ]
+        for get, call in fetches_behind([items[n].step.stmt for n in own]).items():
+            found[own[get]] = own[call]
+    return found
 
 
 def _start(step: CallStep | TransferStep) -> frozenset[str]:

@@ -64,7 +64,8 @@ class OperationWindow(NamedTuple):
     of, 0 for none. What is written `beside` all that is in use there need not wait; what is written
     there `AHEAD`, one iteration before it is read, is due at the next such write. Transfers that
     `overlap` use both slots of a buffer that has two; those under a condition stand where the
-    program has them (`passes.double_buffer`). Stores of buffers of two
+    program has them; each fetches ahead `behind` an item, mostly itself (`passes.double_buffer`).
+    Stores of buffers of two
     slots that have no loop of several iterations inside theirs, whose level is `inmost`, stand
     behind the next iteration's items: `late` are the row of the cost and the item of each one, -1
     for none.
@@ -84,6 +85,7 @@ class OperationWindow(NamedTuple):
     beside: Ints
     pieces: Flags
     overlap: Flags
+    behind: Ints
     kept: Floats
     kept_slots: Ints
     played: Ints
@@ -183,6 +185,15 @@ def _store_late(s: PipelineState, w: OperationWindow, number: int, row: int) -> 
 
 
 @piece
+def _fetch_next(s: PipelineState, w: OperationWindow, number: int) -> None:
+    """Fetch the tile of the next iteration, where there is one."""
+    item = at(s.items, number)
+    row = next_row_of(s, item, number)
+    if row >= 0:
+        _issue(w, number, 1 - w.slots[item.buffer], at(s.costs, row))
+
+
+@piece
 def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: int) -> None:
     """Issue the items of a span in order."""
     for number in range(first, end):
@@ -194,9 +205,8 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
         double = w.overlap[number] and at(s.buffers, item.buffer).double and looped
         if kind == GET and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
-            row = next_row_of(s, item, number)
-            if row >= 0:
-                _issue(w, number, 1 - w.slots[item.buffer], at(s.costs, row))
+            if w.behind[number] == number:
+                _fetch_next(s, w, number)
             continue
         if kind == PUT and double and item.level >= w.inmost[0]:
             _store_late(s, w, number, here)
@@ -204,6 +214,10 @@ def _items(s: PipelineState, w: OperationWindow, first: int, end: int, looped: i
         _issue(w, number, -1, cost)
         if kind == PUT and double:
             w.slots[item.buffer] = 1 - w.slots[item.buffer]
+        for get in range(first, number):
+            double = at(s.buffers, at(s.items, get).buffer).double and looped
+            if w.behind[get] == number and w.overlap[get] and double:
+                _fetch_next(s, w, get)
 
 
 @piece

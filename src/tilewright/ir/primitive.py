@@ -47,7 +47,8 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
     `arguments` operands have those that the first one has, unless the primitive is `closed`. Where
     it `broadcasts` it takes one operand or more like the last argument, and one that lacks an axis
     of the first is repeated along it. One `by_elements` computes each element of the result from
-    the elements in its place. A field that is None is absent from the text form.
+    the elements in its place; fetches of the next tile come between calls of one that `spreads`. A
+    field that is None is absent from the text form.
     """
 
     name: ClassVar[str]
@@ -55,6 +56,7 @@ class Primitive(Struct, frozen=True, forbid_unknown_fields=True):
     broadcasts: ClassVar[bool] = False
     closed: ClassVar[bool] = False
     by_elements: ClassVar[bool] = False
+    spreads: ClassVar[bool] = False
 
     def meaning(self, operands: tuple[Array, ...]) -> Array:
         """The new value of the first operand, from the operands' local tiles: arrays of shape (mesh

@@ -1,9 +1,9 @@
 """Overlap transfers with compute (swATOP 4.5.2).
 
 In: an instantiated staged program. A buffer with two copies is fetched one iteration ahead: the
-first tile before the loops, the next one right after the wait for the current one, at the loop
-indices of the next iteration (inner loop one further, or the next outer one with the inner ones
-back at zero). A store is waited for only when its slot is written again. Which buffers have two
+first tile before the loops, the next one right after the wait for the current one, or behind some
+of the calls that let fetches come between, at the loop indices of the next iteration (inner loop
+one further, or the next outer one with the inner ones back at zero). A store is waited for only when its slot is written again. Which buffers have two
 copies is the schedule's choice, tensor by tensor. Where operations are in flight in order, stores
 of such buffers in innermost loops are `late`: they stand behind what the next iteration computes,
 which need not wait for them.
@@ -93,17 +93,33 @@ def _fetches(part: _Part, loops: Loops, program: Program) -> _Part:
     before: list[Stmt] = []
     doubled: list[str] = []
     now, ahead = _slot(loops, 0), _slot(loops, 1)
-    for stmt in part.body:
+    later: dict[int, list[Transfer]] = {}
+    behind = fetches_behind(part.body)
+    for number, stmt in enumerate(part.body):
         match stmt:
             case Transfer("get", _, _, buffer) if _copies(program, buffer) == 2:
                 doubled.append(buffer)
                 before.append(_at_indices(stmt, {f.var: Const(0) for f in loops}, Const(0)))
-                body += [Wait(buffer, now), *_fetch_next(stmt, loops, len(loops) - 1, ahead)]
+                body.append(Wait(buffer, now))
+                later.setdefault(behind.get(number, number), []).append(stmt)
             case Wait(buffer) if buffer in doubled:
                 pass
             case _:
                 body.append(stmt)
+        for fetched in later.get(number, ()):
+            body += _fetch_next(fetched, loops, len(loops) - 1, ahead)
     return _Part(_with_slots(tuple(body), doubled, now), tuple(before))
+
+
+def fetches_behind(body: Sequence[Stmt]) -> dict[int, int]:
+    """Fetches of the next tile spread evenly over calls that let them come between, so that each
+    runs beside some: the places of those that are not before all such calls, and of the call that
+    each is behind.
+    """
+    calls = [i for i, s in enumerate(body) if isinstance(s, Call) and s.primitive.spreads]
+    gets = [i for i, s in enumerate(body) if isinstance(s, Transfer) and s.direction == "get"]
+    counts = ((get, k * len(calls) // (len(gets) + 1)) for k, get in enumerate(gets, 1))
+    return {get: calls[count - 1] for get, count in counts if count}
 
 
 def _fetch_next(stmt: Transfer, loops: Loops, level: int, slot: Expr) -> tuple[Stmt, ...]:

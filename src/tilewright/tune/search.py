@@ -28,7 +28,7 @@ from tilewright.machine import Machine
 from tilewright.ops import Op
 from tilewright.schedule.factors import FactorGrid, blocks_of, factor_grids, side_by_side
 from tilewright.schedule.structures import Structure
-from tilewright.seeds.space import Seed, Space, parameters
+from tilewright.seeds.space import Seed, Space, parameters, seeds_for, takes_whole_depth
 from tilewright.seeds.steps import Layout, Schedule
 from tilewright.tune.candidate import Candidate, NestChoice
 from tilewright.tune.fit import main_memory_bytes, mesh_values
@@ -174,18 +174,21 @@ def choice_of(
     return None
 
 
-def choices_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[NestChoice, Program]]:
-    """Every choice of a candidate's only nest in the layouts that it has, best first, each with the
-    parametric program that its factors are of.
+def candidates_like(candidate: Candidate, machine: Machine) -> Iterator[tuple[Candidate, Program]]:
+    """Every candidate of one nest for a candidate's operator, in any layouts, by its algorithm or
+    one that takes the whole depth of products; best first, each with the parametric program that
+    its factors are of.
     """
-    op, seed, (own,) = candidate.op, candidate.seed, candidate.nests
-    found: list[tuple[NestChoice, Program]] = []
-    for structure in ready_structures(machine, seed, seed.spaces[0], op.dtype):
-        if structure.layouts != own.structure.layouts:
-            continue
-        ((priced,),) = _price([structure], [(op, candidate.blocks)], machine, seed, 0)
-        every = priced.top(priced.cycles.size) if priced.cycles.size else []
-        found += [(choice, structure.staged) for choice in every]
+    op, found = candidate.op, list[tuple[Candidate, Program]]()
+    for seed in seeds_for(op, whole=True):
+        like = seed.name == candidate.seed.name or takes_whole_depth(op.kind, seed.name)
+        asked = _question_of({op: seed}, frozenset(), machine) if like else _Question(seed, [])
+        for structure in asked.nests[0] if len(asked.nests) == 1 else ():
+            for _, blocks in asked.cases:
+                ((priced,),) = _price([structure], [(op, blocks)], machine, seed, 0)
+                every = priced.top(priced.cycles.size) if priced.cycles.size else []
+                own = (Candidate(op, seed, (choice,), blocks) for choice in every)
+                found += [(each, structure.staged) for each in own]
     yield from sorted(found, key=lambda pair: pair[0].cycles)
 
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.gradient import with_gradients
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.fixed_point import FixedPoint
 from tilewright.graph.rewriting import simplified
 from tilewright.graph.training import for_fixed_point
-from tilewright.machine import Machine
-from tilewright.network.plan import Plan
-from tilewright.network.planned import PlannedNetwork
-from tilewright.network.plans import NETWORKS
-from tilewright.network.search import BY_THE_MODEL
 from tilewright.papers.dla_al.benchmarks import LayerRow, layer_in_reals
 from tilewright.papers.dla_al.layers import BlockLayer
 
@@ -167,14 +161,3 @@ BACKWARD = (
 """Tables 2 and 3 backward. An image of Table 3's Conv1 does not fit: its rows of windows are images
 of their own, and what their gradients share is not added up.
 """
-
-
-HALVED = ".static_rw\n@parameter prefetch, 2\n"
-"""The declaration that gives a program the hand-optimised order."""
-
-
-def plan_by_model(network: Network, machine: Machine) -> Plan:
-    """The fastest plan of a network by the model."""
-    made = NETWORKS.required(machine).compile(network, machine, BY_THE_MODEL, progress=silent)
-    assert isinstance(made, PlannedNetwork)
-    return made.plan

@@ -1,33 +1,14 @@
-"""The paper's fifteen layers as networks that the planner schedules, and the ratios it prints.
-
-In: rows of `published/layers.csv`. Out: cycles on the paper's machine. The automatic schedule
-stands where the paper has hand-optimised code, which it does not print; given and asked images lie
-as the host lays them out, as blocks have them, so that changes of layout are not counted.
-"""
+"""The paper's fifteen layers as networks that the planner schedules, and the numbers it prints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
-
 from msgspec import Struct
 
-from tilewright.common.progress import silent
 from tilewright.graph.builder import NetworkBuilder
 from tilewright.graph.graph import Network
 from tilewright.graph.rewrites.fixed_point import FixedPoint
-from tilewright.machine import Machine, load_machine
-from tilewright.network.plans import NETWORKS
-from tilewright.network.search import BY_THE_MODEL
 from tilewright.ops import Binary, LocalResponseNorm, Unary, conv2d, gemm, max_pool2d
-from tilewright.papers.dla_al.layers import LAYERS, cycles_by_blocks
-from tilewright.papers.dla_al.loops import PAPER_MACHINE
-from tilewright.papers.lab import Lab
-from tilewright.papers.model import Row, compare
 from tilewright.papers.published import read_published
-
-UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in the paper"
-"""All that can be said of a distance from its numbers."""
 
 
 class LayerRow(Struct, frozen=True):
@@ -60,12 +41,17 @@ def published_layers() -> tuple[LayerRow, ...]:
     return read_published("dla_al", "layers", LayerRow).rows
 
 
-def published(subject: str, against: str, direction: str = "forward") -> float:
-    """A ratio of the text."""
-    for row in read_published("dla_al", "numbers", PrintedNumber).rows:
+def printed_numbers() -> tuple[PrintedNumber, ...]:
+    """Every other number."""
+    return read_published("dla_al", "numbers", PrintedNumber).rows
+
+
+def printed(subject: str, against: str, direction: str = "forward") -> float | None:
+    """A ratio of the text, percents as shares; None where it has none."""
+    for row in printed_numbers():
         if (row.subject, row.against, row.direction) == (subject, against, direction):
-            return row.value
-    raise KeyError(subject)
+            return row.value / 100 if row.unit == "%" else row.value
+    return None
 
 
 def paper_network(layer: LayerRow, elements: str) -> Network:
@@ -122,38 +108,3 @@ def _lstm(net: NetworkBuilder, layer: LayerRow) -> Network:
     squashed = net.apply(Unary("tanh", (1, hidden)), following, name="squashed")
     after = joined("mul", gates["o"], squashed, "hidden_next")
     return net.build((product("y", after, layer.out_maps), following))
-
-
-def automatic_cycles(layer: LayerRow, machine: Machine) -> int:
-    """Cycles of the planned layer by the window simulator, without changes of layout."""
-    network = paper_network(layer, machine.core.elements or "")
-    made = NETWORKS.required(machine).compile(network, machine, BY_THE_MODEL, progress=silent)
-    work = made.simulated.by_work()
-    return sum(cycles for kind, cycles in work.items() if kind != "layout")
-
-
-def ratios(lab: Lab, layers: Sequence[LayerRow], quick: int) -> tuple[list[Row], dict[str, float]]:
-    """For each layer the time of the automatic schedule over that of its block."""
-    machine, blocks = load_machine(PAPER_MACHINE), {layer.name: layer for layer in LAYERS}
-    rows, found = list[Row](), dict[str, float]()
-    for layer in lab.some(list(layers), quick):
-        ours, block = (
-            automatic_cycles(layer, machine),
-            cycles_by_blocks(blocks[layer.name], machine),
-        )
-        found[layer.name] = ours / block
-        rows.append(
-            compare(
-                f"{layer.name}: automatic over blocks", None, round(ours / block, 3), "simulated",
-                note=f"{ours} and {block} cycles",
-            )
-        )  # fmt: skip
-    return rows, found
-
-
-def mean_row(name: str, found: Sequence[float], value: float, note: str) -> Row:
-    """The published mean beside ours."""
-    return compare(
-        name, value, round(fmean(found), 3), "simulated", note=note,
-        explanation=UNKNOWN,
-    )  # fmt: skip

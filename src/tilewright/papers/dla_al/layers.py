@@ -156,11 +156,6 @@ def run_of_blocks(program: str, machine: Machine) -> WindowRun:
     return device.launch(values=False, max_cycles=_MOST_CYCLES, keeps_events=False)
 
 
-def cycles_by_blocks(layer: BlockLayer, machine: Machine) -> int:
-    """Cycles of a layer's blocks."""
-    return run_of_blocks(layer.program, machine).cycles
-
-
 def run(lab: Lab) -> Result:
     """Cycles of each layer on the paper's machine."""
     machine, table = load_machine(PAPER_MACHINE), load_table(TABLE)

@@ -10,30 +10,30 @@ Where a block cuts the depth of a sum, products take it whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
 
+from msgspec import Struct
 from ortools.sat.python import cp_model
 
 from tilewright.asm import assemble, link
 from tilewright.common.expr import evaluate
-from tilewright.graph.graph import Network
 from tilewright.ir.nodes import Buffer
 from tilewright.isa import load_table
 from tilewright.machine import Machine, load_machine
-from tilewright.network.plan import Plan, Stage
-from tilewright.papers.dla_al.backward import (
-    BACKWARD,
-    FORWARD,
-    HALVED,
-    gradient_network,
-    plan_by_model,
-)
-from tilewright.papers.dla_al.benchmarks import LayerRow, paper_network, published_layers
-from tilewright.papers.dla_al.layers import LAYERS, BlockLayer, run_of_blocks
+from tilewright.network.plan import Stage
+from tilewright.papers.dla_al.benchmarks import published_layers
 from tilewright.papers.dla_al.loops import PAPER_MACHINE, TABLE
+from tilewright.papers.dla_al.versions import (
+    DIRECTIONS,
+    Version,
+    counted,
+    cycles_of,
+    layer_plan,
+    program_of_blocks,
+)
 from tilewright.papers.lab import Lab
 from tilewright.papers.model import Result, Row, compare
 from tilewright.simulate.window.execute import Executor
@@ -43,7 +43,7 @@ from tilewright.targets.cambricon.round_products import MATRIX
 from tilewright.targets.cambricon.runtime import Device
 from tilewright.tune.candidate import Candidate
 from tilewright.tune.fit import mesh_values
-from tilewright.tune.search import choices_like
+from tilewright.tune.search import candidates_like
 
 TITLE = "at the segments of blocks: hand-optimised order, the automatic schedule, the best order"
 _QUICK = 1
@@ -51,15 +51,27 @@ _FIRST, _OPERATIONS = 60, 14
 """Operations before the stretch whose best order is looked for, and of it."""
 
 
+class AtSegments(Struct, frozen=True):
+    """Cycles of a layer's schedule within segments and of the block in the hand-optimised order;
+    those of a stretch in the schedule's order and in the best one, none where that is not proven.
+    """
+
+    automatic: int
+    hand: int
+    order: tuple[int, int] | None
+
+
 def run(lab: Lab) -> Result:
     """Two rows for each layer and direction: time against hand-optimised code, and order."""
-    machine, rows = load_machine(PAPER_MACHINE), list[Row]()
-    elements = machine.core.elements or ""
-    for direction, blocks in (("forward", LAYERS), ("backward", BACKWARD)):
-        known = {layer.name: layer for layer in published_layers()}
-        for block in lab.some(list(blocks), _QUICK):
-            network = in_direction(known[block.name], direction, elements)
-            rows += layer_rows(block, network, direction, machine)
+    names = lab.some([layer.name for layer in published_layers()], _QUICK)
+    cases = [Version(name, "hand-optimised", way) for way in DIRECTIONS for name in names]
+    rows = list[Row]()
+    for case, found in zip(cases, lab.map(at_equal_segments, cases), strict=True):
+        ratios = {"automatic over hand-optimised": (found.automatic, found.hand)}
+        ratios |= {"order over the best": found.order} if found.order else {}
+        for what, (own, other) in ratios.items():
+            name, note = f"{case.subject}, {case.direction}: {what}", f"{own} and {other} cycles"
+            rows.append(compare(name, None, round(own / other, 3), "simulated", note=note))
     return Result(
         paper="dla_al",
         experiment="segments",
@@ -76,58 +88,22 @@ def run(lab: Lab) -> Result:
     )
 
 
-def in_direction(layer: LayerRow, direction: str, elements: str) -> Network:
-    """A layer, or its gradients."""
-    return (paper_network if direction == "forward" else gradient_network)(layer, elements)
+def at_equal_segments(case: Version) -> AtSegments:
+    """A layer's schedule at the segments of its block."""
+    machine = load_machine(PAPER_MACHINE)
+    sizes, weights = _segments(program_of_blocks(case.subject, case.direction), machine)
+    kept = weights if case.direction == "forward" else 0
+    plan = layer_plan(case.subject, case.direction, machine)
+    own = [_within(stage, sizes, kept, machine) for stage in counted(plan)]
+    cycles = [CODE.simulate(each.program(machine), machine).cycles for each in own]
+    longest = own[cycles.index(max(cycles))]
+    return AtSegments(sum(cycles), cycles_of(case), _order(longest, machine))
 
 
-def layer_rows(
-    block: BlockLayer, network: Network, direction: str, machine: Machine
-) -> Iterator[Row]:
-    """The ratio of times, and that of orders where CP-SAT proves the best one."""
-    hand = run_of_blocks(block.program + HALVED, machine).cycles
-    sizes, weights = _segments(block, machine)
-    kept = weights if direction == "forward" else 0
-    stages = at_segments(plan_by_model(network, machine), sizes, kept, machine)
-    ours = sum(cycles for _, cycles in stages)
-    name = f"{block.name}, {direction}"
-    yield compare(
-        f"{name}: automatic over hand-optimised", None, round(ours / hand, 3), "simulated",
-        note=f"{ours} and {hand} cycles",
-    )  # fmt: skip
-    found = _order(max(stages, key=lambda pair: pair[1])[0], machine)
-    if found is not None:
-        own, best = found
-        yield compare(
-            f"{name}: order over the best", None, round(own / best, 3), "simulated",
-            note=f"{own} and {best} cycles",
-        )  # fmt: skip
-
-
-def at_segments(
-    plan: Plan, sizes: dict[int, int], kept: int, machine: Machine
-) -> list[tuple[Candidate, int]]:
-    """The stages that count, each by the fastest schedule within segments, and their cycles.
-    `sizes` are elements of a segment by those of a tensor, `kept` those of the matrix scratchpad, 0
-    for all.
-    """
-    found: list[tuple[Candidate, int]] = []
-    for stage in plan.stages:
-        if (
-            stage.work == "layout"
-            or stage.name.startswith(FORWARD)
-            or not stage.scheduled.candidate
-        ):
-            continue
-        own = _within(stage, sizes, kept, machine)
-        found.append((own, CODE.simulate(own.program(machine), machine).cycles))
-    return found
-
-
-def _segments(block: BlockLayer, machine: Machine) -> tuple[dict[int, int], int]:
-    """Elements of a segment by those of all data of a block, and those of weights that it keeps."""
+def _segments(program: str, machine: Machine) -> tuple[dict[int, int], int]:
+    """Elements of a segment by those of all data of a program, and of weights that it keeps."""
     table = load_table(TABLE)
-    device = Device(link([assemble(block.program, table)], table), machine)
+    device = Device(link([assemble(program, table)], table), machine)
     sizes: dict[int, int] = {}
     matrix, room = 0, machine.space(MATRIX).capacity_bytes // 2
     for data in device.data.values():
@@ -146,13 +122,12 @@ def _within(stage: Stage, sizes: dict[int, int], matrix: int, machine: Machine) 
     if most is None or len(own.nests) != 1:
         return own
     smallest: tuple[int, Candidate] | None = None
-    for choice, program in choices_like(own, machine):
-        values = {**own.values, **choice.factors, **mesh_values(machine)}
-        result = [b for b in program.buffers if b.name == f"{own.seed.result}_tile"]
+    for found, program in candidates_like(own, machine):
+        values = {**found.values, **found.nests[0].factors, **mesh_values(machine)}
+        result = [b for b in program.buffers if b.name == f"{found.seed.result}_tile"]
         weights = [b for b in program.buffers if b.space == MATRIX]
         tile = sum(_elements(b, values) for b in result)
         kept = sum(_elements(b, values) * int(evaluate(b.copies, values)) for b in weights)
-        found = replace(own, nests=(choice,))
         if tile <= max(most, 8) and (kept <= matrix or not matrix):
             return found
         if smallest is None or tile < smallest[0]:

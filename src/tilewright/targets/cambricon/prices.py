@@ -35,6 +35,7 @@ from tilewright.targets.cambricon.primitives import (
     RoundedMap,
     RoundedProduct,
     RoundedReduce,
+    RoundedStep,
     SaturatingAdd,
     StepByStep,
     Turned,
@@ -216,7 +217,9 @@ COSTS: Costs = {
     RoundedProduct: _product_cycles,
     OuterProduct: _outer_cycles,
     **dict.fromkeys((Map, Reduce, Accumulate), not_rounded),
-    **dict.fromkeys((Fill, Copy, SaturatingAdd, RoundedMap, RoundedReduce), vector_cycles),
+    **dict.fromkeys(
+        (Fill, Copy, SaturatingAdd, RoundedMap, RoundedStep, RoundedReduce), vector_cycles
+    ),
     Turned: turned_cycles,
 }
 _TRANSFERS = {

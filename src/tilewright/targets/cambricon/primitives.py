@@ -155,6 +155,14 @@ class RoundedMap(StepByStep, frozen=True):
 
 
 @register
+class RoundedStep(RoundedMap, frozen=True):
+    """A map of one instruction, one of several of an expression."""
+
+    name: ClassVar[str] = "rounded_step"
+    spreads: ClassVar[bool] = True
+
+
+@register
 class RoundedReduce(StepByStep, frozen=True):
     """y = the expression over x0 = y and x1 = x, for each index of axis k in order."""
 

@@ -28,6 +28,7 @@ from tilewright.targets.cambricon.finish_beside import FinishBeside
 from tilewright.targets.cambricon.round_elements import RoundElements
 from tilewright.targets.cambricon.round_products import MATRIX, VECTOR, RoundProducts
 from tilewright.targets.cambricon.slide_windows import SlideWindows
+from tilewright.targets.cambricon.split_steps import SplitSteps
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def _staging(stages: Mapping[str, str]) -> tuple[Pass, ...]:
         RoundProducts(),
         FinishBeside(),
         SlideWindows(),
+        SplitSteps(),
     )
 
 

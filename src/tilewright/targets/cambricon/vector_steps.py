@@ -33,6 +33,7 @@ _BINARY = {"+": "vav", "-": "vsv", "*": "vmv", "/": "vdv", ">": "vgt", "==": "ve
            "and": "vand", "or": "vor"}  # fmt: skip
 _TRUTHS = frozenset((">", "==", "and", "or", "not"))
 _UNARY = {"exp": "vexp", "log": "vlog", "not": "vnot"}
+_FUNCTIONS_OF = {m: f for f, m in (_BINARY | _UNARY).items()} | {"vas": "+", "vgtm": "max"}
 _STATED: Mapping[str, str] = {
     "<": "x1 > x0",
     "<=": "not x0 > x1",
@@ -90,6 +91,20 @@ def vector_steps_of(expression: str, operands: int, fraction_bits: int) -> Vecto
         last = builder.constants.pop()
         builder.made.append(last)
     return _with_few_temporaries(operands, builder)
+
+
+def expression_of(step: Step, fraction_bits: int) -> tuple[str, tuple[int, ...]]:
+    """An expression that one instruction computes, and the places of its operands.
+
+    >>> expression_of(Step("vas", 4, (3,), -128), 8)
+    ('x0 + -0.5', (3,))
+    """
+    places = tuple(dict.fromkeys(step.sources))
+    own: tuple[Scalar, ...] = tuple(Element(places.index(s)) for s in step.sources)
+    if step.immediate is not None:
+        own = (*own, Number(step.immediate / 2.0**fraction_bits))
+    function = _FUNCTIONS_OF.get(step.mnemonic)
+    return str(Apply(function, own) if function else own[0]), places
 
 
 def with_constants(expression: str, operands: int) -> tuple[str, tuple[float, ...]]:

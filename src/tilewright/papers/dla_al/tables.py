@@ -1,0 +1,200 @@
+"""What the paper prints beside times: its blocks, layers, a program's length, counts, the machine.
+
+Ours are counted in the language, in the networks and programs that are timed, and in the machine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from tilewright.machine import load_machine
+from tilewright.ops import Conv2d, Pool2d
+from tilewright.papers.dla_al.backward import program_of
+from tilewright.papers.dla_al.benchmarks import (
+    LayerRow,
+    layer_in_reals,
+    printed_numbers,
+    published_layers,
+)
+from tilewright.papers.dla_al.loops import PAPER_MACHINE, Tiles, source
+from tilewright.papers.dla_al.wholes import WHOLES, conv_relu_pool
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Result, Row, compare
+from tilewright.papers.published import read_published
+from tilewright.targets.cambricon.dla.blocks import BLOCKS
+
+TITLES = {
+    "table1": "built-in blocks",
+    "table2": "shapes of the ten benchmarks",
+    "table3": "shapes of five more convolutions",
+    "text": "the program of Fig. 2, and numbers of the text that are no times",
+}
+TWO_LAYERS_DATA = (
+    "@neuron fc1_inp, 1, 1, 1, 1024, 1, 1, 1, 128",
+    "@neuron fc1_out, 1, 1, 1, 256, 1, 1, 1, 128",
+    "@neuron fc2_out, 1, 1, 1, 128, 1, 1, 1, 128",
+    "@neuron fc1_bias, 1, 1, 1, 256, 1, 1, 1, 128",
+    "@neuron fc2_bias, 1, 1, 1, 128, 1, 1, 1, 128",
+    "@synapse fc1_weight, 256, 1, 1, 1024, 128, 1, 1, 128",
+    "@synapse fc2_weight, 128, 1, 1, 256, 128, 1, 1, 128",
+)
+TWO_LAYERS = program_of(
+    (
+        "@fc_fp fc1_out, fc1_inp, fc1_weight, fc1_bias",
+        "@fc_fp fc2_out, fc1_out, fc2_weight, fc2_bias",
+    ),
+    TWO_LAYERS_DATA,
+)
+"""The program of Fig. 2."""
+TWO_LAYERS_BASIC = program_of(
+    """
+  smove $1, #0           ; inputs in the vector scratchpad
+  smove $2, #128         ; elements of a segment
+  smove $3, #0           ; weights in the matrix scratchpad
+  smove $4, #128 * 128   ; weights of a segment
+  smove $5, #256         ; sums
+  smove $6, #512         ; partial sums
+  smove $7, #fc1_weight
+  smove $8, #fc1_bias
+  smove $9, #fc1_out
+  smove $10, #2          ; segments of outputs
+out1:
+  vsv $5, $2, $5, $5
+  smove $11, #fc1_inp
+  smove $12, #8          ; segments of inputs
+in1:
+  vload $1, $2, $11, #0
+  mload $3, $4, $7, #0
+  mmv $6, $2, $3, $1, $2
+  vav $5, $2, $5, $6
+  sadd $11, $2
+  sadd $7, $4
+  ssub $12, #1
+  cb $12, in1
+  vload $1, $2, $8, #0
+  vav $5, $2, $5, $1
+  vstore $5, $2, $9, #0
+  sadd $8, $2
+  sadd $9, $2
+  ssub $10, #1
+  cb $10, out1
+  vsv $5, $2, $5, $5
+  smove $7, #fc2_weight
+  smove $11, #fc1_out
+  smove $12, #2
+in2:
+  vload $1, $2, $11, #0
+  mload $3, $4, $7, #0
+  mmv $6, $2, $3, $1, $2
+  vav $5, $2, $5, $6
+  sadd $11, $2
+  sadd $7, $4
+  ssub $12, #1
+  cb $12, in2
+  smove $8, #fc2_bias
+  vload $1, $2, $8, #0
+  vav $5, $2, $5, $1
+  smove $9, #fc2_out
+  vstore $5, $2, $9, #0
+""".strip("\n").splitlines(),
+    TWO_LAYERS_DATA,
+)
+"""The two layers in basic statements: segment after segment, as Fig. 3 of the paper."""
+_WAYS = {"inference": ("_fp", ""), "training": ("_bp",)}
+"""How the names of blocks end in each direction."""
+
+
+class Algorithm(Struct, frozen=True):
+    """A row of Table 1, with the block that it is here."""
+
+    domain: str
+    algorithm: str
+    block: str
+
+
+def table1(lab: Lab) -> Result:
+    """How many algorithms have a block, by domain and direction."""
+    rows, every = list[Row](), read_published("dla_al", "blocks", Algorithm).rows
+    for domain, published in Counter(row.domain for row in every).items():
+        own = [row for row in every if row.domain == domain]
+        for way, ends in _WAYS.items():
+            lacking = [r.algorithm for r in own if not any(r.block + end in BLOCKS for end in ends)]
+            note = f"not {', '.join(lacking)}" if lacking else ""
+            rows.append(
+                compare(
+                    f"{domain}, {way}", published, len(own) - len(lacking), "exact",
+                    unit="blocks", note=note,
+                )
+            )  # fmt: skip
+    return _result("table1", rows)
+
+
+def table2(lab: Lab) -> Result:
+    """Each number of the ten benchmarks."""
+    return _result("table2", [r for x in published_layers()[:10] for r in _layer_rows(x)])
+
+
+def table3(lab: Lab) -> Result:
+    """Each number of the five convolutions."""
+    return _result("table3", [r for x in published_layers()[10:] for r in _layer_rows(x)])
+
+
+def _layer_rows(layer: LayerRow) -> Iterator[Row]:
+    """The layer's numbers beside those of the network that is timed."""
+    network = layer_in_reals(layer)
+    op, given = network.nodes[-1].op, [tensor.shape for tensor in network.inputs]
+    made = network.tensors[network.outputs[0]].shape
+    kernel, stride = (op.kernel, op.stride) if isinstance(op, Conv2d | Pool2d) else ((1,), (1,))
+    ours = {
+        "in_maps": given[0][1],
+        "out_maps": made[1],
+        "in_side": (*given[0], 1)[2],
+        "out_side": (*made, 1)[2],
+        "kernel": kernel[0],
+        "stride": stride[0],
+        "hidden": given[-1][1],
+    }
+    for name, value in asdict(layer).items():
+        if name in ours and value is not None:
+            yield compare(f"{layer.name}: {name.replace('_', ' ')}", value, ours[name], "exact")
+
+
+def text(lab: Lab) -> Result:
+    """A row for each number that is no time and of no table."""
+    sizes = [int(row.split(", ")[4]) for row in TWO_LAYERS_DATA[:3]]
+    segments = {int(row.split(", ")[-1]) for row in TWO_LAYERS_DATA}
+    lines = [len(program.splitlines()) for program in (TWO_LAYERS, TWO_LAYERS_BASIC)]
+    (part,) = segments
+    issue, names = load_machine(PAPER_MACHINE).issue, [layer.name for layer in published_layers()]
+    assert issue is not None
+    halves, more = source(Tiles(1, 16, 16), "halved"), [n for n in names if n.startswith("Table 3")]
+    ours: dict[tuple[str, str], float] = {
+        ("layer 1 inputs", ""): sizes[0],
+        ("layer 1 outputs", ""): sizes[1],
+        ("layer 2 outputs", ""): sizes[2],
+        ("segments of both layers", ""): part,
+        ("lines of two FC layers", ""): lines[0],
+        ("lines of two FC layers", "Cambricon ISA"): round(lines[1] / lines[0], 2),
+        ("depth of the issue queue", ""): issue.in_flight,
+        ("instructions issued simultaneously", ""): issue.in_flight,
+        ("instructions after splitting a computation", ""): halves.count("mmv"),
+        ("benchmarks", ""): len(names) - len(more),
+        ("whole networks", ""): len(WHOLES),
+        ("more convolutions", ""): len(more),
+        ("layers fused", ""): conv_relu_pool(fused=True).count("_fp"),
+    }
+    rows = [
+        compare(f"{row.place}: {row.subject}", row.value, ours.get((row.subject, row.against)),
+                "exact" if (row.subject, row.against) in ours else "published", unit=row.unit,
+                note=row.against and f"against {row.against}")
+        for row in printed_numbers() if not row.direction
+    ]  # fmt: skip
+    return _result("text", rows)
+
+
+def _result(experiment: str, rows: list[Row]) -> Result:
+    return Result("dla_al", experiment, TITLES[experiment], tuple(rows), {})

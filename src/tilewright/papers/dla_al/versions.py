@@ -1,0 +1,127 @@
+"""The paper's layers and networks in four versions, and the cycles of each on its machine.
+
+A program of blocks is one version; `prefetch` as 0 in it has tiles loaded just before they are
+computed, the paper's Code #1, which stands for its hand-written order; as 2 it computes each in
+two with half of the next loads beside each part, as the paper says of its hand-optimised code. The
+automatic version is the planner's. Changes of layout are the host's in all of them, and backward
+what the layer made is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from tilewright.common.progress import silent
+from tilewright.graph.graph import Network
+from tilewright.graph.rewrites.fixed_point import FixedPoint
+from tilewright.graph.zoo import network as zoo_network
+from tilewright.machine import Machine, load_machine
+from tilewright.network.plan import Plan, Stage
+from tilewright.network.planned import PlannedNetwork
+from tilewright.network.plans import NETWORKS
+from tilewright.network.search import BY_THE_MODEL
+from tilewright.papers.dla_al.backward import BACKWARD, FORWARD, gradient_network
+from tilewright.papers.dla_al.benchmarks import paper_network, printed, published_layers
+from tilewright.papers.dla_al.layers import LAYERS, run_of_blocks
+from tilewright.papers.dla_al.loops import PAPER_MACHINE
+from tilewright.papers.dla_al.wholes import WHOLES
+from tilewright.papers.lab import Lab
+from tilewright.papers.model import Row, compare
+from tilewright.targets.cambricon.code import CODE
+
+DIRECTIONS = ("forward", "backward")
+HALVED = ".static_rw\n@parameter prefetch, 2\n"
+"""The declaration that gives a program the hand-optimised order."""
+ORDERS = {
+    "blocks": "",
+    "hand-written": ".static_rw\n@parameter prefetch, 0\n",
+    "hand-optimised": HALVED,
+}
+"""What a program of blocks declares for each of its orders."""
+AUTOMATIC = "automatic"
+UNKNOWN = "the bandwidth, and the segments of most of its programs, are not in the paper"
+"""All that can be said of a distance from its numbers."""
+
+
+class Version(Struct, frozen=True):
+    """A layer or a network of the paper, in one of its versions."""
+
+    subject: str
+    order: str
+    direction: str = "forward"
+
+
+def cycles_of(version: Version) -> int:
+    """Cycles on the paper's machine."""
+    machine = load_machine(PAPER_MACHINE)
+    if version.order != AUTOMATIC:
+        program = program_of_blocks(version.subject, version.direction)
+        return run_of_blocks(program + ORDERS[version.order], machine).cycles
+    if version.subject in WHOLES:
+        network = zoo_network(version.subject.lower(), 1)
+        made = _planned(FixedPoint(machine.core.elements or "").apply(network), machine)
+        return made.simulated.cycles
+    plan = layer_plan(version.subject, version.direction, machine)
+    return sum(CODE.simulate(s.candidate.program(machine), machine).cycles for s in counted(plan))
+
+
+def program_of_blocks(subject: str, direction: str) -> str:
+    """The program of a layer or a network."""
+    if subject in WHOLES:
+        return WHOLES[subject]()
+    blocks = LAYERS if direction == "forward" else BACKWARD
+    return next(block.program for block in blocks if block.name == subject)
+
+
+def layer_network(name: str, direction: str, elements: str) -> Network:
+    """A layer, or its gradients."""
+    layer = next(layer for layer in published_layers() if layer.name == name)
+    return (paper_network if direction == "forward" else gradient_network)(layer, elements)
+
+
+def layer_plan(name: str, direction: str, machine: Machine) -> Plan:
+    """The fastest plan of a layer or its gradients by the model."""
+    return _planned(layer_network(name, direction, machine.core.elements or ""), machine).plan
+
+
+def counted(plan: Plan) -> Iterator[Stage]:
+    """The stages that count: neither changes of layout nor what a layer's gradients are given."""
+    for stage in plan.stages:
+        given = stage.work == "layout" or stage.name.startswith(FORWARD)
+        if not given and stage.scheduled.candidate:
+            yield stage
+
+
+def _planned(network: Network, machine: Machine) -> PlannedNetwork:
+    made = NETWORKS.required(machine).compile(network, machine, BY_THE_MODEL, progress=silent)
+    assert isinstance(made, PlannedNetwork)
+    return made
+
+
+def version_rows(
+    lab: Lab, subjects: Sequence[str], direction: str = "forward"
+) -> tuple[list[Row], Mapping[str, Sequence[float]]]:
+    """The time of each version over that of blocks, subject by subject; and these ratios."""
+    orders = (*ORDERS, AUTOMATIC)
+    cases = [Version(subject, order, direction) for subject in subjects for order in orders]
+    found = dict(zip(cases, lab.map(cycles_of, cases), strict=True))
+    rows, ratios = list[Row](), {order: list[float]() for order in orders[1:]}
+    for subject in subjects:
+        whole = found[Version(subject, "blocks", direction)]
+        for order, own in ratios.items():
+            cycles = found[Version(subject, order, direction)]
+            own.append(cycles / whole)
+            rows.append(
+                ratio_row(subject, order, direction, own[-1], f"{cycles} and {whole} cycles")
+            )
+    return rows, ratios
+
+
+def ratio_row(subject: str, order: str, direction: str, ours: float, note: str = "") -> Row:
+    """A ratio to blocks beside the paper's, if it prints one."""
+    return compare(
+        f"{subject}: {order} over blocks, {direction}", printed(subject, order, direction),
+        round(ours, 3), "simulated", note=note, explanation=UNKNOWN,
+    )  # fmt: skip
