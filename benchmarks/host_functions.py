@@ -21,11 +21,14 @@ import numpy as np
 from shared.output import note, text_table
 from shared.results import add_csv_option, write_results
 
+from tilewright.codegen.c.writer import CWriter
 from tilewright.ir.scalar import FUNCTIONS
+from tilewright.ops.mapping import mapping
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
+from tilewright.targets.host.network.loops import write_in_memory
 from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
-_ELEMENTS, _ROUNDS = 1 << 14, 401
+_ELEMENTS, _PART, _ROUNDS = 1 << 14, 4096, 401
 _ARRAYS = "const float *restrict x, const float *restrict z"
 _WALK = """\
 void walk_NAME(unsigned long every, unsigned long *sum, double *worst, float *at)
@@ -110,18 +113,28 @@ def main() -> None:
 
 def _library(flags: tuple[str, ...]) -> ctypes.CDLL:
     """Loops over arrays: own and libm's of each function, and a copy."""
-    calls = {f"own_{name}": c for name, c in vector_names().items()}
-    calls |= {f"libm_{name}": f"{name}f" for name in vector_names()}
+    calls = {f"libm_{name}": f"{name}f" for name in vector_names()}
     loops = [
         f"void {loop}({_ARRAYS}, float *restrict y, long n)\n"
         f"{{ for (long i = 0; i < n; i++) y[i] = {c}({_operands(loop.split('_')[-1])}); }}\n"
         for loop, c in {**calls, "copy": ""}.items()
     ]
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names())
-    text += "".join(loops)
+    text += "".join([*map(_own, vector_names()), *loops])
     for name in vector_names():
         text += _WALK.replace("NAME", name).replace("EXACT", _operands(name, "(double)"))
     return load_library({"functions.c": text}, [*COMPILE_FLAGS, *flags, SEPARATE])
+
+
+def _own(name: str) -> str:
+    """The loop of a map as networks have it, on parts of so many elements."""
+    writer, operands = CWriter(), ("x0", "x1")[: _operands(name).count("[")]
+    head = f"void own_{name}(const float *x0, const float *x1, float *y, long n)"
+    step = ", ".join(f"{array} += {_PART}" for array in (*operands, "y"))
+    with writer.block(head), writer.block(f"for (; n > 0; n -= {_PART}, {step})"):
+        op = mapping(_PART, f"{name}({', '.join(operands)})", dtype="f32")
+        write_in_memory(op, writer)
+    return writer.text()
 
 
 def _operands(name: str, kind: str = "") -> str:

@@ -12,7 +12,13 @@ from tilewright.common.dtypes import F32
 from tilewright.ir.scalar import FUNCTIONS
 from tilewright.ir.scalar.error_function import error_function
 from tilewright.targets.host.native import COMPILE_FLAGS, load_library, native_instruction_sets
-from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
+from tilewright.targets.host.vectors.functions import (
+    SEPARATE,
+    SMALL,
+    functions_text,
+    small_names,
+    vector_names,
+)
 from tilewright.targets.host.vectors.instruction_sets import vector_text
 
 REFERENCES = {
@@ -67,12 +73,12 @@ def on_vectors(isa):
     return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE])
 
 
-def computed(isa):
-    """The results of each function by code for an instruction set."""
+def computed(isa, others=None):
+    """The results of each function by code for an instruction set, some of it by `others`."""
     loops = "".join(
         f"void all_{name}(const float *x, const float *z, float *y, long n)\n"
         f"{{ for (long i = 0; i < n; i++) y[i] = {c}({given(name, 'x[i]', 'z[i]')}); }}\n"
-        for name, c in vector_names().items()
+        for name, c in (vector_names() | (others or {})).items()
     )
     text = "#include <math.h>\n#include <string.h>\n" + functions_text(vector_names()) + loops
     return results(text, [*COMPILE_FLAGS, *isa.compiler_flags, SEPARATE, "-Wall", "-Werror"])
@@ -153,6 +159,15 @@ def test_other_instruction_sets_give_the_same_bits(best, isa):
     for name, found in computed(isa).items():
         same = (found.view(np.uint32) == best[name].view(np.uint32)) | np.isnan(found)
         assert same.all(), name
+
+
+@pytest.mark.parametrize("isa", native_instruction_sets(), ids=lambda isa: isa.name)
+def test_small_arguments_give_the_same_bits_apart(best, isa):
+    results = computed(isa, small_names())
+    small = np.abs(ARGUMENTS) < float.fromhex(SMALL[:-1])
+    for name in small_names():
+        pair = (found[name][small].view(np.uint32) for found in (results, best))
+        np.testing.assert_array_equal(*pair, name)
 
 
 def test_powers_that_are_numbers_are_exact():

@@ -21,7 +21,9 @@ from tilewright.ops.access import Access, straight
 from tilewright.ops.mapping import InMemory
 from tilewright.targets.host.emit.threads import THREAD, THREADS
 from tilewright.targets.host.network.loops import turns_text, write_in_memory
+from tilewright.targets.host.vectors.functions import SEPARATE, functions_text, vector_names
 
+HEADERS = "#include <math.h>\n#include <string.h>\n"
 UNTOUCHED = 77.0
 """Content of memory that nothing writes."""
 
@@ -36,7 +38,6 @@ def written(op: InMemory, threads: int = 1) -> str:
 def library(ops: Sequence[InMemory], threads: int) -> ctypes.CDLL:
     """A function for each operator: `case3(y, x0, x1, ..., thread, threads)`."""
     writer = CWriter()
-    writer.line("#include <math.h>")
     writer.line("static inline long tw_first(long n, long part, long parts)")
     writer.line("{ return n * part / parts; }")
     for number, op in enumerate(ops):
@@ -47,7 +48,9 @@ def library(ops: Sequence[InMemory], threads: int) -> ctypes.CDLL:
         with writer.block():
             writer.lines(written(op, threads))
     text = writer.text()
-    return quick_library({"loops.c": turns_text(text) + text}, ("-lm",))
+    called = [name for name, c in vector_names().items() if f"{c}(" in text]
+    files = {"loops.c": HEADERS + functions_text(called) + turns_text(text) + text}
+    return quick_library(files, ("-lm", SEPARATE))
 
 
 def check_case(op: InMemory, function: Any, threads: int, seed: int = 0) -> None:
@@ -134,6 +137,25 @@ def test_products_are_summed_as_they_lie() -> None:
     padded = np.pad(x, ((0, 0), (1, 1)))
     by_hand = sum(padded[:, t : t + PIXELS] * w[:, t : t + 1] for t in range(3))
     np.testing.assert_array_equal(found, by_hand)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(90,), (4, 30)])
+def test_angles_of_any_size_are_computed_in_place(shape: tuple[int, ...], threads: int) -> None:
+    """Rows of small ones, of large ones, of both, and of what is no number."""
+    chance, own = np.random.default_rng(0), straight(shape)
+    x, z = (chance.uniform(-9, 9, shape).astype(np.float32) for _ in range(2))
+    x[1:2], x[2:3, ...], z[3:, ...] = 3e9, 1e30, z[3:, ...] * 1e6
+    x[-1:] = np.inf
+    op = InMemory(shape, own, (own, own), "sin(2 * x0) + x0 * cos(x1)", dtype="f32")
+    with np.errstate(invalid="ignore"):
+        wide = x.astype(np.float64)
+        expected = np.sin(2 * wide) + wide * np.cos(z.astype(np.float64))
+    function = library([op], threads)["case0"]
+    for thread in range(threads):
+        arguments = [ctypes.c_void_p(a.ctypes.data) for a in (x, x, z)]
+        function(*arguments, ctypes.c_long(thread), ctypes.c_long(threads))
+    np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_read_backwards_is_one_loop() -> None:

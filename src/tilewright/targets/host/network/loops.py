@@ -32,7 +32,8 @@ from tilewright.ops.mapping import InMemory
 from tilewright.ops.op import Shape
 from tilewright.targets.host.emit.packing import emit_turn
 from tilewright.targets.host.emit.threads import THREAD, loop_head
-from tilewright.targets.host.vectors.expressions import write_value
+from tilewright.targets.host.vectors.expressions import angles_of, write_value
+from tilewright.targets.host.vectors.functions import SMALL
 
 _TURNS = 4
 """Iterations per thread from which on a loop is worth dividing."""
@@ -97,14 +98,39 @@ def _write_mapped(op: InMemory, writer: CWriter, threads: int) -> None:
             places[i] += f" + tw_within({index}, {size}L, node) * {stride}L"
     turned = _turned(op)
     if turned is None:
-        with _nest(op.extents, range(len(op.extents)), writer, threads, independent=True):
-            _write_element(op, [f"x{i}[{place}]" for i, place in enumerate(places)], writer)
+        _write_straight(op, [f"x{i}[{place}]" for i, place in enumerate(places)], writer, threads)
     else:
         _write_turned(op, turned, places, writer, threads)
 
 
-def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
-    """One element of y from those of the operands."""
+def _write_straight(op: InMemory, elements: list[str], writer: CWriter, threads: int) -> None:
+    """Elements in the order of y. Where angles are large, which compilers would have to compute of
+    every one, is seen ahead along the innermost axis.
+    """
+    longer = [axis for axis, extent in enumerate(op.extents) if extent > 1]
+    kind = op.numerics.sums
+    angles = angles_of(op.scalar, kind) if not op.numerics.is_mixed else []
+    if not angles:
+        with _nest(op.extents, longer, writer, threads, independent=True):
+            _write_element(op, elements, writer)
+        return
+    outer, apart = (longer[:-1], 1) if len(longer) > 1 else ([], threads)
+    inside = partial(_nest, op.extents, longer[-1:], writer, apart, independent=True)
+    with _nest(op.extents, outer, writer, 1 if apart > 1 else threads), writer.block():
+        writer.line("int large = 0;")
+        for angle in angles:
+            with inside():
+                value = write_value(angle, elements, kind, writer)
+                writer.line(f"large |= !(fabsf({value}) < {SMALL});")
+        for test, small in (("if (!large)", True), ("else", False)):
+            with writer.block(test), inside():
+                _write_element(op, elements, writer, small=small)
+
+
+def _write_element(
+    op: InMemory, elements: list[str], writer: CWriter, *, small: bool = False
+) -> None:
+    """One element of y from those of the operands, of which angles may be `small`."""
     numerics, kind = op.numerics, op.numerics.sums
     y = f"y[{_address(op.result, op.extents).text()}]"
     scalar = expanded(op.scalar)
@@ -121,7 +147,7 @@ def _write_element(op: InMemory, elements: list[str], writer: CWriter) -> None:
     if numerics.is_mixed:
         pairs = zip(elements, numerics.operands, strict=True)
         elements = [e if k == kind else c_real(e, k, kind) for e, k in pairs]
-    value = write_value(scalar, elements, kind, writer)
+    value = write_value(scalar, elements, kind, writer, small=small)
     if numerics.result != kind or (kind == BF16 and isinstance(scalar, Number)):
         value = c_converted(value, numerics.result)
     writer.line(f"{y} = {value};")

@@ -27,7 +27,11 @@ from tilewright.ir.scalar import (
     parse_scalar,
     renumbered,
 )
-from tilewright.targets.host.vectors.functions import function_operations, vector_names
+from tilewright.targets.host.vectors.functions import (
+    function_operations,
+    small_names,
+    vector_names,
+)
 
 _CONDITIONS = (*COMPARISONS, "and", "or", "not")
 _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqrt(x0))")}
@@ -35,9 +39,16 @@ _ROOTS = {0.5: parse_scalar("sqrt(x0)"), 0.75: parse_scalar("sqrt(x0) * sqrt(sqr
 
 
 def write_value(
-    scalar: Scalar, operands: Sequence[str], kind: DType, writer: CWriter, *, vectors: bool = False
+    scalar: Scalar,
+    operands: Sequence[str],
+    kind: DType,
+    writer: CWriter,
+    *,
+    vectors: bool = False,
+    small: bool = False,
 ) -> str:
-    """The C text of an expression, after lines that name its common parts.
+    """The C text of an expression, after lines that name its common parts; `small`: the arguments
+    of all functions of `angles_of` are.
 
     >>> from tilewright.common.dtypes import F32
     >>> writer = CWriter()
@@ -52,12 +63,13 @@ def write_value(
     """
     own = f"tw_vector_{kind}" if vectors else kind.c_name
     scalar, texts = _with_roots(expanded(scalar)), list(operands)
+    called = vector_names() | (small_names() if small else {}) if kind == F32 else {}
     repeated, names = Counter(_parts(scalar)), dict[Scalar, Element]()
 
     def text(scalar: Scalar) -> str:
         if vectors:
             return _vector_text(scalar, texts, kind)
-        return c_text(scalar, texts, kind, vector_names() if kind == F32 else {})
+        return c_text(scalar, texts, kind, called)
 
     def named(part: Scalar) -> Scalar:
         if not isinstance(part, Apply):
@@ -113,6 +125,17 @@ def functions_of(scalar: Scalar) -> set[str]:
     """The functions of an expression that have a text for vectors."""
     found = {part.function for part in _parts(expanded(scalar)) if isinstance(part, Apply)}
     return found & vector_names().keys()
+
+
+def angles_of(scalar: Scalar, kind: DType) -> list[Scalar]:
+    """The arguments of those functions that have a text for small ones alone.
+
+    >>> from tilewright.common.dtypes import F32
+    >>> angles_of(parse_scalar("sin(2 * x0) + exp(x0)"), F32)
+    [Apply(function='*', arguments=(Number(value=2), Element(index=0)))]
+    """
+    parts = [part for part in _parts(expanded(scalar)) if part.function in small_names()]
+    return list(dict.fromkeys(part.arguments[0] for part in parts)) if kind == F32 else []
 
 
 def vector_operations(scalar: Scalar, kind: DType, lanes: int) -> int:

@@ -30,10 +30,17 @@ def own_flags(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Vectorised:
-    """C of one function, and the functions that it calls."""
+    """C of one function, and the functions that it calls. `small`, where it is apart, is that for
+    sizes below `SMALL`, with the same results.
+    """
 
     text: str
     calls: tuple[str, ...] = ()
+    small: str = ""
+
+
+SMALL = "0x1p17f"
+"""Sizes of arguments below which those of a circle are reduced in single precision."""
 
 
 def vector_names(*, vectors: bool = False) -> dict[str, str]:
@@ -44,6 +51,15 @@ def vector_names(*, vectors: bool = False) -> dict[str, str]:
     """
     suffix = "_vector" if vectors else "f"
     return {name: f"tw_{name}{suffix}" for name in _FUNCTIONS}
+
+
+def small_names() -> dict[str, str]:
+    """The C names of those functions that have a text of their own for small arguments.
+
+    >>> small_names()
+    {'cos': 'tw_cos_smallf', 'sin': 'tw_sin_smallf'}
+    """
+    return {name: f"tw_{name}_smallf" for name, own in _FUNCTIONS.items() if own.small}
 
 
 def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
@@ -59,7 +75,7 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
         own = _FUNCTIONS[name]
         for called in own.calls:
             add(called)
-        found.setdefault(name, own.text)
+        found.setdefault(name, own.small + own.text)
 
     for name in sorted(names):
         add(name)
@@ -75,14 +91,14 @@ def functions_text(names: Iterable[str], *, vectors: bool = False) -> str:
 
 
 def function_operations(name: str) -> int:
-    """Vector operations of a function and of those that it calls, as their texts have them; a
-    quotient takes the time of several.
+    """Vector operations of a function and of those that it calls, as their texts have them, for
+    small arguments where these are apart; a quotient takes the time of several.
 
     >>> function_operations("exp"), function_operations("tanh") > function_operations("exp")
     (19, True)
     """
     own = _FUNCTIONS[name]
-    return _operations(own.text) + sum(map(function_operations, own.calls))
+    return _operations(own.small or own.text) + sum(map(function_operations, own.calls))
 
 
 _OPERATION = re.compile(r" (?:[-+*/&|<>]|<<|>>|[<>=!]=) |tw_(\w+)@\(")
@@ -370,14 +386,43 @@ def _turned(part: int) -> str:
     return f"wide * tw_pick@(square < 0x1p80, {near}, {beyond})"
 
 
-def _circular(name: str, ahead: int) -> str:
-    """The sine of an angle so many quarters ahead. Of the part of a turn, what makes whole ones is
-    taken away after each product, so that sums stay exact until they are as small as any argument
-    leaves. Then comes the nearest quarter. Squares are compared since compilers compare numbers in
-    single precision and widen the truths for each choice. The sine of a zero has its sign.
+# The sine of `n` quarters and `r`, which lacks `lost`.
+_CIRCLE = f"""\
+    const FLOAT z = r * r;
+{_horner("p", "z", _SIN_FIT)}
+{_horner("q", "z", _COS_FIT)}
+    const FLOAT sine = r + tw_fused@(r * z, p, lost);
+    const FLOAT cosine = tw_fused@(q, z, tw_fill@(1.0f));
+    const FLOAT y = tw_choose@((n & 1) == 0, sine, cosine);
+    const FLOAT turned = tw_from_bits@(tw_bits@(y) ^ tw_first@(n >> 1));
+"""
+
+
+def _circular(name: str, ahead: int) -> _Vectorised:
+    """The sine of an angle so many quarters ahead. A small one loses its quarters in three parts,
+    of which the first leaves an exact rest. Of the part of a turn that another is, what makes whole
+    ones is taken away after each product, so that sums stay exact until they are as small as any
+    argument leaves. Then comes the nearest quarter. Squares are compared since compilers compare
+    numbers in single precision and widen the truths for each choice. The sine of a zero has its
+    sign.
     """
     result = "turned" if ahead else "tw_choose@(x == 0.0f, x, turned)"
-    return f"""\
+    small = f"""\
+static inline FLOAT tw_{name}_small@(FLOAT x)
+{{
+    const FLOAT up = tw_fill@({12582912 + ahead}.0f);
+    const FLOAT shifted = tw_fused@(x, tw_fill@(0.636619772f), up), whole = shifted - up;
+    const INT n = tw_bits@(shifted);
+    const FLOAT most = tw_fused@(whole, tw_fill@(-1.57079637f), x);
+    const FLOAT more = whole * 4.37113883e-8f, r = most + more;
+    const FLOAT least = tw_fused@(whole, tw_fill@(4.37113883e-8f), -more);
+    const FLOAT rest = tw_fused@(whole, tw_fill@(1.71512451e-15f), least);
+    const FLOAT lost = more - (r - most) + rest;
+{_CIRCLE}\
+    return {result};
+}}
+"""
+    text = f"""\
 static inline FLOAT tw_{name}@(FLOAT x)
 {{
     const DOUBLE wide = tw_wide@(x), square = wide * wide;
@@ -390,16 +435,12 @@ static inline FLOAT tw_{name}@(FLOAT x)
     const DOUBLE angle = (part - nearest) * 0x1.921fb54442d18p2;
     const FLOAT quarters = tw_narrow@(nearest) * 4.0f + {12582912 + ahead}.0f;
     const INT n = tw_bits@(quarters);
-    const FLOAT r = tw_narrow@(angle), z = r * r;
-{_horner("p", "z", _SIN_FIT)}
-{_horner("q", "z", _COS_FIT)}
-    const FLOAT lost = tw_narrow@(angle - tw_wide@(r)), sine = r + tw_fused@(r * z, p, lost);
-    const FLOAT cosine = tw_fused@(q, z, tw_fill@(1.0f));
-    const FLOAT y = tw_choose@((n & 1) == 0, sine, cosine);
-    const FLOAT turned = tw_from_bits@(tw_bits@(y) ^ tw_first@(n >> 1));
-    return {result};
+    const FLOAT r = tw_narrow@(angle), lost = tw_narrow@(angle - tw_wide@(r));
+{_CIRCLE}\
+    return tw_choose@(tw_absolute@(x) < {SMALL}, tw_{name}_small@(x), turned);
 }}
 """
+    return _Vectorised(text, (), small)
 
 
 _LOG2_FIT = (
@@ -447,13 +488,13 @@ static inline FLOAT tw_pow@(FLOAT x, FLOAT y)
 
 _FUNCTIONS = {
     "atan": _Vectorised(_ATAN),
-    "cos": _Vectorised(_circular("cos", 1)),
+    "cos": _circular("cos", 1),
     "erf": _Vectorised(_ERF, ("exp",)),
     "exp": _Vectorised(_EXP),
     "expm1": _Vectorised(_EXPM1),
     "log": _Vectorised(_LOG),
     "log1p": _Vectorised(_LOG1P, ("log",)),
     "pow": _Vectorised(_POW),
-    "sin": _Vectorised(_circular("sin", 0)),
+    "sin": _circular("sin", 0),
     "tanh": _Vectorised(_TANH, ("exp",)),
 }
